@@ -1,0 +1,128 @@
+"""A stream of readings folded into maxima and time-weighted means, in constant memory. Pure.
+
+The totals are plain values in base units, so that they can be handed from the sampler to the tracker as they are:
+
+``seconds``
+    Wall time from the first reading to the last.
+``ram``
+    ``main``, ``descendants`` and ``combined``, each ``[total, private, shared]``; ``system``; all bytes. ``upper`` holds the
+    largest sums of high-water marks for the three.
+``cpu``
+    ``main``, ``descendants``, ``combined`` and ``system``, each ``[CPU seconds, most CPU seconds a second]``, and
+    ``threads``, the most for the first three.
+
+What was never known is ``None``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpu_tracker.sources.reading import CpuReading, RamReading, Resident, SystemReading
+
+SHORTEST_WINDOW = 0.5
+"""Seconds over which the largest CPU utilization is taken at least: CPU times come in ticks, and maxima pick their noise."""
+
+_GROUPS = ('main', 'descendants', 'combined')
+
+
+class Aggregator:
+    """The totals so far."""
+
+    def __init__(self) -> None:
+        self._start: float | None = None
+        self._seconds = 0.0
+        self._ram: dict[str, list[int | None]] = {group: [None, None, None] for group in _GROUPS}
+        self._upper: list[int | None] = [None, None, None]
+        self._system_ram: int | None = None
+        self._cpu = {group: MaximalRate() for group in (*_GROUPS, 'system')}
+        self._threads = [0, 0, 0]
+        self.samples = 0
+
+    def add(self, now: float, ram: RamReading, cpu: CpuReading, system: SystemReading) -> None:
+        """Take in the readings of one sample, made at ``now`` seconds."""
+        if self._start is None:
+            self._start = now
+        self._seconds = now - self._start
+        self.samples += 1
+        for group, resident in zip(_GROUPS, (ram.main, ram.descendants, ram.combined), strict=True):
+            _fold(self._ram[group], resident)
+        if ram.upper is not None:
+            self._upper = [larger(a, b) for a, b in zip(self._upper, ram.upper, strict=True)]
+        self._system_ram = larger(self._system_ram, system.ram)
+        self._cpu['main'].add(now, cpu.main)
+        self._cpu['descendants'].add(now, cpu.descendants)
+        self._cpu['combined'].add(now, cpu.main + cpu.descendants)
+        if system.cpu is not None:
+            self._cpu['system'].add(now, system.cpu)
+        threads = (cpu.main_threads, cpu.descendants_threads, cpu.main_threads + cpu.descendants_threads)
+        self._threads = list(map(max, self._threads, threads))
+
+    def totals(self) -> dict[str, object]:
+        """Return the totals so far, see the module's description."""
+        return {
+            'seconds': self._seconds,
+            'samples': self.samples,
+            'ram': {**self._ram, 'system': self._system_ram, 'upper': self._upper},
+            'cpu': {
+                **{group: [rate.amount, rate.largest()] for group, rate in self._cpu.items()},
+                'threads': self._threads,
+            },
+        }
+
+
+class MaximalRate:
+    """The largest rate at which a counter has grown over any window of at least :data:`SHORTEST_WINDOW`."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, float]] = deque()
+        self._first: tuple[float, float] | None = None
+        self._last = (0.0, 0.0)
+        self._largest: float | None = None
+
+    @property
+    def amount(self) -> float | None:
+        """By how much the counter has grown altogether; None where it was never read."""
+        return None if self._first is None else self._last[1] - self._first[1]
+
+    def add(self, now: float, count: float) -> None:
+        """Take in the counter at ``now``."""
+        if self._first is None:
+            self._first = (now, count)
+        self._last = (now, count)
+        self._samples.append((now, count))
+        samples = self._samples
+        while len(samples) > 1 and now - samples[1][0] >= SHORTEST_WINDOW:
+            samples.popleft()
+        since, before = samples[0]
+        if now - since >= SHORTEST_WINDOW:
+            rate = (count - before) / (now - since)
+            if self._largest is None or rate > self._largest:
+                self._largest = rate
+
+    def largest(self) -> float | None:
+        """Return the largest rate a second; that of the whole span where this is shorter than one window."""
+        if self._largest is not None:
+            return self._largest
+        return self.mean()
+
+    def mean(self) -> float | None:
+        """Return the rate over the whole span; None where there is no span."""
+        if self._first is None or self._last[0] <= self._first[0]:
+            return None
+        return (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
+
+
+def larger(known: int | None, value: int | None) -> int | None:
+    """Return the larger of two values of which either may be unknown."""
+    if known is None or value is None:
+        return value if known is None else known
+    return max(known, value)
+
+
+def _fold(maxima: list[int | None], resident: Resident) -> None:
+    maxima[0] = larger(larger(maxima[0], resident.total), resident.peak)
+    maxima[1] = larger(maxima[1], resident.private)
+    maxima[2] = larger(maxima[2], resident.shared)

@@ -1,0 +1,45 @@
+"""The exceptions of gpu-tracker, one small tree."""
+
+from __future__ import annotations
+
+
+class GpuTrackerError(Exception):
+    """Anything that gpu-tracker itself could not do; its text is written for the person who reads it."""
+
+
+class ParameterError(GpuTrackerError, ValueError):
+    """A parameter has a value that cannot be used.
+
+    ``parameter`` is its name, ``value`` what was given and ``accepted`` what would have been accepted, so that the
+    command line can say the same of the option that the value came from.
+    """
+
+    def __init__(self, parameter: str, value: object, accepted: str) -> None:
+        super().__init__(f'{parameter} must be {accepted}, not {value!r}')
+        self.parameter = parameter
+        self.value = value
+        self.accepted = accepted
+
+    def __reduce__(self) -> tuple[type[ParameterError], tuple[str, object, str]]:
+        """Survive pickling, which would otherwise call the constructor with the text alone."""
+        return type(self), (self.parameter, self.value, self.accepted)
+
+
+class TrackerStateError(GpuTrackerError, RuntimeError):
+    """A tracker was started, stopped or asked for its result at the wrong time."""
+
+
+class SamplerError(GpuTrackerError, RuntimeError):
+    """The sampling subprocess could not be started, or ended before it had measured anything."""
+
+
+class GpuError(GpuTrackerError):
+    """A GPU driver is there but does not answer as it should; ``cause`` is a short, stable name of the reason."""
+
+    def __init__(self, message: str, cause: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+    def __reduce__(self) -> tuple[type[GpuError], tuple[str, str]]:
+        """Survive pickling, which would otherwise call the constructor with the text alone."""
+        return type(self), (str(self), self.cause)

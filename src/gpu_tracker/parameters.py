@@ -1,0 +1,120 @@
+"""What a tracker is asked to do: its parameters, checked. Pure but for one look whether the process exists."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from gpu_tracker.errors import ParameterError
+from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+_DEFAULT_BRAND = 'nvidia'
+_LONGEST = 1e9
+"""Seconds: above this, clocks and timeouts overflow on some systems."""
+
+
+class Parameters:
+    """The parameters of a tracker, in the form in which they are used."""
+
+    def __init__(  # noqa: PLR0913 - the documented interface
+        self,
+        *,
+        sleep_time: float,
+        ram_unit: str,
+        gpu_ram_unit: str,
+        time_unit: str,
+        n_expected_cores: int | None,
+        gpu_uuids: Sequence[str] | None,
+        disable_logs: bool,
+        process_id: int | None,
+        resource_usage_file: str | os.PathLike[str] | None,
+        n_join_attempts: int,
+        join_timeout: float,
+        gpu_brand: str | None,
+    ) -> None:
+        self.sleep_time = _positive('sleep_time', sleep_time, 'a positive number of seconds')
+        self.ram_unit = _one_of('ram_unit', ram_unit, MEMORY_UNITS)
+        self.gpu_ram_unit = _one_of('gpu_ram_unit', gpu_ram_unit, MEMORY_UNITS)
+        self.time_unit = _one_of('time_unit', time_unit, TIME_UNITS)
+        self.n_expected_cores = None if n_expected_cores is None else _count('n_expected_cores', n_expected_cores)
+        self.gpu_uuids = None if gpu_uuids is None else _uuids(gpu_uuids)
+        self.disable_logs = bool(disable_logs)
+        self.process_id = os.getpid() if process_id is None else _existing_process(process_id)
+        self.resource_usage_file = None if resource_usage_file is None else _file(resource_usage_file)
+        self.n_join_attempts = _count('n_join_attempts', n_join_attempts)
+        self.join_timeout = _positive('join_timeout', join_timeout, 'a positive number of seconds')
+        self.gpu_brand = _DEFAULT_BRAND if gpu_brand is None else _one_of('gpu_brand', gpu_brand, BACKENDS)
+
+
+def _positive(name: str, value: object, accepted: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        raise ParameterError(name, value, accepted)
+    if value > _LONGEST:
+        raise ParameterError(name, value, f'{accepted}, at most {_LONGEST:.0f}')
+    return float(value)
+
+
+def _count(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ParameterError(name, value, 'a whole number of at least 1')
+    return value
+
+
+def _one_of(name: str, value: object, accepted: Container[str] | Sequence[str]) -> str:
+    if not isinstance(value, str) or value not in accepted:
+        raise ParameterError(name, value, _alternatives(accepted))
+    return value
+
+
+def _alternatives(words: object) -> str:
+    quoted = [repr(word) for word in words]  # type: ignore[attr-defined]  # a dict's keys
+    return quoted[0] if len(quoted) == 1 else f'{", ".join(quoted[:-1])} or {quoted[-1]}'
+
+
+def _uuids(value: object) -> tuple[str, ...]:
+    accepted = 'at least one UUID of a GPU'
+    if isinstance(value, str) or not hasattr(value, '__iter__'):
+        raise ParameterError('gpu_uuids', value, 'a sequence of UUIDs of GPUs')
+    uuids = tuple(value)
+    if not uuids or not all(isinstance(uuid, str) and uuid for uuid in uuids):
+        raise ParameterError('gpu_uuids', value, accepted)
+    return tuple(dict.fromkeys(uuids))
+
+
+def _existing_process(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ParameterError('process_id', value, 'the id of a process that exists')
+    if not process_exists(value):
+        raise ParameterError('process_id', value, 'the id of a process that exists')
+    return value
+
+
+def process_exists(pid: int) -> bool:
+    """Tell whether there is a process with that id."""
+    if os.name != 'posix':
+        import psutil  # noqa: PLC0415 - kept out of the measured process where the system itself can tell
+
+        return bool(psutil.pid_exists(pid))
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _file(value: object) -> str:
+    accepted = 'the path of a file in a folder that can be written'
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise ParameterError('resource_usage_file', value, accepted)
+    path = os.path.abspath(os.fsdecode(value))
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        raise ParameterError('resource_usage_file', value, accepted)
+    return path

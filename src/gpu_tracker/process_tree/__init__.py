@@ -1,0 +1,70 @@
+"""Which processes count: a root process, all that it started, and how they were last seen."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from gpu_tracker.process_tree.process import Process
+
+    class ProcessTree(Protocol):
+        """A root process and its descendants.
+
+        Once a process is known as a descendant it stays one, also when its parent ends and it is handed to another.
+        Samplers, this one's and any other's, never belong to a tree.
+        """
+
+        root: Process
+        """The root as it was last seen, also after its end."""
+        root_gone: bool
+        """The root has ended and was reaped (while it is a zombie it is still there)."""
+        members: dict[int, Process]
+        """The root and its descendants by pid, parents before their children; without those that are gone."""
+        gone: list[Process]
+        """The members that have disappeared since the refresh before the last one, as they were last seen."""
+        foreign_cpu: float
+        """CPU seconds of samplers that members have reaped and that are therefore in those members' times."""
+
+        def refresh(self) -> None:
+            """Read every member again and take in those that are new."""
+
+        def refresh_root(self) -> None:
+            """Read the root alone again."""
+
+        def ignores_children(self, process: Process) -> bool:
+            """Tell whether the kernel adds nothing to ``process`` when a child of it ends, because it ignores them."""
+
+
+SAMPLER_MARK = 'gpu-tracker-sampler'
+"""Stands in the command line of every sampler, by which trackers know each other's."""
+
+
+def open_process_tree(
+    reader: str, root_pid: int, *, launcher: int | None = None, held: bool = False, own_pid: int | None = None
+) -> ProcessTree:
+    """Return the tree of ``root_pid``, read in the way that ``reader`` names.
+
+    :param reader: ``'proc'`` for Linux's own interface, ``'psutil'`` for any system.
+    :param launcher: The pid of the program that started the root and adopts its orphans.
+    :param held: The root is still a copy of its launcher: its memory does not count until it has called execve(2).
+    :param own_pid: The pid of the sampler, this process where not given.
+    :raises ProcessLookupError: if there is no such process.
+    """
+    if own_pid is None:
+        own_pid = os.getpid()
+    if reader == 'proc':
+        from gpu_tracker.process_tree.linux import LinuxProcessTree  # noqa: PLC0415 - read where it is needed
+
+        return LinuxProcessTree(root_pid, launcher=launcher, held=held, own_pid=own_pid)
+    from gpu_tracker.process_tree.portable import PortableProcessTree  # noqa: PLC0415 - imports psutil
+
+    return PortableProcessTree(root_pid, launcher=launcher, held=held, own_pid=own_pid)
+
+
+def default_reader() -> str:
+    """Return ``'proc'`` on Linux and ``'psutil'`` elsewhere."""
+    return 'proc' if sys.platform == 'linux' else 'psutil'

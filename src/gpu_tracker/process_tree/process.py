@@ -1,0 +1,70 @@
+"""One process as it was last seen."""
+
+from __future__ import annotations
+
+
+class Process:
+    """One process as it was last seen; its reader updates it in place at each sample.
+
+    Plain attributes in slots, because a thousand of these are updated at every sample.
+    """
+
+    __slots__ = (
+        'ended',
+        'faults',
+        'group',
+        'handle',
+        'memory_handle',
+        'name',
+        'owed',
+        'own_cpu',
+        'parent',
+        'peak',
+        'peak_faults',
+        'pid',
+        'raw',
+        'reaped_before',
+        'reaped_cpu',
+        'resident',
+        'session',
+        'shares_memory',
+        'start',
+        'threads',
+        'virtual',
+    )
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.start: float = 0.0
+        """When it started, on the reader's own scale: (pid, start) is its identity."""
+        self.parent = 0
+        """The pid of its parent, which changes when that one ends."""
+        self.group = 0
+        self.session = 0
+        self.name = b''
+        self.ended = False
+        """It has ended, and its parent has not reaped it yet: times are final and there is no memory any more."""
+        self.own_cpu = 0.0
+        """CPU seconds of all its threads since it started."""
+        self.reaped_cpu = 0.0
+        """CPU seconds of the children that it has waited for, and of theirs."""
+        self.reaped_before = 0.0
+        """The same at the sample before."""
+        self.owed = 0.0
+        """CPU seconds of children that are gone and have not turned up in ``reaped_cpu`` yet."""
+        self.threads = 0
+        self.resident = 0
+        """Resident bytes."""
+        self.virtual = 0
+        self.faults = 0
+        """Page faults since it started; without a new one neither its memory nor its peak can have grown."""
+        self.peak: int | None = None
+        """The high-water mark of its resident bytes when that was last read."""
+        self.peak_faults = -1
+        self.shares_memory = False
+        """It runs in its parent's memory, between vfork and exec; its resident bytes are the parent's."""
+        self.raw = b''
+        """What it was read from, for what is parsed only where needed."""
+        self.handle: int | None = None
+        self.memory_handle: int | None = None
+        """The descriptors that the reader keeps open for it."""

@@ -1,0 +1,85 @@
+"""What ends or interrupts the sampler's wait for its next sample: its tracker's word, or the end of a process."""
+
+from __future__ import annotations
+
+import os
+import select
+
+from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, STOP_MESSAGE
+
+STOP = 'stop'
+"""The tracker asks for the last sample."""
+LAUNCH = 'launch'
+"""The tracker is about to let the command go."""
+ABANDONED = 'abandoned'
+"""The tracked program has lost its end of the pipe, or the program that started the tracker has ended."""
+TARGET_ENDED = 'target ended'
+"""The tracked process has ended; its tracker has not said anything yet."""
+
+_LONGEST_WAIT = 0.5
+"""Seconds between looks at processes of which the system does not tell the end."""
+
+
+class Control:
+    """Waits for the next sample's time, or for a message or an end that comes before it.
+
+    select(2) and not poll(2), whose milliseconds are too coarse; its limit of 1,024 is no matter for descriptors that are
+    opened first.
+
+    :param handle: The reading end of the pipe on which the tracker sends messages.
+    :param owner: The process that started the tracker. The end of the pipe alone does not tell its end: workers that it
+        has forked hold their copies open.
+    :param target: The process that is tracked.
+    """
+
+    def __init__(self, handle: int, owner: int, target: int) -> None:
+        self._handle = handle
+        self._owner = owner
+        self._owner_handle = _watch(owner)
+        self._target_handle = _watch(target) if target != owner else None
+
+    def wait(self, seconds: float | None) -> str | None:
+        """Return what happens within ``seconds`` (None: without end); None where nothing does."""
+        left = seconds
+        while True:
+            step = left
+            if self._owner_handle is None:
+                step = _LONGEST_WAIT if left is None else min(left, _LONGEST_WAIT)
+            event = self._wait_once(step)
+            if event is not None or step == left:
+                return event
+            if left is not None and step is not None:
+                left -= step
+
+    def _wait_once(self, seconds: float | None) -> str | None:
+        handles = [h for h in (self._handle, self._owner_handle, self._target_handle) if h is not None]
+        ready = select.select(handles, (), (), seconds if seconds is None else max(0.0, seconds))[0]
+        if self._handle in ready:
+            message = os.read(self._handle, 1)
+            return {STOP_MESSAGE: STOP, LAUNCH_MESSAGE: LAUNCH}.get(message, ABANDONED)
+        if self._owner_handle in ready or (self._owner_handle is None and not _exists(self._owner)):
+            return ABANDONED
+        if self._target_handle in ready:
+            self._target_handle = None
+            return TARGET_ENDED
+        return None
+
+
+def _watch(pid: int) -> int | None:
+    """Return a descriptor that becomes readable when ``pid`` ends; None where the system has none or it has ended."""
+    if not hasattr(os, 'pidfd_open'):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,167 @@
+"""The sampler's one loop: a sample at each point of a fixed grid, until something ends it."""
+
+from __future__ import annotations
+
+import time
+
+from gpu_tracker.sampler.control import LAUNCH, TARGET_ENDED
+from gpu_tracker.sampler.launch import realtime_priority, wait_for_exec
+from gpu_tracker.sources.cpu import CpuSource
+from gpu_tracker.sources.reading import FIRST, LAST, MIDDLE, SystemReading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from gpu_tracker.aggregation import Aggregator
+    from gpu_tracker.process_tree import ProcessTree
+    from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.sources.gpu import GpuSource
+    from gpu_tracker.sources.reading import RamReading
+    from gpu_tracker.sources.system import SystemSource
+
+    class RamSource(Protocol):
+        """Reads the memory of a tree."""
+
+        def read(self, now: float, kind: str) -> RamReading:
+            """Return what is resident now; the tree has just been refreshed."""
+
+        def watch(self, process: Process) -> None:
+            """Look closely at a command that has just been started."""
+
+    class Waiter(Protocol):
+        """Waits for the next sample, or for what comes before it."""
+
+        def wait(self, seconds: float | None) -> str | None:
+            """Return what happens within ``seconds`` (None: without end); None where nothing does."""
+
+
+_CLOSE_WATCH = 0.003
+"""CPU seconds for which a command that has just been started is watched closely: many live no longer."""
+_LONGEST_WATCH = 0.02
+"""Seconds after which that ends in any case."""
+_SHORT_PAUSE = 20e-6
+"""Seconds between two looks at it, in which it runs, also where there is one core only; the kernel makes 80 µs of it."""
+_LOOKS_A_SAMPLE = 8
+_LONGEST_LAUNCH = 0.25
+"""Seconds to wait for a command to be started, before it is watched as any other process."""
+_CLOSE_PAUSE = 0.001
+
+
+class Loop:
+    """Samples a tree.
+
+    :param interval: Seconds between two samples. They lie on a fixed grid: where one takes longer than the interval, the
+        points that were missed are skipped, and those after them stay where they were.
+    :param watching: Called when a launch was announced, at the moment from which on the command is watched.
+    :param exec_handle: Becomes readable when a command that is held back has called execve(2).
+    :param publish: Called after each sample, with its time and whether it was the last one.
+    :param monotonic: The clock.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts of a sample
+        self,
+        *,
+        tree: ProcessTree,
+        ram: RamSource,
+        system: SystemSource,
+        gpu: GpuSource,
+        aggregator: Aggregator,
+        interval: float,
+        publish: Callable[[float, bool], None],
+        watching: Callable[[], None],
+        exec_handle: int | None,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._tree = tree
+        self._ram = ram
+        self._system = system
+        self._gpu = gpu
+        self._aggregator = aggregator
+        self._interval = interval
+        self._publish = publish
+        self._watching = watching
+        self._exec_handle = exec_handle
+        self._monotonic = monotonic
+        self._cpu: CpuSource | None = None
+        self._members: tuple[int | None, frozenset[int]] = (None, frozenset())
+        self.skipped = 0
+
+    def first(self) -> None:
+        """Make the first sample: everything before it does not count."""
+        self._sample(FIRST)
+
+    def run(self, control: Waiter) -> str:
+        """Sample until ``control`` tells of an end, make the last sample, and return what the end was."""
+        start = self._monotonic()
+        early: float | None = None
+        point = 1
+        while True:
+            now = self._monotonic()
+            due = start + point * self._interval
+            wait: float | None = due - now
+            if early is not None:
+                wait = min(early, due - now)
+            elif self._nothing_left():
+                wait = None
+            event = control.wait(wait)
+            if event == LAUNCH:
+                self._watch_launch()
+                early = _CLOSE_PAUSE
+            elif event == TARGET_ENDED or event is None:
+                self._sample(MIDDLE)
+                early = None if early is None or early >= self._interval else 2 * early
+            else:
+                self._sample(LAST)
+                return event
+            missed = int((self._monotonic() - start) / self._interval) + 1 - point
+            if missed > 1:
+                self.skipped += missed - 1
+            point += max(0, missed)
+
+    def _nothing_left(self) -> bool:
+        """Tell whether all processes of the tree have ended, so that there is nothing to sample until the stop."""
+        return self._tree.root_gone and not self._tree.members
+
+    def _watch_launch(self) -> None:
+        """Sample without a pause until the command that is being started has run for a while, or has ended."""
+        root = self._tree.root
+        with realtime_priority():
+            self._watching()
+            if self._exec_handle is not None:
+                wait_for_exec(self._exec_handle, _LONGEST_LAUNCH)
+            used = root.own_cpu + _CLOSE_WATCH
+            give_up = self._monotonic() + _LONGEST_WATCH
+            looks = 0
+            while not root.ended and root.own_cpu < used and self._monotonic() < give_up:
+                self._ram.watch(root)
+                time.sleep(_SHORT_PAUSE)
+                self._tree.refresh_root()
+                looks += 1
+                if looks % _LOOKS_A_SAMPLE == 0:
+                    self._sample(MIDDLE)
+
+    def _sample(self, kind: str) -> None:
+        tree = self._tree
+        if kind == LAST:
+            self._gpu.finish(0.01)
+        tree.refresh()
+        now = self._monotonic()
+        ram = self._ram.read(now, kind)
+        if self._cpu is None:
+            tree.refresh()  # the exact readings of the first sample take a while: times are counted from after them
+            self._cpu = CpuSource(tree)
+            now = self._monotonic()
+        cpu = self._cpu.read()
+        self._tell_members()
+        self._aggregator.add(now, ram, cpu, SystemReading(self._system.ram(), self._system.cpu()))
+        self._publish(now, kind == LAST)
+
+    def _tell_members(self) -> None:
+        tree = self._tree
+        main = None if tree.root_gone else tree.root.pid
+        descendants = frozenset([pid for pid in tree.members if pid != main])
+        if self._members != (main, descendants):
+            self._members = (main, descendants)
+            self._gpu.members(main, descendants)

@@ -1,0 +1,174 @@
+"""What the sampling subprocess runs: it opens the sources, tells its tracker that it is ready, and samples to the end."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+
+from gpu_tracker.aggregation import Aggregator
+from gpu_tracker.allowance import Allowance
+from gpu_tracker.process_tree import open_process_tree, stat
+from gpu_tracker.sampler import messages
+from gpu_tracker.sampler.control import ABANDONED
+from gpu_tracker.sampler.loop import Loop
+from gpu_tracker.sampler.publisher import Publisher
+from gpu_tracker.sampler.spawn import FIRST_FOREIGN
+from gpu_tracker.sampler.store import Store
+from gpu_tracker.sources.gpu import GpuSource
+from gpu_tracker.sources.system import open_system
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gpu_tracker.process_tree import ProcessTree
+    from gpu_tracker.sampler.loop import RamSource, Waiter
+
+COMMAND_NAME = b'gput-sampler'
+"""How the sampler is called by ps and top."""
+
+_GPU_WAIT = 2.0
+"""Seconds that the first sample waits for the driver."""
+_GPU_WAIT_FOR_UUIDS = 30.0
+"""The same where UUIDs were given, which only the driver can check."""
+
+
+def main(config: dict[str, Any], control_handle: int, status_handle: int) -> None:
+    """Sample as ``config`` says and end this process; :mod:`gpu_tracker.sampler.spawn` describes the configuration."""
+    try:
+        _prepare()
+        _sample(config, control_handle, status_handle)
+    except ProcessLookupError as error:
+        _tell(status_handle, {'error': 'process', 'text': str(error)})
+    except BaseException:  # noqa: BLE001 - whatever it is, the tracker must hear of it: nobody else does
+        import traceback  # noqa: PLC0415 - costs 10 ms
+
+        _tell(status_handle, {'error': 'internal', 'text': traceback.format_exc()})
+        os._exit(1)
+    os._exit(0)  # at once: a hanging driver call must not keep this process
+
+
+def _prepare() -> None:
+    """Keep out of the way of the tracked program: its files, its folder, its signals, its terminal."""
+    for name in ('SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGTSTP'):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    gc.disable()
+    if sys.platform != 'linux':
+        return
+    import resource  # noqa: PLC0415 - not on every system
+
+    os.closerange(FIRST_FOREIGN, 1 << 20)  # what the program has left open for its own children
+    os.chdir('/')
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with open('/proc/self/comm', 'wb', 0) as name_file:
+            name_file.write(COMMAND_NAME)
+    except OSError:
+        pass  # a name is a courtesy
+
+
+def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> None:
+    control = _open_control(control_handle, config['owner'], config['target'])
+    gpu = _open_gpu(config)
+    gpu.start()
+    tree = open_process_tree(
+        config['reader'], config['target'], launcher=config['launcher'], held=config['launcher'] is not None
+    )
+    cpu_before = tree.root.own_cpu
+    system = open_system(config['reader'])
+    aggregator = Aggregator()
+    ram = _open_ram(config['reader'], tree)
+    publisher = Publisher(config, _open_store(config), aggregator, gpu, system)
+    loop = Loop(
+        tree=tree,
+        ram=ram,
+        system=system,
+        gpu=gpu,
+        aggregator=aggregator,
+        interval=config['interval'],
+        publish=lambda now, last: publisher.publish(now, last=last, record=record()),
+        exec_handle=config['exec_handle'],
+        watching=lambda: _tell(status_handle, {'watching': True}),
+        monotonic=time.monotonic,
+    )
+
+    def record() -> dict[str, Any]:
+        root = tree.root
+        return {
+            'unreadable': getattr(ram, 'unreadable', False),
+            'skipped': loop.skipped,
+            'cpu_seconds': time.process_time(),
+            'launched': config['launcher'] is not None and not root.shares_memory,
+            'cpu_before': cpu_before,
+            'reaped': root.reaped_cpu,
+            'has_reaped': bool(root.raw) and stat.has_reaped(root.raw),
+            'launcher_peak': config['launcher_peak'],
+        }
+
+    answered = gpu.wait(_GPU_WAIT_FOR_UUIDS if config['uuids'] else _GPU_WAIT)
+    if config['uuids'] and not answered:
+        _tell(status_handle, {'error': 'driver', 'text': f'has not answered for {_GPU_WAIT_FOR_UUIDS:.0f} s'})
+        return
+    if gpu.error is not None:
+        _tell(status_handle, {'error': 'uuids', 'text': gpu.error})
+        return
+    loop.first()
+    gc.freeze()
+    _tell(
+        status_handle,
+        {'ready': os.getpid(), 'parent': os.getppid(), 'messages': publisher.messages},
+    )
+    _silence(status_handle)
+    if loop.run(control) != ABANDONED:
+        _tell(status_handle, {'done': True})
+
+
+def _open_control(handle: int, owner: int, target: int) -> Waiter:
+    if sys.platform == 'win32':
+        from gpu_tracker.sampler.thread_control import ThreadControl  # noqa: PLC0415 - for this system only
+
+        return ThreadControl(handle)
+    from gpu_tracker.sampler.control import Control  # noqa: PLC0415 - not for Windows
+
+    return Control(handle, owner, target)
+
+
+def _open_gpu(config: dict[str, Any]) -> GpuSource:
+    from gpu_tracker.gpus import BACKENDS  # noqa: PLC0415 - in one place with its use
+
+    return GpuSource(BACKENDS[config['brand']], config['interval'], config['uuids'])
+
+
+def _open_ram(reader: str, tree: ProcessTree) -> RamSource:
+    if reader == 'proc':
+        from gpu_tracker.sources.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
+        from gpu_tracker.sources.ram import RamSource as LinuxRamSource  # noqa: PLC0415
+
+        return LinuxRamSource(tree, MemoryFiles(), Allowance(time.monotonic()), time.process_time)
+    from gpu_tracker.sources.portable_ram import PortableRamSource  # noqa: PLC0415 - elsewhere
+
+    return PortableRamSource(tree)
+
+
+def _open_store(config: dict[str, Any]) -> Store:
+    path = config['store_path']
+    return Store(config['store_handle'] if path is None else os.open(path, os.O_RDWR | getattr(os, 'O_BINARY', 0)))
+
+
+def _tell(handle: int, message: dict[str, Any]) -> None:
+    try:
+        os.write(handle, messages.encode(message))
+    except OSError:
+        pass  # the tracker has gone: there is nobody to tell
+
+
+def _silence(status_handle: int) -> None:
+    """Send what libraries print from now on nowhere: nobody reads the pipe until the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    if status_handle != 2:  # noqa: PLR2004 - standard error
+        os.dup2(nowhere, 2)

@@ -1,0 +1,88 @@
+"""Puts the totals of a run where they survive: into the store, and into the file that the user asked for."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gpu_tracker.aggregation import Aggregator
+    from gpu_tracker.sampler.store import Store
+    from gpu_tracker.sources.gpu import GpuSource
+    from gpu_tracker.sources.system import SystemSource
+
+_PACE = 1.0
+"""Seconds between two publications, but for the last one."""
+_UNREADABLE = (
+    'Some of the tracked processes belong to another user: the private and shared memory of a group with such a process is '
+    'unknown while that runs.'
+)
+
+
+class Publisher:
+    """Publishes once a second at most, and at the end.
+
+    :param config: The sampler's configuration: ``report`` is a path and a format, or None; ``units`` are for that file.
+    """
+
+    def __init__(
+        self, config: dict[str, Any], store: Store, aggregator: Aggregator, gpu: GpuSource, system: SystemSource
+    ) -> None:
+        self._store = store
+        self._aggregator = aggregator
+        self._gpu = gpu
+        self._machine = {'ram': system.ram_capacity, 'cores': system.cores}
+        self._next = float('-inf')
+        self._report: _ReportFile | None = None
+        if config['report'] is not None:
+            path, report_format = config['report']
+            self._report = _ReportFile(path, report_format, config['units'])
+        self.messages: list[tuple[str, str]] = []
+        """What is to be told the user, as (level, text); each cause once."""
+
+    def publish(self, now: float, *, last: bool, record: dict[str, Any]) -> None:
+        """Publish the totals so far, where it is time."""
+        if now < self._next and not last:
+            return
+        self._next = now + _PACE
+        if record['unreadable']:
+            self._tell('warning', _UNREADABLE)
+        for level, text in self._gpu.take_messages():
+            self._tell(level, text)
+        totals = self._aggregator.totals()
+        totals['machine'] = self._machine
+        totals['gpu'] = self._gpu.totals()
+        totals['record'] = record
+        totals['messages'] = self.messages
+        if self._report is not None:
+            problem = self._report.write(totals)
+            if problem:
+                self._tell('warning', problem)
+        self._store.write(totals)
+
+    def _tell(self, level: str, text: str) -> None:
+        if (level, text) not in self.messages:
+            self.messages.append((level, text))
+
+
+class _ReportFile:
+    """The result so far, in a file that always holds a whole one."""
+
+    def __init__(self, path: str, report_format: str, units: tuple[str, str, str, int | None]) -> None:
+        from gpu_tracker.files import write_whole  # noqa: PLC0415 - these cost 30 ms, and most runs need none of them
+        from gpu_tracker.render import FORMATS  # noqa: PLC0415
+        from gpu_tracker.result import Units, build  # noqa: PLC0415
+
+        self._path = path
+        self._render = FORMATS[report_format]
+        self._units = Units(*units)
+        self._build = build
+        self._write_whole = write_whole
+
+    def write(self, totals: dict[str, Any]) -> str | None:
+        """Write the file, and return what went wrong, if anything."""
+        try:
+            self._write_whole(self._path, self._render(self._build(totals, self._units)) + '\n')
+        except OSError as error:
+            return f'The resource usage could not be written to {self._path}: {error.strerror}.'
+        return None

@@ -1,0 +1,165 @@
+"""One sampling subprocess, seen from the process that started it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+
+from gpu_tracker.errors import SamplerError
+from gpu_tracker.sampler import messages
+from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, STOP_MESSAGE
+from gpu_tracker.sampler.spawn import spawn
+from gpu_tracker.sampler.store import create_store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_LONGEST_START = 60.0
+"""Seconds until a sampler must be ready; it waits 30 s at most for a driver."""
+_KILLED = 'The sampler was ended from outside; the result is what it had measured until then.'
+_STUCK = 'The sampler has not answered for {:g} s and was ended; the result is what it had measured until then.'
+
+
+class Session:
+    """Starts a sampler; waits for it, stops it, and reads what it has measured.
+
+    :param config: See :func:`gpu_tracker.sampler.spawn.spawn`.
+    :raises SamplerError: where it cannot be started.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._store, path = create_store()
+        self._path = path
+        try:
+            self._channels = spawn({**config, 'store_path': path}, self._store)
+        except BaseException:
+            self._close_store()
+            raise
+        self._pid: int | None = None
+        self._handle: int | None = None
+        self._is_child = sys.platform != 'linux'
+        self._open = True
+        self.refusal: str | None = None
+        """The short name of the reason for which the sampler has refused to start."""
+
+    def wait_until_ready(self) -> dict[str, Any]:
+        """Wait for the first sample, and return what the sampler tells with it.
+
+        :raises SamplerError: where it does not come; :attr:`refusal` tells whether a parameter is the reason.
+        """
+        if not self._readable(_LONGEST_START):
+            message = f'The sampler was not ready after {_LONGEST_START:.0f} s.'
+            raise SamplerError(message)
+        try:
+            answer = messages.receive(self._channels.status)
+        except EOFError as error:
+            detail = f': {error}' if str(error) else '.'
+            message = f'The sampler ended before its first sample{detail}'
+            raise SamplerError(message) from None
+        if 'error' in answer:
+            self.refusal = answer['error']
+            raise SamplerError(answer['text'])
+        self._pid = answer['ready']
+        self._is_child = answer['parent'] == os.getpid()
+        self._handle = _open_process(answer['ready'])
+        return answer
+
+    def announce_launch(self) -> None:
+        """Tell the sampler that the command which was held back is about to run, and wait until it watches."""
+        if self._send(LAUNCH_MESSAGE) and self._readable(_LONGEST_START):
+            try:
+                messages.receive(self._channels.status)
+            except EOFError:
+                pass  # it was ended from outside: stop() tells
+
+    def stop(self, attempts: int, timeout: float) -> str | None:
+        """Ask for the last sample and wait for it, ``attempts`` times ``timeout`` seconds at most.
+
+        Return what went wrong, as a text for the user, or None.
+        """
+        if not self._send(STOP_MESSAGE):
+            return _KILLED
+        for _ in range(attempts):
+            if self._readable(timeout):
+                break
+        else:
+            self._kill()
+            return _STUCK.format(attempts * timeout)
+        try:
+            messages.receive(self._channels.status)
+        except EOFError:
+            return _KILLED
+        return None
+
+    def totals(self) -> dict[str, Any] | None:
+        """Return the last totals that the sampler has written completely."""
+        return self._store.read()
+
+    def end(self) -> None:
+        """Let go of everything; a sampler that still runs ends when it finds its pipe closed."""
+        if not self._open:
+            return
+        self._open = False
+        self._channels.close()
+        self._close_store()
+        if self._handle is not None:
+            os.close(self._handle)
+        if self._is_child and self._pid is not None:
+            _reap(self._pid)
+
+    def _send(self, message: bytes) -> bool:
+        """Send ``message`` and tell whether there is a sampler to receive it."""
+        if self._readable(0):
+            return False  # it has nothing to say before it is asked, so this is its end: writing would raise SIGPIPE
+        try:
+            os.write(self._channels.control, message)
+        except BrokenPipeError:
+            return False
+        return True
+
+    def _readable(self, seconds: float) -> bool:
+        if not hasattr(select, 'poll'):
+            return True  # pipes cannot be polled on this system: reading waits
+        poll = select.poll()
+        poll.register(self._channels.status, select.POLLIN)
+        deadline = time.monotonic() + seconds
+        return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+
+    def _kill(self) -> None:
+        try:
+            if self._handle is not None:
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            elif self._pid is not None:
+                os.kill(self._pid, signal.SIGKILL if hasattr(signal, 'SIGKILL') else signal.SIGTERM)
+        except ProcessLookupError:
+            pass  # it has ended by itself meanwhile
+
+    def _close_store(self) -> None:
+        self._store.close()
+        if self._path is not None:
+            try:
+                os.unlink(self._path)
+            except OSError:
+                pass  # the sampler still has it open, on systems where that matters
+
+
+def _open_process(pid: int) -> int | None:
+    """Return a descriptor that stands for ``pid``, so that no other process can be killed in its place."""
+    if not hasattr(os, 'pidfd_open'):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def _reap(pid: int) -> None:
+    """Wait for a sampler that became a child of this process all the same: pid 1 of a container adopts it."""
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        pass  # the program has waited for any child itself

@@ -1,0 +1,225 @@
+"""Starts the sampling subprocess.
+
+Not with :mod:`multiprocessing`, which would import or copy the program that is measured. The interpreter is started with
+``-S`` and without ``PYTHON*`` variables, and its path is the standard library first, then where this package is, then the
+path of this process: what lies in the user's folders can hide nothing, and start-up costs a quarter.
+
+On Linux a short-lived shell starts it in the background and ends, so that it is adopted by init and not a child of the
+measured program: the program's own ``wait`` and its children's times never see it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+
+from gpu_tracker.errors import SamplerError
+from gpu_tracker.process_tree import SAMPLER_MARK
+from gpu_tracker.sampler import messages
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gpu_tracker.sampler.store import Store
+
+_BOOTSTRAP = """\
+import marshal, sys
+with open(int(sys.argv[2]), 'rb', 0, closefd=False) as pipe:
+    config = marshal.load(pipe)
+sys.path += [entry for entry in config['path'] if entry not in sys.path]
+from gpu_tracker.sampler.process import main
+main(config, int(sys.argv[2]), int(sys.argv[3]))
+"""
+_FLAGS = ('-P', '-s', '-S')
+_KEPT_VARIABLES = ('PYTHONHOME', 'PYTHONPLATLIBDIR')
+"""Variables without which some interpreters do not find their standard library."""
+_INTERPRETER = re.compile(r'(python|pypy|graalpy)w?[\d.]*t?d?(-dbg|-intel64)?(\.exe)?', re.IGNORECASE)
+_IN_BACKGROUND = '"$@" &'
+_BACKGROUND_WITHOUT_SHELL = 'import os, sys; os.fork() or os.execv(sys.argv[1], sys.argv[1:])'
+_SHELL = '/bin/sh'
+_STATUS, _STORE, _CONTROL, _EXEC = 1, 3, 4, 5
+"""The sampler's descriptors on Linux: standard output and error go to the tracker too until it is ready."""
+FIRST_FOREIGN = 6
+"""From here on a sampler has inherited only what the program has left open for its own children."""
+_FIRST_FREE = 10
+"""Above all numbers that the sampler's descriptors get, so that moving one never overwrites another."""
+
+
+class Channels:
+    """This process' ends: where messages to the sampler go, and where its messages come from."""
+
+    def __init__(self, control: int, status: int) -> None:
+        self.control = control
+        self.status = status
+
+    def close(self) -> None:
+        """Close both."""
+        os.close(self.control)
+        os.close(self.status)
+
+
+def interpreter() -> str:
+    """Return the path of the Python interpreter that runs this process.
+
+    :raises SamplerError: where ``sys.executable`` is none, as in frozen and embedding programs: started again, they would
+        run a second copy of the program.
+    """
+    path = sys.executable
+    if not path:
+        problem = 'is not set'
+    elif getattr(sys, 'frozen', False) or '__compiled__' in vars(sys.modules.get('__main__', sys)):
+        problem = f'is {path!r}, a frozen program'
+    elif not os.access(path, os.X_OK) or os.path.isdir(path):
+        problem = f'is {path!r}, which is no executable file'
+    elif not any(_INTERPRETER.fullmatch(os.path.basename(name)) for name in (path, os.path.realpath(path))):
+        problem = f'is {path!r}, which is not a Python interpreter by its name'
+    else:
+        return path
+    message = (
+        f'The sampler runs in a Python interpreter of its own, but sys.executable {problem}. '
+        'Set sys.executable to the path of a Python interpreter before the tracker is started.'
+    )
+    raise SamplerError(message)
+
+
+def spawn(config: dict[str, Any], store: Store) -> Channels:
+    """Start a sampler and return the channels to it.
+
+    :param config: What to sample, all of it marshallable: ``owner`` (the pid of this process) and ``target`` (that of the
+        tracked one); ``launcher``, the pid of the program that holds the target back before its exec, or None, and
+        ``launcher_peak``, its peak in bytes, and ``exec_handle``, the reading end of a pipe whose other end that exec closes;
+        ``reader``, ``interval``, ``brand``, ``uuids``; ``report``, a path and a format
+        or None; ``units`` for that.
+    :raises SamplerError: where there is no interpreter to run it.
+    """
+    executable = interpreter()
+    exec_handle = config['exec_handle']
+    if exec_handle is not None:
+        config = {**config, 'exec_handle': _EXEC}
+    config = {**config, 'path': _search_path(), 'store_handle': _STORE}
+    control_read, control_write = os.pipe()
+    status_read, status_write = os.pipe()
+    channels = Channels(control_write, status_read)
+    try:
+        os.write(control_write, messages.encode_bare(config))
+        words = [executable, *_FLAGS, '-c', _BOOTSTRAP, SAMPLER_MARK]
+        if sys.platform == 'linux':
+            _spawn_adopted(words, {_STATUS: status_write, _STORE: store.handle, _CONTROL: control_read, _EXEC: exec_handle})
+        else:
+            _spawn_child(words, control_read, status_write)
+    except BaseException:
+        channels.close()
+        raise
+    finally:
+        os.close(control_read)
+        os.close(status_write)
+    return channels
+
+
+def _search_path() -> list[str]:
+    """Return where the sampler finds this package, psutil and the GPU library: where this process does."""
+    package_parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return [package_parent, *(os.path.abspath(entry) for entry in sys.path if entry)]
+
+
+def _environment() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith('PYTHON') or name in _KEPT_VARIABLES
+    }
+
+
+def _spawn_adopted(words: list[str], handles: dict[int, int | None]) -> None:
+    """Start the sampler with ``handles`` as its descriptors, through a short-lived process, and reap that.
+
+    posix_spawn is vfork(2) and exec: the memory of this process is not copied, however large it is.
+    """
+    words = [*words, str(_CONTROL), str(_STATUS)]
+    if os.access(_SHELL, os.X_OK):
+        words = [_SHELL, '-c', _IN_BACKGROUND, 'sh', *words]
+    else:
+        words = [words[0], *_FLAGS, '-c', _BACKGROUND_WITHOUT_SHELL, *words]
+    moved = {number: _out_of_the_way(handle) for number, handle in handles.items() if handle is not None}
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        *((os.POSIX_SPAWN_DUP2, handle, number) for number, handle in moved.items()),
+        (os.POSIX_SPAWN_DUP2, _STATUS, 2),
+    ]
+    with _ChildSignalHeldBack():
+        try:
+            starter = os.posix_spawn(
+                words[0], words, _environment(), file_actions=actions, setsid=True, setsigmask=(), setsigdef=_ALL_SIGNALS
+            )
+        except OSError as error:
+            message = f'The sampler could not be started: {words[0]}: {error.strerror}'
+            raise SamplerError(message) from error
+        finally:
+            for handle in moved.values():
+                os.close(handle)
+        try:
+            os.waitpid(starter, 0)
+        except ChildProcessError:
+            pass  # SIGCHLD is ignored here, or another thread waits for any child
+
+
+def _spawn_child(words: list[str], control: int, status: int) -> None:
+    """Start the sampler as a child, where there is no init that adopts."""
+    import subprocess  # noqa: PLC0415 - costs 13 ms
+
+    flags = getattr(subprocess, 'CREATE_NEW_PROCESS_GROUP', 0)
+    child = subprocess.Popen(  # noqa: S603 - our own interpreter
+        [*words, '0', '1'],
+        stdin=control,
+        stdout=status,
+        stderr=status,
+        env=_environment(),
+        start_new_session=os.name == 'posix',
+        creationflags=flags,
+    )
+    child.returncode = 0  # it is reaped by its pid after the stop; Popen must not warn that it still runs
+
+
+def _out_of_the_way(handle: int) -> int:
+    import fcntl  # noqa: PLC0415 - not on every system
+
+    return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
+
+
+_ALL_SIGNALS = tuple(
+    number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
+) if sys.platform != 'win32' else ()
+
+
+class _ChildSignalHeldBack:
+    """Keeps SIGCHLD of the short-lived process from the program's handler.
+
+    It stays pending in this thread and is taken away where it is that process'; another child's is given back. In a program
+    with more threads another one may get it: a handler that then finds no child to wait for.
+    """
+
+    def __init__(self) -> None:
+        self._mask: set[int] = set()
+
+    def __enter__(self) -> None:
+        self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD}))
+
+    def __exit__(self, *_: object) -> None:
+        if signal.SIGCHLD not in self._mask:
+            others = self._take()
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+            if others:
+                os.kill(os.getpid(), signal.SIGCHLD)
+
+    def _take(self) -> bool:
+        """Take a pending SIGCHLD away, and tell whether a child has changed that the program should hear of."""
+        if signal.sigtimedwait({signal.SIGCHLD}, 0) is None:
+            return False
+        try:
+            everything = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_ALL, 0, everything) is not None
+        except ChildProcessError:
+            return False

@@ -1,0 +1,33 @@
+"""The same as :mod:`gpu_tracker.sampler.control`, where pipes cannot be polled (Windows)."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+
+from gpu_tracker.sampler.control import ABANDONED, LAUNCH, STOP
+from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, STOP_MESSAGE
+
+
+class ThreadControl:
+    """A thread reads the tracker's messages; the end of the pipe tells that the tracker's program has ended."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, name='control', daemon=True).start()
+
+    def wait(self, seconds: float | None) -> str | None:
+        """Return what happens within ``seconds`` (None: without end); None where nothing does."""
+        try:
+            return self._events.get(timeout=None if seconds is None else max(0.0, seconds))
+        except queue.Empty:
+            return None
+
+    def _listen(self) -> None:
+        while True:
+            event = {STOP_MESSAGE: STOP, LAUNCH_MESSAGE: LAUNCH}.get(os.read(self._handle, 1), ABANDONED)
+            self._events.put(event)
+            if event == ABANDONED:
+                return

@@ -1,0 +1,44 @@
+"""The totals of a command corrected by what the kernel told when it was waited for. Pure.
+
+A command that lived for a few milliseconds was seen a few times at best; ``wait4`` knows its CPU time exactly, and often
+its peak.
+"""
+
+from __future__ import annotations
+
+from gpu_tracker.aggregation import larger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpu_tracker.result import Totals
+
+
+def settle(totals: Totals, cpu_seconds: float, largest_peak: int) -> None:
+    """Correct ``totals`` in place.
+
+    :param cpu_seconds: CPU time of the command and of the children that it has waited for, since its process exists.
+    :param largest_peak: The bytes of the largest among these processes. It counts the launcher's own memory, of which the
+        command was a copy before its exec, so that it is a value only above the launcher's peak; below, it is a bound.
+    """
+    record = totals['record']
+    cpu = totals['cpu']
+    used = max(0.0, cpu_seconds - record['cpu_before'])
+    main = min(cpu['main'][0], used) if record['has_reaped'] else used
+    cpu['main'][0] = main
+    of_children = used - main
+    cpu['descendants'][0] = max(0.0, cpu['descendants'][0] - record['reaped']) + of_children
+    cpu['combined'][0] = main + cpu['descendants'][0]
+
+    ram = totals['ram']
+    only_process = not record['has_reaped']
+    launcher_peak = record['launcher_peak']
+    if launcher_peak is not None and largest_peak > launcher_peak:
+        ram['combined'][0] = larger(ram['combined'][0], largest_peak)
+        if only_process:
+            ram['main'][0] = larger(ram['main'][0], largest_peak)
+    if only_process:
+        ram['upper'][0] = _bound(ram['main'][0], largest_peak)
+
+
+def _bound(known: int | None, bound: int) -> int:
+    return bound if known is None else max(known, bound)

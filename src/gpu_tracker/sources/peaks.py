@@ -1,0 +1,76 @@
+"""What processes have had resident between two samples, from the kernel's high-water marks."""
+
+from __future__ import annotations
+
+from gpu_tracker.sources.reading import MIDDLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpu_tracker.allowance import Allowance
+    from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.sources.memory_files import MemoryFiles
+
+_MOST_AT_EDGE = 0.005
+"""CPU seconds for the marks at the first and the last sample."""
+_FIRST_COST = 20e-6
+"""CPU seconds for reading one mark, until that has been measured."""
+
+
+class PeakReader:
+    """Reads the high-water marks that can have risen: the root's always, the others' within the allowance.
+
+    A mark cannot rise without a page fault, and page faults are known from every sample.
+    """
+
+    def __init__(self, files: MemoryFiles, allowance: Allowance, cpu_time: Callable[[], float]) -> None:
+        self._files = files
+        self._allowance = allowance
+        self._cpu_time = cpu_time
+        self._cost = _FIRST_COST
+        self._older: set[Process] | None = None
+        """Processes from before the start whose marks have not been read yet: their first one may be older."""
+
+    def read(self, now: float, kind: str, root: Process, counted: Sequence[Process]) -> list[Process]:
+        """Read marks, and return the processes that have peaked above their present size since their last reading."""
+        if self._older is None:
+            self._older = set(counted)
+        waiting = [process for process in counted if process.faults != process.peak_faults]
+        if not waiting:
+            return []
+        waiting.sort(key=lambda process: (process is not root, process.peak_faults - process.faults))
+        affordable = self._affordable(now, kind, len(waiting))
+        before = self._cpu_time()
+        risen = [process for process in waiting[:affordable] if self._has_peaked(process)]
+        took = self._cpu_time() - before
+        self._cost += 0.1 * (took / affordable - self._cost)
+        if kind == MIDDLE:
+            self._allowance.spend(took)
+        return risen
+
+    def sums(self, root: Process, counted: Sequence[Process]) -> tuple[int, int, int] | None:
+        """Return the marks of root, descendants and both, added up; None where one has not been read yet."""
+        if not counted or any([process.peak is None for process in counted]):
+            return None
+        total = sum([process.peak or 0 for process in counted])
+        main = (root.peak or 0) if root in counted else 0
+        return main, total - main, total
+
+    def _affordable(self, now: float, kind: str, waiting: int) -> int:
+        """Return how many marks may be read, at least one."""
+        if kind != MIDDLE:
+            return max(1, min(waiting, int(_MOST_AT_EDGE / max(self._cost, 1e-6))))
+        return waiting if self._allowance.affords(now, self._cost * waiting) else 1
+
+    def _has_peaked(self, process: Process) -> bool:
+        mark = self._files.peak(process.pid)
+        if mark is None:
+            return False
+        before = process.peak
+        process.peak = mark
+        process.peak_faults = process.faults
+        if self._older and process in self._older:
+            self._older.discard(process)
+            return False
+        return mark != before and mark > process.resident

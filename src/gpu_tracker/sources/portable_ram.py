@@ -1,0 +1,37 @@
+"""Resident memory through psutil's figures, on any system: what is private and what is shared is not told there."""
+
+from __future__ import annotations
+
+from gpu_tracker.sources.reading import RamReading, Resident
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpu_tracker.process_tree import ProcessTree
+    from gpu_tracker.process_tree.process import Process
+
+
+class PortableRamSource:
+    """Adds up resident sizes; pages that several processes share count once for each of them."""
+
+    unreadable = False
+
+    def __init__(self, tree: ProcessTree) -> None:
+        self._tree = tree
+
+    def watch(self, process: Process) -> None:
+        """Do nothing: no peaks are told portably."""
+
+    def read(self, now: float, kind: str) -> RamReading:
+        """Return what is resident now; the tree has just been refreshed."""
+        del now, kind
+        root = self._tree.root
+        members = self._tree.members.values()
+        descendants = sum(process.resident for process in members if process is not root)
+        if root.ended or root.shares_memory:
+            return RamReading(Resident(None, 0, 0), Resident(descendants, 0, 0), Resident(None, 0, 0), None)
+        return RamReading(
+            Resident(root.resident, 0, 0),
+            Resident(descendants, 0, 0),
+            Resident(root.resident + descendants, 0, 0),
+            None,
+        )

@@ -1,0 +1,170 @@
+"""Resident memory of the root, of its descendants and of both together: cheap at every sample, exact where it matters.
+
+Every sample knows the resident size of each member. For one process that is the truth. For a group it counts shared pages
+more than once, so the exact split is read where the group may have reached a new maximum: its cheap sum has grown, or its
+members have had page faults (which also tells when copy-on-write has turned shared pages into private ones, while no
+resident size changes). What happens between two samples is read from the kernel's high-water marks.
+"""
+
+from __future__ import annotations
+
+from gpu_tracker.process_tree.stat import PAGE_SIZE
+from gpu_tracker.sources.peaks import PeakReader
+from gpu_tracker.sources.reading import LAST, MIDDLE, RamReading, Resident
+from gpu_tracker.sources.split import SplitReader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpu_tracker.allowance import Allowance
+    from gpu_tracker.process_tree import ProcessTree
+    from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.sources.memory_files import MemoryFiles
+    from gpu_tracker.sources.split import Split
+
+_MOST_AT_EDGE = 0.005
+"""CPU seconds that an optional reading may take at the first and the last sample, whatever is left of the allowance."""
+_MOST_AT_END = 0.2
+"""The same for the exact split at the last sample, where there has been none at all."""
+_MOST_DETAILED = 0.25
+"""CPU seconds above which sums are read in place of mappings."""
+_SEVERAL = 2
+"""From this many processes on, resident sizes added up may count pages more than once."""
+_GROWTH = 1.01
+_LEAST_GROWTH = 1 << 16
+"""A group that has not grown by this factor and by these bytes is not worth another exact reading."""
+_FAULTED_SHARE = 0.02
+"""Page faults since the last exact reading that are worth another one, as a share of the group's size."""
+
+
+class RamSource:
+    """Reads the memory of a tree on Linux.
+
+    :param tree: Refreshed before each reading.
+    :param cpu_time: The CPU seconds that this process has used, by which optional readings are paid.
+    """
+
+    def __init__(
+        self, tree: ProcessTree, files: MemoryFiles, allowance: Allowance, cpu_time: Callable[[], float]
+    ) -> None:
+        self._tree = tree
+        self._files = files
+        self._allowance = allowance
+        self._splits = SplitReader(files, cpu_time)
+        self._peaks = PeakReader(files, allowance, cpu_time)
+        self._split: Split | None = None
+        self._launch_peak = 0
+        self._most_read = [0, 0, 0]
+        """The largest resident sizes of root, descendants and both at which there was an exact reading."""
+
+    @property
+    def unreadable(self) -> bool:
+        """Some process may not be read, because it is another user's."""
+        return self._splits.unreadable
+
+    def read(self, now: float, kind: str) -> RamReading:
+        """Return what is resident now, and the peaks since the sample before.
+
+        :param now: Seconds on the clock of the allowance.
+        :param kind: Where the sample stands in the run: ``FIRST``, ``MIDDLE`` or ``LAST``.
+        """
+        root = self._tree.root
+        counted = [process for process in self._tree.members.values() if not process.ended and not process.shares_memory]
+        descendants = [process for process in counted if process is not root]
+        of_root = 0 if len(descendants) == len(counted) else root.resident
+        of_descendants = sum([process.resident for process in descendants])
+        sizes = [of_root, of_descendants, of_root + of_descendants]
+
+        due = self._is_due(counted, sizes)
+        if due and self._read_split(now, kind, counted, sizes):
+            groups = self._split_groups()
+            if not descendants:
+                groups[1] = Resident(0, 0, 0)
+        else:
+            groups = [
+                Resident(of_root),
+                Resident(of_descendants if len(descendants) < _SEVERAL else None) if descendants else Resident(0, 0, 0),
+                Resident(sizes[2] if len(counted) < _SEVERAL else None),
+            ]
+        if not of_root:  # it has ended, or it is not the program that is tracked yet: nothing is known about it now
+            groups[0] = Resident(None)
+            if not descendants:
+                groups[2] = Resident(None)
+        risen = self._peaks.read(now, kind, root, counted)
+        for group, members in ((1, descendants), (2, counted)):
+            if groups[group].total is None and (due or risen):
+                groups[group].total = self._estimate(group, members)
+        for process in risen:
+            _raise(groups[0 if process is root else 1], process)
+            _raise(groups[2], process)
+        if self._launch_peak:
+            for watched in (groups[0], groups[2]):
+                watched.peak = max(watched.peak or 0, self._launch_peak)
+            self._launch_peak = 0
+        return RamReading(groups[0], groups[1], groups[2], self._peaks.sums(root, counted))
+
+    def watch(self, process: Process) -> None:
+        """Read the high-water mark of a command that has just been started: it may end at any moment."""
+        self._launch_peak = max(self._launch_peak, self._files.peak(process.pid) or 0)
+
+    def _is_due(self, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
+        """Tell whether an exact reading could find more than the last ones."""
+        if self._split is None:
+            return bool(counted)
+        if any(size > most * _GROWTH + _LEAST_GROWTH for size, most in zip(sizes, self._most_read, strict=True)):
+            return True
+        if len(counted) < _SEVERAL:
+            return False
+        then = self._split.counted
+        faults = sum([process.faults - then[process].faults for process in counted if process in then])
+        return faults * PAGE_SIZE > max(_LEAST_GROWTH, _FAULTED_SHARE * (self._split.combined.total or 0))
+
+    def _read_split(self, now: float, kind: str, counted: Sequence[Process], sizes: list[int]) -> bool:
+        """Read the exact split where that is affordable, and tell whether it was."""
+        detailed = len(counted) > 1 and self._splits.cost(counted, detailed=True) <= _MOST_DETAILED
+        cost = self._splits.cost(counted, detailed=detailed)
+        affordable = cost <= _MOST_AT_EDGE
+        if kind == MIDDLE:
+            affordable = self._allowance.affords(now, cost)
+        elif kind == LAST and self._split is None:
+            affordable = cost <= _MOST_AT_END
+        if not affordable:
+            return False
+        self._split, took = self._splits.read(self._tree.root, counted, detailed=detailed)
+        self._most_read = [max(pair) for pair in zip(sizes, self._most_read, strict=True)]
+        if kind == MIDDLE:
+            self._allowance.spend(took)
+        return True
+
+    def _split_groups(self) -> list[Resident]:
+        """Return the figures of the exact reading that has just been made, to be changed freely."""
+        split = self._split
+        if split is None:
+            return [Resident(None), Resident(None), Resident(None)]
+        return [Resident(r.total, r.private, r.shared) for r in (split.main, split.descendants, split.combined)]
+
+    def _estimate(self, group: int, members: Sequence[Process]) -> int | None:
+        """Return a lower bound of what several processes have resident, from the last exact reading.
+
+        Only growth of anonymous memory is added, since new pages of files may be others' pages as well; all memory of
+        members that have ended is taken off; those that came later are left out.
+        """
+        if self._split is None:
+            return None
+        then = self._split.counted
+        total = (self._split.descendants if group == 1 else self._split.combined).total or 0
+        for process in members:
+            if process in then:
+                total += self._files.resident(process.pid)[1] - then[process].anonymous
+        ended = then.keys() - set(members)
+        if group == 1:
+            ended.discard(self._tree.root)
+        total -= sum([then[process].resident for process in ended])
+        return max(total, max([process.resident for process in members], default=0))
+
+
+def _raise(group: Resident, process: Process) -> None:
+    """Take note that a member of a group has peaked since the last sample, while the others were as they are now."""
+    if group.total is not None and process.peak is not None:
+        group.peak = max(group.peak or 0, group.total - process.resident + process.peak)

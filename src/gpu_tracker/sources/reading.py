@@ -1,0 +1,63 @@
+"""What one sample says, in base units: bytes, CPU seconds, counts. What could not be read at this sample is ``None``."""
+
+from __future__ import annotations
+
+FIRST = 'first'
+MIDDLE = 'middle'
+LAST = 'last'
+"""Where a sample stands in a run."""
+
+
+class Resident:
+    """Resident bytes of a process or a group, each page counted once.
+
+    ``peak`` is what is known to have been resident at some moment since the last sample, where that is more than ``total``.
+    """
+
+    __slots__ = ('peak', 'private', 'shared', 'total')
+
+    def __init__(self, total: int | None, private: int | None = None, shared: int | None = None) -> None:
+        self.total = total
+        self.private = private
+        self.shared = shared
+        self.peak: int | None = None
+
+
+class RamReading:
+    """Resident bytes of the root, of its descendants, and of all of them together.
+
+    ``upper`` are the sums of the members' own high-water marks, for each of the three: the true peak lies between the
+    largest total and that.
+    """
+
+    __slots__ = ('combined', 'descendants', 'main', 'upper')
+
+    def __init__(
+        self, main: Resident, descendants: Resident, combined: Resident, upper: tuple[int, int, int] | None
+    ) -> None:
+        self.main = main
+        self.descendants = descendants
+        self.combined = combined
+        self.upper = upper
+
+
+class CpuReading:
+    """CPU seconds since the start, which never decrease, and threads at this moment."""
+
+    __slots__ = ('descendants', 'descendants_threads', 'main', 'main_threads')
+
+    def __init__(self, main: float, descendants: float, main_threads: int, descendants_threads: int) -> None:
+        self.main = main
+        self.descendants = descendants
+        self.main_threads = main_threads
+        self.descendants_threads = descendants_threads
+
+
+class SystemReading:
+    """Bytes in use on the machine, and the CPU seconds that all its cores together have been busy."""
+
+    __slots__ = ('cpu', 'ram')
+
+    def __init__(self, ram: int | None, cpu: float | None) -> None:
+        self.ram = ram
+        self.cpu = cpu

@@ -1,0 +1,115 @@
+"""Resident memory of a group of processes with shared pages counted once, from ``/proc/PID/smaps``. Pure.
+
+The kernel tells for each mapping of a process how many of its resident bytes are private (mapped by no other process) and
+shared, see proc_pid_smaps(5). Private bytes add up. Shared ones are the same physical pages where they belong to
+
+- the same part of the same file, shared memory segment or memfd: (device, inode, offset), or
+- the same addresses of anonymous memory in processes that were forked from one another.
+
+Of each such part the largest shared size that any process of the group has is taken. Parts that overlap, because one
+process has split or grown its mapping, are one part.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    Key = tuple[object, ...]
+    """What the shared bytes of a mapping belong to: a file, or a fork family's address space."""
+    Extent = tuple[int, int, int]
+    """From, to (in the file, or addresses), and the shared bytes in between."""
+
+_KILOBYTE = 1024
+
+_MAPPING = re.compile(
+    rb'^([0-9a-f]+)-([0-9a-f]+) \S+ ([0-9a-f]+) (\S+) (\d+)[^\n]*\n'
+    rb'(?:(?!Shared_Clean)\w+:[^\n]*\n)*?'
+    rb'Shared_Clean: +(\d+) kB\nShared_Dirty: +(\d+) kB\nPrivate_Clean: +(\d+) kB\nPrivate_Dirty: +(\d+) kB\n',
+    re.MULTILINE,
+)
+_ROLLUP = re.compile(
+    rb'Pss: +(\d+) kB\n(?:.*\n)*?'
+    rb'Shared_Clean: +(\d+) kB\nShared_Dirty: +(\d+) kB\nPrivate_Clean: +(\d+) kB\nPrivate_Dirty: +(\d+) kB\n'
+)
+
+
+class Mappings:
+    """The memory of one process: its private bytes, and its shared bytes by what they belong to."""
+
+    __slots__ = ('private', 'shared')
+
+    def __init__(self, private: int, shared: list[tuple[Key, Extent]]) -> None:
+        self.private = private
+        self.shared = shared
+
+
+def parse(smaps: bytes, family: Key) -> Mappings:
+    """Return the mappings that the content of a smaps file describes.
+
+    :param family: What tells the fork family of the process, see :func:`gpu_tracker.process_tree.stat.image`.
+    """
+    private = 0
+    shared: list[tuple[Key, Extent]] = []
+    for start, end, offset, device, inode, *sizes in _MAPPING.findall(smaps):
+        shared_clean, shared_dirty, private_clean, private_dirty = map(int, sizes)
+        private += private_clean + private_dirty
+        size = shared_clean + shared_dirty
+        if size:
+            low, high = int(start, 16), int(end, 16)
+            if inode != b'0':
+                begin = int(offset, 16)
+                shared.append(((device, inode), (begin, begin + high - low, size * _KILOBYTE)))
+            else:
+                shared.append((family, (low, high, size * _KILOBYTE)))
+    return Mappings(private * _KILOBYTE, shared)
+
+
+def rollup(smaps_rollup: bytes) -> tuple[int, int, int] | None:
+    """Return private, shared and proportional bytes from a smaps_rollup file; None where it has none (it has ended)."""
+    found = _ROLLUP.search(smaps_rollup)
+    if found is None:
+        return None
+    pss, shared_clean, shared_dirty, private_clean, private_dirty = map(int, found.groups())
+    return (private_clean + private_dirty) * _KILOBYTE, (shared_clean + shared_dirty) * _KILOBYTE, pss * _KILOBYTE
+
+
+def private_and_shared(processes: Iterable[Mappings]) -> tuple[int, int]:
+    """Return the private and the shared bytes of a group, each shared page counted once."""
+    private = 0
+    extents: dict[Key, list[tuple[int, int, int, int]]] = {}
+    for owner, process in enumerate(processes):
+        private += process.private
+        for key, (begin, end, size) in process.shared:
+            extents.setdefault(key, []).append((begin, end, owner, size))
+    return private, sum(map(_counted_once, extents.values()))
+
+
+def _counted_once(extents: list[tuple[int, int, int, int]]) -> int:
+    """Return, for each run of overlapping extents, what the process that shares most of it shares.
+
+    A process may map one part twice: of its own overlapping extents the largest counts, the others add up.
+    """
+    extents.sort()
+    total = 0
+    run_end = -1
+    owners: dict[int, tuple[int, int, int]] = {}
+    """By process: bytes of its finished extents, where its open one ends, bytes of the open one."""
+    for begin, end, owner, size in extents:
+        if begin >= run_end:
+            total += _largest(owners)
+            owners = {}
+        run_end = max(run_end, end)
+        finished, open_end, open_size = owners.get(owner, (0, begin, 0))
+        if begin < open_end:
+            owners[owner] = (finished, max(open_end, end), max(open_size, size))
+        else:
+            owners[owner] = (finished + open_size, end, size)
+    return total + _largest(owners)
+
+
+def _largest(owners: dict[int, tuple[int, int, int]]) -> int:
+    return max((finished + open_size for finished, _, open_size in owners.values()), default=0)

@@ -1,0 +1,150 @@
+"""The exact split of resident memory into private and shared pages, and what reading it costs."""
+
+from __future__ import annotations
+
+import time
+
+from gpu_tracker.allowance import CostEstimate
+from gpu_tracker.process_tree import stat
+from gpu_tracker.sources import smaps
+from gpu_tracker.sources.reading import Resident
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.sources.memory_files import MemoryFiles
+
+_MOST_FOR_ONE = 0.2
+"""Seconds that reading a single process may take: its page faults wait meanwhile."""
+
+
+_HIDDEN = (b'0', b'0', b'0')
+"""The addresses of an image that may not be seen."""
+
+
+class Seen:
+    """What a process had when it was read: resident bytes, the anonymous ones among them, and page faults so far."""
+
+    __slots__ = ('anonymous', 'faults', 'resident')
+
+    def __init__(self, resident: int, anonymous: int, faults: int) -> None:
+        self.resident = resident
+        self.anonymous = anonymous
+        self.faults = faults
+
+
+class Split:
+    """One exact reading of a tree, and what each process that was ``counted`` had then."""
+
+    __slots__ = ('combined', 'counted', 'descendants', 'main')
+
+    def __init__(self, main: Resident, descendants: Resident, combined: Resident) -> None:
+        self.main = main
+        self.descendants = descendants
+        self.combined = combined
+        self.counted: dict[Process, Seen] = {}
+
+
+class SplitReader:
+    """Reads private and shared memory of a tree: mapping by mapping where that is affordable, else in sums."""
+
+    def __init__(self, files: MemoryFiles, cpu_time: Callable[[], float] = time.process_time) -> None:
+        self._files = files
+        self._cpu_time = cpu_time
+        self._sums_cost = CostEstimate(per_process=60e-6, per_byte=5.4e-12)
+        self._mappings_cost = CostEstimate(per_process=300e-6, per_byte=16e-12)
+        self.unreadable = False
+        """A process was met that may not be read, because it is another user's."""
+
+    def cost(self, processes: Sequence[Process], *, detailed: bool) -> float:
+        """Return the CPU seconds that :meth:`read` will probably take."""
+        estimate = self._mappings_cost if detailed else self._sums_cost
+        return estimate.of(len(processes), sum(process.resident for process in processes))
+
+    def read(self, root: Process, processes: Sequence[Process], *, detailed: bool) -> tuple[Split, float]:
+        """Read ``processes`` and return the split with the CPU seconds that it took.
+
+        :param processes: Those that count, the root among them where it still runs.
+        :param detailed: Read every mapping, so that each shared page counts once. Otherwise sums are read, and shared
+            memory is what the kernel's proportional sizes say, which leaves out the parts of other processes.
+        """
+        before = self._cpu_time()
+        split = self._detailed(root, processes) if detailed else self._sums(root, processes)
+        for process in processes:
+            # Resident sizes are taken anew, so that peaks are compared with what the split was read at.
+            process.resident, anonymous = self._files.resident(process.pid)
+            split.counted[process] = Seen(process.resident, anonymous, process.faults)
+        took = self._cpu_time() - before
+        estimate = self._mappings_cost if detailed else self._sums_cost
+        estimate.learn(len(processes), sum(process.resident for process in processes), took)
+        return split, took
+
+    def _detailed(self, root: Process, processes: Sequence[Process]) -> Split:
+        def group(members: Sequence[Process]) -> Resident:
+            read = [mappings[process] for process in members if process in mappings]
+            private, shared = smaps.private_and_shared(read)
+            return _resident(private, shared, len(read), [process for process in members if process in unread])
+
+        contents, unread = self._contents(processes, self._files.smaps)
+        mappings = {process: smaps.parse(content, stat.image(process.raw)) for process, content in contents.items()}
+        return _split(root, processes, group)
+
+    def _sums(self, root: Process, processes: Sequence[Process]) -> Split:
+        def group(members: Sequence[Process]) -> Resident:
+            read = [sums[process] for process in members if process in sums]
+            private = sum([values[0] for values in read])
+            if len(read) == 1:
+                shared = read[0][1]
+            else:
+                largest = max([values[0] + values[1] for values in read], default=0)
+                shared = max(0, largest - private, sum([values[2] for values in read]) - private)
+            return _resident(private, shared, len(read), [process for process in members if process in unread])
+
+        contents, unread = self._contents(processes, self._files.smaps_rollup)
+        sums = {
+            process: values for process, content in contents.items() if (values := smaps.rollup(content)) is not None
+        }
+        return _split(root, processes, group)
+
+    def _contents(
+        self, processes: Sequence[Process], read: Callable[[int], bytes | None]
+    ) -> tuple[dict[Process, bytes], set[Process]]:
+        """Return what ``read`` says of each process that still runs, and those that may not or must not be read."""
+        contents: dict[Process, bytes] = {}
+        unread: set[Process] = set()
+        for process in processes:
+            try:
+                if self._sums_cost.of(1, process.resident) > _MOST_FOR_ONE:
+                    unread.add(process)
+                elif content := read(process.pid):
+                    contents[process] = content
+            except PermissionError:
+                self.unreadable = True
+                unread.add(process)
+        return contents, unread
+
+
+def _split(root: Process, processes: Sequence[Process], group: Callable[[Sequence[Process]], Resident]) -> Split:
+    return Split(
+        group([process for process in processes if process is root]),
+        group([process for process in processes if process is not root]),
+        group(processes),
+    )
+
+
+def _resident(private: int, shared: int, n_read: int, unread: list[Process]) -> Resident:
+    """Return the figures of a group, of which some processes could be read and of others only the resident size is known.
+
+    Of the latter, those of one fork family share an unknown part of it, so the largest counts for all of them. Where all
+    have ended meanwhile nothing is known.
+    """
+    if not unread:
+        return Resident(private + shared, private, shared) if n_read else Resident(None)
+    largest: dict[object, int] = {}
+    for process in unread:
+        image = stat.image(process.raw)
+        family: object = process if image == _HIDDEN else image
+        largest[family] = max(largest.get(family, 0), process.resident)
+    return Resident(private + shared + sum(largest.values()))

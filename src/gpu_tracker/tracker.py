@@ -1,0 +1,309 @@
+"""The tracker: it owns the sampling subprocess and turns what that measured into the documented result."""
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+import time
+
+from gpu_tracker.errors import ParameterError, SamplerError, TrackerStateError
+from gpu_tracker.parameters import Parameters
+from gpu_tracker.process_tree import default_reader
+from gpu_tracker.sampler.session import Session
+from gpu_tracker.settlement import settle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import resource
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Any, Self
+
+    from gpu_tracker.result import Totals
+    from gpu_tracker.usage import ResourceUsage
+
+
+_RU_MAXRSS_UNIT = 1 if sys.platform == 'darwin' else 1024
+"""Bytes in one unit of ru_maxrss, see getrusage(2) of the system."""
+
+
+class State(enum.Enum):
+    """Where a tracker stands."""
+
+    NEW = 'new'
+    STARTED = 'started'
+    STOPPED = 'stopped'
+
+
+class Tracker:
+    """Tracks what a process and everything it starts use of the machine, from :meth:`start` to :meth:`stop`.
+
+    As a context manager it tracks the block, and the result is complete also where an exception ends it::
+
+        with Tracker() as tracker:
+            work()
+        print(tracker)
+
+    :param sleep_time: Seconds between two samples.
+    :param ram_unit: ``bytes``, ``kilobytes``, ``megabytes``, ``gigabytes`` or ``terabytes``, all decimal.
+    :param gpu_ram_unit: The same for GPU RAM.
+    :param time_unit: ``seconds``, ``minutes``, ``hours`` or ``days``.
+    :param n_expected_cores: The cores that the tracked process is expected to use, by which its hardware percentages are
+        divided; all cores of the machine where not given.
+    :param gpu_uuids: The UUIDs of the GPUs whose utilization counts; all GPUs where not given.
+    :param disable_logs: Do not log warnings.
+    :param process_id: The process to track; the calling one where not given.
+    :param resource_usage_file: A file that holds the result so far as JSON while tracking, and the whole one at the end,
+        however the tracked process ends.
+    :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not answer.
+    :param join_timeout: Seconds of each such wait.
+    :param gpu_brand: The vendor of the GPUs: ``nvidia``.
+    :raises ValueError: where a parameter has a value that cannot be used; it names the parameter, the value and what is
+        accepted.
+    """
+
+    State = State
+
+    def __init__(  # noqa: PLR0913 - the documented interface
+        self,
+        sleep_time: float = 1.0,
+        ram_unit: str = 'gigabytes',
+        gpu_ram_unit: str = 'gigabytes',
+        time_unit: str = 'hours',
+        n_expected_cores: int | None = None,
+        gpu_uuids: Sequence[str] | None = None,
+        disable_logs: bool = False,  # noqa: FBT001, FBT002 - the documented interface
+        process_id: int | None = None,
+        resource_usage_file: str | os.PathLike[str] | None = None,
+        n_join_attempts: int = 5,
+        join_timeout: float = 10.0,
+        gpu_brand: str | None = None,
+    ) -> None:
+        self._parameters = Parameters(
+            sleep_time=sleep_time,
+            ram_unit=ram_unit,
+            gpu_ram_unit=gpu_ram_unit,
+            time_unit=time_unit,
+            n_expected_cores=n_expected_cores,
+            gpu_uuids=gpu_uuids,
+            disable_logs=disable_logs,
+            process_id=process_id,
+            resource_usage_file=resource_usage_file,
+            n_join_attempts=n_join_attempts,
+            join_timeout=join_timeout,
+            gpu_brand=gpu_brand,
+        )
+        self.state = State.NEW
+        self._session: Session | None = None
+        self._owner = 0
+        self._started_at = 0.0
+        self._seconds = 0.0
+        self._totals: Totals | None = None
+        self._logged = 0
+        self._usage: ResourceUsage | None = None
+
+    def __repr__(self) -> str:
+        """Return the state."""
+        return f'State: {self.state.name}'
+
+    def __enter__(self) -> Self:
+        """Start tracking."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop tracking, unless the block has done so; nothing in a process that the block has forked."""
+        if self.state is State.STARTED and self._owner == os.getpid():
+            self.stop()
+
+    def start(self) -> None:
+        """Start tracking; return when the first sample is complete.
+
+        :raises RuntimeError: where it was started before, or where no sampler can be started.
+        :raises ValueError: where the driver knows no GPU with one of the UUIDs, or the process does not exist any more.
+        """
+        if self.state is not State.NEW:
+            message = f'This tracker was started already (it is {self.state.name}); make a new one for another run.'
+            raise TrackerStateError(message)
+        session = Session(self._configuration())
+        try:
+            ready = session.wait_until_ready()
+        except BaseException as error:
+            session.end()
+            if isinstance(error, SamplerError):
+                self._explain(error, session.refusal)
+            raise
+        self._session = session
+        self._owner = os.getpid()
+        self.state = State.STARTED
+        self._log(ready['messages'])
+        self._started_at = time.monotonic()
+
+    def stop(self) -> None:
+        """Stop tracking; afterwards the result is there.
+
+        :raises RuntimeError: where it was not started, was stopped before, or was started by another process.
+        """
+        now = time.monotonic()
+        session = self._session
+        if self.state is not State.STARTED or session is None:
+            reason = 'has not been started; call start() first' if self.state is State.NEW else 'was stopped already'
+            message = f'This tracker {reason}.'
+            raise TrackerStateError(message)
+        if self._owner != os.getpid():
+            message = f'This tracker was started by process {self._owner}; only that one can stop it.'
+            raise TrackerStateError(message)
+        self._seconds = now - self._started_at
+        try:
+            problem = session.stop(self._parameters.n_join_attempts, self._parameters.join_timeout)
+        finally:
+            self.state = State.STOPPED
+            self._totals = session.totals()
+            session.end()
+        if self._totals is None:
+            message = 'The sampler has left no result.'
+            raise SamplerError(message)
+        if problem:
+            self._log([*self._totals['messages'], ('warning', problem)])
+        else:
+            self._log(self._totals['messages'])
+
+    @property
+    def resource_usage(self) -> ResourceUsage:
+        """What was used: a :class:`~gpu_tracker.ResourceUsage`.
+
+        :raises RuntimeError: before the end.
+        """
+        if self._usage is None:
+            from gpu_tracker.result import Units, build  # noqa: PLC0415 - keeps the measured process light until the end
+
+            self._usage = build(self._require_totals(), Units(*self._units()), self._seconds)
+        return self._usage
+
+    def to_json(self) -> str:
+        """Return the result as a JSON object whose keys are the fields of :class:`~gpu_tracker.ResourceUsage`.
+
+        :raises RuntimeError: before the end.
+        """
+        return self._render('json')
+
+    def __str__(self) -> str:
+        """Return the result as text.
+
+        :raises RuntimeError: before the end.
+        """
+        return self._render('text')
+
+    def _render(self, output_format: str) -> str:
+        usage = self.resource_usage
+        from gpu_tracker.render import FORMATS  # noqa: PLC0415 - keeps the measured process light until the end
+
+        return FORMATS[output_format](usage)
+
+    def _require_totals(self) -> Totals:
+        if self.state is not State.STOPPED:
+            way = 'call start() and stop()' if self.state is State.NEW else 'call stop() or leave the block'
+            message = f'There is no result yet (the tracker is {self.state.name}); {way} first.'
+            raise TrackerStateError(message)
+        if self._totals is None:
+            message = 'The sampler has left no result.'
+            raise SamplerError(message)
+        return self._totals
+
+    def _configuration(self) -> dict[str, Any]:
+        """Return what the sampler is told, see :func:`gpu_tracker.sampler.spawn.spawn`."""
+        parameters = self._parameters
+        file = parameters.resource_usage_file
+        return {
+            'owner': os.getpid(),
+            'target': parameters.process_id,
+            'launcher': None,
+            'launcher_peak': None,
+            'exec_handle': None,
+            'reader': os.environ.get('GPU_TRACKER_READER') or default_reader(),
+            'interval': parameters.sleep_time,
+            'brand': parameters.gpu_brand,
+            'uuids': parameters.gpu_uuids,
+            'report': None if file is None else (file, 'json'),
+            'units': self._units(),
+        }
+
+    def _units(self) -> tuple[str, str, str, int | None]:
+        parameters = self._parameters
+        return parameters.ram_unit, parameters.gpu_ram_unit, parameters.time_unit, parameters.n_expected_cores
+
+    def _explain(self, error: SamplerError, refusal: str | None) -> None:
+        """Raise ValueError where it was a parameter that the sampler has refused."""
+        parameters = self._parameters
+        if refusal == 'process':
+            raise ParameterError('process_id', parameters.process_id, 'the id of a process that exists') from None
+        if refusal == 'uuids':
+            raise ParameterError('gpu_uuids', list(parameters.gpu_uuids or ()), str(error)) from None
+        if refusal == 'driver':
+            raise ParameterError('gpu_uuids', list(parameters.gpu_uuids or ()), f'left out: the GPU driver {error}') from None
+
+    def _log(self, messages: Sequence[tuple[str, str]]) -> None:
+        """Log the messages that were not logged yet, in the program's own process."""
+        new = messages[self._logged :]
+        self._logged = max(self._logged, len(messages))
+        if self._parameters.disable_logs or not new:
+            return
+        import logging  # noqa: PLC0415 - costs 15 ms, and most runs have nothing to log
+
+        logger = logging.getLogger('gpu_tracker')
+        for level, text in new:
+            logger.log(logging.WARNING if level == 'warning' else logging.INFO, text)
+
+
+class CommandTracker(Tracker):
+    """Tracks a command that its launcher, this process, has forked and holds back until the sampler is ready.
+
+    :param process_id: The held process; from its ``exec`` on its memory counts.
+    :param exec_handle: The reading end of a pipe whose other end the process closes by its ``exec``.
+    :param report_file: Where the result so far is written while the command runs, or None.
+    :param report_format: The format of that file.
+    :param options: The parameters of :class:`Tracker`.
+    """
+
+    def __init__(
+        self, process_id: int, *, exec_handle: int, report_file: str | None, report_format: str, **options: Any
+    ) -> None:
+        super().__init__(process_id=process_id, **options)
+        self._exec_handle = exec_handle
+        self._report = None if report_file is None else (report_file, report_format)
+
+    def start(self) -> None:
+        """Start tracking; afterwards the held process is to be let go at once."""
+        super().start()
+        if self._session is not None:
+            self._session.announce_launch()
+
+    def settle(self, exact: resource.struct_rusage) -> None:
+        """Put what the kernel told when the command was waited for in place of what was sampled.
+
+        :param exact: The command's own use and that of the children that it has waited for, see wait4(2).
+        """
+        totals = self._require_totals()
+        self._usage = None
+        settle(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT)
+
+    def discard(self) -> None:
+        """End the sampler without a result: the command could not be started."""
+        if self._session is not None:
+            self._session.end()
+        self.state = State.STOPPED
+
+    def _configuration(self) -> dict[str, Any]:
+        from gpu_tracker.sources.memory_files import MemoryFiles  # noqa: PLC0415 - for launchers only
+
+        peak = MemoryFiles().peak(os.getpid()) if default_reader() == 'proc' else None
+        return {
+            **super()._configuration(),
+            'launcher': os.getpid(),
+            'launcher_peak': peak,
+            'exec_handle': self._exec_handle,
+            'report': self._report,
+        }

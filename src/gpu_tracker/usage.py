@@ -1,0 +1,149 @@
+"""What a tracked run used: the documented result, in the units asked for.
+
+Every value that could not be known is ``None``. Maxima are kept for each field by itself: the largest private RSS and
+the largest total RSS may have been reached at different moments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RSSValues:
+    """Resident memory of a process or of a group of processes, in the unit of the :class:`MaxRAM` around it.
+
+    :ivar total_rss: The most physical memory that was resident at once; a page shared inside the group counts once.
+    :ivar private_rss: The most that was mapped by one process alone (Linux; 0.0 elsewhere).
+    :ivar shared_rss: The most that was mapped by more than one process, each page counted once (Linux; 0.0 elsewhere).
+    """
+
+    total_rss: float | None
+    private_rss: float | None
+    shared_rss: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MaxRAM:
+    """The most RAM that was in use.
+
+    :ivar unit: The unit of every value here.
+    :ivar system_capacity: All RAM of the machine.
+    :ivar system: The most that was in use on the whole machine.
+    :ivar main: The tracked process itself.
+    :ivar descendants: All processes that it started, directly or not.
+    :ivar combined: The tracked process and its descendants together.
+    """
+
+    unit: str
+    system_capacity: float | None
+    system: float | None
+    main: RSSValues
+    descendants: RSSValues
+    combined: RSSValues
+
+
+@dataclass(frozen=True, slots=True)
+class MaxGPURAM:
+    """The most GPU RAM that was in use, summed over all GPUs of the machine.
+
+    :ivar unit: The unit of every value here.
+    :ivar system_capacity: The memory of all GPUs; 0.0 without a GPU.
+    :ivar system: The most that was in use by anybody.
+    :ivar main: The tracked process itself.
+    :ivar descendants: All processes that it started, directly or not.
+    :ivar combined: The tracked process and its descendants together.
+    """
+
+    unit: str
+    system_capacity: float | None
+    system: float | None
+    main: float | None
+    descendants: float | None
+    combined: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessingUnitPercentages:
+    """How busy processing units were.
+
+    :ivar max_sum_percent: The most at any time, summed over the units: two busy cores are 200.0.
+    :ivar max_hardware_percent: The same divided by the number of units that were expected to be used.
+    :ivar mean_sum_percent: The mean over the tracked time, weighted by time, summed over the units.
+    :ivar mean_hardware_percent: The same divided by the number of units that were expected to be used.
+    """
+
+    max_sum_percent: float | None
+    max_hardware_percent: float | None
+    mean_sum_percent: float | None
+    mean_hardware_percent: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CPUUtilization:
+    """How busy the CPU was.
+
+    :ivar system_core_count: The logical cores of the machine, by which the system's hardware percentages are divided.
+    :ivar n_expected_cores: The cores by which all other hardware percentages are divided.
+    :ivar system: The whole machine.
+    :ivar main: The tracked process itself.
+    :ivar descendants: All processes that it started, directly or not, those that ended between two samples included.
+    :ivar combined: The tracked process and its descendants together.
+    :ivar main_n_threads: The most threads of the tracked process in any one sample.
+    :ivar descendants_n_threads: The most threads of its descendants together in any one sample.
+    :ivar combined_n_threads: The most threads of all of them together in any one sample.
+    """
+
+    system_core_count: int | None
+    n_expected_cores: int | None
+    system: ProcessingUnitPercentages
+    main: ProcessingUnitPercentages
+    descendants: ProcessingUnitPercentages
+    combined: ProcessingUnitPercentages
+    main_n_threads: int | None
+    descendants_n_threads: int | None
+    combined_n_threads: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GPUUtilization:
+    """How busy the GPUs were, whoever used them.
+
+    :ivar system_gpu_count: The GPUs of the machine.
+    :ivar n_expected_gpus: The GPUs over which the percentages are taken.
+    :ivar gpu_percentages: Summed over those GPUs; 0.0 without a GPU.
+    """
+
+    system_gpu_count: int | None
+    n_expected_gpus: int | None
+    gpu_percentages: ProcessingUnitPercentages
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeTime:
+    """How long was tracked.
+
+    :ivar unit: The unit of ``time``.
+    :ivar time: Wall time from the start to the stop.
+    """
+
+    unit: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUsage:
+    """All that a tracked run used.
+
+    :ivar max_ram: The most RAM.
+    :ivar max_gpu_ram: The most GPU RAM.
+    :ivar cpu_utilization: How busy the CPU was.
+    :ivar gpu_utilization: How busy the GPUs were.
+    :ivar compute_time: How long it took.
+    """
+
+    max_ram: MaxRAM
+    max_gpu_ram: MaxGPURAM
+    cpu_utilization: CPUUtilization
+    gpu_utilization: GPUUtilization
+    compute_time: ComputeTime
