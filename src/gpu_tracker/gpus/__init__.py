@@ -1,0 +1,60 @@
+"""GPU vendors: what a driver is asked goes through a backend, and nothing else touches a driver.
+
+Another vendor is one module here that has an opener, and one line in BACKENDS. Importing this package imports no
+vendor's library: the openers do.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
+
+    class GpuBackend(Protocol):
+        """The driver of one vendor, opened.
+
+        No method raises because of one GPU: what cannot be read is None, and ``take_messages`` says why, once for each
+        cause. Any call may hang as long as the driver does.
+        """
+
+        def devices(self) -> tuple[Device, ...]:
+            """Return all GPUs that the driver knows of, by index, those that it cannot open included."""
+
+        def read(self, uuid: str) -> DeviceReading:
+            """Look at one GPU; its utilization samples are those since the last look at it."""
+
+        def processes(self, uuid: str) -> list[ProcessMemory] | None:
+            """Return the processes on one GPU, None where the driver does not list them."""
+
+        def utilization(self, uuid: str) -> float | None:
+            """Return the percent that the driver reports of now, None where it does not."""
+
+        def peak_memory(self, uuid: str, pid: int) -> int | None:
+            """Return the bytes of a process' own peak on one GPU, None where the driver keeps no account of it."""
+
+        def take_messages(self) -> list[tuple[str, str]]:
+            """Return what is to be told and was not taken yet: ('info' or 'warning', text)."""
+
+        def close(self) -> None:
+            """Let go of the driver."""
+
+
+def open_nvidia() -> GpuBackend | None:
+    """Open the NVIDIA driver; None where this machine has none, or has it installed and not loaded.
+
+    :raises gpu_tracker.errors.GpuError: The driver is there and does not work.
+    """
+    from gpu_tracker.gpus import nvidia_library  # noqa: PLC0415 - importing this package imports no vendor's module
+
+    if not nvidia_library.is_there():
+        return None
+    from gpu_tracker.gpus import nvidia  # noqa: PLC0415 - imports pynvml: 35 ms
+
+    return nvidia.open_backend()
+
+
+BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {'nvidia': open_nvidia}
+"""Brand of GPU -> the function that opens its driver, returning None where the machine has no such driver."""

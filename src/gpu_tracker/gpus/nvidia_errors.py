@@ -1,0 +1,48 @@
+"""NVML's result codes in words for people (numbers from nvml.h)."""
+
+from __future__ import annotations
+
+_CAUSES = {
+    4: 'no-permission',
+    10: 'timeout',
+    12: 'no-library',
+    13: 'driver-too-old',
+    15: 'gpu-lost',
+    16: 'gpu-needs-reset',
+    17: 'blocked-by-system',
+    18: 'version-mismatch',
+    20: 'out-of-memory',
+    999: 'unknown-error',
+}
+
+_PROBLEMS = {
+    4: '{} may not be read by this user (NVML code 4); its figures are unknown.',
+    13: '{} has an NVIDIA driver too old for a call that gpu-tracker needs (NVML code 13); some figures are unknown.',
+    15: '{} is lost: it has fallen off the bus or is otherwise out of reach (NVML code 15). Its figures are unknown.',
+    16: '{} needs a reset before it can be used again (NVML code 16); its figures are unknown.',
+    999: '{} could not be read: the NVIDIA driver reports an unknown error (NVML code 999). Its figures are unknown.',
+}
+
+_INIT_PROBLEMS = {
+    4: 'This user may not use the NVIDIA driver (NVML code 4). GPU figures are unknown.',
+    18: (
+        'The NVIDIA driver and its library have different versions (NVML code 18), as after an update without a '
+        'restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted.'
+    ),
+    999: (
+        'The NVIDIA driver could not be initialized: it reports an unknown error (NVML code 999), as after a suspend '
+        'or a crash of the driver. GPU figures are unknown.'
+    ),
+}
+
+
+def describe(label: str, code: int) -> str:
+    """Return a sentence on a GPU, called by its label, whose call was answered with a code."""
+    problem = _PROBLEMS.get(code, '{} could not be read (NVML code ' + str(code) + '); its figures are unknown.')
+    return problem.format(label)
+
+
+def explain_failed_init(code: int) -> tuple[str, str]:
+    """Return a sentence on a driver that could not be opened, and the short name of the cause."""
+    other = f'The NVIDIA driver could not be initialized (NVML code {code}). GPU figures are unknown.'
+    return _INIT_PROBLEMS.get(code, other), _CAUSES.get(code, f'nvml-{code}')

@@ -1,0 +1,82 @@
+# The calls of nvidia-ml-py (import name pynvml) that gpu_tracker makes; the package itself has no annotations.
+from ctypes import c_void_p
+
+class NVMLError(Exception):
+    value: int
+    def __init__(self, value: int) -> None: ...
+
+class NVMLLibraryMismatchError(Exception): ...
+
+class _Memory:
+    total: int
+    free: int
+    used: int
+
+class _Utilization:
+    gpu: int
+    memory: int
+
+class _Process:
+    pid: int
+    usedGpuMemory: int | None
+    gpuInstanceId: int
+    computeInstanceId: int
+
+class _Value:
+    dVal: float
+    uiVal: int
+    ulVal: int
+    ullVal: int
+    sllVal: int
+    siVal: int
+    usVal: int
+
+class _Sample:
+    timeStamp: int
+    sampleValue: _Value
+
+class _AccountingStats:
+    gpuUtilization: int
+    memoryUtilization: int
+    maxMemoryUsage: int | None
+    time: int
+    startTime: int
+    isRunning: int
+
+NVML_ERROR_INVALID_ARGUMENT: int
+NVML_ERROR_NOT_SUPPORTED: int
+NVML_ERROR_NO_PERMISSION: int
+NVML_ERROR_NOT_FOUND: int
+NVML_ERROR_INSUFFICIENT_SIZE: int
+NVML_ERROR_DRIVER_NOT_LOADED: int
+NVML_ERROR_LIBRARY_NOT_FOUND: int
+NVML_ERROR_FUNCTION_NOT_FOUND: int
+NVML_ERROR_GPU_IS_LOST: int
+NVML_ERROR_RESET_REQUIRED: int
+NVML_ERROR_LIB_RM_VERSION_MISMATCH: int
+NVML_ERROR_ARGUMENT_VERSION_MISMATCH: int
+NVML_ERROR_UNKNOWN: int
+NVML_FEATURE_ENABLED: int
+NVML_GPU_UTILIZATION_SAMPLES: int
+nvmlMemory_v2: int
+
+def nvmlInit() -> None: ...
+def nvmlShutdown() -> None: ...
+def nvmlDeviceGetCount() -> int: ...
+def nvmlDeviceGetHandleByIndex(index: int) -> c_void_p: ...
+def nvmlDeviceGetUUID(handle: c_void_p) -> str: ...
+def nvmlDeviceGetName(handle: c_void_p) -> str: ...
+def nvmlDeviceGetMemoryInfo(handle: c_void_p, version: int | None = None) -> _Memory: ...
+def nvmlDeviceGetUtilizationRates(handle: c_void_p) -> _Utilization: ...
+def nvmlDeviceGetSamples(device: c_void_p, sampling_type: int, timeStamp: int) -> tuple[int, list[_Sample]]: ...
+def nvmlDeviceGetComputeRunningProcesses(handle: c_void_p) -> list[_Process]: ...
+def nvmlDeviceGetComputeRunningProcesses_v2(handle: c_void_p) -> list[_Process]: ...
+def nvmlDeviceGetGraphicsRunningProcesses(handle: c_void_p) -> list[_Process]: ...
+def nvmlDeviceGetGraphicsRunningProcesses_v2(handle: c_void_p) -> list[_Process]: ...
+def nvmlDeviceGetMigMode(device: c_void_p) -> list[int]: ...
+def nvmlDeviceGetMaxMigDeviceCount(device: c_void_p) -> int: ...
+def nvmlDeviceGetMigDeviceHandleByIndex(device: c_void_p, index: int) -> c_void_p: ...
+def nvmlDeviceGetGpuInstanceId(device: c_void_p) -> int: ...
+def nvmlDeviceGetComputeInstanceId(device: c_void_p) -> int: ...
+def nvmlDeviceGetAccountingMode(handle: c_void_p) -> int: ...
+def nvmlDeviceGetAccountingStats(handle: c_void_p, pid: int) -> _AccountingStats: ...

@@ -1,0 +1,78 @@
+"""A program that runs a GpuSource on the driver that its environment gives it, for tests of another process.
+
+Reads commands from standard input, one a line, and answers each with a line of JSON:
+
+    start [INTERVAL [UUID,UUID...]]   makes and starts the source
+    wait SECONDS                      true or false
+    error                             the source's error
+    members MAIN|- [PID,PID...]       null
+    totals                            the totals
+    messages                          the messages
+    finish SECONDS                    the totals after the last reading
+    imported MODULE                   whether the module has been imported
+
+With ``--container PID,PID...`` the source takes itself to be in a container in which only those processes exist.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.sources.gpu import GpuSource
+
+
+def _pids(text: str) -> frozenset[int]:
+    return frozenset(int(pid) for pid in text.split(',') if pid)
+
+
+def main() -> None:
+    """Answer commands until the standard input ends."""
+    in_container = '--container' in sys.argv
+    existing = _pids(sys.argv[2]) if in_container and len(sys.argv) > 2 else frozenset()
+    source: GpuSource | None = None
+    for line in sys.stdin:
+        command, *words = line.split()
+        if command == 'start':
+            interval = float(words[0]) if words else 0.1
+            uuids = tuple(words[1].split(',')) if len(words) > 1 else None
+            source = GpuSource(
+                BACKENDS['nvidia'],
+                interval,
+                uuids,
+                in_initial_pid_namespace=not in_container,
+                pid_exists=existing.__contains__ if in_container else lambda pid: True,
+            )
+            source.start()
+            answer: object = None
+        elif command == 'imported':
+            answer = words[0] in sys.modules
+        elif source is None:
+            raise SystemExit('the first command is start')
+        else:
+            answer = _answer(source, command, words)
+        print(json.dumps(answer), flush=True)
+
+
+def _answer(source: GpuSource, command: str, words: list[str]) -> object:
+    match command:
+        case 'wait':
+            return source.wait(float(words[0]))
+        case 'error':
+            return source.error
+        case 'members':
+            source.members(None if words[0] == '-' else int(words[0]), _pids(words[1] if len(words) > 1 else ''))
+            return None
+        case 'totals':
+            return source.totals()
+        case 'messages':
+            return source.take_messages()
+        case 'finish':
+            source.finish(float(words[0]))
+            return source.totals()
+    raise SystemExit(f'no such command: {command}')
+
+
+if __name__ == '__main__':
+    main()
