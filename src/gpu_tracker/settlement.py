@@ -36,9 +36,5 @@ def settle(totals: Totals, cpu_seconds: float, largest_peak: int) -> None:
         ram['combined'][0] = larger(ram['combined'][0], largest_peak)
         if only_process:
             ram['main'][0] = larger(ram['main'][0], largest_peak)
-    if only_process:
-        ram['upper'][0] = _bound(ram['main'][0], largest_peak)
-
-
-def _bound(known: int | None, bound: int) -> int:
-    return bound if known is None else max(known, bound)
+    if only_process and ram['main'][0] is None:  # it was never seen: all that is known is a bound
+        ram['upper'][0] = ram['upper'][2] = largest_peak

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from gpu_tracker.result import Totals
+    from gpu_tracker.sampling import Sampling
     from gpu_tracker.usage import ResourceUsage
 
 
@@ -182,6 +183,16 @@ class Tracker:
 
             self._usage = build(self._require_totals(), Units(*self._units()), self._seconds)
         return self._usage
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the run was sampled, and how exact its RAM peaks are: a :class:`~gpu_tracker.sampling.Sampling`.
+
+        :raises RuntimeError: before the end.
+        """
+        from gpu_tracker.sampling import record_of  # noqa: PLC0415 - keeps the measured process light until the end
+
+        return record_of(self._require_totals(), self._parameters.ram_unit)
 
     def to_json(self) -> str:
         """Return the result as a JSON object whose keys are the fields of :class:`~gpu_tracker.ResourceUsage`.

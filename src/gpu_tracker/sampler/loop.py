@@ -49,6 +49,10 @@ _LONGEST_LAUNCH = 0.25
 _CLOSE_PAUSE = 0.001
 
 
+_LONGEST_GPU_WAIT = 0.012
+"""Seconds that the end of a run waits for the driver: a stop takes 20 ms at most."""
+
+
 class Loop:
     """Samples a tree.
 
@@ -144,9 +148,10 @@ class Loop:
 
     def _sample(self, kind: str) -> None:
         tree = self._tree
-        if kind == LAST:
-            self._gpu.finish(0.01)
         tree.refresh()
+        self._tell_members()
+        if kind == LAST:
+            self._gpu.finish(0.0)  # the driver's thread makes its last reading meanwhile
         now = self._monotonic()
         ram = self._ram.read(now, kind)
         if self._cpu is None:
@@ -154,8 +159,9 @@ class Loop:
             self._cpu = CpuSource(tree)
             now = self._monotonic()
         cpu = self._cpu.read()
-        self._tell_members()
         self._aggregator.add(now, ram, cpu, SystemReading(self._system.ram(), self._system.cpu()))
+        if kind == LAST:
+            self._gpu.finish(_LONGEST_GPU_WAIT)
         self._publish(now, kind == LAST)
 
     def _tell_members(self) -> None:

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import math
+import os
+import pickle
+
+import pytest
+
+from gpu_tracker.errors import GpuError, ParameterError
+from gpu_tracker.parameters import Parameters
+
+GOOD = {
+    'sleep_time': 1.0,
+    'ram_unit': 'gigabytes',
+    'gpu_ram_unit': 'gigabytes',
+    'time_unit': 'hours',
+    'n_expected_cores': None,
+    'gpu_uuids': None,
+    'disable_logs': False,
+    'process_id': None,
+    'resource_usage_file': None,
+    'n_join_attempts': 5,
+    'join_timeout': 10.0,
+    'gpu_brand': None,
+}
+NO_PROCESS = 2**22 + 1  # above the largest pid that Linux gives
+
+
+def test_defaults_are_filled_in():
+    parameters = Parameters(**GOOD)
+    assert parameters.process_id == os.getpid()
+    assert parameters.gpu_brand == 'nvidia'
+
+
+@pytest.mark.parametrize(
+    ('name', 'value', 'message'),
+    [
+        ('sleep_time', 0, 'sleep_time must be a positive number of seconds, not 0'),
+        ('sleep_time', -1.5, 'sleep_time must be a positive number of seconds, not -1.5'),
+        ('sleep_time', math.nan, 'sleep_time must be a positive number of seconds, not nan'),
+        ('sleep_time', math.inf, 'sleep_time must be a positive number of seconds, not inf'),
+        ('sleep_time', '1', "sleep_time must be a positive number of seconds, not '1'"),
+        ('sleep_time', True, 'sleep_time must be a positive number of seconds, not True'),
+        ('join_timeout', 0.0, 'join_timeout must be a positive number of seconds, not 0.0'),
+        ('join_timeout', math.nan, 'join_timeout must be a positive number of seconds, not nan'),
+        (
+            'ram_unit',
+            'gb',
+            "ram_unit must be 'bytes', 'kilobytes', 'megabytes', 'gigabytes' or 'terabytes', not 'gb'",
+        ),
+        (
+            'gpu_ram_unit',
+            None,
+            "gpu_ram_unit must be 'bytes', 'kilobytes', 'megabytes', 'gigabytes' or 'terabytes', not None",
+        ),
+        ('time_unit', 'h', "time_unit must be 'seconds', 'minutes', 'hours' or 'days', not 'h'"),
+        ('n_expected_cores', 0, 'n_expected_cores must be a whole number of at least 1, not 0'),
+        ('n_expected_cores', 1.5, 'n_expected_cores must be a whole number of at least 1, not 1.5'),
+        ('n_join_attempts', 0, 'n_join_attempts must be a whole number of at least 1, not 0'),
+        ('n_join_attempts', math.nan, 'n_join_attempts must be a whole number of at least 1, not nan'),
+        ('gpu_uuids', [], 'gpu_uuids must be at least one UUID of a GPU, not []'),
+        ('gpu_uuids', [''], "gpu_uuids must be at least one UUID of a GPU, not ['']"),
+        ('gpu_uuids', 'GPU-1', "gpu_uuids must be a sequence of UUIDs of GPUs, not 'GPU-1'"),
+        ('gpu_brand', 'voodoo', "gpu_brand must be 'nvidia', not 'voodoo'"),
+        ('process_id', NO_PROCESS, f'process_id must be the id of a process that exists, not {NO_PROCESS}'),
+        ('process_id', 0, 'process_id must be the id of a process that exists, not 0'),
+        ('process_id', '1', "process_id must be the id of a process that exists, not '1'"),
+        (
+            'resource_usage_file',
+            '/nowhere/usage.json',
+            "resource_usage_file must be the path of a file in a folder that can be written, not '/nowhere/usage.json'",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_parameter_and_what_is_accepted(name, value, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
+        Parameters(**{**GOOD, name: value})
+    assert str(caught.value) == message
+
+
+def test_a_very_short_sleep_time_is_accepted():
+    assert Parameters(**{**GOOD, 'sleep_time': 0.001}).sleep_time == 0.001
+
+
+def test_uuids_may_be_any_sequence_and_count_once(tmp_path):
+    assert Parameters(**{**GOOD, 'gpu_uuids': iter(['b', 'a', 'b'])}).gpu_uuids == ('b', 'a')
+
+
+def test_the_resource_usage_file_does_not_follow_a_later_change_of_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Parameters(**{**GOOD, 'resource_usage_file': 'usage.json'}).resource_usage_file == str(tmp_path / 'usage.json')
+
+
+@pytest.mark.parametrize('error', [ParameterError('sleep_time', 0, 'more'), GpuError('It is lost.', 'lost')])
+def test_errors_survive_pickling(error):
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error)
+    assert vars(copy) == vars(error)

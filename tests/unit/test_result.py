@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpu_tracker.render import FORMATS
+from gpu_tracker.result import Units, build
+from gpu_tracker.sampling import Bounds, record_of
+
+TOTALS = {
+    'seconds': 10.0,
+    'samples': 11,
+    'machine': {'ram': 63_088_000_000, 'cores': 12},
+    'ram': {
+        'main': [914_000_000, 753_400_000, 160_600_000],
+        'descendants': [0, 0, 0],
+        'combined': [914_000_000, None, None],
+        'system': 1_899_000_000,
+        'upper': [914_000_000, 0, None],
+    },
+    'cpu': {
+        'main': [15.0, 1.6],
+        'descendants': [0.0, 0.0],
+        'combined': [15.0, 1.6],
+        'system': [None, None],
+        'threads': [24, 0, 24],
+    },
+    'gpu': {
+        'count': 2,
+        'expected': 1,
+        'capacity': 2_048_000_000,
+        'system': 353_000_000,
+        'main': None,
+        'descendants': 0,
+        'combined': 277_000_000,
+        'max_sum': 4.0,
+        'mean_sum': 1.5,
+    },
+    'record': {'skipped': 2, 'cpu_seconds': 0.25},
+}
+
+TEXT = """\
+Max RAM:
+   Unit: gigabytes
+   System capacity: 63.088
+   System: 1.899
+   Main:
+      Total RSS: 0.914
+      Private RSS: 0.753
+      Shared RSS: 0.161
+   Descendants:
+      Total RSS: 0.0
+      Private RSS: 0.0
+      Shared RSS: 0.0
+   Combined:
+      Total RSS: 0.914
+      Private RSS: N/A
+      Shared RSS: N/A
+Max GPU RAM:
+   Unit: megabytes
+   System capacity: 2048.0
+   System: 353.0
+   Main: N/A
+   Descendants: 0.0
+   Combined: 277.0
+CPU utilization:
+   System core count: 12
+   Number of expected cores: 2
+   System:
+      Max sum percent: N/A
+      Max hardware percent: N/A
+      Mean sum percent: N/A
+      Mean hardware percent: N/A
+   Main:
+      Max sum percent: 160.0
+      Max hardware percent: 80.0
+      Mean sum percent: 150.0
+      Mean hardware percent: 75.0
+   Descendants:
+      Max sum percent: 0.0
+      Max hardware percent: 0.0
+      Mean sum percent: 0.0
+      Mean hardware percent: 0.0
+   Combined:
+      Max sum percent: 160.0
+      Max hardware percent: 80.0
+      Mean sum percent: 150.0
+      Mean hardware percent: 75.0
+   Main number of threads: 24
+   Descendants number of threads: 0
+   Combined number of threads: 24
+GPU utilization:
+   System GPU count: 2
+   Number of expected GPUs: 1
+   GPU percentages:
+      Max sum percent: 4.0
+      Max hardware percent: 4.0
+      Mean sum percent: 1.5
+      Mean hardware percent: 1.5
+Compute time:
+   Unit: hours
+   Time: 0.003"""
+
+
+def usage(expected_cores: int | None = 2, **changes: object):
+    return build({**TOTALS, **changes}, Units('gigabytes', 'megabytes', 'hours', expected_cores))
+
+
+def test_the_text_report():
+    assert FORMATS['text'](usage()) == TEXT
+
+
+def test_the_json_report_has_the_documented_keys_in_their_order_and_no_rounding():
+    report = FORMATS['json'](usage())
+    assert report.startswith('{\n "max_ram": {\n  "unit": "gigabytes",\n  "system_capacity": 63.088,\n')
+    values = json.loads(report)
+    assert list(values) == ['max_ram', 'max_gpu_ram', 'cpu_utilization', 'gpu_utilization', 'compute_time']
+    assert values['max_ram']['main'] == {'total_rss': 0.914, 'private_rss': 0.7534, 'shared_rss': 0.1606}
+    assert values['max_gpu_ram']['main'] is None
+    assert values['compute_time'] == {'unit': 'hours', 'time': 10 / 3600}
+
+
+def test_all_cores_are_expected_unless_told_otherwise():
+    cpu = usage(expected_cores=None).cpu_utilization
+    assert cpu.n_expected_cores == 12
+    assert cpu.main.max_hardware_percent == pytest.approx(160 / 12)
+
+
+def test_more_than_all_cores_were_never_busy():
+    cpu = {**TOTALS['cpu'], 'main': [121.0, 12.4]}
+    main = usage(cpu=cpu).cpu_utilization.main
+    assert main.max_sum_percent == 1200.0
+    assert main.mean_sum_percent == 1200.0
+
+
+def test_a_maximum_is_never_below_its_mean():
+    cpu = {**TOTALS['cpu'], 'main': [15.0, 1.0]}
+    assert usage(cpu=cpu).cpu_utilization.main.max_sum_percent == 150.0
+
+
+def test_a_run_without_a_span_has_no_percentages():
+    cpu = {**TOTALS['cpu'], 'main': [0.0, None]}
+    assert usage(cpu=cpu, seconds=0.0).cpu_utilization.main.mean_sum_percent is None
+
+
+def test_compute_time_is_the_one_given():
+    assert build(TOTALS, Units('bytes', 'bytes', 'seconds', None), 9.75).compute_time.time == 9.75
+
+
+def test_without_gpus_all_gpu_figures_are_zero():
+    nothing = {'count': 0, 'expected': 0, 'capacity': 0, 'system': 0, 'main': 0, 'descendants': 0, 'combined': 0}
+    result = usage(gpu={**nothing, 'max_sum': 0.0, 'mean_sum': 0.0})
+    assert result.max_gpu_ram.combined == 0.0
+    assert result.gpu_utilization.system_gpu_count == 0
+    assert result.gpu_utilization.gpu_percentages.mean_hardware_percent == 0.0
+
+
+def test_the_record_of_the_sampling_tells_the_bounds_of_each_peak():
+    record = record_of(TOTALS, 'megabytes')
+    assert (record.samples, record.skipped, record.cpu_seconds, record.unit) == (11, 2, 0.25, 'megabytes')
+    assert record.main_ram == Bounds(914.0, 914.0)
+    assert record.combined_ram == Bounds(914.0, None)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from gpu_tracker.settlement import settle
+
+MEGABYTE = 10**6
+TOTALS = {
+    'ram': {
+        'main': [2 * MEGABYTE, None, None],
+        'descendants': [0, 0, 0],
+        'combined': [3 * MEGABYTE, None, None],
+        'upper': [2 * MEGABYTE, 0, 2 * MEGABYTE],
+    },
+    'cpu': {'main': [0.4, 1.0], 'descendants': [0.35, 1.0], 'combined': [0.75, 1.0]},
+    'record': {'cpu_before': 0.01, 'reaped': 0.3, 'has_reaped': True, 'launcher_peak': 10 * MEGABYTE},
+}
+
+
+def settled(cpu_seconds: float, largest_peak: int, ram: dict | None = None, **record: object):
+    totals = copy.deepcopy(TOTALS)
+    totals['record'].update(record)
+    totals['ram'].update(ram or {})
+    settle(totals, cpu_seconds, largest_peak)
+    return totals
+
+
+def test_what_the_command_was_told_of_its_children_replaces_the_ticks_that_were_read():
+    cpu = settled(0.727, 0)['cpu']
+    assert cpu['main'][0] == 0.4
+    assert cpu['descendants'][0] == pytest.approx(0.05 + 0.717 - 0.4)  # 0.05 s were used by others that still run
+    assert cpu['combined'][0] == pytest.approx(0.4 + 0.05 + 0.717 - 0.4)
+
+
+def test_a_command_without_children_has_used_all_of_it_itself():
+    totals = settled(0.46, 0, has_reaped=False, reaped=0.0)
+    assert totals['cpu']['main'][0] == pytest.approx(0.45)
+
+
+def test_a_peak_above_the_launchers_own_is_the_largest_process():
+    ram = settled(0.5, 50 * MEGABYTE)['ram']
+    assert ram['combined'][0] == 50 * MEGABYTE
+    assert ram['main'][0] == 2 * MEGABYTE  # it may have been a child's
+    assert settled(0.5, 50 * MEGABYTE, has_reaped=False)['ram']['main'][0] == 50 * MEGABYTE
+
+
+def test_a_peak_below_the_launchers_own_says_nothing():
+    ram = settled(0.5, 10 * MEGABYTE, has_reaped=False)['ram']
+    assert ram['main'][0] == 2 * MEGABYTE
+    assert ram['combined'][0] == 3 * MEGABYTE
+
+
+def test_of_a_command_that_was_never_seen_the_bound_alone_is_known():
+    unseen = {'main': [None, None, None], 'combined': [None, None, None], 'upper': [None, None, None]}
+    ram = settled(0.5, 8 * MEGABYTE, ram=unseen, has_reaped=False)['ram']
+    assert ram['main'][0] is None
+    assert ram['upper'] == [8 * MEGABYTE, None, 8 * MEGABYTE]
