@@ -1,0 +1,206 @@
+"""The whole way from the simulated driver's state to the report: tracker, sampler, driver thread, nvidia-ml-py."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from simulated_nvml import Failure, Gpu, Hang, Process, SimulatedDriver
+from simulated_nvml.probe import until
+
+import gpu_tracker
+
+GIB = 2**30
+PACKAGE_PARENT = str(Path(gpu_tracker.__file__).parents[1])
+
+PROGRAM = """
+import json, os, subprocess, sys
+import gpu_tracker as gput
+
+child = subprocess.Popen([sys.executable, '-c', 'import sys; sys.stdin.read()'], stdin=subprocess.PIPE)
+tracker = gput.Tracker(sleep_time=0.1, gpu_ram_unit='bytes', time_unit='seconds', **json.loads(sys.argv[1]))
+print(json.dumps([os.getpid(), child.pid]), flush=True)
+input()
+tracker.start()
+print('started', flush=True)
+input()
+tracker.stop()
+child.communicate()
+print(json.dumps(json.loads(tracker.to_json())), flush=True)
+"""
+
+
+class Program:
+    """A program with a child, on a simulated driver, that is tracked from one line that it is told to the next."""
+
+    def __init__(self, driver: SimulatedDriver, **options: object) -> None:
+        environment = {**os.environ, **driver.environment(), 'PYTHONPATH': PACKAGE_PARENT}
+        self._process = subprocess.Popen(
+            [sys.executable, '-c', PROGRAM, json.dumps(options)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self.pid, self.child_pid = json.loads(self._line())
+
+    def start(self) -> None:
+        self._say()
+        assert self._line() == 'started\n'
+
+    def stop(self) -> dict:
+        self._say()
+        output, self.errors = self._process.communicate(timeout=60)
+        return json.loads(output)
+
+    def fail(self) -> str:
+        """Start, and return the last line of the traceback."""
+        _, errors = self._process.communicate('\n', timeout=60)
+        return errors.splitlines()[-1]
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+    def _say(self) -> None:
+        self._process.stdin.write('\n')
+        self._process.stdin.flush()
+
+    def _line(self) -> str:
+        return self._process.stdout.readline()
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> SimulatedDriver:
+    return SimulatedDriver(tmp_path)
+
+
+def read_again(driver: SimulatedDriver) -> None:
+    """Wait until two GPUs were read twice more: the second of these readings began after this was called."""
+
+    def readings() -> int:
+        return driver.calls().count('nvmlDeviceGetMemoryInfo_v2')
+
+    before = readings()
+    until(lambda: readings() >= before + 5)
+
+
+def test_the_report_says_what_two_gpus_did_under_a_program_with_a_child(driver):
+    driver.write(gpus=[Gpu(uuid='GPU-a', total=8 * GIB), Gpu(uuid='GPU-b', total=16 * GIB)])
+    with Program(driver) as program:
+
+        def gpus(*used: int, main: tuple[int, int], child: tuple[int, int], util: tuple[int, int]) -> list[Gpu]:
+            return [
+                Gpu(
+                    uuid=f'GPU-{"ab"[index]}',
+                    total=(8, 16)[index] * GIB,
+                    used=used[index],
+                    util=util[index],
+                    processes=[
+                        Process(program.pid, memory=main[index]),
+                        Process(program.child_pid, memory=child[index]),
+                        Process(1, memory=GIB // 2),
+                    ],
+                )
+                for index in range(2)
+            ]
+
+        driver.write(gpus=gpus(3 * GIB, GIB, main=(GIB, 0), child=(GIB, 0), util=(40, 0)))
+        program.start()
+        read_again(driver)
+        driver.write(gpus=gpus(5 * GIB, 6 * GIB, main=(3 * GIB, GIB), child=(GIB, 2 * GIB), util=(90, 80)))
+        read_again(driver)
+        driver.write(gpus=gpus(GIB, 2 * GIB, main=(0, GIB), child=(0, 4 * GIB), util=(0, 10)))
+        read_again(driver)
+        report = program.stop()
+
+    assert report['max_gpu_ram'] == {
+        'unit': 'bytes',
+        'system_capacity': 24.0 * GIB,
+        'system': 11.0 * GIB,
+        'main': 4.0 * GIB,
+        'descendants': 4.0 * GIB,
+        'combined': 7.0 * GIB,
+    }
+    utilization = report['gpu_utilization']
+    assert utilization['system_gpu_count'] == 2
+    assert utilization['n_expected_gpus'] == 2
+    percentages = utilization['gpu_percentages']
+    assert percentages['max_sum_percent'] == 170.0
+    assert percentages['max_hardware_percent'] == 85.0
+    assert 10.0 <= percentages['mean_sum_percent'] <= 170.0
+    assert percentages['mean_hardware_percent'] == percentages['mean_sum_percent'] / 2
+    assert program.errors == ''
+
+
+def test_uuids_restrict_the_utilization_only(driver):
+    driver.write(gpus=[Gpu(uuid='GPU-a', total=GIB, used=100, util=30), Gpu(uuid='GPU-b', total=GIB, used=7, util=50)])
+    with Program(driver, gpu_uuids=['GPU-b']) as program:
+        program.start()
+        read_again(driver)
+        report = program.stop()
+    assert report['max_gpu_ram']['system_capacity'] == 2.0 * GIB
+    assert report['max_gpu_ram']['system'] == 107.0
+    assert report['gpu_utilization'] == {
+        'system_gpu_count': 2,
+        'n_expected_gpus': 1,
+        'gpu_percentages': {
+            'max_sum_percent': 50.0,
+            'max_hardware_percent': 50.0,
+            'mean_sum_percent': 50.0,
+            'mean_hardware_percent': 50.0,
+        },
+    }
+
+
+def test_an_unknown_uuid_is_a_value_error_at_the_start(driver):
+    driver.write(gpus=[Gpu(uuid='GPU-a', total=GIB)])
+    with Program(driver, gpu_uuids=['GPU-a', 'GPU-x']) as program:
+        assert program.fail() == (
+            'gpu_tracker.errors.ParameterError: gpu_uuids must be UUIDs of GPUs of this machine (GPU-a), '
+            "not ['GPU-a', 'GPU-x']"
+        )
+
+
+def test_a_driver_that_fails_costs_the_gpu_figures_only_and_one_warning(driver):
+    driver.write(gpus=[Gpu(uuid='GPU-a', total=GIB)], fail=[Failure('nvmlInit*', 999)])
+    with Program(driver) as program:
+        program.start()
+        report = program.stop()
+    assert set(report['max_gpu_ram'].values()) == {'bytes', None}
+    assert report['gpu_utilization']['system_gpu_count'] is None
+    assert report['max_ram']['main']['total_rss'] > 0
+    assert len(program.errors.splitlines()) == 1
+
+
+def test_a_driver_that_hangs_delays_neither_start_nor_stop_and_its_figures_are_unknown(driver):
+    driver.write(gpus=[Gpu(uuid='GPU-a', total=GIB)], hang=[Hang('nvmlInit*')])
+    with Program(driver) as program:
+        program.start()
+        report = program.stop()
+    assert report['max_gpu_ram']['main'] is None
+    assert report['cpu_utilization']['main']['mean_sum_percent'] is not None
+    assert program.errors == 'The NVIDIA driver has not answered for 2 s; GPU figures are unknown until it does.\n'
+
+
+def test_a_gpu_that_is_lost_while_tracking_leaves_what_was_seen_before(driver):
+    gpus = [Gpu(uuid='GPU-a', total=GIB, used=100), Gpu(uuid='GPU-b', total=GIB, used=7)]
+    driver.write(gpus=gpus)
+    with Program(driver) as program:
+        program.start()
+        read_again(driver)
+        driver.write(gpus=gpus, fail=[Failure('nvmlDevice*', 15, gpu=1)])
+        read_again(driver)
+        report = program.stop()
+    assert report['max_gpu_ram']['system'] == 107.0
+    assert report['max_gpu_ram']['system_capacity'] == 2.0 * GIB
+    assert len(program.errors.splitlines()) == 1
