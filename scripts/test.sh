@@ -1,0 +1,60 @@
+#!/bin/sh
+# Runs the tests on every one of Python 3.11, 3.12 and 3.13 that this machine has, and the other checks on the first.
+#
+#   sh scripts/test.sh [ARGUMENTS FOR PYTEST...]
+#
+# Needs the packages that are named below; on Debian it installs them itself where it is root. Makes .venv-test-3.* here.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/machine.sh
+
+versions_here() {
+    for version in 11 12 13; do
+        if python_3 "$version" >/dev/null; then
+            printf '%s ' "$version"
+        fi
+    done
+}
+
+# The simulated GPU driver is C and is compiled when the tests start.
+missing=
+[ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
+echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
+# shellcheck disable=SC2086  # one word a package
+[ -z "$missing" ] || install_packages $missing
+
+versions=$(versions_here)
+[ -n "$versions" ] || fail 'none of Python 3.11, 3.12 and 3.13 with venv is on this machine'
+
+static_checks() {
+    say 'ruff, mypy and import-linter'
+    "$1/python" -m ruff check . || fail 'ruff check failed'
+    "$1/python" -m ruff format --check . || fail 'ruff format --check failed'
+    "$1/python" -m mypy || fail 'mypy failed'
+    "$1/lint-imports" || fail 'import-linter failed'
+    say 'The documentation'
+    "$1/python" -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html ||
+        fail 'the documentation has mistakes'
+}
+
+first=yes
+for version in $versions; do
+    python=$(python_3 "$version")
+    folder=.venv-test-3.$version
+    say "Python 3.$version: $python"
+    environment "$folder" "$python"
+    groups='--group test'
+    [ -z "$first" ] || groups='--group test --group lint --group types --group docs'
+    # shellcheck disable=SC2086  # two words a group
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check . $groups ||
+        fail "could not install gpu-tracker and what its tests need on Python 3.$version"
+    if [ -n "$first" ]; then
+        static_checks "$folder/bin"
+        first=
+    fi
+    say "Tests on Python 3.$version"
+    "$folder/bin/python" -m pytest "$@" || fail "tests failed on Python 3.$version"
+done
+
+# shellcheck disable=SC2086  # one word a version
+say "All checks passed, on Python$(printf ' 3.%s' $versions)"

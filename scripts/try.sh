@@ -1,0 +1,32 @@
+#!/bin/sh
+# Installs gpu-tracker from this checkout into .venv-try and tracks an example program with it.
+#
+#   sh scripts/try.sh
+#
+# Needs Python 3.11 or newer with venv; on Debian it installs python3 and python3-venv itself where it is root.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/machine.sh
+
+any_python() {
+    for version in 11 12 13 14; do
+        python_3 "$version" && return 0
+    done
+    return 1
+}
+
+python=$(any_python) || {
+    install_packages python3 python3-venv
+    python=$(any_python) || fail 'Python 3.11 or newer with venv is needed, and the packages of this system have none'
+}
+
+say "Installing gpu-tracker from this checkout into .venv-try, with $python"
+environment .venv-try "$python"
+.venv-try/bin/python -m pip install --quiet --disable-pip-version-check . || fail 'could not install gpu-tracker'
+
+say 'Running: gpu-tracker -e "python examples/sort_in_parallel.py" --st=0.1 --ru=megabytes --gru=megabytes --tu=seconds'
+PATH="$PWD/.venv-try/bin:$PATH"
+export PATH
+gpu-tracker -e "python examples/sort_in_parallel.py" --st=0.1 --ru=megabytes --gru=megabytes --tu=seconds
+
+say 'Done. To use it in this shell: . .venv-try/bin/activate'

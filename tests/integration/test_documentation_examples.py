@@ -1,0 +1,167 @@
+"""Every example in README.rst and docs/ is run as it stands there.
+
+- ``.. code-block:: python`` is a whole program. Where a ``text`` block with ``:class: output`` comes next, that is what
+  it prints.
+- ``.. code-block:: console`` is a terminal: each ``$`` line is run, has to succeed and to print what stands below it.
+
+In expected output any number stands for every other number, and ``...`` for anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_SECONDS = 120
+NUMBER = r'\d+(?:\.\d+)?(?:e-?\d+)?'
+BLOCK = re.compile(
+    r"""
+    ^\.\.\ code-block::\ (?P<language>\w+)\n
+    (?P<options>(?:\ {3}:.*\n)*)
+    (?P<body>(?:\n|\ {3}.*\n)+)
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A program or a terminal session in a page, and what it prints, if the page says so."""
+
+    place: str
+    language: str
+    code: str
+    output: str | None
+
+
+def examples_in(page: Path) -> Iterator[Example]:
+    text = page.read_text()
+    blocks = list(BLOCK.finditer(text))
+    for block, following in zip_longest(blocks, blocks[1:]):
+        if block['language'] not in ('python', 'console'):
+            continue
+        has_output = following is not None and ':class: output' in following['options']
+        yield Example(
+            place=f'{page.name}:{text.count(chr(10), 0, block.start()) + 1}',
+            language=block['language'],
+            code=textwrap.dedent(block['body']).strip('\n'),
+            output=textwrap.dedent(following['body']).strip('\n') if following and has_output else None,
+        )
+
+
+def commands_in(session: str) -> Iterator[tuple[str, str]]:
+    """Yield each command of a terminal session with what it prints; a command goes on in lines that open with ``>``."""
+    for part in re.split(r'^\$ ', session, flags=re.MULTILINE)[1:]:
+        lines = part.splitlines()
+        n_command_lines = 1
+        while n_command_lines < len(lines) and lines[n_command_lines].startswith('> '):
+            n_command_lines += 1
+        command = [lines[0], *(line.removeprefix('> ') for line in lines[1:n_command_lines])]
+        yield '\n'.join(command), '\n'.join(lines[n_command_lines:])
+
+
+def pattern_for(expected: str) -> str:
+    pieces = re.split(rf'(\.\.\.|{NUMBER})', expected.strip())
+    return ''.join(
+        '.*' if piece == '...' else NUMBER if re.fullmatch(NUMBER, piece) else re.escape(piece) for piece in pieces
+    )
+
+
+def check_output(printed: str, expected: str, place: str) -> None:
+    matches = re.fullmatch(pattern_for(expected), printed.strip(), flags=re.DOTALL)
+    assert matches, f'{place} shows\n{expected}\n\nbut prints\n{printed}'
+
+
+PAGES = [ROOT / 'README.rst', *sorted((ROOT / 'docs').glob('*.rst'))]
+EXAMPLES = [example for page in PAGES for example in examples_in(page)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return an empty folder but for the programs that the pages start."""
+    shutil.copytree(ROOT / 'examples', tmp_path / 'examples')
+    return tmp_path
+
+
+@pytest.fixture
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return an environment in which ``python`` and ``gpu-tracker`` are those under test, from any folder."""
+    programs = tmp_path_factory.mktemp('bin')
+    for name, command in (('python', ''), ('gpu-tracker', '-m gpu_tracker ')):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {command}"$@"\n')
+        program.chmod(0o755)
+    installed = Path(sys.executable).parent
+    first = [str(installed)] if (installed / 'gpu-tracker').exists() else [str(programs)]
+    search_path = os.environ.get('PYTHONPATH', '')
+    return os.environ | {
+        'PATH': os.pathsep.join([*first, os.environ['PATH']]),
+        'PYTHONPATH': os.pathsep.join(str(Path(entry).resolve()) for entry in search_path.split(os.pathsep) if entry),
+    }
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str], place: str) -> str:
+    """Return what the command prints, as a terminal would show it."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f'{place} ends with {done.returncode}\n{done.stdout}'
+    return done.stdout
+
+
+@pytest.mark.parametrize('example', EXAMPLES, ids=lambda example: example.place)
+def test_example_runs_as_shown(example: Example, folder: Path, environment: dict[str, str]) -> None:
+    if example.language == 'python':
+        (folder / 'example.py').write_text(example.code)
+        printed = run([sys.executable, 'example.py'], folder, environment, example.place)
+        if example.output is not None:
+            check_output(printed, example.output, example.place)
+        return
+    for command, expected in commands_in(example.code):
+        check_output(run(['sh', '-c', command], folder, environment, example.place), expected, example.place)
+
+
+def test_pages_have_examples() -> None:
+    languages = {example.language for example in EXAMPLES}
+    assert languages == {'python', 'console'}
+
+
+@pytest.mark.parametrize(
+    ('expected', 'printed'),
+    [
+        ('Time: 0.001', 'Time: 12.5'),
+        ('System core count: 12', 'System core count: 2'),
+        ('first\n...\nlast', 'first\nanything\nat all\nlast'),
+        ('version 6.0.0', 'version 6.0.0'),
+    ],
+)
+def test_numbers_and_ellipses_are_free(expected: str, printed: str) -> None:
+    check_output(printed, expected, 'here')
+
+
+@pytest.mark.parametrize(('expected', 'printed'), [('Time: 0.001', 'Time: N/A'), ('Main: 1', 'Main: 1\nmore')])
+def test_everything_else_is_not(expected: str, printed: str) -> None:
+    with pytest.raises(AssertionError, match='here shows'):
+        check_output(printed, expected, 'here')
