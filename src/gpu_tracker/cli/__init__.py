@@ -1,0 +1,56 @@
+"""The command line: each command is one module here, and nothing is measured here."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # typing's own costs its import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# The first argument picks a command: a module of this folder with a function run(arguments) that returns the exit code.
+# Without one of these names the arguments belong to the tracking of a command or process.
+COMMANDS: dict[str, str] = {}
+DEFAULT_COMMAND = 'track'
+
+FAILURE = 125  # the exit code of our own failures; those of the tracked command are its own
+_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run ``gpu-tracker`` with ``arguments``, by default those of this process, and return its exit code."""
+    if arguments is None:
+        arguments = sys.argv[1:]
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _run(arguments: list[str]) -> int:
+    """Run the command that ``arguments`` ask for; whatever goes wrong ends as one line for the user."""
+    from gpu_tracker.cli import output  # noqa: PLC0415 (inside main's care, so that Ctrl-C never shows a traceback)
+
+    output.reserve_closed_streams()
+    try:
+        return _command(arguments)(arguments)
+    except Exception as error:  # noqa: BLE001 (the last resort: a traceback helps no user)
+        from gpu_tracker.cli import options  # noqa: PLC0415
+        from gpu_tracker.errors import GpuTrackerError  # noqa: PLC0415
+
+        if isinstance(error, options.UsageError):
+            output.complain(f"{error}\nTry 'gpu-tracker --help'.")
+        elif isinstance(error, GpuTrackerError):
+            output.complain(str(error))
+        else:
+            output.complain(f'internal error: {type(error).__name__}: {error}')
+        return FAILURE
+
+
+def _command(arguments: list[str]) -> Callable[[list[str]], int]:
+    """Return the function that runs the command named by the first of ``arguments``."""
+    from importlib import import_module  # noqa: PLC0415
+
+    name = COMMANDS.get(arguments[0]) if arguments else None
+    run: Callable[[list[str]], int] = import_module(f'gpu_tracker.cli.{name or DEFAULT_COMMAND}').run
+    return run

@@ -1,0 +1,84 @@
+"""Decides whether the string of ``-e`` is started directly or by the shell.
+
+Started directly, the program is the tracked main process itself; behind ``sh -c`` it may be a descendant of the shell.
+So everything that means the same without a shell goes without one, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+SHELL = '/bin/sh'
+
+_BLANKS = ' \t'
+_PLAIN = frozenset('%+,-./:=@_')  # with letters and digits, all that no shell ever treats in a special way
+_SPECIAL_IN_DOUBLE_QUOTES = frozenset('$`\\')
+
+
+def words_to_start(command: str, search_path: list[str]) -> list[str]:
+    """Return the arguments that start ``command``: its own words, or a shell with the command as it is.
+
+    ``search_path`` holds the folders that a program's bare name is looked up in.
+    """
+    words = plain_words(command)
+    if words and not _is_assignment(words[0]) and find_program(words[0], search_path) is not None:
+        return words
+    # The dashes keep a command such as '-x' from being read as options of the shell.
+    return [SHELL, '-c', '--', command]
+
+
+def plain_words(command: str) -> list[str] | None:
+    """Return the words of ``command`` where splitting and unquoting is all that a shell would do, None otherwise."""
+    words: list[str] = []
+    word: str | None = None  # None between words; an empty pair of quotes is a word
+    position = 0
+    while position < len(command):
+        character = command[position]
+        position += 1
+        if character in _BLANKS:
+            if word is not None:
+                words.append(word)
+            word = None
+        elif character in '\'"':
+            end = command.find(character, position)
+            quoted = command[position:end]
+            if end < 0 or (character == '"' and not _SPECIAL_IN_DOUBLE_QUOTES.isdisjoint(quoted)):
+                return None
+            word = (word or '') + quoted
+            position = end + 1
+        elif character.isalnum() or character in _PLAIN:
+            word = (word or '') + character
+        else:
+            return None
+    if word is not None:
+        words.append(word)
+    return words
+
+
+def find_program(name: str, search_path: list[str]) -> str | None:
+    """Return the path of the executable file that a shell would start for ``name``, or None."""
+    if not name:
+        return None
+    folders = [''] if '/' in name else search_path
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def start_fault(name: str, search_path: list[str]) -> OSError | None:
+    """Return why ``name`` cannot be started, as far as a look at the files tells."""
+    if find_program(name, search_path) is not None:
+        return None
+    folders = [''] if '/' in name else search_path
+    there = any(os.path.exists(os.path.join(folder, name)) for folder in folders)
+    number = errno.EACCES if there else errno.ENOENT
+    return OSError(number, os.strerror(number))
+
+
+def _is_assignment(word: str) -> bool:
+    """Tell whether a shell would take ``word``, in front of a command, for a variable to set."""
+    name, equals, _ = word.partition('=')
+    return bool(equals) and name.isidentifier()

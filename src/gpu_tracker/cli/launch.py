@@ -1,0 +1,105 @@
+"""Starts the tracked command in two steps: a child that waits, so that the sampler can look at it, and then its exec.
+
+POSIX only. The child is forked from here and not by a helper, because only a parent may reap it with wait4.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+
+from gpu_tracker.cli import command_words
+
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+_CANCELLED = 125
+_GO = b'\n'
+
+
+class HeldCommand:
+    """A command whose process exists already, and whose program is not started before ``release``.
+
+    The process ends by itself where this one ends before that.
+    """
+
+    def __init__(self, words: list[str]) -> None:
+        """Fork the process that will become ``words[0]`` with the arguments ``words[1:]``."""
+        self._go_reader, self._go_writer = os.pipe()
+        self.exec_handle, self._error_writer = os.pipe()  # closed on exec: its end means that the program runs
+        child_signal = signal.getsignal(signal.SIGCHLD)
+        if child_signal == signal.SIG_IGN:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would have the kernel reap the command unseen
+        # No signal may find the new process while it still is a copy of this one.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        process_id = os.fork()
+        if process_id == 0:
+            try:
+                signal.signal(signal.SIGCHLD, child_signal or signal.SIG_DFL)
+                self._become(words, mask)
+            finally:
+                os._exit(_CANCELLED)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(self._go_reader)
+        os.close(self._error_writer)
+        self.process_id = process_id
+
+    def release(self) -> OSError | None:
+        """Let the program start; return why it could not, and None as soon as it runs (or was killed before that)."""
+        try:
+            os.write(self._go_writer, _GO)
+        except BrokenPipeError:
+            pass  # killed while it was waiting; its status tells
+        os.close(self._go_writer)
+        number = os.read(self.exec_handle, 16)
+        os.close(self.exec_handle)
+        return OSError(int(number), os.strerror(int(number))) if number else None
+
+    def cancel(self) -> None:
+        """End and reap the waiting process; the program is never started."""
+        os.kill(self.process_id, signal.SIGKILL)
+        os.waitpid(self.process_id, 0)
+
+    def _become(self, words: list[str], mask: set[signal.Signals] | set[int]) -> None:
+        """Wait for the word to go and become the program; runs in the new process only."""
+        os.close(self._go_writer)
+        os.close(self.exec_handle)
+        if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for name in ('SIGPIPE', 'SIGXFSZ'):  # ignored by the interpreter for itself, signal(2) keeps that over exec
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if os.read(self._go_reader, 1) != _GO:
+            return
+        try:
+            _execute(words)
+        except OSError as error:
+            os.write(self._error_writer, str(error.errno).encode())
+
+
+def become_subreaper() -> None:
+    """Have orphans of the command handed to this process, where they are still found, instead of to init (Linux)."""
+    if not sys.platform.startswith('linux'):
+        return
+    import ctypes  # noqa: PLC0415 (6 ms that other platforms do not need)
+
+    # It fails before Linux 3.4 only; orphans then are known from their parents alone, as without a launcher.
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _execute(words: list[str]) -> None:
+    """Replace this process by the program, as execvp(3) does: a script that names no interpreter goes to the shell."""
+    try:
+        os.execvp(words[0], words)
+    except OSError as error:
+        path = command_words.find_program(words[0], os.get_exec_path())
+        if error.errno != errno.ENOEXEC or path is None or not _is_text(path):
+            raise
+        os.execv(command_words.SHELL, [command_words.SHELL, path, *words[1:]])
+
+
+def _is_text(path: str) -> bool:
+    """Tell a script from a damaged or foreign binary, by the zero bytes that shells look for as well."""
+    with open(path, 'rb') as file:
+        return b'\0' not in file.read(256)

@@ -1,0 +1,124 @@
+"""What gpu-tracker itself prints: its report, and its own few lines on standard error."""
+
+from __future__ import annotations
+
+import os
+
+from gpu_tracker import files
+from gpu_tracker.cli import FAILURE
+
+STANDARD_OUTPUT = 1
+STANDARD_ERROR = 2
+
+_reserved: set[int] = set()
+
+
+def reserve_closed_streams() -> None:
+    """Occupy those of the three standard descriptors that this process was started without.
+
+    Otherwise the next pipe or file that is opened gets such a number, and is written to as if it were standard output.
+    The place holders are closed on exec, so that a tracked command finds its descriptors as the caller left them.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest free number is always the one taken, open(2).
+            _reserved.add(os.open(os.devnull, os.O_RDWR))
+
+
+def complain(text: str) -> None:
+    """Print ``gpu-tracker: text`` on standard error."""
+    say(f'gpu-tracker: {text}')
+
+
+def say(text: str) -> None:
+    """Print a line on standard error."""
+    try:
+        files.write_all(STANDARD_ERROR, f'{text}\n'.encode(errors='surrogateescape'))
+    except OSError:
+        pass  # nobody reads standard error any more, and there is no other place to say so
+
+
+def write_standard_output(text: str) -> None:
+    """Write ``text`` to standard output.
+
+    Unbuffered, so that a failure is an OSError here and not a traceback when the interpreter ends.
+    """
+    if STANDARD_OUTPUT in _reserved:
+        raise OSError('it is closed')
+    files.write_all(STANDARD_OUTPUT, text.encode(errors='surrogateescape'))
+
+
+def print_text(text: str) -> int:
+    """Print ``text``, such as the help, on standard output, and return the exit code."""
+    try:
+        write_standard_output(text)
+    except OSError as error:
+        complain(f'cannot write to standard output: {reason(error)}')
+        return FAILURE
+    return 0
+
+
+class Destination:
+    """Where the report goes: standard output, or the file of ``--output``."""
+
+    def __init__(self, path: str | None) -> None:
+        """Take the ``path`` of ``--output``, or None for standard output."""
+        # An empty path and one that ends in a slash can only be wrong, and abspath would make them look right.
+        self._path = path if not path or path.endswith('/') else os.path.abspath(path)
+        self._made_for_us: str | None = None
+
+    def check(self) -> str | None:
+        """Return why the report could not be written, or None; whatever is there stays as it was."""
+        if self._path is None:
+            return None
+        try:
+            files.check_writable(self._path)
+            target = files.replaceable_file(self._path)
+        except OSError as error:
+            return reason(error)
+        if target is not None and not os.path.exists(target):
+            self._made_for_us = target
+        return 'it is closed' if files.own_descriptor(self._path) in _reserved else None
+
+    @property
+    def replaceable(self) -> str | None:
+        """The path where a missing or regular file can be rewritten while the command runs, None otherwise."""
+        if self._path is None or files.replaceable_file(self._path) is None:
+            return None
+        return self._path
+
+    def forget(self) -> None:
+        """Remove a file that was not there before: nothing has been tracked."""
+        if self._made_for_us is not None:
+            try:
+                os.unlink(self._made_for_us)
+            except FileNotFoundError:
+                pass  # nothing had been written yet
+
+    def write(self, report: str) -> bool:
+        """Write ``report``, to standard output where the file cannot take it; return whether all went well."""
+        report = f'{report.rstrip()}\n'
+        if self._path is not None:
+            try:
+                files.write_whole(self._path, report)
+            except OSError as error:
+                complain(f'cannot write {self._path}: {reason(error)}')
+                self._write_standard_output(report)
+                return False
+            return True
+        return self._write_standard_output(report)
+
+    def _write_standard_output(self, report: str) -> bool:
+        try:
+            write_standard_output(report)
+        except OSError as error:
+            complain(f'cannot write the report to standard output: {reason(error)}')
+            return False
+        return True
+
+
+def reason(error: OSError) -> str:
+    """Return what went wrong, without number and path."""
+    return error.strerror or str(error)

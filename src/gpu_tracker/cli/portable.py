@@ -1,0 +1,63 @@
+"""Tracks a command where a process can be neither forked and held nor waited for with its signals (Windows, macOS).
+
+Its first instants pass before the tracker looks; everything else is as in ``track_command``.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cli import FAILURE, output, tracking
+from gpu_tracker.errors import GpuTrackerError, ParameterError
+
+if TYPE_CHECKING:
+    from gpu_tracker.cli.request import Request
+    from gpu_tracker.tracker import Tracker
+
+_NOT_FOUND = 127
+_NOT_EXECUTABLE = 126
+
+
+def track(request: Request) -> int:
+    """Start the command of ``request``, track it to its end, write the report, and return the exit code."""
+    from gpu_tracker.tracker import Tracker  # noqa: PLC0415
+
+    tracking.check_format(request)
+    try:
+        Tracker(**request.parameters)  # finds wrong parameters while there is nothing to end yet
+    except ParameterError as error:
+        raise request.error_of_option(error) from error
+    # The terminal sends Ctrl-C to the command as well; a request to end comes to us alone. Both are handled before
+    # there is a command, so that neither ends us beside it. Neither is ignored, for the command would inherit that.
+    early: list[int] = []
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGTERM, lambda number, _: early.append(number))
+    try:
+        command = subprocess.Popen(request.words)
+    except OSError as error:
+        output.complain(f'cannot start {request.words[0]!r}: {output.reason(error)}')
+        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+    signal.signal(signal.SIGTERM, lambda number, _: command.send_signal(number))
+    for number in early:
+        command.send_signal(number)
+    tracker = Tracker(process_id=command.pid, **request.parameters)
+    tracking_it = _start(tracker)
+    code = command.wait()
+    measured = tracking_it and tracking.stop(tracker)
+    output.say(f'{tracking.COMPLETE} Process completed with status code: {code}')
+    delivered = measured and tracking.deliver(tracker, request)
+    if code < 0:
+        return 128 - code
+    return code if code or delivered else FAILURE
+
+
+def _start(tracker: Tracker) -> bool:
+    """Start ``tracker``; print why where that fails, for the command runs already and goes on."""
+    try:
+        tracker.start()
+    except GpuTrackerError as error:
+        output.complain(str(error))
+        return False
+    return True

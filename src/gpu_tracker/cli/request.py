@@ -1,0 +1,168 @@
+"""What the arguments of the tracking command ask for, checked as far as that goes without the tracker."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple, TypedDict
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import command_words, options, output
+from gpu_tracker.errors import ParameterError
+
+# The option that sets each parameter of Tracker.
+_OPTION_OF = {
+    'sleep_time': '--st',
+    'ram_unit': '--ru',
+    'gpu_ram_unit': '--gru',
+    'time_unit': '--tu',
+    'n_expected_cores': '--nec',
+    'gpu_uuids': '--guuids',
+    'gpu_brand': '--gb',
+    'process_id': '--pid',
+}
+_POSITIVE_WHOLE_NUMBER = 'a positive whole number'
+_CHOICES = 'give a command with -e, after --, or a process with --pid'
+
+Values = dict[str, str | bool | list[str] | None]
+
+
+class Parameters(TypedDict, total=False):
+    """The parameters of Tracker that options can set."""
+
+    sleep_time: float
+    ram_unit: str
+    gpu_ram_unit: str
+    time_unit: str
+    n_expected_cores: int
+    gpu_uuids: list[str]
+    gpu_brand: str
+    disable_logs: bool
+
+
+class Request(NamedTuple):
+    """A tracking that was asked for.
+
+    Either ``words`` is the command to start or ``process_id`` the process to watch; ``parameters`` are Tracker's.
+    """
+
+    words: list[str]
+    process_id: int | None
+    destination: output.Destination
+    format: str
+    parameters: Parameters
+    values: Values
+
+    def error_of_option(self, error: ParameterError) -> ParameterError:
+        """Say of the option that set it what ``error`` says of a parameter."""
+        option = _OPTION_OF.get(error.parameter)
+        if option is None:
+            return error
+        # Shown as it was written, but for a list of UUIDs of which the error knows the one that is wrong.
+        one_of_many = error.parameter == 'gpu_uuids' and isinstance(error.value, str)
+        given = None if one_of_many else _text(self.values, option)
+        return options.of_option(error, option, given)
+
+
+def read_request(text: str, arguments: list[str]) -> Request | str:
+    """Read ``arguments`` by the docopt ``text``; return what to print instead where help or the version is wanted.
+
+    Raises UsageError where arguments do not go together, ParameterError where a value is wrong.
+    """
+    before, after = _split(arguments)
+    # One word is enough for docopt, whose matching of many thousand arguments takes seconds.
+    shortened = before if after is None else [*before, '--', *after[:1]]
+    try:
+        values = options.parse(text, f'gpu-tracker {__version__}', shortened)
+    except options.UsageError:
+        _check_choice(text, before, after)
+        raise
+    if isinstance(values, str):
+        return values
+    destination = output.Destination(_text(values, '--output'))
+    fault = destination.check()
+    if fault is not None:
+        raise ParameterError('--output', _text(values, '--output'), f'a path that can be written ({fault})')
+    pid = _text(values, '--pid')
+    return Request(
+        words=[] if pid is not None else _words(_text(values, '--execute'), after),
+        process_id=None if pid is None else _positive('--pid', pid),
+        destination=destination,
+        format=_text(values, '--format') or '',
+        parameters=_parameters(values),
+        values=values,
+    )
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str] | None]:
+    """Part ``arguments`` at the first ``--``, which never is an option's value; None where there is none."""
+    if '--' not in arguments:
+        return arguments, None
+    position = arguments.index('--')
+    return arguments[:position], arguments[position + 1 :]
+
+
+def _check_choice(text: str, before: list[str], after: list[str] | None) -> None:
+    """Raise UsageError where not exactly one thing to track was given, before anything else that docopt finds."""
+    given, stray = options.given_and_stray(text, before)
+    chosen = [name for name in ('-e', '--pid') if name in given] + ([] if after is None else ['--'])
+    if len(chosen) > 1:
+        raise options.UsageError(f'{" and ".join(chosen)} do not go together: {_CHOICES}')
+    if stray:
+        raise options.UsageError(f'unexpected argument {stray[0]!r}: {_CHOICES}')
+    if not chosen or after == []:
+        raise options.UsageError(_CHOICES)
+
+
+def _words(command: str | None, after: list[str] | None) -> list[str]:
+    """Return the words of the command to start."""
+    if command is None:
+        words = after or []
+        empty = not words or not words[0]
+    else:
+        words = command_words.words_to_start(command, os.get_exec_path())
+        empty = not command.strip()
+    if empty:
+        raise options.UsageError(f'the command is empty: {_CHOICES}')
+    return words
+
+
+def _parameters(values: Values) -> Parameters:
+    """Return the parameters of Tracker that the options set; those not given keep Tracker's own defaults."""
+    parameters: Parameters = {'disable_logs': bool(values['--disable-logs'])}
+    if (seconds := _text(values, '--st')) is not None:
+        parameters['sleep_time'] = options.number('--st', float, seconds, 'a positive number of seconds')
+    if (cores := _text(values, '--nec')) is not None:
+        parameters['n_expected_cores'] = options.number('--nec', int, cores, _POSITIVE_WHOLE_NUMBER)
+    if (uuids := _text(values, '--guuids')) is not None:
+        parameters['gpu_uuids'] = _uuids('--guuids', uuids)
+    if (unit := _text(values, '--ru')) is not None:
+        parameters['ram_unit'] = unit
+    if (unit := _text(values, '--gru')) is not None:
+        parameters['gpu_ram_unit'] = unit
+    if (unit := _text(values, '--tu')) is not None:
+        parameters['time_unit'] = unit
+    if (brand := _text(values, '--gb')) is not None:
+        parameters['gpu_brand'] = brand
+    return parameters
+
+
+def _uuids(option: str, given: str) -> list[str]:
+    """Return the UUIDs in a list with commas."""
+    uuids = [uuid.strip() for uuid in given.split(',')]
+    if not all(uuids):
+        raise ParameterError(option, given, 'UUIDs of GPUs with commas between them')
+    return uuids
+
+
+def _positive(option: str, given: str) -> int:
+    """Return a process ID."""
+    value = options.number(option, int, given, _POSITIVE_WHOLE_NUMBER)
+    if value < 1:
+        raise ParameterError(option, given, _POSITIVE_WHOLE_NUMBER)
+    return value
+
+
+def _text(values: Values, name: str) -> str | None:
+    """Return the value of the option ``name`` as docopt has read it."""
+    value = values[name]
+    return value if isinstance(value, str) else None

@@ -1,0 +1,75 @@
+"""Waits for the tracked command as if it had been started without us: signals reach it, and its orphans are reaped.
+
+For systems with sigwaitinfo, which tells who has sent a signal.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+_PASSED_ON = {
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+}
+_WATCHED = _PASSED_ON | {signal.SIGCHLD}
+# Of siginfo's si_code, asm-generic/siginfo.h. SIGTSTP is left alone: the terminal stops us with the command.
+_SENT_BY_KERNEL = 128
+
+
+def hold_signals() -> None:
+    """Keep every signal of concern for ``wait_for_end``; none is lost, and none ends this process before that."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+
+
+def let_signals_through() -> None:
+    """Forget the signals that came too late for the command, and treat those still to come in the usual way."""
+    while signal.sigtimedwait(_WATCHED, 0) is not None:
+        pass
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+
+
+def wait_for_end(process_id: int) -> None:
+    """Return when the command has ended, and leave it as a zombie: it is to be read once more before it is reaped.
+
+    What it has left in the background is neither waited for nor killed.
+    """
+    while not reap_orphans(process_id):
+        received = signal.sigwaitinfo(_WATCHED)
+        if received.si_signo in _PASSED_ON and not _has_received(process_id, received):
+            try:
+                os.kill(process_id, received.si_signo)
+            except PermissionError:
+                pass  # it runs as somebody else, as sudo does, and only that user may signal it
+
+
+def wait_plainly(process_id: int) -> None:
+    """Return when the command has ended, for when ``wait_for_end`` has failed: a running command is never abandoned."""
+    os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT)
+
+
+def reap_orphans(process_id: int) -> bool:
+    """Reap ended children other than the command; return whether the command itself has ended."""
+    while True:
+        # Asked first: an ended command would hide the other children from the question for any of them.
+        if os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+            return True
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if ended is None:
+            return False
+        if ended.si_pid != process_id:
+            os.waitpid(ended.si_pid, 0)
+
+
+def _has_received(process_id: int, received: signal.struct_siginfo) -> bool:
+    """Tell whether the command has got the same signal already, because the terminal sends to a whole process group."""
+    if received.si_code != _SENT_BY_KERNEL:
+        return False
+    if received.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid():
+        return False  # a closed terminal tells the leader of its session alone, and the leader is this process
+    # A command that has made a group of its own, as timeout(1) does, is not reached by the terminal.
+    return os.getpgid(process_id) == os.getpgrp()

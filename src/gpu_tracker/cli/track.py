@@ -1,0 +1,73 @@
+"""The command ``gpu-tracker`` itself: tracks a command or a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from gpu_tracker.cli import output
+from gpu_tracker.cli.request import read_request
+
+# Not the docstring of the module: python -OO would take it away.
+TEXT = """
+Runs a command, or watches a running process, and reports the RAM, GPU RAM, CPU,
+GPU utilization and time that it and everything it starts use.
+
+Usage:
+  gpu-tracker -h | --help
+  gpu-tracker -v | --version
+  gpu-tracker (-e <command> | --execute=<command>) [options]
+  gpu-tracker [options] -- <command> [<argument>...]
+  gpu-tracker --pid=<pid> [options]
+
+Options:
+  -e --execute=<command>  A whole shell command, in quotes: pipes, redirections,
+                          && and the like work in it. After a bare -- stands a
+                          program with its arguments instead, passed on untouched.
+  --pid=<pid>             Track a process that runs already, until it ends or
+                          Ctrl-C ends the tracking: its ID, a whole number.
+  -o --output=<file>      Where to write the report: a path.
+                          Default: standard output.
+  -f --format=<format>    How to write the report: text or json. [default: text]
+  --st=<seconds>          The time between two samples: a positive number of
+                          seconds. [default: 1]
+  --ru=<unit>             The unit of RAM: bytes, kilobytes, megabytes, gigabytes
+                          or terabytes. [default: gigabytes]
+  --gru=<unit>            The unit of GPU RAM: the same units as those of RAM.
+                          [default: gigabytes]
+  --tu=<unit>             The unit of time: seconds, minutes, hours or days.
+                          [default: hours]
+  --nec=<cores>           How many cores the command is expected to use, by which
+                          the hardware percentages are divided: a positive whole
+                          number. Default: all cores of the machine.
+  --guuids=<uuids>        The GPUs whose utilization counts: UUIDs with commas
+                          between them. Default: all GPUs.
+  --gb=<brand>            The brand of the GPUs: nvidia.
+                          Default: the one whose driver is there.
+  --disable-logs          Print no warnings; errors and the report are printed
+                          all the same.
+  -h --help               Print this text.
+  -v --version            Print the version.
+
+The command keeps its standard input, output and error, and its signals. The exit
+code is the command's own, 128 + n where signal n ended it, 127 where it was not
+found, 126 where it could not be started, and 125 where gpu-tracker itself failed.
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """Track what ``arguments`` ask for, write the report, and return the exit code."""
+    request = read_request(TEXT, arguments)
+    if isinstance(request, str):
+        return output.print_text(request)
+    if request.process_id is not None:
+        from gpu_tracker.cli import track_process  # noqa: PLC0415 (each way to track imports only what it needs)
+
+        return track_process.track(request, request.process_id)
+    if hasattr(os, 'fork') and hasattr(signal, 'sigwaitinfo'):
+        from gpu_tracker.cli import track_command  # noqa: PLC0415
+
+        return track_command.track(request)
+    from gpu_tracker.cli import portable  # noqa: PLC0415
+
+    return portable.track(request)

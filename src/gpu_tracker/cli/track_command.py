@@ -1,0 +1,86 @@
+"""Tracks a command: starts it, waits for it, reports, and ends as it has ended."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cli import FAILURE, command_words, output, supervise, tracking
+from gpu_tracker.cli.launch import HeldCommand, become_subreaper
+from gpu_tracker.errors import ParameterError
+
+if TYPE_CHECKING:
+    from gpu_tracker.cli.request import Request
+    from gpu_tracker.tracker import CommandTracker
+
+_NOT_FOUND = 127
+_NOT_EXECUTABLE = 126
+
+
+def track(request: Request) -> int:
+    """Start the command of ``request``, track it to its end, write the report, and return the exit code."""
+    # Most failures show before anything is started for nothing; the exec tells the rest.
+    error = command_words.start_fault(request.words[0], os.get_exec_path())
+    if error is not None:
+        return _not_started(request, error)
+    command = HeldCommand(request.words)
+    try:
+        tracker = _start_tracker(command, request)
+        # From here on signals wait: each is either passed on to the command or came before it was there.
+        supervise.hold_signals()
+    except BaseException:
+        command.cancel()
+        request.destination.forget()
+        raise
+    become_subreaper()
+    error = command.release()
+    if error is not None:
+        os.waitpid(command.process_id, 0)
+        tracker.discard()
+        request.destination.forget()
+        return _not_started(request, error)
+    return _follow(command.process_id, tracker, request)
+
+
+def _not_started(request: Request, error: OSError) -> int:
+    """Print why the program could not be started, and return the exit code that shells have for it."""
+    output.complain(f'cannot start {request.words[0]!r}: {output.reason(error)}')
+    return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+
+
+def _start_tracker(command: HeldCommand, request: Request) -> CommandTracker:
+    """Return a tracker that is ready for the program of the waiting process."""
+    # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for the command.
+    from gpu_tracker.tracker import CommandTracker  # noqa: PLC0415
+
+    tracking.check_format(request)
+    try:
+        tracker = CommandTracker(
+            command.process_id,
+            exec_handle=command.exec_handle,
+            report_file=request.destination.replaceable,
+            report_format=request.format,
+            **request.parameters,
+        )
+        tracker.start()
+    except ParameterError as error:
+        raise request.error_of_option(error) from error
+    return tracker
+
+
+def _follow(process_id: int, tracker: CommandTracker, request: Request) -> int:
+    """Wait for the running command, and report."""
+    try:
+        supervise.wait_for_end(process_id)
+    except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
+        output.complain(f'internal error: {type(error).__name__}: {error}')
+        supervise.wait_plainly(process_id)
+    measured = tracking.stop(tracker)
+    _, status, usage = os.wait4(process_id, 0)
+    supervise.let_signals_through()
+    code = os.waitstatus_to_exitcode(status)
+    output.say(f'{tracking.COMPLETE} Process completed with status code: {code}')
+    delivered = measured and tracking.settle(tracker, usage) and tracking.deliver(tracker, request)
+    if code < 0:
+        return 128 - code
+    return code if code or delivered else FAILURE

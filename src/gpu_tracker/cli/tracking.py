@@ -1,0 +1,59 @@
+"""What tracking a command and watching a process have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cli import output
+from gpu_tracker.errors import GpuTrackerError, ParameterError
+
+if TYPE_CHECKING:
+    import resource
+
+    from gpu_tracker.cli.request import Request
+    from gpu_tracker.tracker import CommandTracker, Tracker
+
+COMPLETE = 'Resource tracking complete.'
+
+
+def check_format(request: Request) -> None:
+    """Raise ParameterError where there is no such format."""
+    from gpu_tracker.render import FORMATS  # noqa: PLC0415 (not before the command has been forked, so that it is small)
+
+    if request.format not in FORMATS:
+        raise ParameterError('--format', request.format, ' or '.join(FORMATS))
+
+
+def stop(tracker: Tracker) -> bool:
+    """Stop ``tracker``; return whether there is a result, and print why where there is none."""
+    try:
+        tracker.stop()
+    except GpuTrackerError as error:
+        output.complain(str(error))
+    except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
+        output.complain(f'internal error: {type(error).__name__}: {error}')
+    else:
+        return True
+    return False
+
+
+def settle(tracker: CommandTracker, usage: resource.struct_rusage) -> bool:
+    """Hand ``tracker`` the exact figures of the reaped command; return whether there still is a result."""
+    try:
+        tracker.settle(usage)
+    except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
+        output.complain(f'internal error: {type(error).__name__}: {error}')
+        return False
+    return True
+
+
+def deliver(tracker: Tracker, request: Request) -> bool:
+    """Write the report of ``tracker`` where ``request`` wants it; return whether all went well."""
+    from gpu_tracker.render import FORMATS  # noqa: PLC0415
+
+    try:
+        report = FORMATS[request.format](tracker.resource_usage)
+    except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
+        output.complain(f'internal error: {type(error).__name__}: {error}')
+        return False
+    return request.destination.write(report)

@@ -1,0 +1,174 @@
+"""Writes a file whole: who reads it sees the old text or the new one, never a part.
+
+The sampling subprocess uses this as well, so it imports nothing but ``os`` and its kin.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+_MOST_LINKS = 40  # as many symbolic links in one path as Linux follows, path_resolution(7)
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write ``text`` to ``path``.
+
+    A missing or a regular file is replaced by a rename in its own folder: symbolic links are followed, and an existing
+    file keeps its mode. Anything else (a FIFO, ``/dev/null``, ``/dev/stderr`` wherever it leads) is written in place.
+
+    Raises OSError where that fails; the file then is as it was, unless it was written in place.
+    """
+    target = replaceable_file(path)
+    data = text.encode(errors='surrogateescape')
+    if target is None:
+        _write_in_place(path, data)
+    else:
+        _replace(target, data)
+
+
+def check_writable(path: str) -> None:
+    """Raise OSError where ``write_whole`` would fail on ``path``, and leave everything as it was.
+
+    A FIFO is not opened: that would wait for a reader, or show one an end of file.
+    """
+    target = replaceable_file(path)
+    if target is not None:
+        if os.path.exists(target) and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        # Only making a file tells: a full quota and an immutable folder pass every look at permissions.
+        descriptor, temporary = _create_beside(target)
+        os.close(descriptor)
+        os.unlink(temporary)
+        return
+    own = own_descriptor(path)
+    if own is not None:
+        os.write(own, b'')
+        return
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    if not stat.S_ISFIFO(mode):
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY))
+
+
+def replaceable_file(path: str) -> str | None:
+    """Return the missing or regular file that ``path`` leads to through its symbolic links, None for anything else.
+
+    A descriptor's own name, such as ``/dev/stderr``, is none even where it leads to a regular file: whoever opened
+    that file would go on writing into the one that the rename has removed.
+    """
+    if _descriptor_name(path) is not None:
+        return None
+    try:
+        regular = stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        if not os.path.basename(path):
+            raise  # 'folder/' can only be a folder
+        regular = True
+    return os.path.realpath(path) if regular else None
+
+
+def own_descriptor(path: str) -> int | None:
+    """Return the number of the open descriptor of this very process that ``path`` names, if it names one."""
+    name = _descriptor_name(path)
+    if name is None or os.path.dirname(name) not in {'/dev/fd', f'/proc/{os.getpid()}/fd'}:
+        return None
+    return int(os.path.basename(name))
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of ``data`` to ``descriptor``, waiting where the other end has made it non-blocking."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:
+            import select  # noqa: PLC0415 (rarely needed, and the sampler does without)
+
+            select.select([], [descriptor], [])
+
+
+def _descriptor_name(path: str) -> str | None:
+    """Return ``/proc/PID/fd/N`` or ``/dev/fd/N`` where that is what the symbolic links of ``path`` lead to."""
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(path)
+        folder = os.path.realpath(folder)
+        path = os.path.join(folder, name)
+        if name.isdigit() and (folder == '/dev/fd' or (folder.startswith('/proc/') and folder.endswith('/fd'))):
+            return path
+        try:
+            path = os.path.join(folder, os.readlink(path))
+        except OSError:
+            return None  # no symbolic link, or nothing at all: the path ends here
+    return None
+
+
+def _write_in_place(path: str, data: bytes) -> None:
+    """Write into what ``path`` is already, at its end where it has one."""
+    own = own_descriptor(path)
+    if own is not None:
+        # Opening it anew would start at offset 0 of a redirected file, over what the command has written there.
+        write_all(own, data)
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOCTTY)
+    try:
+        write_all(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def _replace(target: str, data: bytes) -> None:
+    """Put a new file with ``data`` in the place of ``target``."""
+    descriptor, temporary = _create_beside(target)
+    try:
+        try:
+            write_all(descriptor, data)
+            _take_over_mode(descriptor, target)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, target)
+    except BaseException as error:
+        os.unlink(temporary)
+        if not (isinstance(error, OSError) and error.errno == errno.EBUSY):
+            raise
+        # A single file mounted into a container: it can be written, but nothing can be renamed onto it.
+        descriptor = os.open(target, os.O_WRONLY | os.O_TRUNC)
+        try:
+            write_all(descriptor, data)
+        finally:
+            os.close(descriptor)
+
+
+def _create_beside(target: str) -> tuple[int, str]:
+    """Create a temporary file in the folder of ``target``; return its descriptor and its path."""
+    folder = os.path.dirname(target)
+    attempt = 0
+    while True:
+        # A name of its own length: one made from the target's could be longer than the file system allows.
+        path = os.path.join(folder, f'.gpu-tracker-{os.getpid()}-{attempt}.tmp')
+        try:
+            # O_EXCL: never follow or fill what somebody else has put there, as anybody can in /tmp.
+            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), path
+        except FileExistsError:
+            attempt += 1
+
+
+def _take_over_mode(descriptor: int, target: str) -> None:
+    """Give the open file the mode of ``target``, and its owner where this user may."""
+    try:
+        old = os.stat(target)
+    except FileNotFoundError:
+        return
+    if not hasattr(os, 'fchown'):
+        return
+    new = os.fstat(descriptor)
+    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+        try:
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        except PermissionError:
+            pass  # only root may give files away; the text is what was asked for
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))

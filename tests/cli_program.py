@@ -1,0 +1,167 @@
+"""Runs gpu-tracker as its users do: as a program of its own, in a pipe, in a terminal, with real signals."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Result = TypeVar('Result')
+
+PROGRAM = [sys.executable, '-m', 'gpu_tracker']
+PATIENCE = 60  # seconds that pass only where something is broken
+
+# Becomes the leader of a session on the terminal that is its standard input, and then the program named after it.
+_TAKE_TERMINAL = (
+    'import fcntl, os, sys, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\nos.execvp(sys.argv[1], sys.argv[1:])'
+)
+
+
+def gpu_tracker(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run gpu-tracker to its end; ``options`` are those of subprocess.run."""
+    settings: dict[str, Any] = {
+        'stdin': subprocess.DEVNULL,
+        'stdout': subprocess.PIPE,
+        'stderr': subprocess.PIPE,
+        'text': True,
+        'timeout': PATIENCE,
+    }
+    return subprocess.run([*PROGRAM, *arguments], check=False, **(settings | options))
+
+
+def shell(script: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run a shell script in which ``"$@"`` stands for gpu-tracker with ``arguments``."""
+    return subprocess.run(
+        ['/bin/bash', '-c', script, 'bash', *PROGRAM, *arguments],
+        check=False,
+        **({'capture_output': True, 'text': True, 'timeout': PATIENCE} | options),
+    )
+
+
+@contextlib.contextmanager
+def started(*arguments: str, **options: object) -> Iterator[subprocess.Popen[str]]:
+    """Start gpu-tracker, and end it by force where the test leaves it running."""
+    settings: dict[str, Any] = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, 'text': True}
+    with subprocess.Popen([*PROGRAM, *arguments], **(settings | options)) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def eventually(condition: Callable[[], Result]) -> Result:
+    """Return the first true value of ``condition``."""
+    deadline = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        assert time.monotonic() < deadline, 'it never happened'
+        time.sleep(0.005)
+    return value
+
+
+def text_of(path: Path) -> str:
+    """Return what is in the file, nothing while it is missing."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ''
+
+
+def number_in(path: Path) -> int:
+    """Return the number in a file as soon as its line is complete."""
+    return int(eventually(lambda: text_of(path) if text_of(path).endswith('\n') else ''))
+
+
+def state_of(process_id: int) -> str:
+    """Return the letter of the process's state, proc(5), and nothing where there is no such process."""
+    try:
+        with open(f'/proc/{process_id}/stat', encoding='ascii', errors='replace') as file:
+            return file.read().rpartition(')')[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ''
+
+
+class Marked:
+    """An environment by which every process that comes from it is found again."""
+
+    def __init__(self) -> None:
+        self._mark = f'MARK_OF_A_TEST={uuid.uuid4()}'
+        name, _, value = self._mark.partition('=')
+        self.environment = {**os.environ, name: value}
+
+    def processes(self, word: str = '') -> list[int]:
+        """Return the processes that live and whose command line contains ``word``."""
+        found = []
+        for name in filter(str.isdigit, os.listdir('/proc')):
+            with contextlib.suppress(OSError):
+                environment = Path(f'/proc/{name}/environ').read_bytes().split(b'\0')
+                line = Path(f'/proc/{name}/cmdline').read_bytes()
+                if self._mark.encode() in environment and word.encode() in line:
+                    found.append(int(name))
+        return found
+
+
+class Terminal:
+    """A terminal with a program that leads its session; everything that it shows is in ``shown``."""
+
+    def __init__(self, words: list[str], environment: dict[str, str] | None = None) -> None:
+        self._keyboard, screen = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, '-c', _TAKE_TERMINAL, *words],
+            stdin=screen,
+            stdout=screen,
+            stderr=screen,
+            start_new_session=True,
+            env=environment,
+        )
+        os.close(screen)
+        os.set_blocking(self._keyboard, False)
+        fcntl.fcntl(self._keyboard, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+        self._bytes = b''
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    @property
+    def shown(self) -> str:
+        """All that the screen has shown so far."""
+        with contextlib.suppress(OSError):
+            while self._keyboard >= 0 and (more := os.read(self._keyboard, 65536)):
+                self._bytes += more
+        return self._bytes.decode().replace('\r\n', '\n')
+
+    def press(self, key: str) -> None:
+        """Press keys, such as Ctrl-C, which is character 3."""
+        os.write(self._keyboard, key.encode())
+
+    def close(self) -> None:
+        """Close the window."""
+        if self._keyboard >= 0:
+            os.close(self._keyboard)
+        self._keyboard = -1
+
+    def wait(self) -> int:
+        """Return the exit code of the program, reading the screen meanwhile."""
+
+        def ended() -> bool:
+            _ = self.shown
+            return self.process.poll() is not None
+
+        eventually(ended)
+        return self.process.returncode

@@ -1,0 +1,99 @@
+"""What happens to the command, its exit code and the report where a part of gpu-tracker itself fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli_program import Marked, eventually, number_in, started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMPLETE = 'Resource tracking complete. Process completed with status code: '
+
+
+def broken(fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run gpu-tracker after the statements ``fault``, in which ``fail(error)`` makes a function that raises it."""
+    program = (
+        'import sys\n'
+        'from gpu_tracker import errors, render, tracker\n'
+        'from gpu_tracker.cli import main, supervise\n'
+        'def fail(error):\n'
+        '    def function(*_, **__):\n'
+        '        raise error\n'
+        '    return function\n'
+        f'{fault}\n'
+        'sys.exit(main())\n'
+    )
+    return subprocess.run([sys.executable, '-c', program, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ('error', 'text'),
+    [
+        ("errors.SamplerError('no sampler today')", 'no sampler today'),
+        ("ValueError('surprise')", 'internal error: ValueError: surprise'),
+    ],
+)
+def test_a_tracker_that_does_not_start_is_our_failure_and_nothing_runs(tmp_path: Path, error: str, text: str) -> None:
+    fault = f'tracker.CommandTracker.start = fail({error})'
+    run = broken(fault, '-o', str(tmp_path / 'report'), '--', 'touch', str(tmp_path / 'ran'))
+    assert run.stderr == f'gpu-tracker: {text}\n'
+    assert run.stdout == ''
+    assert run.returncode == 125
+    assert os.listdir(tmp_path) == []
+
+
+def test_ctrl_c_while_the_tracker_starts_is_no_traceback_and_nothing_runs(tmp_path: Path) -> None:
+    run = broken('tracker.CommandTracker.start = fail(KeyboardInterrupt())', '--', 'touch', str(tmp_path / 'ran'))
+    assert run.stderr == ''
+    assert run.returncode == 130
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_running_command_is_not_abandoned_where_the_waiting_fails() -> None:
+    run = broken("supervise.wait_for_end = fail(OSError('surprise'))", '-e', 'sleep 0.1; echo done; exit 3')
+    assert run.stdout.startswith('done\nMax RAM:')
+    assert run.stderr == f'gpu-tracker: internal error: OSError: surprise\n{COMPLETE}3\n'
+    assert run.returncode == 3
+
+
+@pytest.mark.parametrize(('command', 'code'), [('true', 125), ('exit 3', 3)])
+@pytest.mark.parametrize(
+    ('fault', 'text'),
+    [
+        ("tracker.CommandTracker.stop = fail(errors.SamplerError('it is gone'))", 'it is gone'),
+        ("tracker.CommandTracker.stop = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
+        ("tracker.CommandTracker.settle = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
+        ("render.FORMATS['text'] = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
+    ],
+)
+def test_the_exit_code_of_the_command_survives_a_lost_result(command: str, code: int, fault: str, text: str) -> None:
+    run = broken(fault, '-e', command)
+    assert sorted(run.stderr.splitlines()) == sorted(
+        [f'{COMPLETE}{0 if command == "true" else code}', f'gpu-tracker: {text}']
+    )
+    assert run.stdout == ''
+    assert run.returncode == code
+
+
+def test_a_sampler_that_is_killed_costs_neither_the_exit_code_nor_what_was_measured(tmp_path: Path) -> None:
+    marked = Marked()
+    command = f'echo $$ > {tmp_path}/pid; read line; exit 3'
+    with started('-e', command, stdin=subprocess.PIPE, env=marked.environment) as process:
+        number_in(tmp_path / 'pid')
+        # The launcher is the one that was started here; the other process of ours is the sampler.
+        (sampler,) = eventually(lambda: [pid for pid in marked.processes('gpu_tracker') if pid != process.pid])
+        os.kill(sampler, signal.SIGKILL)
+        eventually(lambda: sampler not in marked.processes('gpu_tracker'))
+        output, errors = process.communicate('\n')
+    assert output.startswith('Max RAM:')
+    assert errors.splitlines()[-1] == f'{COMPLETE}3'
+    assert len(errors.splitlines()) == 2
+    assert process.returncode == 3

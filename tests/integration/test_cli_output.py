@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli_program import gpu_tracker, shell, started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMPLETE = 'Resource tracking complete. Process completed with status code: '
+HINT = "Try 'gpu-tracker --help'."
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (['--st=0'], "--st must be .*positive.*, not '0'"),
+        (['--st=nan'], "--st must be .*positive.*, not 'nan'"),
+        (['--st=inf'], "--st must be .*positive.*, not 'inf'"),
+        (['--st=abc'], "--st must be a positive number of seconds, not 'abc'"),
+        (['--ru=miles'], "--ru must be .*gigabytes.*, not 'miles'"),
+        (['--gru=miles'], "--gru must be .*gigabytes.*, not 'miles'"),
+        (['--tu=miles'], "--tu must be .*hours.*, not 'miles'"),
+        (['--nec=0'], "--nec must be .*, not '0'"),
+        (['--nec=two'], "--nec must be a positive whole number, not 'two'"),
+        (['--gb=none'], "--gb must be .*nvidia.*, not 'none'"),
+        (['--guuids=,'], "--guuids must be .*UUIDs.*, not ','"),
+        (['--guuids=GPU-none'], '--guuids must be .*'),
+        (['-f', 'xml'], "--format must be text or json, not 'xml'"),
+        (['-o', '/no/such/folder/report'], '--output must be .*No such file or directory.*'),
+        (['-o', '/tmp'], '--output must be .*Is a directory.*'),
+        (['-o', ''], '--output must be .*No such file or directory.*'),
+    ],
+)
+def test_a_wrong_value_is_found_before_the_command_starts(tmp_path: Path, arguments: list[str], message: str) -> None:
+    run = gpu_tracker(*arguments, '--', 'touch', str(tmp_path / 'ran'))
+    assert run.returncode == 125
+    assert run.stdout == ''
+    lines = run.stderr.splitlines()
+    assert len(lines) == 1
+    assert re.fullmatch(f'gpu-tracker: {message}', lines[0])
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        ([], 'give a command with -e, after --, or a process with --pid'),
+        (['-e', ''], 'the command is empty: give a command with -e, after --, or a process with --pid'),
+        (['--foo', '-e', 'true'], 'unknown option --foo'),
+        (['-e', 'true', '--st'], '--st needs a value'),
+    ],
+)
+def test_wrong_options_are_named_with_a_hint(arguments: list[str], message: str) -> None:
+    run = gpu_tracker(*arguments)
+    assert run.stderr == f'gpu-tracker: {message}\n{HINT}\n'
+    assert run.stdout == ''
+    assert run.returncode == 125
+
+
+def test_help_and_version() -> None:
+    run = gpu_tracker('--help')
+    assert run.stdout.startswith('Runs a command, or watches')
+    assert (run.stderr, run.returncode) == ('', 0)
+    run = gpu_tracker('--version')
+    assert (run.stdout, run.stderr, run.returncode) == ('gpu-tracker 6.0.0\n', '', 0)
+
+
+def test_an_existing_file_is_as_it_was_while_the_command_starts(tmp_path: Path) -> None:
+    path = tmp_path / 'report'
+    path.write_text('old\n')
+    path.chmod(0o604)
+    run = gpu_tracker('-o', str(path), '-e', f'cat {path}')
+    assert run.stdout == 'old\n'
+    assert path.read_text().startswith('Max RAM:')
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
+
+
+def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / 'folder').mkdir()
+    (tmp_path / 'link').symlink_to('folder/report')
+    assert gpu_tracker('-o', str(tmp_path / 'link'), '-e', 'true').returncode == 0
+    assert (tmp_path / 'link').is_symlink()
+    assert (tmp_path / 'folder' / 'report').read_text().startswith('Max RAM:')
+
+
+def test_devices_are_written_in_place() -> None:
+    run = gpu_tracker('-o', '/dev/stderr', '-e', 'true')
+    first, _, report = run.stderr.partition('\n')
+    assert first == f'{COMPLETE}0'
+    assert report.startswith('Max RAM:')
+    assert run.stdout == ''
+    run = gpu_tracker('-o', '/dev/null', '-e', 'true')
+    assert (run.stdout, run.stderr, run.returncode) == ('', f'{COMPLETE}0\n', 0)
+    assert stat.S_ISCHR(os.stat('/dev/null').st_mode)
+
+
+def test_a_redirected_standard_output_that_is_named_as_the_file_loses_nothing(tmp_path: Path) -> None:
+    run = shell(f'{{ "$@"; echo after; }} > {tmp_path}/all', '-o', '/dev/stdout', '-e', 'echo before')
+    assert run.returncode == 0
+    text = (tmp_path / 'all').read_text()
+    assert text.startswith('before\nMax RAM:')
+    assert text.endswith('\nafter\n')
+
+
+def test_a_fifo_gets_the_report(tmp_path: Path) -> None:
+    fifo = tmp_path / 'fifo'
+    os.mkfifo(fifo)
+    with started('-o', str(fifo), '-e', 'true') as process:
+        assert fifo.read_text().startswith('Max RAM:')
+        process.communicate()
+        assert process.returncode == 0
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+
+
+@pytest.mark.parametrize(('command', 'code'), [('true', 125), ('exit 3', 3), ('kill -TERM $$', 143)])
+def test_a_full_device_sends_the_report_to_standard_output(command: str, code: int) -> None:
+    run = gpu_tracker('-o', '/dev/full', '-e', command)
+    assert run.stdout.startswith('Max RAM:')
+    assert run.stderr.splitlines()[-1] == 'gpu-tracker: cannot write /dev/full: No space left on device'
+    assert run.returncode == code
+
+
+def test_a_file_that_cannot_grow_keeps_its_old_text(tmp_path: Path) -> None:
+    path = tmp_path / 'report'
+    path.write_text('old')
+    # The command takes from us the right to write to files, as a disk does that fills up meanwhile.
+    limit = 'import os, resource; resource.prlimit(os.getppid(), resource.RLIMIT_FSIZE, (0, 0))'
+    run = gpu_tracker('-o', str(path), '--', sys.executable, '-c', limit)
+    assert run.stdout.startswith('Max RAM:')
+    assert run.stderr.splitlines()[-1] == f'gpu-tracker: cannot write {path}: File too large'
+    assert run.returncode == 125
+    assert path.read_text() == 'old'
+    assert os.listdir(tmp_path) == ['report']
+
+
+def test_a_folder_that_vanishes_while_the_command_runs(tmp_path: Path) -> None:
+    folder = tmp_path / 'folder'
+    folder.mkdir()
+    run = gpu_tracker('-o', str(folder / 'report'), '-e', f'rm -rf {folder}')
+    assert run.stdout.startswith('Max RAM:')
+    assert run.stderr.splitlines()[-1] == f'gpu-tracker: cannot write {folder}/report: No such file or directory'
+    assert run.returncode == 125
+
+
+def test_a_full_standard_output() -> None:
+    run = shell('"$@" > /dev/full', '-e', 'true')
+    assert run.stderr.splitlines() == [
+        f'{COMPLETE}0',
+        'gpu-tracker: cannot write the report to standard output: No space left on device',
+    ]
+    assert run.returncode == 125
+
+
+@pytest.mark.parametrize('arguments', [['-e', 'true'], ['-e', 'exit 3'], ['--help'], ['--version'], ['--foo'], []])
+@pytest.mark.parametrize('closed', ['>&-', '2>&-', '<&-', '>&- 2>&-', '<&- >&- 2>&-'])
+def test_closed_streams_give_no_traceback_and_nothing_else_gets_their_text(
+    tmp_path: Path, arguments: list[str], closed: str
+) -> None:
+    run = shell(f'cd {tmp_path}; "$@" {closed}', *arguments)
+    assert 'Traceback' not in run.stderr
+    assert 'Exception' not in run.stderr
+    expected = 3 if 'exit 3' in arguments else 125
+    if '>&-' not in closed.replace('2>&-', '') and arguments in (['-e', 'true'], ['--help'], ['--version']):
+        expected = 0
+    assert run.returncode == expected
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize('arguments', [['-e', 'true'], ['--help'], ['--version']])
+def test_a_reader_that_has_gone_gives_no_traceback(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = gpu_tracker(*arguments, stdout=writer)
+    os.close(writer)
+    assert run.stderr.splitlines()[-1].startswith('gpu-tracker: cannot write ')
+    assert 'Traceback' not in run.stderr
+    assert run.returncode == 125
+
+
+def test_a_standard_output_that_its_other_end_has_made_non_blocking_gets_everything() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    filler = 'head -c 60000 /dev/zero'  # leaves too little room in the pipe for the report
+    with started('-e', filler, stdout=writer, stderr=subprocess.PIPE) as process:
+        os.close(writer)
+        with open(reader, encoding='utf-8') as file:
+            text = file.read()
+        process.communicate()
+    assert text.count('\0') == 60000
+    assert text.rstrip('\n').splitlines()[-1].startswith('   Time: ')

@@ -1,0 +1,70 @@
+"""The way of systems that have neither fork nor sigwaitinfo, taken by hiding the latter."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli_program import number_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMPLETE = 'Resource tracking complete. Process completed with status code: '
+PROGRAM = [
+    sys.executable,
+    '-c',
+    'import signal, sys; del signal.sigwaitinfo; from gpu_tracker.cli import main; sys.exit(main())',
+]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(('command', 'status', 'code'), [('true', 0, 0), ('exit 3', 3, 3), ('kill -TERM $$', -15, 143)])
+def test_a_command(command: str, status: int | str, code: int) -> None:
+    ended = run('-e', f'echo one; {command}')
+    assert ended.stdout.startswith('one\nMax RAM:')
+    assert ended.stderr.splitlines()[-1] == f'{COMPLETE}{status}'
+    assert ended.returncode == code
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'code', 'message'),
+    [
+        (['--', 'no-such-program'], 127, "cannot start 'no-such-program': No such file or directory"),
+        (['--', '/etc/passwd'], 126, "cannot start '/etc/passwd': Permission denied"),
+        (['-f', 'xml', '-e', 'true'], 125, "--format must be text or json, not 'xml'"),
+    ],
+)
+def test_what_cannot_be_started(arguments: list[str], code: int, message: str) -> None:
+    ended = run(*arguments)
+    assert ended.stderr == f'gpu-tracker: {message}\n'
+    assert ended.stdout == ''
+    assert ended.returncode == code
+
+
+def test_a_wrong_value_is_found_before_the_command_starts(tmp_path: Path) -> None:
+    ended = run('--ru=miles', '-e', f'touch {tmp_path}/ran')
+    assert ended.stderr.startswith('gpu-tracker: --ru must be ')
+    assert ended.returncode == 125
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_request_to_end_is_passed_on(tmp_path: Path) -> None:
+    command = f'echo $$ > {tmp_path}/pid; exec sleep 1000'
+    with subprocess.Popen(
+        [*PROGRAM, '-e', command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        number_in(tmp_path / 'pid')
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate()
+    assert output.startswith('Max RAM:')
+    assert errors.splitlines()[-1] == f'{COMPLETE}-15'
+    assert process.returncode == 143

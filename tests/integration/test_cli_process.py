@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli_program import PROGRAM, Marked, Terminal, eventually, gpu_tracker, started
+from gpu_tracker.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+COMPLETE = 'Resource tracking complete.'
+
+
+@pytest.fixture
+def target() -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process that lives until its standard input is closed."""
+    with subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        yield process
+        process.kill()
+
+
+def tracking(marked: Marked) -> list[int]:
+    """Tell whether a sampler runs, which is when the tracking has begun or is about to."""
+    return marked.processes('gpu_tracker.sampler')
+
+
+def handles(process_id: int, number: int) -> int:
+    """Tell whether the process has a handler for the signal, proc(5)."""
+    with open(f'/proc/{process_id}/status', encoding='ascii') as file:
+        caught = next(line for line in file if line.startswith('SigCgt'))
+    return int(caught.split()[1], 16) >> (number - 1) & 1
+
+
+def test_a_process_is_tracked_until_it_ends(target: subprocess.Popen[bytes]) -> None:
+    with started('--pid', str(target.pid), '-f', 'json') as process:
+        eventually(lambda: handles(process.pid, signal.SIGTERM))
+        target.stdin.close()
+        output, errors = process.communicate()
+    assert errors == f'{COMPLETE}\n'
+    assert json.loads(output)['max_ram']['main']['total_rss'] > 0
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize('name', ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'])
+def test_a_signal_ends_the_tracking_only(target: subprocess.Popen[bytes], name: str) -> None:
+    with started('--pid', str(target.pid)) as process:
+        eventually(lambda: handles(process.pid, signal.SIGQUIT))
+        process.send_signal(signal.Signals[name])
+        output, errors = process.communicate()
+    assert errors == f'{COMPLETE}\n'
+    assert output.startswith('Max RAM:')
+    assert process.returncode == 0
+    assert target.poll() is None
+
+
+def test_ctrl_c_in_a_terminal_ends_the_tracking_only(target: subprocess.Popen[bytes]) -> None:
+    with Terminal([*PROGRAM, '--pid', str(target.pid)]) as terminal:
+        eventually(lambda: handles(terminal.process.pid, signal.SIGQUIT))
+        terminal.press('\x03')
+        assert terminal.wait() == 0
+        assert f'{COMPLETE}\nMax RAM:' in terminal.shown
+    assert target.poll() is None
+
+
+def test_no_sampler_is_left(target: subprocess.Popen[bytes]) -> None:
+    marked = Marked()
+    with started('--pid', str(target.pid), env=marked.environment) as process:
+        eventually(lambda: tracking(marked))
+        process.kill()
+        eventually(lambda: not marked.processes())
+
+
+def test_a_process_that_does_not_exist(tmp_path: Path) -> None:
+    with subprocess.Popen(['true']) as ended:
+        pass
+    for given in (str(ended.pid), '99999999999999999999'):
+        run = gpu_tracker('--pid', given, '-o', str(tmp_path / 'report'))
+        assert run.stderr == f"gpu-tracker: --pid must be the ID of a running process, not '{given}'\n"
+        assert run.stdout == ''
+        assert run.returncode == 125
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_thread_is_no_process() -> None:
+    thread = (
+        'import threading, sys\n'
+        'def show():\n'
+        '    print(threading.get_native_id(), flush=True)\n'
+        '    sys.stdin.read()\n'
+        'threading.Thread(target=show).start()\n'
+    )
+    with subprocess.Popen(
+        [sys.executable, '-c', thread], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        run = gpu_tracker('--pid', process.stdout.readline().strip())
+        process.communicate('')
+    assert run.stderr.startswith('gpu-tracker: --pid must be the ID of a running process, not ')
+    assert run.returncode == 125
+
+
+def test_a_process_that_may_not_be_looked_at(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(process_id: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, 'kill', refuse)
+    assert main(['--pid', '1']) == 125
+    assert capfd.readouterr().err == (
+        "gpu-tracker: --pid must be the ID of a running process of your own (not permitted), not '1'\n"
+    )
+
+
+def test_wrong_values_are_found_first(target: subprocess.Popen[bytes]) -> None:
+    run = gpu_tracker('--pid', str(target.pid), '--ru=miles')
+    assert run.stderr.startswith('gpu-tracker: --ru must be ')
+    assert run.returncode == 125
+    run = gpu_tracker('--pid', str(target.pid), '-f', 'xml')
+    assert run.stderr == "gpu-tracker: --format must be text or json, not 'xml'\n"
+    assert run.returncode == 125
+
+
+def test_the_report_goes_to_the_output_file(target: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    path = tmp_path / 'report'
+    with started('--pid', str(target.pid), '-o', str(path)) as process:
+        eventually(lambda: handles(process.pid, signal.SIGQUIT))
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate()
+    assert output == ''
+    assert path.read_text().startswith('Max RAM:')
+
+
+def test_without_descriptors_of_processes_the_end_is_seen_as_well(target: subprocess.Popen[bytes]) -> None:
+    # Linux before 5.3, and other systems.
+    program = 'import os, sys; del os.pidfd_open; from gpu_tracker.cli import main; sys.exit(main())'
+    with subprocess.Popen(
+        [sys.executable, '-c', program, '--pid', str(target.pid)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        eventually(lambda: handles(process.pid, signal.SIGQUIT))
+        target.stdin.close()
+        target.wait()
+        output, errors = process.communicate()
+    assert errors == f'{COMPLETE}\n'
+    assert output.startswith('Max RAM:')
+    assert process.returncode == 0

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from inspect import signature
+
+import pytest
+
+from gpu_tracker.cli.options import UsageError
+from gpu_tracker.cli.request import Request, read_request
+from gpu_tracker.cli.track import TEXT
+from gpu_tracker.errors import ParameterError
+from gpu_tracker.tracker import Tracker
+
+CHOICES = 'give a command with -e, after --, or a process with --pid'
+
+
+def read(*arguments: str) -> Request | str:
+    return read_request(TEXT, list(arguments))
+
+
+def test_the_help_opens_with_what_the_tool_does() -> None:
+    text = read('--help')
+    assert text.startswith('Runs a command, or watches a running process, and reports the RAM')
+    assert text == read('-h')
+
+
+def test_the_defaults_in_the_help_are_those_of_the_tracker() -> None:
+    defaults = {name: parameter.default for name, parameter in signature(Tracker).parameters.items()}
+    shown = read('-e', 'true').parameters
+    assert {name: defaults[name] for name in shown} == shown
+    assert {name for name in ('n_expected_cores', 'gpu_uuids', 'gpu_brand') if defaults[name] is None} == {
+        'n_expected_cores',
+        'gpu_uuids',
+        'gpu_brand',
+    }
+
+
+def test_the_help_fits_a_terminal() -> None:
+    assert max(len(line) for line in TEXT.splitlines()) <= 84
+
+
+def test_the_version() -> None:
+    assert read('-v') == read('--version') == 'gpu-tracker 6.0.0\n'
+
+
+def test_arguments_after_the_dashes_are_untouched() -> None:
+    words = ['program', '-h', '--pid=3', '--', '-e', '', '*', '--foo']
+    assert read('--st', '2', '--', *words).words == words
+
+
+def test_many_arguments_take_no_time() -> None:
+    words = ['program', *(str(number) for number in range(100_000))]
+    assert read('--', *words).words == words
+
+
+def test_options_stand_before_or_after_the_command() -> None:
+    assert read('--st=2', '-e', 'true').parameters == read('-e', 'true', '--st=2').parameters
+    assert read('--execute=true').words == read('-e', 'true').words == ['true']
+
+
+def test_every_option_reaches_its_parameter() -> None:
+    request = read(
+        *('-e', 'true', '-f', 'json', '--st', '0.001', '--ru=bytes', '--gru=kilobytes', '--tu=days', '--nec=3'),
+        *('--guuids', 'GPU-1, GPU-2', '--gb=nvidia', '--disable-logs'),
+    )
+    assert request.format == 'json'
+    assert request.process_id is None
+    assert request.parameters == {
+        'sleep_time': 0.001,
+        'ram_unit': 'bytes',
+        'gpu_ram_unit': 'kilobytes',
+        'time_unit': 'days',
+        'n_expected_cores': 3,
+        'gpu_uuids': ['GPU-1', 'GPU-2'],
+        'gpu_brand': 'nvidia',
+        'disable_logs': True,
+    }
+
+
+def test_a_process() -> None:
+    request = read('--pid', '17', '--st', '2')
+    assert request.process_id == 17
+    assert request.words == []
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        ([], CHOICES),
+        (['--st=1'], CHOICES),
+        (['--'], CHOICES),
+        (['--', ''], f'the command is empty: {CHOICES}'),
+        (['-e', ''], f'the command is empty: {CHOICES}'),
+        (['-e', ' \t\n'], f'the command is empty: {CHOICES}'),
+        (['-e', 'true', '--pid=1'], f'-e and --pid do not go together: {CHOICES}'),
+        (['-e', 'true', '--', 'true'], f'-e and -- do not go together: {CHOICES}'),
+        (['--pid=1', '--', 'true'], f'--pid and -- do not go together: {CHOICES}'),
+        (['-e', 'true', '-e', 'true'], '-e was given twice'),
+        (['program'], f"unexpected argument 'program': {CHOICES}"),
+        (['--foo', '--', 'true'], 'unknown option --foo'),
+        (['-e', 'true', '--st'], '--st needs a value'),
+    ],
+)
+def test_not_exactly_one_thing_to_track(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        read(*arguments)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (['--st=abc', '-e', 'true'], "--st must be a positive number of seconds, not 'abc'"),
+        (['--nec=1.5', '-e', 'true'], "--nec must be a positive whole number, not '1.5'"),
+        (['--guuids=a,,b', '-e', 'true'], "--guuids must be UUIDs of GPUs with commas between them, not 'a,,b'"),
+        (['--guuids=', '-e', 'true'], "--guuids must be UUIDs of GPUs with commas between them, not ''"),
+        (['--pid=abc'], "--pid must be a positive whole number, not 'abc'"),
+        (['--pid=0'], "--pid must be a positive whole number, not '0'"),
+        (['--pid=-1'], "--pid must be a positive whole number, not '-1'"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_option(arguments: list[str], message: str) -> None:
+    with pytest.raises(ParameterError) as raised:
+        read(*arguments)
+    assert str(raised.value) == message
+
+
+def test_an_error_of_the_tracker_is_said_of_the_option_in_the_words_that_were_given() -> None:
+    request = read('-e', 'true', '--st', '-1e0', '--guuids', 'GPU-1,GPU-2')
+    of_number = request.error_of_option(ParameterError('sleep_time', -1.0, 'positive'))
+    assert str(of_number) == "--st must be positive, not '-1e0'"
+    of_uuid = request.error_of_option(ParameterError('gpu_uuids', 'GPU-2', 'one of GPU-1'))
+    assert str(of_uuid) == "--guuids must be one of GPU-1, not 'GPU-2'"
+    of_another = ParameterError('join_timeout', -1, 'positive')
+    assert request.error_of_option(of_another) is of_another
