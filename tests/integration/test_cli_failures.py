@@ -22,7 +22,7 @@ def broken(fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run gpu-tracker after the statements ``fault``, in which ``fail(error)`` makes a function that raises it."""
     program = (
         'import sys\n'
-        'from gpu_tracker import errors, render, tracker\n'
+        'from gpu_tracker import command_tracker, errors, render\n'
         'from gpu_tracker.cli import main, supervise\n'
         'def fail(error):\n'
         '    def function(*_, **__):\n'
@@ -42,7 +42,7 @@ def broken(fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_tracker_that_does_not_start_is_our_failure_and_nothing_runs(tmp_path: Path, error: str, text: str) -> None:
-    fault = f'tracker.CommandTracker.start = fail({error})'
+    fault = f'command_tracker.CommandTracker.start = fail({error})'
     run = broken(fault, '-o', str(tmp_path / 'report'), '--', 'touch', str(tmp_path / 'ran'))
     assert run.stderr == f'gpu-tracker: {text}\n'
     assert run.stdout == ''
@@ -51,7 +51,7 @@ def test_a_tracker_that_does_not_start_is_our_failure_and_nothing_runs(tmp_path:
 
 
 def test_ctrl_c_while_the_tracker_starts_is_no_traceback_and_nothing_runs(tmp_path: Path) -> None:
-    run = broken('tracker.CommandTracker.start = fail(KeyboardInterrupt())', '--', 'touch', str(tmp_path / 'ran'))
+    run = broken('command_tracker.CommandTracker.start = fail(KeyboardInterrupt())', '--', 'touch', str(tmp_path / 'ran'))
     assert run.stderr == ''
     assert run.returncode == 130
     assert os.listdir(tmp_path) == []
@@ -68,9 +68,9 @@ def test_a_running_command_is_not_abandoned_where_the_waiting_fails() -> None:
 @pytest.mark.parametrize(
     ('fault', 'text'),
     [
-        ("tracker.CommandTracker.stop = fail(errors.SamplerError('it is gone'))", 'it is gone'),
-        ("tracker.CommandTracker.stop = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
-        ("tracker.CommandTracker.settle = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
+        ("command_tracker.CommandTracker.stop = fail(errors.SamplerError('it is gone'))", 'it is gone'),
+        ("command_tracker.CommandTracker.stop = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
+        ("command_tracker.CommandTracker.settle = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
         ("render.FORMATS['text'] = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
     ],
 )

@@ -22,6 +22,7 @@ _NOT_EXECUTABLE = 126
 
 def track(request: Request) -> int:
     """Start the command of ``request``, track it to its end, write the report, and return the exit code."""
+    from gpu_tracker.command_tracker import ReportingTracker  # noqa: PLC0415
     from gpu_tracker.tracker import Tracker  # noqa: PLC0415
 
     tracking.check_format(request)
@@ -42,7 +43,13 @@ def track(request: Request) -> int:
     signal.signal(signal.SIGTERM, lambda number, _: command.send_signal(number))
     for number in early:
         command.send_signal(number)
-    tracker = Tracker(process_id=command.pid, **request.parameters)
+    tracker = ReportingTracker(
+        process_id=command.pid,
+        report_file=request.destination.replaceable,
+        report_format=request.format,
+        warn=output.complain,
+        **request.parameters,
+    )
     tracking_it = _start(tracker)
     code = command.wait()
     measured = tracking_it and tracking.stop(tracker)

@@ -11,7 +11,7 @@ from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
-    from gpu_tracker.tracker import CommandTracker
+    from gpu_tracker.command_tracker import CommandTracker
 
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
@@ -51,15 +51,16 @@ def _not_started(request: Request, error: OSError) -> int:
 def _start_tracker(command: HeldCommand, request: Request) -> CommandTracker:
     """Return a tracker that is ready for the program of the waiting process."""
     # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for the command.
-    from gpu_tracker.tracker import CommandTracker  # noqa: PLC0415
+    from gpu_tracker.command_tracker import CommandTracker  # noqa: PLC0415
 
     tracking.check_format(request)
     try:
         tracker = CommandTracker(
-            command.process_id,
+            process_id=command.process_id,
             exec_handle=command.exec_handle,
             report_file=request.destination.replaceable,
             report_format=request.format,
+            warn=output.complain,
             **request.parameters,
         )
         tracker.start()

@@ -19,12 +19,18 @@ _LOOK_AGAIN = 0.1  # seconds, where the system cannot tell at once that a proces
 
 def track(request: Request, process_id: int) -> int:
     """Watch ``process_id``, write the report, and return the exit code."""
-    from gpu_tracker.tracker import Tracker  # noqa: PLC0415
+    from gpu_tracker.command_tracker import ReportingTracker  # noqa: PLC0415
 
     tracking.check_format(request)
     handle = _open_process(process_id)
     try:
-        tracker = Tracker(process_id=process_id, **request.parameters)
+        tracker = ReportingTracker(
+            process_id=process_id,
+            report_file=request.destination.replaceable,
+            report_format=request.format,
+            warn=output.complain,
+            **request.parameters,
+        )
         tracker.start()
     except ParameterError as error:
         raise request.error_of_option(error) from error

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     import resource
 
     from gpu_tracker.cli.request import Request
-    from gpu_tracker.tracker import CommandTracker, Tracker
+    from gpu_tracker.command_tracker import CommandTracker
+    from gpu_tracker.tracker import Tracker
 
 COMPLETE = 'Resource tracking complete.'
 
