@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,8 @@ def as_text(usage: ResourceUsage) -> str:
 
 def as_json(usage: ResourceUsage) -> str:
     """Return the fields of ``usage`` as a JSON object, unrounded, indented by one blank; unknown values are null."""
+    import json  # noqa: PLC0415 - the text is there also where a json.py of the program's own hides this one
+
     return json.dumps(asdict(usage), indent=1)
 
 

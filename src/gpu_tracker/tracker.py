@@ -11,11 +11,9 @@ from gpu_tracker.errors import ParameterError, SamplerError, TrackerStateError
 from gpu_tracker.parameters import Parameters
 from gpu_tracker.process_tree import default_reader
 from gpu_tracker.sampler.session import Session
-from gpu_tracker.settlement import settle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import resource
     from collections.abc import Sequence
     from types import TracebackType
     from typing import Any, Self
@@ -23,10 +21,6 @@ if TYPE_CHECKING:
     from gpu_tracker.result import Totals
     from gpu_tracker.sampling import Sampling
     from gpu_tracker.usage import ResourceUsage
-
-
-_RU_MAXRSS_UNIT = 1 if sys.platform == 'darwin' else 1024
-"""Bytes in one unit of ru_maxrss, see getrusage(2) of the system."""
 
 
 class State(enum.Enum):
@@ -66,7 +60,7 @@ class Tracker:
 
     State = State
 
-    def __init__(  # noqa: PLR0913 - the documented interface
+    def __init__(
         self,
         sleep_time: float = 1.0,
         ram_unit: str = 'gigabytes',
@@ -101,7 +95,7 @@ class Tracker:
         self._started_at = 0.0
         self._seconds = 0.0
         self._totals: Totals | None = None
-        self._logged = 0
+        self._told = 0
         self._usage: ResourceUsage | None = None
 
     def __repr__(self) -> str:
@@ -140,7 +134,7 @@ class Tracker:
         self._session = session
         self._owner = os.getpid()
         self.state = State.STARTED
-        self._log(ready['messages'])
+        self._tell(ready['messages'])
         self._started_at = time.monotonic()
 
     def stop(self) -> None:
@@ -168,9 +162,9 @@ class Tracker:
             message = 'The sampler has left no result.'
             raise SamplerError(message)
         if problem:
-            self._log([*self._totals['messages'], ('warning', problem)])
+            self._tell([*self._totals['messages'], ('warning', problem)])
         else:
-            self._log(self._totals['messages'])
+            self._tell(self._totals['messages'])
 
     @property
     def resource_usage(self) -> ResourceUsage:
@@ -254,67 +248,22 @@ class Tracker:
         if refusal == 'uuids':
             raise ParameterError('gpu_uuids', list(parameters.gpu_uuids or ()), str(error)) from None
         if refusal == 'driver':
-            raise ParameterError('gpu_uuids', list(parameters.gpu_uuids or ()), f'left out: the GPU driver {error}') from None
+            raise ParameterError(
+                'gpu_uuids', list(parameters.gpu_uuids or ()), f'left out: the GPU driver {error}'
+            ) from None
 
-    def _log(self, messages: Sequence[tuple[str, str]]) -> None:
-        """Log the messages that were not logged yet, in the program's own process."""
-        new = messages[self._logged :]
-        self._logged = max(self._logged, len(messages))
-        if self._parameters.disable_logs or not new:
-            return
-        import logging  # noqa: PLC0415 - costs 15 ms, and most runs have nothing to log
+    def _tell(self, messages: Sequence[tuple[str, str]]) -> None:
+        """Tell the messages that were not told yet."""
+        new = messages[self._told :]
+        self._told = max(self._told, len(messages))
+        if not self._parameters.disable_logs:
+            for level, text in new:
+                self._tell_one(level, text)
 
-        logger = logging.getLogger('gpu_tracker')
-        for level, text in new:
-            logger.log(logging.WARNING if level == 'warning' else logging.INFO, text)
+    def _tell_one(self, level: str, text: str) -> None:
+        """Log one message in the program's own process."""
+        if level != 'warning' and 'logging' not in sys.modules:
+            return  # nobody has asked for more than warnings, and logging costs 15 ms
+        import logging  # noqa: PLC0415 - see above
 
-
-class CommandTracker(Tracker):
-    """Tracks a command that its launcher, this process, has forked and holds back until the sampler is ready.
-
-    :param process_id: The held process; from its ``exec`` on its memory counts.
-    :param exec_handle: The reading end of a pipe whose other end the process closes by its ``exec``.
-    :param report_file: Where the result so far is written while the command runs, or None.
-    :param report_format: The format of that file.
-    :param options: The parameters of :class:`Tracker`.
-    """
-
-    def __init__(
-        self, process_id: int, *, exec_handle: int, report_file: str | None, report_format: str, **options: Any
-    ) -> None:
-        super().__init__(process_id=process_id, **options)
-        self._exec_handle = exec_handle
-        self._report = None if report_file is None else (report_file, report_format)
-
-    def start(self) -> None:
-        """Start tracking; afterwards the held process is to be let go at once."""
-        super().start()
-        if self._session is not None:
-            self._session.announce_launch()
-
-    def settle(self, exact: resource.struct_rusage) -> None:
-        """Put what the kernel told when the command was waited for in place of what was sampled.
-
-        :param exact: The command's own use and that of the children that it has waited for, see wait4(2).
-        """
-        totals = self._require_totals()
-        self._usage = None
-        settle(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT)
-
-    def discard(self) -> None:
-        """End the sampler without a result: the command could not be started."""
-        if self._session is not None:
-            self._session.end()
-        self.state = State.STOPPED
-
-    def _configuration(self) -> dict[str, Any]:
-        from gpu_tracker.sources.memory_files import MemoryFiles  # noqa: PLC0415 - for launchers only
-
-        peak = MemoryFiles().peak(os.getpid()) if default_reader() == 'proc' else None
-        return {
-            **super()._configuration(),
-            'launcher': os.getpid(),
-            'launcher_peak': peak,
-            'exec_handle': self._exec_handle,
-            'report': self._report,
-        }
+        logging.getLogger('gpu_tracker').log(logging.WARNING if level == 'warning' else logging.INFO, text)

@@ -64,7 +64,7 @@ class Loop:
     :param monotonic: The clock.
     """
 
-    def __init__(  # noqa: PLR0913 - the parts of a sample
+    def __init__(
         self,
         *,
         tree: ProcessTree,
@@ -126,7 +126,7 @@ class Loop:
 
     def _nothing_left(self) -> bool:
         """Tell whether all processes of the tree have ended, so that there is nothing to sample until the stop."""
-        return self._tree.root_gone and not self._tree.members
+        return all(process.ended for process in self._tree.members.values())  # zombies, or none at all
 
     def _watch_launch(self) -> None:
         """Sample without a pause until the command that is being started has run for a while, or has ended."""

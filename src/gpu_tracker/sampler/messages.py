@@ -1,4 +1,9 @@
-"""What the sampler and its tracker say to each other, over a pipe in each direction. Marshalled, with a length before."""
+"""What a sampler tells its tracker, over a pipe. Marshalled, with a mark and a length before.
+
+Until the sampler is ready its standard error goes into the same pipe: what an interpreter prints that does not start is
+the reason why no message comes. What is printed and does no harm (a shell in a folder that was removed complains) is
+skipped: messages are found by their mark.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +14,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_MARK = b'\0gput\0'
 _LENGTH = 4
-_LONGEST = 1 << 24
+_LONGEST_NOISE = 1 << 20
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """Return ``message`` as it is sent. Both ends run the same interpreter, so marshal, which costs no import, will do."""
+    """Return ``message`` as it is sent: marshalled, which costs no import, and both ends run the same interpreter."""
     content = marshal.dumps(message)
-    return len(content).to_bytes(_LENGTH, 'big') + content
-
-
-def encode_bare(value: dict[str, Any]) -> bytes:
-    """Return ``value`` as the sampler's first lines read it, before this module is there."""
-    return marshal.dumps(value)
+    return _MARK + len(content).to_bytes(_LENGTH, 'big') + content
 
 
 def receive(handle: int) -> dict[str, Any]:
@@ -29,10 +30,13 @@ def receive(handle: int) -> dict[str, Any]:
 
     :raises EOFError: if the other end is closed; its argument holds what came that was no message, as text.
     """
-    head = _read(handle, _LENGTH)
-    length = int.from_bytes(head, 'big')
-    if len(head) < _LENGTH or length > _LONGEST:
-        raise EOFError((head + _read(handle, _LONGEST)).decode(errors='replace').strip())
+    noise = _read(handle, len(_MARK))
+    while not noise.endswith(_MARK):
+        byte = os.read(handle, 1)
+        if not byte or len(noise) > _LONGEST_NOISE:
+            raise EOFError(noise.decode(errors='replace').strip())
+        noise += byte
+    length = int.from_bytes(_read(handle, _LENGTH), 'big')
     content = _read(handle, length)
     if len(content) < length:
         raise EOFError

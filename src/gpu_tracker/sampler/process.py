@@ -42,11 +42,11 @@ def main(config: dict[str, Any], control_handle: int, status_handle: int) -> Non
         _prepare()
         _sample(config, control_handle, status_handle)
     except ProcessLookupError as error:
-        _tell(status_handle, {'error': 'process', 'text': str(error)})
+        _refuse(status_handle, 'process', str(error))
     except BaseException:  # noqa: BLE001 - whatever it is, the tracker must hear of it: nobody else does
         import traceback  # noqa: PLC0415 - costs 10 ms
 
-        _tell(status_handle, {'error': 'internal', 'text': traceback.format_exc()})
+        _refuse(status_handle, 'internal', traceback.format_exc())
         os._exit(1)
     os._exit(0)  # at once: a hanging driver call must not keep this process
 
@@ -63,8 +63,9 @@ def _prepare() -> None:
 
     os.closerange(FIRST_FOREIGN, 1 << 20)  # what the program has left open for its own children
     os.chdir('/')
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE):
+        hard = resource.getrlimit(limit)[1]
+        resource.setrlimit(limit, (hard, hard))
     try:
         with open('/proc/self/comm', 'wb', 0) as name_file:
             name_file.write(COMMAND_NAME)
@@ -103,7 +104,7 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
             'unreadable': getattr(ram, 'unreadable', False),
             'skipped': loop.skipped,
             'cpu_seconds': time.process_time(),
-            'launched': config['launcher'] is not None and not root.shares_memory,
+            'held': config['launcher'] is not None and root.shares_memory,
             'cpu_before': cpu_before,
             'reaped': root.reaped_cpu,
             'has_reaped': bool(root.raw) and stat.has_reaped(root.raw),
@@ -112,16 +113,16 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
 
     answered = gpu.wait(_GPU_WAIT_FOR_UUIDS if config['uuids'] else _GPU_WAIT)
     if config['uuids'] and not answered:
-        _tell(status_handle, {'error': 'driver', 'text': f'has not answered for {_GPU_WAIT_FOR_UUIDS:.0f} s'})
+        _refuse(status_handle, 'driver', f'has not answered for {_GPU_WAIT_FOR_UUIDS:.0f} s')
         return
     if gpu.error is not None:
-        _tell(status_handle, {'error': 'uuids', 'text': gpu.error})
+        _refuse(status_handle, 'uuids', gpu.error)
         return
     loop.first()
     gc.freeze()
     _tell(
         status_handle,
-        {'ready': os.getpid(), 'parent': os.getppid(), 'messages': publisher.messages},
+        {'pid': os.getpid(), 'parent': os.getppid(), 'messages': publisher.messages},
     )
     _silence(status_handle)
     if loop.run(control) != ABANDONED:
@@ -158,6 +159,10 @@ def _open_ram(reader: str, tree: ProcessTree) -> RamSource:
 def _open_store(config: dict[str, Any]) -> Store:
     path = config['store_path']
     return Store(config['store_handle'] if path is None else os.open(path, os.O_RDWR | getattr(os, 'O_BINARY', 0)))
+
+
+def _refuse(handle: int, reason: str, text: str) -> None:
+    _tell(handle, {'pid': os.getpid(), 'parent': os.getppid(), 'error': reason, 'text': text})
 
 
 def _tell(handle: int, message: dict[str, Any]) -> None:

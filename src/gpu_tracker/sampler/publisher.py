@@ -54,7 +54,7 @@ class Publisher:
         totals['gpu'] = self._gpu.totals()
         totals['record'] = record
         totals['messages'] = self.messages
-        if self._report is not None:
+        if self._report is not None and not record['held']:  # a command that cannot be started leaves the file alone
             problem = self._report.write(totals)
             if problem:
                 self._tell('warning', problem)

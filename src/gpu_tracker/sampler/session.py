@@ -32,13 +32,16 @@ class Session:
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self._store, path = create_store()
-        self._path = path
         try:
-            self._channels = spawn({**config, 'store_path': path}, self._store)
-        except BaseException:
-            self._close_store()
-            raise
+            self._store, self._path = create_store()
+            try:
+                self._channels = spawn(config, self._store, self._path)
+            except BaseException:
+                self._close_store()
+                raise
+        except OSError as error:
+            message = f'The sampler could not be started: {error}'
+            raise SamplerError(message) from error
         self._pid: int | None = None
         self._handle: int | None = None
         self._is_child = sys.platform != 'linux'
@@ -60,12 +63,12 @@ class Session:
             detail = f': {error}' if str(error) else '.'
             message = f'The sampler ended before its first sample{detail}'
             raise SamplerError(message) from None
+        self._pid = answer['pid']
+        self._is_child = answer['parent'] == os.getpid()
         if 'error' in answer:
             self.refusal = answer['error']
             raise SamplerError(answer['text'])
-        self._pid = answer['ready']
-        self._is_child = answer['parent'] == os.getpid()
-        self._handle = _open_process(answer['ready'])
+        self._handle = _open_process(answer['pid'])
         return answer
 
     def announce_launch(self) -> None:

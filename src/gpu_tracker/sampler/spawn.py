@@ -1,8 +1,8 @@
 """Starts the sampling subprocess.
 
-Not with :mod:`multiprocessing`, which would import or copy the program that is measured. The interpreter is started with
-``-S`` and without ``PYTHON*`` variables, and its path is the standard library first, then where this package is, then the
-path of this process: what lies in the user's folders can hide nothing, and start-up costs a quarter.
+Not with :mod:`multiprocessing`, which would import or copy the program that is measured. The interpreter is started
+with ``-S`` and without ``PYTHON*`` variables, and its path is the standard library first, then where this package is,
+then the path of this process: what lies in the user's folders can hide nothing, and start-up costs a quarter.
 
 On Linux a short-lived shell starts it in the background and ends, so that it is adopted by init and not a child of the
 measured program: the program's own ``wait`` and its children's times never see it.
@@ -17,7 +17,8 @@ import sys
 
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.process_tree import SAMPLER_MARK
-from gpu_tracker.sampler import messages
+from gpu_tracker.sampler.descriptors import copy_from, pipe
+from gpu_tracker.sampler.store import CONFIGURATION_PLACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,17 +26,21 @@ if TYPE_CHECKING:
 
     from gpu_tracker.sampler.store import Store
 
-_BOOTSTRAP = """\
+_BOOTSTRAP = f"""\
 import marshal, sys
-with open(int(sys.argv[2]), 'rb', 0, closefd=False) as pipe:
-    config = marshal.load(pipe)
+inherited = sys.argv[4].isdecimal()
+with open(int(sys.argv[4]) if inherited else sys.argv[4], 'rb', closefd=not inherited) as store:
+    store.seek({CONFIGURATION_PLACE})
+    config = marshal.load(store)
 sys.path += [entry for entry in config['path'] if entry not in sys.path]
 from gpu_tracker.sampler.process import main
 main(config, int(sys.argv[2]), int(sys.argv[3]))
 """
 _FLAGS = ('-P', '-s', '-S')
-_KEPT_VARIABLES = ('PYTHONHOME', 'PYTHONPLATLIBDIR')
-"""Variables without which some interpreters do not find their standard library."""
+_KEPT_VARIABLES = ('PYTHONHOME', 'PYTHONPLATLIBDIR', 'PYTHONDONTWRITEBYTECODE', 'PYTHONPYCACHEPREFIX')
+"""Without the first two some interpreters do not find their standard library; the others say where not to write."""
+_PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+"""Found out when this is imported: where it is a relative path, the program may change its folder afterwards."""
 _INTERPRETER = re.compile(r'(python|pypy|graalpy)w?[\d.]*t?d?(-dbg|-intel64)?(\.exe)?', re.IGNORECASE)
 _IN_BACKGROUND = '"$@" &'
 _BACKGROUND_WITHOUT_SHELL = 'import os, sys; os.fork() or os.execv(sys.argv[1], sys.argv[1:])'
@@ -64,15 +69,15 @@ class Channels:
 def interpreter() -> str:
     """Return the path of the Python interpreter that runs this process.
 
-    :raises SamplerError: where ``sys.executable`` is none, as in frozen and embedding programs: started again, they would
-        run a second copy of the program.
+    :raises SamplerError: where ``sys.executable`` is none, as in frozen and embedding programs: started again, they
+        would run a second copy of the program.
     """
     path = sys.executable
     if not path:
         problem = 'is not set'
     elif getattr(sys, 'frozen', False) or '__compiled__' in vars(sys.modules.get('__main__', sys)):
         problem = f'is {path!r}, a frozen program'
-    elif not os.access(path, os.X_OK) or os.path.isdir(path):
+    elif not os.access(path, os.X_OK, effective_ids=os.access in os.supports_effective_ids) or os.path.isdir(path):
         problem = f'is {path!r}, which is no executable file'
     elif not any(_INTERPRETER.fullmatch(os.path.basename(name)) for name in (path, os.path.realpath(path))):
         problem = f'is {path!r}, which is not a Python interpreter by its name'
@@ -85,31 +90,39 @@ def interpreter() -> str:
     raise SamplerError(message)
 
 
-def spawn(config: dict[str, Any], store: Store) -> Channels:
+def spawn(config: dict[str, Any], store: Store, path: str | None) -> Channels:
     """Start a sampler and return the channels to it.
 
-    :param config: What to sample, all of it marshallable: ``owner`` (the pid of this process) and ``target`` (that of the
-        tracked one); ``launcher``, the pid of the program that holds the target back before its exec, or None, and
-        ``launcher_peak``, its peak in bytes, and ``exec_handle``, the reading end of a pipe whose other end that exec closes;
-        ``reader``, ``interval``, ``brand``, ``uuids``; ``report``, a path and a format
-        or None; ``units`` for that.
+    :param config: What to sample, all of it marshallable: ``owner`` (the pid of this process) and ``target`` (that of
+        the tracked one); ``launcher``, the pid of the program that holds the target back before its exec, or None, and
+        ``launcher_peak``, its peak in bytes, and ``exec_handle``, the reading end of a pipe whose other end that exec
+        closes; ``reader``, ``interval``, ``brand``, ``uuids``; ``report``, a path and a format or None; ``units`` for
+        that.
+    :param store: Where the sampler reads ``config`` and leaves what it has measured.
+    :param path: By which it opens the store where it cannot inherit it.
     :raises SamplerError: where there is no interpreter to run it.
     """
     executable = interpreter()
     exec_handle = config['exec_handle']
     if exec_handle is not None:
         config = {**config, 'exec_handle': _EXEC}
-    config = {**config, 'path': _search_path(), 'store_handle': _STORE}
-    control_read, control_write = os.pipe()
-    status_read, status_write = os.pipe()
+    store.write_configuration({**config, 'path': _search_path(), 'store_handle': _STORE, 'store_path': path})
+    control_read, control_write = pipe()
+    try:
+        status_read, status_write = pipe()
+    except BaseException:
+        os.close(control_read)
+        os.close(control_write)
+        raise
     channels = Channels(control_write, status_read)
     try:
-        os.write(control_write, messages.encode_bare(config))
         words = [executable, *_FLAGS, '-c', _BOOTSTRAP, SAMPLER_MARK]
         if sys.platform == 'linux':
-            _spawn_adopted(words, {_STATUS: status_write, _STORE: store.handle, _CONTROL: control_read, _EXEC: exec_handle})
+            _spawn_adopted(
+                words, {_STATUS: status_write, _STORE: store.handle, _CONTROL: control_read, _EXEC: exec_handle}
+            )
         else:
-            _spawn_child(words, control_read, status_write)
+            _spawn_child([*words, '0', '1', path or str(store.handle)], control_read, status_write)
     except BaseException:
         channels.close()
         raise
@@ -121,15 +134,17 @@ def spawn(config: dict[str, Any], store: Store) -> Channels:
 
 def _search_path() -> list[str]:
     """Return where the sampler finds this package, psutil and the GPU library: where this process does."""
-    package_parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return [package_parent, *(os.path.abspath(entry) for entry in sys.path if entry)]
+    entries = [os.fspath(entry) for entry in sys.path if entry and isinstance(entry, (str, os.PathLike))]
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:
+        return [_PACKAGE_PARENT, *filter(os.path.isabs, entries)]  # it was removed, and all that was in it
+    return [_PACKAGE_PARENT, *(os.path.join(folder, entry) for entry in entries)]
 
 
 def _environment() -> dict[str, str]:
     return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith('PYTHON') or name in _KEPT_VARIABLES
+        name: value for name, value in os.environ.items() if not name.startswith('PYTHON') or name in _KEPT_VARIABLES
     }
 
 
@@ -138,27 +153,31 @@ def _spawn_adopted(words: list[str], handles: dict[int, int | None]) -> None:
 
     posix_spawn is vfork(2) and exec: the memory of this process is not copied, however large it is.
     """
-    words = [*words, str(_CONTROL), str(_STATUS)]
+    words = [*words, str(_CONTROL), str(_STATUS), str(_STORE)]
     if os.access(_SHELL, os.X_OK):
         words = [_SHELL, '-c', _IN_BACKGROUND, 'sh', *words]
     else:
         words = [words[0], *_FLAGS, '-c', _BACKGROUND_WITHOUT_SHELL, *words]
-    moved = {number: _out_of_the_way(handle) for number, handle in handles.items() if handle is not None}
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        *((os.POSIX_SPAWN_DUP2, handle, number) for number, handle in moved.items()),
-        (os.POSIX_SPAWN_DUP2, _STATUS, 2),
-    ]
+    moved: list[int] = []
     with _ChildSignalHeldBack():
         try:
+            actions: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+            for number, handle in handles.items():
+                if handle is not None:
+                    moved.append(copy_from(handle, _FIRST_FREE))
+                    actions.append((os.POSIX_SPAWN_DUP2, moved[-1], number))
+            actions.append((os.POSIX_SPAWN_DUP2, _STATUS, 2))
             starter = os.posix_spawn(
-                words[0], words, _environment(), file_actions=actions, setsid=True, setsigmask=(), setsigdef=_ALL_SIGNALS
+                words[0],
+                words,
+                _environment(),
+                file_actions=actions,
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_ALL_SIGNALS,
             )
-        except OSError as error:
-            message = f'The sampler could not be started: {words[0]}: {error.strerror}'
-            raise SamplerError(message) from error
         finally:
-            for handle in moved.values():
+            for handle in moved:
                 os.close(handle)
         try:
             os.waitpid(starter, 0)
@@ -171,8 +190,8 @@ def _spawn_child(words: list[str], control: int, status: int) -> None:
     import subprocess  # noqa: PLC0415 - costs 13 ms
 
     flags = getattr(subprocess, 'CREATE_NEW_PROCESS_GROUP', 0)
-    child = subprocess.Popen(  # noqa: S603 - our own interpreter
-        [*words, '0', '1'],
+    child = subprocess.Popen(
+        words,
         stdin=control,
         stdout=status,
         stderr=status,
@@ -183,36 +202,33 @@ def _spawn_child(words: list[str], control: int, status: int) -> None:
     child.returncode = 0  # it is reaped by its pid after the stop; Popen must not warn that it still runs
 
 
-def _out_of_the_way(handle: int) -> int:
-    import fcntl  # noqa: PLC0415 - not on every system
-
-    return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
-
-
-_ALL_SIGNALS = tuple(
-    number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)
-) if sys.platform != 'win32' else ()
+_ALL_SIGNALS = (
+    tuple(number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP))
+    if sys.platform != 'win32'
+    else ()
+)
 
 
 class _ChildSignalHeldBack:
     """Keeps SIGCHLD of the short-lived process from the program's handler.
 
-    It stays pending in this thread and is taken away where it is that process'; another child's is given back. In a program
-    with more threads another one may get it: a handler that then finds no child to wait for.
+    It stays pending in this thread and is taken away where it is that process'; another child's is given back. In a
+    program with more threads another one may get it: a handler that then finds no child to wait for.
     """
 
     def __init__(self) -> None:
         self._mask: set[int] = set()
+        self._was_pending = False
 
     def __enter__(self) -> None:
         self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD}))
+        self._was_pending = signal.SIGCHLD in signal.sigpending()
 
     def __exit__(self, *_: object) -> None:
-        if signal.SIGCHLD not in self._mask:
-            others = self._take()
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-            if others:
-                os.kill(os.getpid(), signal.SIGCHLD)
+        others = not self._was_pending and self._take()  # one that was pending before is another child's in any case
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        if others:
+            os.kill(os.getpid(), signal.SIGCHLD)
 
     def _take(self) -> bool:
         """Take a pending SIGCHLD away, and tell whether a child has changed that the program should hear of."""

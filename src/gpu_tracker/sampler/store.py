@@ -1,20 +1,25 @@
 """Where the sampler puts its totals whole, and from where the tracker reads them, also after the sampler was killed.
 
 A memfd on Linux, a temporary file elsewhere. Two places are written in turn, each with a number and its length, so that
-whoever reads while the other writes, or was killed writing, finds the one before.
+whoever reads while the other writes, or was killed writing, finds the one before. After them stands what the sampler
+is to do: a pipe would hold 64 KiB, or 4, of it, and nobody reads before the sampler is there.
 """
 
 from __future__ import annotations
 
+import errno
 import marshal
 import os
+
+from gpu_tracker.sampler.descriptors import above_standard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_PLACE = 1 << 20
-"""Bytes for one place: totals are a few hundred."""
+_PLACE = 1 << 16
+"""Bytes for one place: totals are a few hundred. Small, because a limit on the size of files counts for a memfd too."""
+CONFIGURATION_PLACE = 2 * _PLACE
 _HEADER = 16
 _CHECK = b'gput'
 
@@ -28,6 +33,10 @@ class Store:
     def __init__(self, handle: int) -> None:
         self.handle = handle
         self._number = 0
+
+    def write_configuration(self, config: dict[str, Any]) -> None:
+        """Put what the sampler is to do where its first lines read it, see :mod:`gpu_tracker.sampler.spawn`."""
+        _write_at(self.handle, marshal.dumps(config), CONFIGURATION_PLACE)
 
     def write(self, totals: dict[str, Any]) -> None:
         """Put ``totals`` in place of those before the last ones."""
@@ -61,11 +70,11 @@ class Store:
 def create_store() -> tuple[Store, str | None]:
     """Return a new store, and the path by which another process opens it where it cannot inherit the descriptor."""
     if hasattr(os, 'memfd_create'):
-        return Store(os.memfd_create('gpu-tracker')), None
+        return Store(above_standard(os.memfd_create('gpu-tracker'))), None
     import tempfile  # noqa: PLC0415 - costs 10 ms, needed nowhere else
 
     handle, path = tempfile.mkstemp(prefix='gpu-tracker-')
-    return Store(handle), path
+    return Store(above_standard(handle)), path
 
 
 def _read_at(handle: int, length: int, offset: int) -> bytes:
@@ -77,7 +86,9 @@ def _read_at(handle: int, length: int, offset: int) -> bytes:
 
 def _write_at(handle: int, content: bytes, offset: int) -> None:
     if hasattr(os, 'pwrite'):
-        os.pwrite(handle, content, offset)
+        written = os.pwrite(handle, content, offset)
     else:
         os.lseek(handle, offset, os.SEEK_SET)
-        os.write(handle, content)
+        written = os.write(handle, content)
+    if written < len(content):  # up to a limit on the size of files; only the next attempt tells
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))

@@ -1,0 +1,41 @@
+"""Where the measured process keeps the descriptors of its sampler."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if sys.platform != 'win32':
+    import fcntl  # here, and not where it is used: there may be no descriptor left to load it with
+
+_STANDARD = 3
+"""The descriptors below are standard input, output and error, whatever is open there."""
+
+
+def pipe() -> tuple[int, int]:
+    """Return the reading and the writing end of a new pipe, neither of them standard input, output or error."""
+    reading, writing = os.pipe()
+    try:
+        reading = above_standard(reading)
+        return reading, above_standard(writing)
+    except BaseException:
+        os.close(reading)
+        os.close(writing)
+        raise
+
+
+def above_standard(handle: int) -> int:
+    """Return ``handle``, or a copy in its place where it has the number of standard input, output or error.
+
+    A program that has closed these may still print there.
+    """
+    if handle >= _STANDARD or sys.platform == 'win32':
+        return handle
+    copy = copy_from(handle, _STANDARD)
+    os.close(handle)
+    return copy
+
+
+def copy_from(handle: int, lowest: int) -> int:
+    """Return a copy of ``handle`` whose number is ``lowest`` at least; no started program inherits it."""
+    return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, lowest)

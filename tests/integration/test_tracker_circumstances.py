@@ -1,0 +1,208 @@
+"""The tracker in programs with unusual descriptors, signals and limits, and with an interpreter that cannot be used."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tracked_program import environment, run, run_words
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRACKED = """
+import gpu_tracker as gput
+with gput.Tracker(ram_unit='bytes') as tracker:
+    data = b'x' * 30_000_000
+seen = tracker.resource_usage.max_ram.main.total_rss > 30_000_000
+"""
+
+
+@pytest.mark.parametrize('closed', ['<&-', '>&-', '2>&-', '<&- >&-', '<&- >&- 2>&-'])
+def test_standard_descriptors_that_are_closed(tmp_path: Path, closed: str):
+    program = f'{TRACKED}\nopen({str(tmp_path / "seen")!r}, "w").write(str(seen))\n'
+    run_words(['/bin/sh', '-c', f'exec {sys.executable} -c {shlex.quote(program)} {closed}'])
+    assert (tmp_path / 'seen').read_text() == 'True'
+
+
+def test_all_signals_blocked():
+    assert (
+        run(f"""
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+{TRACKED}
+print(seen, sorted(signal.sigpending()))
+""").stdout
+        == 'True []\n'
+    )
+
+
+def test_all_signals_ignored():
+    assert (
+        run(f"""
+import signal
+for number in signal.valid_signals() - {{signal.SIGKILL, signal.SIGSTOP}}:
+    signal.signal(number, signal.SIG_IGN)
+{TRACKED}
+print(seen)
+""").stdout
+        == 'True\n'
+    )
+
+
+def test_children_that_are_ignored():
+    assert (
+        run(f"""
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+{TRACKED}
+try:
+    os.wait()
+except ChildProcessError:
+    print(seen)
+""").stdout
+        == 'True\n'
+    )
+
+
+def test_stop_does_not_kill_a_program_with_the_default_action_for_broken_pipes():
+    assert (
+        run("""
+import os, select, signal
+import gpu_tracker as gput
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+with gput.Tracker(disable_logs=True) as tracker:
+    sampler = tracker._session._pid
+    handle = os.pidfd_open(sampler)
+    os.kill(sampler, signal.SIGKILL)
+    select.select([handle], [], [])
+print(tracker.resource_usage.max_ram.main.total_rss > 0)
+""").stdout
+        == 'True\n'
+    )
+
+
+@pytest.mark.parametrize('limit', [20, 64])
+def test_a_small_limit_on_open_files(limit: int):
+    assert (
+        run(f"""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))
+{TRACKED}
+print(seen)
+""").stdout
+        == 'True\n'
+    )
+
+
+def test_no_open_file_left_gives_a_clear_error_and_no_leak():
+    lines = run("""
+import os, resource
+import gpu_tracker as gput
+tracker = gput.Tracker()
+open_files = os.listdir('/proc/self/fd')
+for spare in range(12):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(open_files) - 1 + spare, 1000))
+    try:
+        tracker.start()
+    except RuntimeError as error:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1000, 1000))
+        print(str(error).partition(':')[0], os.listdir('/proc/self/fd') == open_files)
+    else:
+        tracker.stop()
+        break
+print(tracker.state.name)
+""").stdout.splitlines()
+    assert set(lines[:-1]) == {'The sampler could not be started True'}
+    assert lines[-1] == 'STOPPED'
+
+
+def test_a_limit_on_the_size_of_files():
+    assert (
+        run(f"""
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+{TRACKED}
+print(seen)
+""").stdout
+        == 'True\n'
+    )
+
+
+STARTED_WITH = """
+import sys
+import gpu_tracker as gput
+sys.executable = None if sys.argv[1] == 'None' else sys.argv[1]
+tracker = gput.Tracker()
+try:
+    tracker.start()
+except RuntimeError as error:
+    print(error)
+print(tracker.state.name)
+"""
+ADVICE = 'Set sys.executable to the path of a Python interpreter before the tracker is started.'
+WHY = 'The sampler runs in a Python interpreter of its own, but sys.executable '
+
+
+def refused(executable: object) -> str:
+    """Return the problem that the error names, between what every such error says."""
+    error, state, rest = run(STARTED_WITH, executable, env=environment()).stdout.split('\n')
+    assert (state, rest) == ('NEW', '')
+    assert error.startswith(WHY)
+    assert error.endswith(f'. {ADVICE}')
+    return error.removeprefix(WHY).removesuffix(f'. {ADVICE}')
+
+
+@pytest.mark.parametrize('executable', ['None', ''])
+def test_no_interpreter_is_a_clear_error(executable: str):
+    assert refused(executable) == 'is not set'
+
+
+def test_a_missing_interpreter_is_a_clear_error():
+    assert refused('/nonexistent/python3') == "is '/nonexistent/python3', which is no executable file"
+
+
+def test_a_folder_is_no_interpreter(tmp_path: Path):
+    assert refused(tmp_path) == f"is '{tmp_path}', which is no executable file"
+
+
+def test_a_file_that_may_not_be_executed_is_no_interpreter(tmp_path: Path):
+    (tmp_path / 'python3').write_text('')
+    assert refused(tmp_path / 'python3') == f"is '{tmp_path / 'python3'}', which is no executable file"
+
+
+def test_another_program_is_never_started(tmp_path: Path):
+    application = tmp_path / 'application'
+    application.write_text(f'#!/bin/sh\necho started >> {tmp_path}/log\n')
+    application.chmod(0o755)
+    problem = refused(application)
+    assert problem == f"is '{application}', which is not a Python interpreter by its name"
+    assert not (tmp_path / 'log').exists()
+
+
+def test_a_program_of_the_system_is_no_interpreter():
+    assert refused('/bin/true') == "is '/bin/true', which is not a Python interpreter by its name"
+
+
+def test_an_interpreter_that_does_not_start_gives_its_own_words(tmp_path: Path):
+    broken = tmp_path / 'python3'
+    broken.write_text('#!/bin/sh\necho "no library" >&2\nexit 127\n')
+    broken.chmod(0o755)
+    output = run(STARTED_WITH, broken).stdout
+    assert output == 'The sampler ended before its first sample: no library\nNEW\n'
+
+
+def test_a_frozen_program_is_never_started_again():
+    program = f'import sys\nsys.frozen = True\n{STARTED_WITH}'
+    error = run(program, sys.executable).stdout.splitlines()[0]
+    assert error == f'{WHY}is {sys.executable!r}, a frozen program. {ADVICE}'
+
+
+def test_a_wrapper_with_the_name_of_an_interpreter_is_taken(tmp_path: Path):
+    wrapper = tmp_path / 'python'
+    wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    wrapper.chmod(0o755)
+    assert run(f'import sys\nsys.executable = {str(wrapper)!r}\n{TRACKED}\nprint(seen)').stdout == 'True\n'

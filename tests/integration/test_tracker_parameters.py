@@ -1,0 +1,77 @@
+"""What the tracker itself says to parameters that cannot be used; most are checked in tests/unit/test_parameters.py."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+import gpu_tracker as gput
+from tracked_program import Samplers
+
+NO_PROCESS = 2**22 + 1
+"""Above the largest process id that Linux gives."""
+BYTES = "'bytes', 'kilobytes', 'megabytes', 'gigabytes' or 'terabytes'"
+
+
+@pytest.mark.parametrize(
+    ('parameter', 'value', 'accepted'),
+    [
+        ('sleep_time', 0, 'a positive number of seconds'),
+        ('sleep_time', -1, 'a positive number of seconds'),
+        ('sleep_time', math.nan, 'a positive number of seconds'),
+        ('sleep_time', math.inf, 'a positive number of seconds'),
+        ('sleep_time', 'x', 'a positive number of seconds'),
+        ('sleep_time', True, 'a positive number of seconds'),
+        ('ram_unit', 'gibibytes', BYTES),
+        ('gpu_ram_unit', 'GB', BYTES),
+        ('time_unit', 'weeks', "'seconds', 'minutes', 'hours' or 'days'"),
+        ('n_expected_cores', 0, 'a whole number of at least 1'),
+        ('n_expected_cores', math.nan, 'a whole number of at least 1'),
+        ('gpu_uuids', [], 'at least one UUID of a GPU'),
+        ('process_id', NO_PROCESS, 'the id of a process that exists'),
+        ('n_join_attempts', 0, 'a whole number of at least 1'),
+        ('n_join_attempts', math.inf, 'a whole number of at least 1'),
+        ('join_timeout', 0.0, 'a positive number of seconds'),
+        ('join_timeout', -math.inf, 'a positive number of seconds'),
+        ('gpu_brand', 'voodoo', "'nvidia'"),
+    ],
+)
+def test_the_error_names_the_parameter_what_is_accepted_and_the_value(parameter, value, accepted):
+    with pytest.raises(ValueError, match=parameter) as caught:
+        gput.Tracker(**{parameter: value})
+    assert str(caught.value) == f'{parameter} must be {accepted}, not {value!r}'
+
+
+def test_an_unknown_uuid_is_refused_by_start_also_without_a_gpu(monkeypatch):
+    samplers = Samplers()
+    monkeypatch.setenv('MARK_OF_A_TEST', samplers.environment['MARK_OF_A_TEST'])
+    tracker = gput.Tracker(gpu_uuids=['GPU-unknown'])
+    with pytest.raises(ValueError, match=r'^gpu_uuids must be .*, not \[\'GPU-unknown\'\]$'):
+        tracker.start()
+    assert tracker.state is gput.Tracker.State.NEW
+    assert samplers.none_left()
+
+
+def test_a_process_that_ends_before_the_start_is_refused_by_start():
+    with subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE) as process:
+        tracker = gput.Tracker(process_id=process.pid)
+    with pytest.raises(ValueError, match='process_id') as caught:
+        tracker.start()
+    assert str(caught.value) == f'process_id must be the id of a process that exists, not {process.pid}'
+
+
+def test_a_millisecond_is_a_sleep_time():
+    with gput.Tracker(sleep_time=0.001) as tracker:
+        pass
+    assert tracker.resource_usage.max_ram.main.total_rss > 0
+
+
+def test_whole_seconds_and_path_objects_are_taken(tmp_path):
+    with gput.Tracker(sleep_time=1, join_timeout=1, resource_usage_file=tmp_path / 'usage.json') as tracker:
+        pass
+    assert tracker.resource_usage.compute_time.time > 0
+    assert os.listdir(tmp_path) == ['usage.json']

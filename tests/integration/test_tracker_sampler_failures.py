@@ -1,0 +1,165 @@
+"""What becomes of a run whose sampler is ended or hangs, and of one whose file cannot be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+from cli_program import eventually
+from tracked_program import Samplers, answer, as_root, start
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOGGING = """
+import json, logging, os, select, shutil, signal, sys, time
+import gpu_tracker as gput
+records = []
+handler = logging.Handler(logging.WARNING)
+handler.emit = records.append
+logging.getLogger().addHandler(handler)
+
+def texts():
+    return [f'{record.levelname} {record.name} {record.getMessage()}' for record in records]
+"""
+
+
+def test_a_killed_sampler_costs_one_warning_and_not_the_result():
+    assert answer(
+        LOGGING
+        + """
+data = b'x' * 50_000_000
+with gput.Tracker(ram_unit='bytes') as tracker:
+    handle = os.pidfd_open(tracker._session._pid)
+    os.kill(tracker._session._pid, signal.SIGKILL)
+    select.select([handle], [], [])
+print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 50_000_000]))
+"""
+    ) == [
+        ['WARNING gpu_tracker The sampler was ended from outside; the result is what it had measured until then.'],
+        True,
+    ]
+
+
+def test_a_sampler_that_does_not_answer_is_ended():
+    samplers = Samplers()
+    found = answer(
+        LOGGING
+        + """
+data = b'x' * 50_000_000
+with gput.Tracker(ram_unit='bytes', n_join_attempts=2, join_timeout=0.1) as tracker:
+    os.kill(tracker._session._pid, signal.SIGSTOP)
+print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 50_000_000]))
+""",
+        env=samplers.environment,
+    )
+    warning = 'The sampler has not answered for 0.2 s and was ended; the result is what it had measured until then.'
+    assert found == [[f'WARNING gpu_tracker {warning}'], True]
+    assert samplers.none_left()
+
+
+def test_disable_logs_keeps_quiet_about_an_ended_sampler():
+    assert (
+        answer(
+            LOGGING
+            + """
+with gput.Tracker(disable_logs=True) as tracker:
+    os.kill(tracker._session._pid, signal.SIGKILL)
+print(json.dumps(texts()))
+"""
+        )
+        == []
+    )
+
+
+def test_a_file_that_cannot_be_written_any_more_costs_one_warning_and_not_the_result(tmp_path: Path):
+    folder = tmp_path / 'folder'
+    folder.mkdir()
+    usage = folder / 'usage.json'
+    warnings, seen = answer(
+        LOGGING
+        + """
+folder, usage = sys.argv[1:]
+with gput.Tracker(sleep_time=0.01, resource_usage_file=usage) as tracker:
+    shutil.rmtree(folder)
+print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 0]))
+""",
+        folder,
+        usage,
+    )
+    reason = 'No such file or directory'
+    assert warnings == [f'WARNING gpu_tracker The resource usage could not be written to {usage}: {reason}.']
+    assert seen
+
+
+@as_root  # only root may name a file in /dev
+def test_a_full_disk_costs_one_warning_and_not_the_result():
+    warnings, seen = answer(
+        LOGGING
+        + """
+with gput.Tracker(sleep_time=0.01, resource_usage_file='/dev/full') as tracker:
+    pass
+print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 0]))
+"""
+    )
+    reason = 'No space left on device'
+    assert warnings == [f'WARNING gpu_tracker The resource usage could not be written to /dev/full: {reason}.']
+    assert seen
+
+
+def test_no_file_is_written_unless_asked_for(tmp_path: Path):
+    answer(
+        """
+import gpu_tracker as gput
+with gput.Tracker(sleep_time=0.001):
+    pass
+print(0)
+""",
+        cwd=tmp_path,
+    )
+    assert os.listdir(tmp_path) == []
+
+
+def test_readers_of_the_file_always_find_a_whole_result(tmp_path: Path):
+    usage = tmp_path / 'usage.json'
+    writer = """
+import sys
+import gpu_tracker as gput
+with gput.Tracker(sleep_time=0.001, resource_usage_file=sys.argv[1]):
+    print('started', flush=True)
+    input()
+"""
+    with start(writer, usage, stdin=subprocess.PIPE) as program:
+        assert program.stdout.readline() == 'started\n'
+        versions: set[int] = set()
+
+        def another_version() -> bool:
+            with usage.open() as file:
+                report = json.load(file)
+                versions.add(os.fstat(file.fileno()).st_ino)
+            assert list(report)[-1] == 'compute_time'
+            return len(versions) > 1
+
+        eventually(another_version)
+        program.communicate('\n')
+    assert json.loads(usage.read_text())['compute_time']['time'] > 0
+
+
+def test_the_file_says_at_the_end_what_the_tracker_says(tmp_path: Path):
+    told, written = answer(
+        """
+import json, sys
+import gpu_tracker as gput
+data = b'x' * 20_000_000
+with gput.Tracker(resource_usage_file=sys.argv[1], ram_unit='megabytes', time_unit='minutes') as tracker:
+    pass
+with open(sys.argv[1]) as file:
+    print(json.dumps([json.loads(tracker.to_json()), json.load(file)]))
+""",
+        tmp_path / 'usage.json',
+    )
+    for report in (told, written):
+        assert report.pop('compute_time')['unit'] == 'minutes'
+    assert told == written

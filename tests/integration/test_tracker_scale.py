@@ -1,0 +1,116 @@
+"""Long runs and large trees: the sampler's memory does not grow, and a thousand processes are all counted."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from cli_program import eventually
+from tracked_program import Samplers, answer, run, start, status_of
+
+SLACK = 256
+"""Kilobytes by which the sampler's memory may vary: a few pages of its heap and of its stack."""
+
+
+def test_the_memory_of_the_sampler_does_not_grow_with_the_number_of_samples():
+    samplers = Samplers()
+    program = """
+import gpu_tracker as gput
+with gput.Tracker(sleep_time=0.001) as tracker:
+    print('started', flush=True)
+    input()
+print(tracker._totals['samples'])
+"""
+    with start(program, env=samplers.environment, stdin=subprocess.PIPE) as tracked:
+        assert tracked.stdout.readline() == 'started\n'
+        sampler = samplers.only()
+
+        def context_switches() -> int:
+            return status_of(sampler, 'voluntary_ctxt_switches')
+
+        eventually(lambda: context_switches() > 800)  # one a sample; the windows of maxima are full by then
+        early = status_of(sampler, 'VmRSS')
+        eventually(lambda: context_switches() > 3000)
+        late = status_of(sampler, 'VmRSS')
+        samples, _ = tracked.communicate('\n')
+    assert int(samples) > 2000
+    assert late - early <= SLACK
+
+
+def test_processes_that_come_and_go_leave_nothing_in_the_sampler():
+    samplers = Samplers()
+    program = """
+import os
+import gpu_tracker as gput
+
+def churn(number):
+    for _ in range(number):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+
+with gput.Tracker(sleep_time=0.001):
+    for _ in range(2):
+        churn(600)
+        print('churned', flush=True)
+        input()
+"""
+    with start(program, env=samplers.environment, stdin=subprocess.PIPE) as tracked:
+        sizes, tables = [], []
+        for _ in range(2):
+            assert tracked.stdout.readline() == 'churned\n'
+            sampler = samplers.only()
+            sizes.append(status_of(sampler, 'VmRSS'))
+            tables.append(status_of(sampler, 'FDSize'))  # grows where descriptors are left open
+            tracked.stdin.write('\n')
+            tracked.stdin.flush()
+    assert sizes[1] - sizes[0] <= SLACK
+    assert tables[1] == tables[0]
+
+
+# Children that share everything with their parent, and wait until it closes the pipe.
+THOUSAND = """
+import json, os, sys
+import gpu_tracker as gput
+count = int(sys.argv[1])
+reading, writing = os.pipe()
+for _ in range(count):
+    if os.fork() == 0:
+        os.close(writing)
+        os.read(reading, 1)
+        os._exit(0)
+"""
+
+
+def can_fork(count: int) -> bool:
+    """Tell whether this user may have so many processes more."""
+    found = run(f"""
+import resource
+soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+print(hard == resource.RLIM_INFINITY or hard > {count} + 500)
+""").stdout
+    return found == 'True\n'
+
+
+def test_a_thousand_processes_are_counted():
+    if not can_fork(1000):
+        pytest.skip('the limit on processes of this user is below 1500')
+    threads, combined, main, descendants = answer(
+        THOUSAND
+        + """
+with gput.Tracker(sleep_time=0.1, ram_unit='bytes') as tracker:
+    pass
+os.close(writing)
+for _ in range(count):
+    os.wait()
+usage = tracker.resource_usage
+ram = usage.max_ram
+print(json.dumps([usage.cpu_utilization.descendants_n_threads,
+                  ram.combined.total_rss, ram.main.total_rss, ram.descendants.total_rss]))
+""",
+        1000,
+    )
+    assert threads == 1000
+    assert main < descendants <= combined
