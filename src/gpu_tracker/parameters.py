@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 
 from gpu_tracker.errors import ParameterError
@@ -21,7 +22,7 @@ _LONGEST = 1e9
 class Parameters:
     """The parameters of a tracker, in the form in which they are used."""
 
-    def __init__(  # noqa: PLR0913 - the documented interface
+    def __init__(
         self,
         *,
         sleep_time: float,
@@ -52,17 +53,32 @@ class Parameters:
 
 
 def _positive(name: str, value: object, accepted: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+    number = _number(value)
+    if number is None or not math.isfinite(number) or number <= 0:
         raise ParameterError(name, value, accepted)
-    if value > _LONGEST:
+    if number > _LONGEST:
         raise ParameterError(name, value, f'{accepted}, at most {_LONGEST:.0f}')
-    return float(value)
+    return number
+
+
+def _number(value: object) -> float | None:
+    """Return a number of any kind, numpy's included, as a float; None for anything else."""
+    if isinstance(value, (bool, str, bytes)) or not hasattr(value, '__float__'):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _count(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    try:
+        count = operator.index(value)  # type: ignore[arg-type]  # what has no __index__ is a TypeError
+    except TypeError:
+        count = 0
+    if isinstance(value, bool) or count < 1:
         raise ParameterError(name, value, 'a whole number of at least 1')
-    return value
+    return count
 
 
 def _one_of(name: str, value: object, accepted: Container[str] | Sequence[str]) -> str:

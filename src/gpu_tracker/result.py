@@ -26,12 +26,10 @@ class Units:
         self.expected_cores = expected_cores
 
 
-def build(totals: Totals, wanted: Units, seconds: float | None = None) -> usage.ResourceUsage:
-    """Return what the totals of a run say.
-
-    :param seconds: The compute time, where it is known better than from the first and the last sample.
-    """
-    time = totals['seconds'] if seconds is None else seconds
+def build(totals: Totals, wanted: Units) -> usage.ResourceUsage:
+    """Return what the totals of a run say."""
+    tracked = totals['record']['tracked_seconds']
+    time = totals['seconds'] if tracked is None else tracked
     return usage.ResourceUsage(
         max_ram=_max_ram(totals, wanted.ram),
         max_gpu_ram=_max_gpu_ram(totals['gpu'], wanted.gpu_ram),

@@ -153,7 +153,7 @@ class Tracker:
             raise TrackerStateError(message)
         self._seconds = now - self._started_at
         try:
-            problem = session.stop(self._parameters.n_join_attempts, self._parameters.join_timeout)
+            problem = session.stop(self._seconds, self._parameters.n_join_attempts, self._parameters.join_timeout)
         finally:
             self.state = State.STOPPED
             self._totals = session.totals()
@@ -161,6 +161,7 @@ class Tracker:
         if self._totals is None:
             message = 'The sampler has left no result.'
             raise SamplerError(message)
+        self._totals['record']['tracked_seconds'] = self._seconds  # also where the sampler was ended from outside
         if problem:
             self._tell([*self._totals['messages'], ('warning', problem)])
         else:
@@ -175,7 +176,7 @@ class Tracker:
         if self._usage is None:
             from gpu_tracker.result import Units, build  # noqa: PLC0415 - keeps the measured process light until the end
 
-            self._usage = build(self._require_totals(), Units(*self._units()), self._seconds)
+            self._usage = build(self._require_totals(), Units(*self._units()))
         return self._usage
 
     @property

@@ -21,6 +21,7 @@ class Tree:
         self.root_gone = False
         self.members = {7: self.root}
         self.gone: list[Process] = []
+        self.begun = 0.0
         self.foreign_cpu = 0.0
 
     def refresh(self):

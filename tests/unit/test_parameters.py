@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+from fractions import Fraction
 
 import pytest
 
@@ -80,6 +81,20 @@ def test_a_wrong_value_is_named_with_its_parameter_and_what_is_accepted(name, va
 
 def test_a_very_short_sleep_time_is_accepted():
     assert Parameters(**{**GOOD, 'sleep_time': 0.001}).sleep_time == 0.001
+
+
+class Scalar:
+    """A number like numpy's, which is neither an int nor a float."""
+
+    def __index__(self) -> int:
+        return 3
+
+    __float__ = __index__
+
+
+def test_numbers_of_other_kinds_are_accepted():
+    parameters = Parameters(**{**GOOD, 'sleep_time': Fraction(1, 4), 'n_expected_cores': Scalar()})
+    assert (parameters.sleep_time, parameters.n_expected_cores) == (0.25, 3)
 
 
 def test_uuids_may_be_any_sequence_and_count_once(tmp_path):

@@ -37,7 +37,7 @@ TOTALS = {
         'max_sum': 4.0,
         'mean_sum': 1.5,
     },
-    'record': {'skipped': 2, 'cpu_seconds': 0.25},
+    'record': {'skipped': 2, 'cpu_seconds': 0.25, 'tracked_seconds': None},
 }
 
 TEXT = """\
@@ -144,8 +144,9 @@ def test_a_run_without_a_span_has_no_percentages():
     assert usage(cpu=cpu, seconds=0.0).cpu_utilization.main.mean_sum_percent is None
 
 
-def test_compute_time_is_the_one_given():
-    assert build(TOTALS, Units('bytes', 'bytes', 'seconds', None), 9.75).compute_time.time == 9.75
+def test_compute_time_is_what_the_tracker_tells():
+    totals = {**TOTALS, 'record': {'tracked_seconds': 9.75}}
+    assert build(totals, Units('bytes', 'bytes', 'seconds', None)).compute_time.time == 9.75
 
 
 def test_without_gpus_all_gpu_figures_are_zero():

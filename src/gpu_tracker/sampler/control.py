@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 
-from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, STOP_MESSAGE
+from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, SECONDS_LENGTH, STOP_MESSAGE, seconds_of_stop
 
 STOP = 'stop'
 """The tracker asks for the last sample."""
@@ -33,6 +33,8 @@ class Control:
     """
 
     def __init__(self, handle: int, owner: int, target: int) -> None:
+        self.tracked_seconds: float | None = None
+        """How long was tracked, which the tracker tells with its stop."""
         self._handle = handle
         self._owner = owner
         self._owner_handle = _watch(owner)
@@ -56,7 +58,10 @@ class Control:
         ready = select.select(handles, (), (), seconds if seconds is None else max(0.0, seconds))[0]
         if self._handle in ready:
             message = os.read(self._handle, 1)
-            return {STOP_MESSAGE: STOP, LAUNCH_MESSAGE: LAUNCH}.get(message, ABANDONED)
+            if message == STOP_MESSAGE:
+                self.tracked_seconds = seconds_of_stop(os.read(self._handle, SECONDS_LENGTH))
+                return STOP
+            return LAUNCH if message == LAUNCH_MESSAGE else ABANDONED
         if self._owner_handle in ready or (self._owner_handle is None and not _exists(self._owner)):
             return ABANDONED
         if self._target_handle in ready:

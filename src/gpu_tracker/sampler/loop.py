@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     class Waiter(Protocol):
         """Waits for the next sample, or for what comes before it."""
 
+        tracked_seconds: float | None
+        """How long was tracked, which the tracker tells with its stop."""
+
         def wait(self, seconds: float | None) -> str | None:
             """Return what happens within ``seconds`` (None: without end); None where nothing does."""
 
@@ -47,8 +50,6 @@ _LOOKS_A_SAMPLE = 8
 _LONGEST_LAUNCH = 0.25
 """Seconds to wait for a command to be started, before it is watched as any other process."""
 _CLOSE_PAUSE = 0.001
-
-
 _LONGEST_GPU_WAIT = 0.012
 """Seconds that the end of a run waits for the driver: a stop takes 20 ms at most."""
 

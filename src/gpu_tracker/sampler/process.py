@@ -109,6 +109,7 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
             'reaped': root.reaped_cpu,
             'has_reaped': bool(root.raw) and stat.has_reaped(root.raw),
             'launcher_peak': config['launcher_peak'],
+            'tracked_seconds': control.tracked_seconds,
         }
 
     answered = gpu.wait(_GPU_WAIT_FOR_UUIDS if config['uuids'] else _GPU_WAIT)

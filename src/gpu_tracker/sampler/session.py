@@ -10,7 +10,7 @@ import time
 
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.sampler import messages
-from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, STOP_MESSAGE
+from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, stop_message
 from gpu_tracker.sampler.spawn import spawn
 from gpu_tracker.sampler.store import create_store
 
@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_CAN_POLL = hasattr(select, 'poll')
+"""Pipes cannot be polled on Windows."""
 _LONGEST_START = 60.0
 """Seconds until a sampler must be ready; it waits 30 s at most for a driver."""
 _KILLED = 'The sampler was ended from outside; the result is what it had measured until then.'
@@ -79,12 +81,12 @@ class Session:
             except EOFError:
                 pass  # it was ended from outside: stop() tells
 
-    def stop(self, attempts: int, timeout: float) -> str | None:
-        """Ask for the last sample and wait for it, ``attempts`` times ``timeout`` seconds at most.
+    def stop(self, seconds: float, attempts: int, timeout: float) -> str | None:
+        """Ask for the last sample after ``seconds``, and wait for it, ``attempts`` times ``timeout`` at most.
 
         Return what went wrong, as a text for the user, or None.
         """
-        if not self._send(STOP_MESSAGE):
+        if not self._send(stop_message(seconds)):
             return _KILLED
         for _ in range(attempts):
             if self._readable(timeout):
@@ -116,7 +118,7 @@ class Session:
 
     def _send(self, message: bytes) -> bool:
         """Send ``message`` and tell whether there is a sampler to receive it."""
-        if self._readable(0):
+        if _CAN_POLL and self._readable(0):
             return False  # it has nothing to say before it is asked, so this is its end: writing would raise SIGPIPE
         try:
             os.write(self._channels.control, message)
@@ -125,8 +127,8 @@ class Session:
         return True
 
     def _readable(self, seconds: float) -> bool:
-        if not hasattr(select, 'poll'):
-            return True  # pipes cannot be polled on this system: reading waits
+        if not _CAN_POLL:
+            return True  # reading waits
         poll = select.poll()
         poll.register(self._channels.status, select.POLLIN)
         deadline = time.monotonic() + seconds

@@ -7,13 +7,14 @@ import queue
 import threading
 
 from gpu_tracker.sampler.control import ABANDONED, LAUNCH, STOP
-from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, STOP_MESSAGE
+from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, SECONDS_LENGTH, STOP_MESSAGE, seconds_of_stop
 
 
 class ThreadControl:
     """A thread reads the tracker's messages; the end of the pipe tells that the tracker's program has ended."""
 
     def __init__(self, handle: int) -> None:
+        self.tracked_seconds: float | None = None
         self._handle = handle
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._listen, name='control', daemon=True).start()
@@ -27,7 +28,10 @@ class ThreadControl:
 
     def _listen(self) -> None:
         while True:
-            event = {STOP_MESSAGE: STOP, LAUNCH_MESSAGE: LAUNCH}.get(os.read(self._handle, 1), ABANDONED)
+            message = os.read(self._handle, 1)
+            event = {STOP_MESSAGE: STOP, LAUNCH_MESSAGE: LAUNCH}.get(message, ABANDONED)
+            if event == STOP:
+                self.tracked_seconds = seconds_of_stop(os.read(self._handle, SECONDS_LENGTH))
             self._events.put(event)
             if event == ABANDONED:
                 return

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import os
+import resource
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpu_tracker.process_tree import SAMPLER_MARK
+from gpu_tracker.process_tree.linux import LinuxProcessTree
+from simulated_proc import PAGE, ProcFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROOT = 50
+INIT, SHELL, LAUNCHER, SAMPLER = 1, 20, 40, 999
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcFolder:
+    # Without descriptors to keep, files are opened anew: an ordinary file does not go away under an open descriptor.
+    monkeypatch.setattr(resource, 'getrlimit', lambda _: (0, 0))
+    folder = ProcFolder(tmp_path)
+    folder.put(SHELL, INIT, group=SHELL, session=SHELL)
+    folder.put(LAUNCHER, SHELL, group=LAUNCHER, session=SHELL)
+    folder.put(ROOT, LAUNCHER, group=LAUNCHER, session=SHELL)
+    return folder
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def open_tree(proc: ProcFolder, **options) -> LinuxProcessTree:
+    return LinuxProcessTree(ROOT, **({'own_pid': SAMPLER, 'proc': str(proc.path), 'clock': proc.clock} | options))
+
+
+def pids(tree: LinuxProcessTree) -> list[int]:
+    return list(tree.members)
+
+
+def test_the_descendants_that_are_there_are_found_and_no_others(proc: ProcFolder) -> None:
+    for pid, parent in ((51, ROOT), (60, 51), (30, 60), (70, SHELL), (71, 70)):
+        proc.put(pid, parent)
+    assert sorted(pids(open_tree(proc))) == [30, 50, 51, 60]
+
+
+def test_new_ones_are_found_with_their_own_children(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    for pid, parent in ((35, 60), (60, ROOT), (90, SHELL)):
+        proc.put(pid, parent)
+    tree.refresh()
+    assert pids(tree) == [ROOT, 60, 35]
+
+
+def test_a_root_that_does_not_exist(proc: ProcFolder) -> None:
+    with pytest.raises(ProcessLookupError):
+        LinuxProcessTree(51, own_pid=SAMPLER, proc=str(proc.path))
+
+
+def test_samplers_are_no_members_whoever_started_them(proc: ProcFolder) -> None:
+    proc.put(SAMPLER, ROOT)
+    proc.put(60, ROOT, words=f'python\0-c\0x\0{SAMPLER_MARK}')
+    proc.put(61, ROOT)
+    tree = open_tree(proc)
+    assert pids(tree) == [ROOT, 61]
+    proc.put(61, ROOT, name='gput-sampler', words=f'python\0{SAMPLER_MARK}')
+    tree.refresh()
+    assert pids(tree) == [ROOT]
+
+
+def test_the_time_of_a_sampler_that_a_member_reaps_is_told(proc: ProcFolder) -> None:
+    proc.put(60, ROOT, words=SAMPLER_MARK)
+    proc.cpu[60] = 1.5
+    tree = open_tree(proc)
+    tree.refresh()
+    assert tree.foreign_cpu == 0
+    proc.remove(60)
+    tree.refresh()
+    assert tree.foreign_cpu == 1.5
+
+
+def test_one_whose_parent_ends_stays_and_its_new_parent_is_known(proc: ProcFolder) -> None:
+    proc.put(60, ROOT)
+    proc.put(61, 60)
+    tree = open_tree(proc)
+    proc.remove(60)
+    before = proc.cpu[61]
+    proc.put(61, INIT)
+    proc.cpu[61] = before  # it has not run
+    tree.refresh()
+    assert pids(tree) == [ROOT, 61]
+    assert [process.pid for process in tree.gone] == [60]
+    assert tree.members[61].parent == INIT
+
+
+def test_what_has_not_run_is_read_again_after_a_second(proc: ProcFolder) -> None:
+    now = Clock()
+    tree = open_tree(proc, monotonic=now)
+    before = proc.cpu[ROOT]
+    proc.put(ROOT, LAUNCHER, pages=10, of_files=2, faults=(1, 0, 0, 0))  # reclaimed by the kernel
+    proc.cpu[ROOT] = before
+    tree.refresh()
+    assert tree.root.resident == 100 * PAGE
+    now.now = 1.0
+    tree.refresh()
+    assert (tree.root.resident, tree.root.anonymous) == (10 * PAGE, 8 * PAGE)
+
+
+def test_without_process_clocks_the_ticks_stand(proc: ProcFolder) -> None:
+    def no_clock(pid: int) -> float:
+        raise OSError(pid)
+
+    tree = open_tree(proc, clock=no_clock)
+    proc.put(ROOT, LAUNCHER, ticks=(30, 20, 0, 0))
+    tree.refresh()
+    assert tree.root.own_cpu == 50 / os.sysconf('SC_CLK_TCK')
+
+
+def test_a_pid_that_is_used_again_is_another_process(proc: ProcFolder) -> None:
+    proc.put(60, ROOT, start=200)
+    tree = open_tree(proc)
+    proc.put(60, SHELL, start=300)
+    tree.refresh()
+    assert pids(tree) == [ROOT]
+    assert [process.pid for process in tree.gone] == [60]
+
+
+def test_a_pid_that_is_used_again_by_a_descendant_is_a_new_member(proc: ProcFolder) -> None:
+    proc.put(60, ROOT, start=200)
+    tree = open_tree(proc)
+    before = tree.members[60]
+    proc.put(60, ROOT, start=300)
+    tree.refresh()
+    assert pids(tree) == [ROOT, 60]
+    assert tree.members[60] is not before
+
+
+def test_the_end_of_the_root_is_told_and_its_descendants_stay(proc: ProcFolder) -> None:
+    proc.put(60, ROOT)
+    tree = open_tree(proc)
+    proc.put(ROOT, LAUNCHER, state='Z')
+    tree.refresh()
+    assert (tree.root.ended, tree.root_gone, tree.root.resident) == (True, False, 0)
+    proc.remove(ROOT)
+    tree.refresh()
+    assert tree.root_gone
+    assert pids(tree) == [60]
+
+
+def test_the_launcher_adopts_nobody_but_the_orphans_of_the_command(proc: ProcFolder) -> None:
+    proc.put(45, LAUNCHER)  # was there before: the launcher's own
+    tree = open_tree(proc, launcher=LAUNCHER)
+    proc.put(61, LAUNCHER)
+    tree.refresh()
+    assert pids(tree) == [ROOT, 61]
+
+
+@pytest.mark.parametrize(
+    ('group', 'session', 'belongs'), [(60, SHELL, True), (7, 60, True), (SHELL, SHELL, False), (8, 8, False), (65, 8, True)]
+)
+@pytest.mark.parametrize('adopter', [INIT, SHELL])
+def test_an_orphan_is_known_by_a_group_that_a_member_has_made(
+    proc: ProcFolder, adopter: int, group: int, session: int, belongs: bool
+) -> None:
+    proc.put(60, ROOT, group=60, session=60)
+    proc.put(66, ROOT, group=65, session=SHELL)  # whose leader has ended
+    tree = open_tree(proc)
+    proc.remove(60)  # between the sample before and this one
+    proc.put(61, adopter, group=group, session=session)
+    tree.refresh()
+    assert (61 in tree.members) is belongs
+
+
+def test_a_process_that_runs_in_the_memory_of_its_parent_does_not_count(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    same = {'image': (1000 + ROOT, 2000 + ROOT, 3000 + ROOT)}
+    proc.put(60, ROOT, **same)
+    proc.put(61, ROOT, pages=60, of_files=1, **same)
+    proc.put(62, ROOT)
+    tree.refresh()
+    shares = {pid: (process.shares_memory, process.forked) for pid, process in tree.members.items()}
+    assert shares == {ROOT: (False, False), 60: (True, True), 61: (False, True), 62: (False, False)}
+    proc.put(60, ROOT, name='true', pages=5, of_files=4)
+    tree.refresh()
+    assert not tree.members[60].shares_memory
+    assert tree.members[60].resident == 5 * PAGE
+
+
+def test_the_memory_of_a_held_command_is_its_launchers_until_it_has_called_exec(proc: ProcFolder) -> None:
+    tree = open_tree(proc, launcher=LAUNCHER, held=True)
+    assert tree.root.shares_memory
+    proc.put(ROOT, LAUNCHER, faults=(5, 0, 0, 0), image=(1000 + ROOT, 2000 + ROOT, 3000 + ROOT))
+    tree.refresh_root()
+    assert tree.root.shares_memory
+    proc.put(ROOT, LAUNCHER, name='true', image=(1, 2, 3))
+    tree.refresh_root()
+    assert not tree.root.shares_memory
+
+
+def test_a_hidden_process_is_passed_over(proc: ProcFolder) -> None:
+    (proc.path / '77').mkdir()  # there, but its files are not, as with the mount option hidepid
+    tree = open_tree(proc)
+    tree.refresh()
+    assert pids(tree) == [ROOT]
+
+
+def test_more_processes_than_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = len(os.listdir('/proc/self/fd')) + 64 + 3
+    monkeypatch.setattr(resource, 'getrlimit', lambda _: (limit, limit))
+    children = [os.posix_spawn('/bin/sleep', ['sleep', '60'], {}) for _ in range(20)]
+    try:
+        tree = LinuxProcessTree(os.getpid(), own_pid=0)
+        tree.refresh()
+        members = [tree.members[pid] for pid in children]
+        assert any(process.handle is None for process in members)
+        assert all(process.resident > 0 for process in members)
+    finally:
+        for pid in children:
+            os.kill(pid, 9)
+            os.waitpid(pid, 0)
+    tree.refresh()
+    assert not set(children) & set(tree.members)
+    assert {process.pid for process in tree.gone} >= set(children)
+    for process in list(tree.members.values()):
+        tree._files.close(process)

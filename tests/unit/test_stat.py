@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tracker.process_tree import stat
+from gpu_tracker.process_tree.process import Process
+from simulated_proc import PAGE, TICKS, stat_line
+
+RECORDED = (
+    b'1234 (Web Content) S 1200 1190 1180 34816 1234 4194560 5001 70 12 3 250 50 30 7 20 0 9 0 8812 2703290368 61234 '
+    b'18446744073709551615 94100000000 94100000001 140720000000000 0 0 0 0 4096 1 0 0 0 17 1 0 0 0 0 0 94100000002 '
+    b'94100000003 94100000004 140720000000100 140720000000200 140720000000201 0\n'
+)
+
+
+def test_a_recorded_line() -> None:
+    process = Process(1234)
+    stat.update(process, RECORDED)
+    assert (process.name, process.parent, process.group, process.session) == (b'Web Content', 1200, 1190, 1180)
+    assert process.faults == 5013
+    assert process.own_cpu == 300 / TICKS
+    assert process.reaped_cpu == 37 / TICKS
+    assert process.threads == 9
+    assert process.start == stat.start(RECORDED) == 8812.0
+    assert process.virtual == 2703290368
+    assert not process.ended
+    assert stat.image(RECORDED) == (b'140720000000000', b'94100000004', b'140720000000100')
+    assert stat.has_reaped(RECORDED)
+
+
+@given(st.text(st.characters(codec='ascii', exclude_characters='\0'), max_size=15))
+def test_a_name_may_contain_anything(name: str) -> None:
+    process = Process(7)
+    line = stat_line(7, 3, name=name, threads=5).encode()
+    stat.update(process, line)
+    assert process.name == name.encode()
+    assert (process.parent, process.threads) == (3, 5)
+    assert not stat.has_reaped(line)
+
+
+@pytest.mark.parametrize(
+    ('state', 'threads', 'ended', 'counted'), [('R', 4, False, 4), ('Z', 1, True, 0), ('X', 1, True, 0), ('Z', 3, False, 3)]
+)
+def test_a_zombie_has_no_threads_but_one_whose_first_thread_alone_has_ended_does(
+    state: str, threads: int, ended: bool, counted: int
+) -> None:
+    process = Process(7)
+    stat.update(process, stat_line(7, 3, state=state, threads=threads).encode())
+    assert (process.ended, process.threads) == (ended, counted)
+
+
+def test_resident_sizes() -> None:
+    assert stat.resident(b'5000 300 120 1 0 900 0\n') == (300 * PAGE, 180 * PAGE)
+    assert stat.resident(b'0 0 0 0 0 0 0\n') == (0, 0)
