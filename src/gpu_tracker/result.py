@@ -103,7 +103,9 @@ def _gpu_utilization(gpu: Totals) -> usage.GPUUtilization:
     )
 
 
-def _percentages(largest: float | None, mean: float | None, units_expected: int | None) -> usage.ProcessingUnitPercentages:
+def _percentages(
+    largest: float | None, mean: float | None, units_expected: int | None
+) -> usage.ProcessingUnitPercentages:
     """Turn rates, 1.0 being one unit busy all the time, into percent summed and percent of the units expected."""
 
     def of_hardware(rate: float | None) -> float | None:

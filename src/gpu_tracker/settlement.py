@@ -1,7 +1,7 @@
 """The totals of a command corrected by what the kernel told when it was waited for. Pure.
 
-A command that lived for a few milliseconds was seen a few times at best; ``wait4`` knows its CPU time exactly, and often
-its peak.
+A command that lived for a few milliseconds was seen a few times at best; ``wait4`` knows its CPU time exactly, and
+often its peak.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ def settle(totals: Totals, cpu_seconds: float, largest_peak: int) -> None:
     """Correct ``totals`` in place.
 
     :param cpu_seconds: CPU time of the command and of the children that it has waited for, since its process exists.
-    :param largest_peak: The bytes of the largest among these processes. It counts the launcher's own memory, of which the
-        command was a copy before its exec, so that it is a value only above the launcher's peak; below, it is a bound.
+    :param largest_peak: The bytes of the largest among these processes. It counts the launcher's own memory, of which
+        the command was a copy before its exec, so that it is a value only above the launcher's peak; below, it is a
+        bound.
     """
     record = totals['record']
     cpu = totals['cpu']

@@ -44,13 +44,13 @@ class Tracker:
     :param ram_unit: ``bytes``, ``kilobytes``, ``megabytes``, ``gigabytes`` or ``terabytes``, all decimal.
     :param gpu_ram_unit: The same for GPU RAM.
     :param time_unit: ``seconds``, ``minutes``, ``hours`` or ``days``.
-    :param n_expected_cores: The cores that the tracked process is expected to use, by which its hardware percentages are
-        divided; all cores of the machine where not given.
+    :param n_expected_cores: The cores that the tracked process is expected to use, by which its hardware percentages
+        are divided; all cores of the machine where not given.
     :param gpu_uuids: The UUIDs of the GPUs whose utilization counts; all GPUs where not given.
     :param disable_logs: Do not log warnings.
     :param process_id: The process to track; the calling one where not given.
-    :param resource_usage_file: A file that holds the result so far as JSON while tracking, and the whole one at the end,
-        however the tracked process ends.
+    :param resource_usage_file: A file that holds the result so far as JSON while tracking, and the whole one at the
+        end, however the tracked process ends.
     :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not answer.
     :param join_timeout: Seconds of each such wait.
     :param gpu_brand: The vendor of the GPUs: ``nvidia``.
@@ -174,7 +174,7 @@ class Tracker:
         :raises RuntimeError: before the end.
         """
         if self._usage is None:
-            from gpu_tracker.result import Units, build  # noqa: PLC0415 - keeps the measured process light until the end
+            from gpu_tracker.result import Units, build  # noqa: PLC0415 - keeps the measured process light
 
             self._usage = build(self._require_totals(), Units(*self._units()))
         return self._usage

@@ -51,7 +51,9 @@ def test_a_tracker_that_does_not_start_is_our_failure_and_nothing_runs(tmp_path:
 
 
 def test_ctrl_c_while_the_tracker_starts_is_no_traceback_and_nothing_runs(tmp_path: Path) -> None:
-    run = broken('command_tracker.CommandTracker.start = fail(KeyboardInterrupt())', '--', 'touch', str(tmp_path / 'ran'))
+    run = broken(
+        'command_tracker.CommandTracker.start = fail(KeyboardInterrupt())', '--', 'touch', str(tmp_path / 'ran')
+    )
     assert run.stderr == ''
     assert run.returncode == 130
     assert os.listdir(tmp_path) == []
@@ -70,7 +72,10 @@ def test_a_running_command_is_not_abandoned_where_the_waiting_fails() -> None:
     [
         ("command_tracker.CommandTracker.stop = fail(errors.SamplerError('it is gone'))", 'it is gone'),
         ("command_tracker.CommandTracker.stop = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
-        ("command_tracker.CommandTracker.settle = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
+        (
+            "command_tracker.CommandTracker.settle = fail(ValueError('surprise'))",
+            'internal error: ValueError: surprise',
+        ),
         ("render.FORMATS['text'] = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
     ],
 )

@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 import pytest
-from simulated_nvml import Failure, Gpu, Hang, Process, SimulatedDriver
-from simulated_nvml.probe import until
 
 import gpu_tracker
+from simulated_nvml import Failure, Gpu, Hang, Process, SimulatedDriver
+from simulated_nvml.probe import until
 
 GIB = 2**30
 PACKAGE_PARENT = str(Path(gpu_tracker.__file__).parents[1])
@@ -63,7 +64,7 @@ class Program:
         _, errors = self._process.communicate('\n', timeout=60)
         return errors.splitlines()[-1]
 
-    def __enter__(self) -> Program:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

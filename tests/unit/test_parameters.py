@@ -103,7 +103,9 @@ def test_uuids_may_be_any_sequence_and_count_once(tmp_path):
 
 def test_the_resource_usage_file_does_not_follow_a_later_change_of_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert Parameters(**{**GOOD, 'resource_usage_file': 'usage.json'}).resource_usage_file == str(tmp_path / 'usage.json')
+    assert Parameters(**{**GOOD, 'resource_usage_file': 'usage.json'}).resource_usage_file == str(
+        tmp_path / 'usage.json'
+    )
 
 
 @pytest.mark.parametrize('error', [ParameterError('sleep_time', 0, 'more'), GpuError('It is lost.', 'lost')])

@@ -51,6 +51,6 @@ def test_what_is_no_message_is_passed_on_as_text():
     reader, writer = os.pipe()
     os.write(writer, b'Fatal Python error: no module named encodings\n')
     os.close(writer)
-    with pytest.raises(EOFError, match='^Fatal Python error: no module named encodings$'):
+    with pytest.raises(EOFError, match=r'^Fatal Python error: no module named encodings$'):
         messages.receive(reader)
     os.close(reader)

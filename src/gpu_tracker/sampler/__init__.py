@@ -1,1 +1,1 @@
-"""The sampling subprocess: :mod:`~gpu_tracker.sampler.spawn` starts it, :mod:`~gpu_tracker.sampler.process` is what it runs."""
+"""The sampling subprocess: ``spawn`` starts it, ``session`` is the tracker's end of it, ``process`` is what it runs."""

@@ -23,8 +23,8 @@ _LONGEST_WAIT = 0.5
 class Control:
     """Waits for the next sample's time, or for a message or an end that comes before it.
 
-    select(2) and not poll(2), whose milliseconds are too coarse; its limit of 1,024 is no matter for descriptors that are
-    opened first.
+    select(2) and not poll(2), whose milliseconds are too coarse; its limit of 1,024 is no matter for descriptors that
+    are opened first.
 
     :param handle: The reading end of the pipe on which the tracker sends messages.
     :param owner: The process that started the tracker. The end of the pipe alone does not tell its end: workers that it

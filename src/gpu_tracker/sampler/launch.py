@@ -23,7 +23,7 @@ def wait_for_exec(handle: int, seconds: float) -> None:
 
 @contextlib.contextmanager
 def realtime_priority() -> Iterator[None]:
-    """Run before all ordinary programs of the machine, where that is permitted: for a few milliseconds, mostly asleep."""
+    """Run before all ordinary programs, where that is permitted: for a few milliseconds, mostly asleep."""
     try:
         before = os.sched_getscheduler(0)
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_REALTIME_PRIORITY))

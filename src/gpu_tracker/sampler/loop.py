@@ -45,7 +45,7 @@ _CLOSE_WATCH = 0.003
 _LONGEST_WATCH = 0.02
 """Seconds after which that ends in any case."""
 _SHORT_PAUSE = 20e-6
-"""Seconds between two looks at it, in which it runs, also where there is one core only; the kernel makes 80 µs of it."""
+"""Seconds between two looks at it, in which it runs also where there is one core only; they become 80 µs."""
 _LOOKS_A_SAMPLE = 8
 _LONGEST_LAUNCH = 0.25
 """Seconds to wait for a command to be started, before it is watched as any other process."""
@@ -57,8 +57,8 @@ _LONGEST_GPU_WAIT = 0.012
 class Loop:
     """Samples a tree.
 
-    :param interval: Seconds between two samples. They lie on a fixed grid: where one takes longer than the interval, the
-        points that were missed are skipped, and those after them stay where they were.
+    :param interval: Seconds between two samples. They lie on a fixed grid: where one takes longer than the interval,
+        the points that were missed are skipped, and those after them stay where they were.
     :param watching: Called when a launch was announced, at the moment from which on the command is watched.
     :param exec_handle: Becomes readable when a command that is held back has called execve(2).
     :param publish: Called after each sample, with its time and whether it was the last one.

@@ -1,4 +1,4 @@
-"""What the sampling subprocess runs: it opens the sources, tells its tracker that it is ready, and samples to the end."""
+"""What the sampling subprocess runs: it opens the sources, says that it is ready, and samples to the end."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _PACE = 1.0
 """Seconds between two publications, but for the last one."""
 _UNREADABLE = (
-    'Some of the tracked processes belong to another user: the private and shared memory of a group with such a process is '
-    'unknown while that runs.'
+    'Some of the tracked processes belong to another user: private and shared memory are unknown for groups with such a '
+    'process while it runs.'
 )
 
 
