@@ -5,8 +5,8 @@ The totals are plain values in base units, so that they can be handed from the s
 ``seconds``
     Wall time from the first reading to the last.
 ``ram``
-    ``main``, ``descendants`` and ``combined``, each ``[total, private, shared]``; ``system``; all bytes. ``upper`` holds the
-    largest sums of high-water marks for the three.
+    ``main``, ``descendants`` and ``combined``, each ``[total, private, shared]``; ``system``; all bytes. ``upper``
+    holds the largest sums of high-water marks for the three.
 ``cpu``
     ``main``, ``descendants``, ``combined`` and ``system``, each ``[CPU seconds, most CPU seconds a second]``, and
     ``threads``, the most for the first three.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpu_tracker.sources.reading import CpuReading, RamReading, Resident, SystemReading
 
 SHORTEST_WINDOW = 0.5
-"""Seconds over which the largest CPU utilization is taken at least: CPU times come in ticks, and maxima pick their noise."""
+"""Seconds over which the largest CPU utilization is taken at least: times have noise, and maxima pick it."""
 
 _GROUPS = ('main', 'descendants', 'combined')
 
@@ -52,9 +52,9 @@ class Aggregator:
         if ram.upper is not None:
             self._upper = [larger(a, b) for a, b in zip(self._upper, ram.upper, strict=True)]
         self._system_ram = larger(self._system_ram, system.ram)
-        self._cpu['main'].add(now, cpu.main)
-        self._cpu['descendants'].add(now, cpu.descendants)
-        self._cpu['combined'].add(now, cpu.main + cpu.descendants)
+        self._cpu['main'].add(now, cpu.main, cpu.begun)
+        self._cpu['descendants'].add(now, cpu.descendants, cpu.begun)
+        self._cpu['combined'].add(now, cpu.main + cpu.descendants, cpu.begun)
         if system.cpu is not None:
             self._cpu['system'].add(now, system.cpu)
         threads = (cpu.main_threads, cpu.descendants_threads, cpu.main_threads + cpu.descendants_threads)
@@ -77,36 +77,39 @@ class MaximalRate:
     """The largest rate at which a counter has grown over any window of at least :data:`SHORTEST_WINDOW`."""
 
     def __init__(self) -> None:
-        self._samples: deque[tuple[float, float]] = deque()
+        self._samples: deque[tuple[float, float, float]] = deque()
+        """For each: when reading it began, when that was done, and the counter."""
         self._first: tuple[float, float] | None = None
         self._last = (0.0, 0.0)
-        self._largest: float | None = None
+        self._largest = 0.0
 
     @property
     def amount(self) -> float | None:
         """By how much the counter has grown altogether; None where it was never read."""
         return None if self._first is None else self._last[1] - self._first[1]
 
-    def add(self, now: float, count: float) -> None:
-        """Take in the counter at ``now``."""
+    def add(self, now: float, count: float, begun: float | None = None) -> None:
+        """Take in the counter that was read between ``begun`` and ``now``.
+
+        Where this took its time, because the machine is busy, it is not known when in between. A window is therefore
+        taken from before its first reading to after its last one, so that a largest rate is never more than the truth.
+        """
         if self._first is None:
             self._first = (now, count)
         self._last = (now, count)
-        self._samples.append((now, count))
+        self._samples.append((now if begun is None else begun, now, count))
         samples = self._samples
-        while len(samples) > 1 and now - samples[1][0] >= SHORTEST_WINDOW:
+        while len(samples) > 1 and now - samples[1][1] >= SHORTEST_WINDOW:
             samples.popleft()
-        since, before = samples[0]
-        if now - since >= SHORTEST_WINDOW:
-            rate = (count - before) / (now - since)
-            if self._largest is None or rate > self._largest:
-                self._largest = rate
+        since, _, before = samples[0]
+        # Where there was no sample for a while, a whole window has grown by what part of it has, at least.
+        self._largest = max(self._largest, (count - before) / max(now - since, SHORTEST_WINDOW))
 
     def largest(self) -> float | None:
         """Return the largest rate a second; that of the whole span where this is shorter than one window."""
-        if self._largest is not None:
-            return self._largest
-        return self.mean()
+        if self._first is None or self._last[0] - self._first[0] < SHORTEST_WINDOW:
+            return self.mean()
+        return self._largest
 
     def mean(self) -> float | None:
         """Return the rate over the whole span; None where there is no span."""

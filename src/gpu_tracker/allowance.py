@@ -1,7 +1,7 @@
 """What the optional readings may cost: a share of one core, saved up while it is not spent. Pure.
 
-The basic sample is what the user asked for. The optional readings (the exact split into private and shared pages, and the
-kernel's high-water marks) are paid from here.
+The basic sample is what the user asked for. The optional readings (the exact split into private and shared pages, and
+the kernel's high-water marks) are paid from here.
 """
 
 from __future__ import annotations
@@ -25,13 +25,21 @@ class Allowance:
 
         What costs more than can ever be saved up is afforded once the allowance is full, and paid off afterwards.
         """
-        self._left = min(self._most, self._left + (now - self._at) * self._share)
-        self._at = now
+        self._save_up(now)
         return cost <= self._left or self._left == self._most
+
+    def count(self, now: float, cost: float) -> int:
+        """Return how many things at ``cost`` CPU seconds each may be bought now."""
+        self._save_up(now)
+        return max(0, int(self._left / cost))
 
     def spend(self, cost: float) -> None:
         """Take note that ``cost`` CPU seconds were spent."""
         self._left -= cost
+
+    def _save_up(self, now: float) -> None:
+        self._left = min(self._most, self._left + (now - self._at) * self._share)
+        self._at = now
 
 
 class CostEstimate:

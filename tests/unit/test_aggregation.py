@@ -31,7 +31,9 @@ def test_a_peak_between_two_samples_counts_and_the_bounds_are_kept():
     aggregator = Aggregator()
     main = Resident(10)
     main.peak = 500
-    aggregator.add(0.0, ram(main, Resident(0), Resident(10), (500, 0, 500)), CpuReading(0, 0, 1, 0), SystemReading(1, 0))
+    aggregator.add(
+        0.0, ram(main, Resident(0), Resident(10), (500, 0, 500)), CpuReading(0, 0, 1, 0), SystemReading(1, 0)
+    )
     aggregator.add(1.0, ram(Resident(9), Resident(0), Resident(9), None), CpuReading(0, 0, 1, 0), SystemReading(1, 0))
     totals = aggregator.totals()['ram']
     assert totals['main'] == [500, None, None]

@@ -161,7 +161,8 @@ def test_the_launcher_adopts_nobody_but_the_orphans_of_the_command(proc: ProcFol
 
 
 @pytest.mark.parametrize(
-    ('group', 'session', 'belongs'), [(60, SHELL, True), (7, 60, True), (SHELL, SHELL, False), (8, 8, False), (65, 8, True)]
+    ('group', 'session', 'belongs'),
+    [(60, SHELL, True), (7, 60, True), (SHELL, SHELL, False), (8, 8, False), (65, 8, True)],
 )
 @pytest.mark.parametrize('adopter', [INIT, SHELL])
 def test_an_orphan_is_known_by_a_group_that_a_member_has_made(

@@ -41,7 +41,8 @@ def test_a_name_may_contain_anything(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ('state', 'threads', 'ended', 'counted'), [('R', 4, False, 4), ('Z', 1, True, 0), ('X', 1, True, 0), ('Z', 3, False, 3)]
+    ('state', 'threads', 'ended', 'counted'),
+    [('R', 4, False, 4), ('Z', 1, True, 0), ('X', 1, True, 0), ('Z', 3, False, 3)],
 )
 def test_a_zombie_has_no_threads_but_one_whose_first_thread_alone_has_ended_does(
     state: str, threads: int, ended: bool, counted: int

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         """The root and its descendants by pid, parents before their children; without those that are gone."""
         gone: list[Process]
         """The members that have disappeared since the refresh before the last one, as they were last seen."""
+        begun: float
+        """When the last refresh began: what it has read is as old as that at most."""
         foreign_cpu: float
         """CPU seconds of samplers that members have reaped and that are therefore in those members' times."""
 

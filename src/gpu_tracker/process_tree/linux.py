@@ -1,30 +1,29 @@
 """The process tree read from ``/proc``, at the least cost a process.
 
-Every known process has its stat and statm files kept open: ``pread`` costs a third of opening them anew, and cannot be
-fooled by a reused pid, since the file of a process that is gone answers ESRCH. Where the stat file says what it said at
-the sample before, nothing else is read but the CPU clock. Processes that are new are found by listing
-``/proc`` and opening only pids that were not there at the listing before.
+A process whose CPU clock stands still has not run since the sample before, so that nothing else of it is read: this
+costs a fifth of reading its stat file. Once a second everything is read, because some of it can change from outside:
+the kernel may reclaim memory of a process that sleeps. Processes that are new are found by listing ``/proc`` and
+opening only pids that were not there at the listing before.
 """
 
 from __future__ import annotations
 
-import os
-import resource
 import time
 
-from gpu_tracker.process_tree import SAMPLER_MARK, stat
-from gpu_tracker.process_tree.process import Process
+from gpu_tracker.process_tree import stat
+from gpu_tracker.process_tree.files import ProcessFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_STAT_BYTES = 2048
-_SPARE_HANDLES = 64
-"""Descriptors that are left for all else; processes past that are opened anew for each reading."""
+    from gpu_tracker.process_tree.process import Process
+
 _INIT = 1
-_SIGCHLD_BIT = 1 << 16
-_MARK = SAMPLER_MARK.encode()
+_LONGEST_UNREAD = 1.0
+"""Seconds after which a process is read again even though it has not run."""
+_COMPARISONS = 3
+"""How often two processes are compared that may share their memory: it may change between the two readings."""
 
 
 def cpu_clock(pid: int) -> float:
@@ -35,7 +34,7 @@ def cpu_clock(pid: int) -> float:
 
     :raises OSError: if the process is gone, or the kernel has no such clocks.
     """
-    return time.clock_gettime_ns(~pid << 3 | 2) / 1e9
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 class LinuxProcessTree:
@@ -45,6 +44,7 @@ class LinuxProcessTree:
     :param held: The root is still a copy of its launcher, whose memory is not the root's own, and will call execve(2).
     :param proc: The folder to read.
     :param clock: Tells the CPU seconds of a pid; where it raises OSError the ticks of stat(5) stand.
+    :param monotonic: Tells the time.
     :raises ProcessLookupError: if there is no such root.
     """
 
@@ -57,25 +57,30 @@ class LinuxProcessTree:
         own_pid: int,
         proc: str = '/proc',
         clock: Callable[[int], float] = cpu_clock,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._proc = proc
+        self._files = ProcessFiles(proc)
         self._clock = clock
+        self._monotonic = monotonic
         self._launcher = launcher
         self._own_pid = own_pid
         self._names: set[str] = set()
+        self._newest: bytes | None = None
         self._samplers: dict[int, Process] = {}
-        self._most_handles = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_HANDLES
-        root = self._open(str(root_pid))
+        root = self._files.open(str(root_pid))
         if root is None:
             raise ProcessLookupError(root_pid)
         self.root = root
         self.root_gone = False
         self.members: dict[int, Process] = {}
+        self.begun = monotonic()
+        self._all_read = self.begun
         self._take_in(root)
         self.gone: list[Process] = []
         self.foreign_cpu = 0.0
         self._held_image = stat.image(root.raw) if held else None
         root.shares_memory = held
+        self._groups_before = {root.group, root.session} - {root.pid}
         self._ancestors = self._find_ancestors(root)
         self._adopters: tuple[int, ...] = ()  # the descendants that are there now are found through their parents alone
         self._admit_new()
@@ -83,9 +88,23 @@ class LinuxProcessTree:
 
     def refresh(self) -> None:
         """Read every member again and take in those that are new."""
+        self.begun = self._monotonic()
+        everything = self.begun - self._all_read >= _LONGEST_UNREAD
+        if everything:
+            self._all_read = self.begun
         self.gone = []
+        ended: set[int] = set()
+        """Whose children have another parent now, without having run themselves."""
+        clock = self._clock
         for process in self.members.values():
-            self._read(process)
+            try:
+                cpu: float | None = clock(process.pid)
+            except OSError:
+                cpu = None
+            if cpu != process.own_cpu or everything or process.shares_memory or process.parent in ended:
+                self._read(process, cpu)
+                if process.ended:
+                    ended.add(process.pid)
         if self._samplers:
             self._refresh_samplers()
         for process in self.gone:
@@ -96,124 +115,131 @@ class LinuxProcessTree:
         """Read the root alone again."""
         if not self.root_gone:
             self.gone = []
-            self._read(self.root)
+            self._read(self.root, self._cpu(self.root))
             for process in self.gone:
                 self._forget(process)
             self.gone = []
 
     def ignores_children(self, process: Process) -> bool:
-        """Tell whether SIGCHLD is ignored by ``process`` (SigIgn in ``/proc/PID/status``)."""
-        try:
-            with open(f'{self._proc}/{process.pid}/status', 'rb') as status:
-                for line in status:
-                    if line.startswith(b'SigIgn:'):
-                        return bool(int(line[7:], 16) & _SIGCHLD_BIT)
-        except OSError:
-            pass  # it has ended: what it ignored does not matter any more
-        return False
+        """Tell whether SIGCHLD is ignored by ``process``."""
+        return self._files.ignores_children(process)
 
-    def _read(self, process: Process) -> None:
+    def _read(self, process: Process, cpu: float | None) -> None:
+        """Read ``process``, whose CPU clock has just said ``cpu``: read after the file, it would hide a change."""
         try:
-            line = self._line(process)
+            line = self._files.line(process)
         except ProcessLookupError:
+            process.ended = True
             self.gone.append(process)
             return
-        if line == process.raw:
-            process.reaped_before = process.reaped_cpu
-        else:
+        if line != process.raw or process.shares_memory:
             name = process.name
+            before = process.own_cpu
             stat.update(process, line)
-            if process.name != name and self._is_sampler(process):
-                self._samplers[process.pid] = process
-                return
-            process.resident = 0 if process.ended else self._resident(process)
-            if process.shares_memory:
+            process.own_cpu = max(before, process.own_cpu)
+            shared = process.shares_memory
+            if shared and process.name == name and not process.ended:  # a zombie has no image that could tell
                 process.shares_memory = self._is_held(process) or self._runs_in_memory_of_parent(process)
-        self._read_clock(process)
+            if process.name != name or process.shares_memory != shared:
+                process.forked = process.shares_memory = False
+                is_sampler = self._is_sampler(process)
+                if is_sampler:
+                    self._samplers[process.pid] = process
+                    return
+                if is_sampler is None and name:
+                    _put_off(process)
+            self._read_memory(process)
+            if process.shares_memory and process is not self.root:
+                process.threads = 0
+        if cpu is not None:
+            process.own_cpu = cpu
 
-    def _resident(self, process: Process) -> int:
+    def _read_memory(self, process: Process) -> None:
+        memory = b'' if process.ended else self._files.memory(process)
+        process.resident, process.anonymous = stat.resident(memory) if memory else (0, 0)
+
+    def _cpu(self, process: Process) -> float | None:
         try:
-            if process.memory_handle is not None:
-                return stat.resident(os.pread(process.memory_handle, _STAT_BYTES, 0))
-            handle = os.open(f'{self._proc}/{process.pid}/statm', os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                return stat.resident(os.pread(handle, _STAT_BYTES, 0))
-            finally:
-                os.close(handle)
-        except (ProcessLookupError, FileNotFoundError):
-            return 0  # it has ended since its stat file was read
+            return self._clock(process.pid)
+        except OSError:
+            return None  # no such clock here, or the process has just gone: the ticks stand
 
     def _take_in(self, process: Process) -> None:
         """Make ``process``, of which only the stat file was read so far, a member."""
-        if process.handle is not None:
-            try:
-                handle = os.open(f'{self._proc}/{process.pid}/statm', os.O_RDONLY | os.O_CLOEXEC)
-            except (FileNotFoundError, ProcessLookupError):
-                pass  # it has ended: its stat file tells at the next sample
-            else:
-                process.memory_handle = handle
-        process.resident = 0 if process.ended else self._resident(process)
-        self._read_clock(process)
+        cpu = self._cpu(process)
+        self._files.open_memory(process)
+        self._read_memory(process)
+        if cpu is not None:
+            process.own_cpu = cpu
         self.members[process.pid] = process
 
-    def _read_clock(self, process: Process) -> None:
-        try:
-            process.own_cpu = self._clock(process.pid)
-        except OSError:
-            pass  # no such clock here, or the process has just gone: the ticks stand
-
     def _forget(self, process: Process) -> None:
-        self._close(process)
+        self._files.close(process)
         process.ended = True
-        process.resident = process.threads = 0
+        process.resident = process.anonymous = process.threads = 0
         if process is self.root:
             self.root_gone = True
         del self.members[process.pid]
+        self._names.discard(str(process.pid))  # so that one which has got its pid already is looked at
+        self._newest = None
 
     def _refresh_samplers(self) -> None:
         for pid, process in list(self._samplers.items()):
             self.members.pop(pid, None)
             try:
-                line = self._line(process)
+                line = self._files.line(process)
             except ProcessLookupError:
-                self._close(process)
+                self._files.close(process)
                 del self._samplers[pid]
                 if process.parent in self.members:
                     self.foreign_cpu += process.own_cpu + process.reaped_cpu
                 continue
+            cpu = self._cpu(process)
             stat.update(process, line)
-            self._read_clock(process)
+            process.own_cpu = process.own_cpu if cpu is None else cpu
 
     def _admit_new(self) -> None:
-        names = set(os.listdir(self._proc))
+        newest = self._files.newest()
+        if newest is not None and newest == self._newest:
+            return  # nothing was started since the listing before
+        self._newest = newest
+        names = self._files.names()
         new = names - self._names
         self._names = names
         waiting: dict[int, list[Process]] = {}
         for name in new:
             if name.isdecimal() and int(name) not in self.members and int(name) != self._own_pid:
-                process = self._open(name)
+                process = self._files.open(name)
                 if process is not None:
                     waiting.setdefault(self._family_parent(process), []).append(process)
         found = [parent for parent in self.members if parent in waiting]
         for parent in found:  # grows while it is walked: a new process may have new children
-            for process in waiting.pop(parent):
-                if self._is_sampler(process):
-                    self._samplers[process.pid] = process
-                    continue
-                self._take_in(process)
-                process.shares_memory = self._runs_in_memory_of_parent(process)
-                if process.pid in waiting:
-                    found.append(process.pid)
+            admitted = filter(self._admit, waiting.pop(parent))
+            found += [process.pid for process in admitted if process.pid in waiting]
         for strangers in waiting.values():
             for process in strangers:
-                self._close(process)
+                self._files.close(process)
+
+    def _admit(self, process: Process) -> bool:
+        """Make a new ``process`` a member, unless it is a sampler; tell which."""
+        is_sampler = self._is_sampler(process)
+        if is_sampler:
+            self._samplers[process.pid] = process
+            return False
+        self._take_in(process)
+        process.forked = self._is_copy_of_parent(process)
+        process.shares_memory = process.forked and self._runs_in_memory_of_parent(process)
+        if is_sampler is None or (process.forked and not process.shares_memory and self._has_moved_on(process)):
+            _put_off(process)
+        if process.shares_memory:
+            process.threads = 0
+        return True
 
     def _family_parent(self, process: Process) -> int:
         """Return the pid of the member through which a new ``process`` may belong to the tree, else its parent's.
 
         One that was forked by a descendant which ended before it was seen has another parent already: the launcher,
-        which adopts nobody else's; or init or an ancestor of the root, and then its process group or session tells,
-        where that is led by a member.
+        which adopts nobody else's; or init or an ancestor of the root, and then its process group or session tells.
         """
         parent = process.parent
         if parent in self.members:
@@ -221,90 +247,75 @@ class LinuxProcessTree:
         if parent == self._launcher:
             return self.root.pid if self._adopters else parent
         if parent in self._adopters:
-            for leader in (process.group, process.session):
-                if leader in self.members:
-                    return leader
+            for group in (process.group, process.session):
+                member = self._member_of_group(group)
+                if member is not None:
+                    return member
         return parent
 
-    def _open(self, name: str) -> Process | None:
-        """Return the process with that pid, or None where it is gone or hidden (mount option hidepid of proc(5))."""
-        try:
-            handle = os.open(f'{self._proc}/{name}/stat', os.O_RDONLY | os.O_CLOEXEC)
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            return None
-        process = Process(int(name))
-        process.handle = handle
-        try:
-            stat.update(process, os.pread(handle, _STAT_BYTES, 0))
-        except ProcessLookupError:
-            os.close(handle)
-            return None
-        process.reaped_before = 0.0
-        if handle >= self._most_handles:
-            self._close(process)
-        return process
+    def _member_of_group(self, group: int) -> int | None:
+        """Return a member by which a process group or session belongs to the tree: it was made by one of the members.
 
-    def _line(self, process: Process) -> bytes:
-        """Return what the stat file of ``process`` says now.
-
-        :raises ProcessLookupError: if it is gone.
+        That is so where a member leads it, or has led it until the sample before (its number stays taken as long as the
+        group has a process), or where a member is in it that is not in those which the root was in from the start.
         """
-        if process.handle is not None:
-            return os.pread(process.handle, _STAT_BYTES, 0)
-        try:
-            handle = os.open(f'{self._proc}/{process.pid}/stat', os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise ProcessLookupError(process.pid) from None
-        try:
-            line = os.pread(handle, _STAT_BYTES, 0)
-        finally:
-            os.close(handle)
-        if stat.start(line) != process.start:
-            raise ProcessLookupError(process.pid)  # another process has got the pid
-        return line
+        if group in self.members:
+            return group
+        if any(process.pid == group for process in self.gone):
+            return next(iter(self.members), None)
+        if group in self._groups_before:
+            return None
+        for pid, process in self.members.items():
+            if group in (process.group, process.session):
+                return pid
+        return None
 
-    def _close(self, process: Process) -> None:
-        for handle in (process.handle, process.memory_handle):
-            if handle is not None:
-                os.close(handle)
-        process.handle = process.memory_handle = None
-
-    def _is_sampler(self, process: Process) -> bool:
+    def _is_sampler(self, process: Process) -> bool | None:
         """Tell whether ``process`` is some tracker's sampler; asked once an image, a name changing with execve(2)."""
-        if process.pid == self._own_pid:
-            return True
+        return process.pid == self._own_pid or self._files.is_sampler(process)
+
+    def _has_moved_on(self, process: Process) -> bool:
+        """Tell whether ``process`` has called execve(2), or has ended, since its stat file was read."""
         try:
-            with open(f'{self._proc}/{process.pid}/cmdline', 'rb') as cmdline:
-                return _MARK in cmdline.read(_STAT_BYTES)
-        except OSError:
-            return False  # another user's, or gone
+            return stat.image(self._files.line(process)) != stat.image(process.raw)
+        except ProcessLookupError:
+            return True
+
+    def _is_copy_of_parent(self, process: Process) -> bool:
+        """Tell whether ``process`` was forked by its parent and neither has called execve(2) since."""
+        parent = self.members.get(process.parent)
+        return parent is not None and stat.image(process.raw) == stat.image(parent.raw)
 
     def _runs_in_memory_of_parent(self, process: Process) -> bool:
         """Tell whether ``process`` is a vfork(2) child that has not called execve(2) yet.
 
-        One that was forked has a copy of the page tables without most file pages, so its resident size is another; and
-        where both are the same all the same, it has touched nothing and adds no page of its own either.
+        Both are read again, one after the other, because other threads of the parent may allocate and free meanwhile.
+        One that was forked has a copy of the page tables without most file pages, so its sizes are others; and where
+        they are the same all the same, it has touched nothing and adds no page of its own either.
         """
         parent = self.members.get(process.parent)
-        return (
-            parent is not None
-            and process.resident == parent.resident
-            and process.virtual == parent.virtual
-            and stat.image(process.raw) == stat.image(parent.raw)
-        )
+        if parent is None or not self._is_copy_of_parent(process):
+            return False
+        return any(self._files.memory(process) == self._files.memory(parent) != b'' for _ in range(_COMPARISONS))
 
     def _is_held(self, process: Process) -> bool:
         """Tell whether ``process`` is the root and has not become the program that is to be tracked yet."""
-        return process is self.root and stat.image(process.raw) == self._held_image
+        return process is self.root and stat.image(process.raw) in (self._held_image, stat.NO_IMAGE)
 
     def _find_ancestors(self, root: Process) -> tuple[int, ...]:
         ancestors = []
         pid = root.parent
         while pid > _INIT:
-            process = self._open(str(pid))
+            process = self._files.open(str(pid))
             if process is None:
                 break
-            self._close(process)
+            self._files.close(process)
             ancestors.append(pid)
             pid = process.parent
         return tuple(ancestors)
+
+
+def _put_off(process: Process) -> None:
+    """Count nothing of ``process`` until it is read again: what it will be, a sampler perhaps, cannot be told yet."""
+    process.name = b''
+    process.shares_memory = True

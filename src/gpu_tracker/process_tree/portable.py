@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import psutil
 
@@ -15,8 +16,8 @@ _GONE = (psutil.NoSuchProcess, psutil.ZombieProcess)
 class PortableProcessTree:
     """See :class:`~gpu_tracker.process_tree.ProcessTree`.
 
-    psutil checks pid and start time of what it holds, so a reused pid is no danger. The time of children that end between
-    two samples is known where the system adds it up (``children_user`` of :meth:`psutil.Process.cpu_times`).
+    psutil checks pid and start time of what it holds, so a reused pid is no danger. The time of children that end
+    between two samples is known where the system adds it up (``children_user`` of :meth:`psutil.Process.cpu_times`).
 
     :param launcher: A process that adopts the root's orphans: its new children belong to the tree.
     :param held: The root is still a copy of its launcher and will become the program that is to be tracked.
@@ -37,6 +38,7 @@ class PortableProcessTree:
         self._handles[root_pid] = handle
         self.gone: list[Process] = []
         self.foreign_cpu = 0.0
+        self.begun = time.monotonic()
         self.root.shares_memory = held
         self._held_words = handle.cmdline() if held else []
         self._read(self.root)
@@ -44,6 +46,7 @@ class PortableProcessTree:
 
     def refresh(self) -> None:
         """Read every member again and take in those that are new."""
+        self.begun = time.monotonic()
         self.gone = []
         for process in list(self.members.values()):
             self._read(process)
@@ -78,7 +81,6 @@ class PortableProcessTree:
                 process.parent = handle.ppid()
                 times = handle.cpu_times()
                 process.own_cpu = times.user + times.system
-                process.reaped_before = process.reaped_cpu
                 process.reaped_cpu = getattr(times, 'children_user', 0.0) + getattr(times, 'children_system', 0.0)
                 memory = handle.memory_info()
                 process.resident = 0 if process.ended else memory.rss

@@ -10,8 +10,10 @@ class Process:
     """
 
     __slots__ = (
+        'anonymous',
         'ended',
         'faults',
+        'forked',
         'group',
         'handle',
         'memory_handle',
@@ -27,6 +29,7 @@ class Process:
         'reaped_cpu',
         'resident',
         'session',
+        'shared_memory',
         'shares_memory',
         'start',
         'threads',
@@ -49,18 +52,24 @@ class Process:
         self.reaped_cpu = 0.0
         """CPU seconds of the children that it has waited for, and of theirs."""
         self.reaped_before = 0.0
-        """The same at the sample before."""
+        """The same when CPU times were last added up."""
         self.owed = 0.0
         """CPU seconds of children that are gone and have not turned up in ``reaped_cpu`` yet."""
         self.threads = 0
         self.resident = 0
         """Resident bytes."""
+        self.anonymous = 0
+        """Those among them that belong to no file and no shared memory segment, where that is known."""
         self.virtual = 0
         self.faults = 0
         """Page faults since it started; without a new one neither its memory nor its peak can have grown."""
         self.peak: int | None = None
         """The high-water mark of its resident bytes when that was last read."""
         self.peak_faults = -1
+        self.shared_memory = 0
+        """Resident bytes of shared memory segments, memfds and tmpfs when the high-water mark was read."""
+        self.forked = False
+        """It is a copy of its parent and has not called execve(2): pages may be those of its parent."""
         self.shares_memory = False
         """It runs in its parent's memory, between vfork and exec; its resident bytes are the parent's."""
         self.raw = b''

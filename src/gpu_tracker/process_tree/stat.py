@@ -19,22 +19,22 @@ def update(process: Process, line: bytes) -> None:
     """Take over into ``process`` what ``line``, the content of its stat file, says.
 
     The command's name stands in parentheses and may itself contain any character, so fields are counted from the last
-    closing one. CPU times come in clock ticks, user and system time rounded down separately. The resident size that stands
-    here too is left out: the kernel reads it from per-CPU counters without adding them up.
+    closing one. CPU times come in clock ticks, user and system time rounded down separately. The resident size that
+    stands here too is left out: the kernel reads it from per-CPU counters without adding them up.
     """
     name_end = line.rindex(b')')
     fields = line[name_end + 2 :].split(b' ', _LAST_FIELD_USED)
     process.raw = line
     process.name = line[line.index(b'(') + 1 : name_end]
-    process.ended = fields[0] in _STATES_OF_ENDED
+    threads = int(fields[17])
+    process.ended = fields[0] in _STATES_OF_ENDED and threads <= 1  # else only its first thread has ended
     process.parent = int(fields[1])
     process.group = int(fields[2])
     process.session = int(fields[3])
     process.faults = int(fields[7]) + int(fields[9])
     process.own_cpu = (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
-    process.reaped_before = process.reaped_cpu
     process.reaped_cpu = (int(fields[13]) + int(fields[14])) / TICKS_PER_SECOND
-    process.threads = 0 if process.ended else int(fields[17])
+    process.threads = 0 if process.ended else threads
     process.start = float(fields[19])
     process.virtual = int(fields[20])
 
@@ -44,19 +44,29 @@ def start(line: bytes) -> float:
     return float(line[line.rindex(b')') + 2 :].split(b' ', 20)[19])
 
 
+NO_IMAGE = (b'0', b'0', b'0')
+"""What :func:`image` returns of a process whose addresses are not to be seen."""
+
+
 def image(line: bytes) -> tuple[bytes, ...]:
     """Return what tells the program image of a process: where its stack, its heap and its arguments start.
 
     fork(2) keeps these addresses and execve(2) puts them at new random places, so processes with equal images were
-    forked from one another without an exec in between. All are 0 where the reader lacks the right to see them.
+    forked from one another without an exec in between. All are 0 where the reader lacks the right to see them, and in a
+    process that is ending and has given up its memory already.
     """
     fields = line[line.rindex(b')') + 2 :].split(b' ')
     return (fields[25], fields[44], fields[45])
 
 
-def resident(statm: bytes) -> int:
-    """Return the resident bytes that the content of ``/proc/PID/statm`` tells, 0 for a zombie."""
-    return int(statm.split(b' ', 2)[1]) * PAGE_SIZE
+def resident(statm: bytes) -> tuple[int, int]:
+    """Return the resident bytes that the content of ``/proc/PID/statm`` tells, and the anonymous ones among them.
+
+    Anonymous are those that belong to no file and no shared memory segment. A zombie has none.
+    """
+    _, pages, of_files, _ = statm.split(b' ', 3)
+    pages_resident = int(pages)
+    return pages_resident * PAGE_SIZE, (pages_resident - int(of_files)) * PAGE_SIZE
 
 
 def has_reaped(line: bytes) -> bool:

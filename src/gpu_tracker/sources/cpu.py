@@ -1,9 +1,10 @@
 """CPU time of the root and of its descendants, from cumulative counters.
 
-The CPU time of a tree is what its living members have used plus what they have been told of their reaped children. When a
-member ends and a member reaps it, its time moves from the one to the other, so that the sum does not jump and children
-that lived between two samples count. Two cases need a closer look: a member that was reaped by somebody outside the tree,
-and one whose parent ignores SIGCHLD, to which the kernel then adds nothing. Its last seen time is kept here.
+The CPU time of a tree is what its living members have used plus what they have been told of their reaped children. When
+a member ends and a member reaps it, its time moves from the one to the other, so that the sum does not jump and
+children that lived between two samples count. Two cases need a closer look: a member that was reaped by somebody
+outside the tree, and one whose parent ignores SIGCHLD, to which the kernel then adds nothing. Its last seen time is
+kept here.
 """
 
 from __future__ import annotations
@@ -33,53 +34,65 @@ class CpuSource:
     def read(self) -> CpuReading:
         """Return the CPU seconds since the start and the threads of now; the tree has just been refreshed."""
         tree = self._tree
-        self._settle()
-        for process in reversed(tree.gone):  # children before their parents
-            self._hand_over(process)
+        if tree.gone or self._owing:
+            self._settle(self._hand_over())
         total, threads = self._sum_of_descendants()
-        # Time that is handed over in ticks may be a little less than what was seen: the sum waits until it has caught up.
+        # Time that is handed over in ticks may be a little less than what was seen: the sum waits until it has caught
+        # up.
         self._descendants = max(self._descendants, total - self._descendants_start)
-        return CpuReading(
-            max(0.0, tree.root.own_cpu - self._main_start), self._descendants, tree.root.threads, threads
-        )
+        main = max(0.0, tree.root.own_cpu - self._main_start)
+        return CpuReading(main, self._descendants, tree.root.threads, threads, tree.begun)
 
     def _sum_of_descendants(self) -> tuple[float, int]:
         root = self._tree.root
         total = self._kept - self._tree.foreign_cpu
         threads = 0
         if not self._tree.root_gone:
-            total += root.reaped_cpu + root.owed
+            total -= root.own_cpu
+            threads -= root.threads
         for process in self._tree.members.values():
-            if process is not root:
-                total += process.own_cpu + process.reaped_cpu + process.owed
-                threads += process.threads
+            process.reaped_before = process.reaped_cpu
+            total += process.own_cpu + process.reaped_cpu + process.owed
+            threads += process.threads
         return total, threads
 
-    def _hand_over(self, process: Process) -> None:
-        """Expect the time of a member that is gone at the one that reaped it; keep it where that is no member."""
-        self._owing.discard(process)
-        root = self._tree.root
-        time = process.reaped_cpu + process.owed + (0.0 if process is root else process.own_cpu)
-        process.owed = 0.0
-        parent = self._tree.members.get(process.parent)
-        if parent is None:
-            parent = next((other for other in self._tree.gone if other.pid == process.parent), None)
-        if parent is None or process is root:
-            self._kept += time
-            return
-        parent.owed += time
-        parent.owed -= min(parent.owed, max(0.0, parent.reaped_cpu - parent.reaped_before))
-        if parent.owed > 0:
-            self._owing.add(parent)
+    def _hand_over(self) -> dict[Process, float]:
+        """Return the time of members that are gone by the member that must have been told of it; keep the others'.
 
-    def _settle(self) -> None:
-        """Take from what is owed what has turned up since the last sample; decide about the rest.
-
-        A parent may have been read just before it reaped its child, so the rest is decided upon one sample later.
+        Where a parent is gone as well, its own parent was told of both.
         """
-        for parent in self._owing:
-            parent.owed -= min(parent.owed, max(0.0, parent.reaped_cpu - parent.reaped_before))
-            if parent.owed > 0 and (parent.owed > _ROUNDING or self._tree.ignores_children(parent)):
-                self._kept += parent.owed
-            parent.owed = 0.0
+        members = self._tree.members
+        gone = {process.pid: process for process in self._tree.gone}
+        owed: dict[Process, float] = {}
+        for process in self._tree.gone:
+            is_root = process is self._tree.root
+            time = process.reaped_cpu + process.owed + (0.0 if is_root else process.own_cpu)
+            process.owed = 0.0
+            self._owing.discard(process)
+            last: Process | None = process
+            while last is not None and last is not self._tree.root and last.parent not in members:
+                last = gone.get(last.parent)
+            if last is None or last is self._tree.root:
+                self._kept += time
+            else:
+                parent = members[last.parent]
+                owed[parent] = owed.get(parent, 0.0) + time
+        return owed
+
+    def _settle(self, owed: dict[Process, float]) -> None:
+        """Take from what is owed what has turned up since the last sample; decide about what is owed since then.
+
+        A parent may have been read just before it reaped its child, so what is ``owed`` newly is decided upon at the
+        next sample.
+        """
+        parents = self._owing | owed.keys()
         self._owing.clear()
+        for parent in parents:
+            turned_up = max(0.0, parent.reaped_cpu - parent.reaped_before)
+            missing = max(0.0, parent.owed - turned_up)
+            turned_up -= parent.owed - missing
+            if missing > _ROUNDING or (missing > 0 and self._tree.ignores_children(parent)):
+                self._kept += missing
+            parent.owed = max(0.0, owed.get(parent, 0.0) - turned_up)
+            if parent.owed > 0:
+                self._owing.add(parent)

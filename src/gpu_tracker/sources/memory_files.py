@@ -7,6 +7,7 @@ import os
 from gpu_tracker.process_tree import stat
 
 _PEAK = b'\nVmHWM:'
+_SHARED_MEMORY = b'\nRssShmem:'
 _CHUNK = 1 << 18
 
 
@@ -29,24 +30,36 @@ class MemoryFiles:
 
     def peak(self, pid: int) -> int | None:
         """Return the most bytes that were ever resident in this program image (VmHWM); exec starts it anew."""
-        status = self._read(pid, 'status')
-        at = status.find(_PEAK) if status else -1
-        if status is None or at < 0:  # a zombie has no memory
+        found = self.peak_and_shared_memory(pid)
+        return None if found is None else found[0]
+
+    def peak_and_shared_memory(self, pid: int) -> tuple[int, int] | None:
+        """Return the same, and the resident bytes of shared memory segments, memfds and tmpfs (RssShmem)."""
+        status = self._read(pid, 'status', _PEAK)
+        if not status or _PEAK not in status:  # a zombie has no memory
             return None
-        return int(status[at + len(_PEAK) : status.index(b'kB', at)]) * 1024
+        return _kilobytes(status, _PEAK), _kilobytes(status, _SHARED_MEMORY)
 
     def resident(self, pid: int) -> tuple[int, int]:
         """Return the resident bytes, and those among them that belong to no file and no shared memory segment."""
         statm = self._read(pid, 'statm')
-        if not statm:
-            return 0, 0
-        words = statm.split(b' ', 3)
-        resident = int(words[1])
-        return resident * stat.PAGE_SIZE, (resident - int(words[2])) * stat.PAGE_SIZE
+        return stat.resident(statm) if statm else (0, 0)
 
-    def _read(self, pid: int, name: str) -> bytes | None:
+    def _read(self, pid: int, name: str, mark: bytes = b'') -> bytes | None:
+        """Return what the file says; that of another thread where the first one has ended and knows no memory."""
+        content = self._read_file(f'{pid}/{name}')
+        if content is None or (content and mark in content and not content.startswith(b'0 ')):
+            return content
         try:
-            handle = os.open(f'{self._proc}/{pid}/{name}', os.O_RDONLY | os.O_CLOEXEC)
+            threads = os.listdir(f'{self._proc}/{pid}/task')
+        except OSError:
+            return content
+        others = (self._read_file(f'{thread}/{name}') for thread in threads if int(thread) != pid)
+        return next(filter(None, others), content)
+
+    def _read_file(self, name: str) -> bytes | None:
+        try:
+            handle = os.open(f'{self._proc}/{name}', os.O_RDONLY | os.O_CLOEXEC)
         except (FileNotFoundError, ProcessLookupError):
             return None
         try:
@@ -58,3 +71,9 @@ class MemoryFiles:
         finally:
             os.close(handle)
         return b''.join(chunks)
+
+
+def _kilobytes(status: bytes, field: bytes) -> int:
+    """Return the value of a field in bytes; 0 where the kernel is too old to have it."""
+    at = status.find(field)
+    return 0 if at < 0 else int(status[at + len(field) : status.index(b'kB', at)]) * 1024

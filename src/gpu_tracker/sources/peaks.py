@@ -21,7 +21,8 @@ _FIRST_COST = 20e-6
 class PeakReader:
     """Reads the high-water marks that can have risen: the root's always, the others' within the allowance.
 
-    A mark cannot rise without a page fault, and page faults are known from every sample.
+    A mark cannot rise without a page fault, and page faults are known from every sample. A mark that is read late still
+    tells of the peak.
     """
 
     def __init__(self, files: MemoryFiles, allowance: Allowance, cpu_time: Callable[[], float]) -> None:
@@ -32,15 +33,20 @@ class PeakReader:
         self._older: set[Process] | None = None
         """Processes from before the start whose marks have not been read yet: their first one may be older."""
 
-    def read(self, now: float, kind: str, root: Process, counted: Sequence[Process]) -> list[Process]:
-        """Read marks, and return the processes that have peaked above their present size since their last reading."""
+    def read(
+        self, now: float, kind: str, root: Process, counted: Sequence[Process], *, saving: bool = False
+    ) -> list[Process]:
+        """Read marks, and return the processes that have peaked above their present size since their last reading.
+
+        :param saving: The allowance is being saved up for something more important.
+        """
         if self._older is None:
             self._older = set(counted)
         waiting = [process for process in counted if process.faults != process.peak_faults]
         if not waiting:
             return []
         waiting.sort(key=lambda process: (process is not root, process.peak_faults - process.faults))
-        affordable = self._affordable(now, kind, len(waiting))
+        affordable = 1 if saving else self._affordable(now, kind, len(waiting))
         before = self._cpu_time()
         risen = [process for process in waiting[:affordable] if self._has_peaked(process)]
         took = self._cpu_time() - before
@@ -51,7 +57,7 @@ class PeakReader:
 
     def sums(self, root: Process, counted: Sequence[Process]) -> tuple[int, int, int] | None:
         """Return the marks of root, descendants and both, added up; None where one has not been read yet."""
-        if not counted or any([process.peak is None for process in counted]):
+        if not counted or any(process.peak is None for process in counted):
             return None
         total = sum([process.peak or 0 for process in counted])
         main = (root.peak or 0) if root in counted else 0
@@ -61,12 +67,13 @@ class PeakReader:
         """Return how many marks may be read, at least one."""
         if kind != MIDDLE:
             return max(1, min(waiting, int(_MOST_AT_EDGE / max(self._cost, 1e-6))))
-        return waiting if self._allowance.affords(now, self._cost * waiting) else 1
+        return max(1, min(waiting, self._allowance.count(now, max(self._cost, 1e-6))))
 
     def _has_peaked(self, process: Process) -> bool:
-        mark = self._files.peak(process.pid)
-        if mark is None:
+        found = self._files.peak_and_shared_memory(process.pid)
+        if found is None:
             return False
+        mark, process.shared_memory = found
         before = process.peak
         process.peak = mark
         process.peak_faults = process.faults

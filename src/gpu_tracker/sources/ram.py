@@ -1,9 +1,10 @@
 """Resident memory of the root, of its descendants and of both together: cheap at every sample, exact where it matters.
 
-Every sample knows the resident size of each member. For one process that is the truth. For a group it counts shared pages
-more than once, so the exact split is read where the group may have reached a new maximum: its cheap sum has grown, or its
-members have had page faults (which also tells when copy-on-write has turned shared pages into private ones, while no
-resident size changes). What happens between two samples is read from the kernel's high-water marks.
+Every sample knows the resident size of each member. For one process that is the truth. For a group it counts shared
+pages more than once, so the exact split is read where the group may have reached a new maximum: its cheap sum has
+grown; its members have had page faults (which also tells when copy-on-write has turned shared pages into private ones,
+while no resident size changes); new members have come; or one has ended with which others shared pages. What happens
+between two samples is read from the kernel's high-water marks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.process_tree.process import Process
     from gpu_tracker.sources.memory_files import MemoryFiles
-    from gpu_tracker.sources.split import Split
+    from gpu_tracker.sources.split import Seen, Split
 
 _MOST_AT_EDGE = 0.005
 """CPU seconds that an optional reading may take at the first and the last sample, whatever is left of the allowance."""
@@ -34,8 +35,8 @@ _SEVERAL = 2
 _GROWTH = 1.01
 _LEAST_GROWTH = 1 << 16
 """A group that has not grown by this factor and by these bytes is not worth another exact reading."""
-_FAULTED_SHARE = 0.02
-"""Page faults since the last exact reading that are worth another one, as a share of the group's size."""
+_CHANGED_SHARE = 0.02
+"""Changed memory since the last exact reading that is worth another one, as a share of the group's size."""
 
 
 class RamSource:
@@ -57,6 +58,11 @@ class RamSource:
         self._launch_peak = 0
         self._most_read = [0, 0, 0]
         """The largest resident sizes of root, descendants and both at which there was an exact reading."""
+        self._most_exact = [0, 0, 0]
+        self._most_private = [0, 0, 0]
+        """The largest totals and private sizes that were read exactly, for the three as well."""
+        self._faults = 0
+        """Page faults of the tree when an exact reading was last considered."""
 
     @property
     def unreadable(self) -> bool:
@@ -70,14 +76,17 @@ class RamSource:
         :param kind: Where the sample stands in the run: ``FIRST``, ``MIDDLE`` or ``LAST``.
         """
         root = self._tree.root
-        counted = [process for process in self._tree.members.values() if not process.ended and not process.shares_memory]
+        counted = [
+            process for process in self._tree.members.values() if not process.ended and not process.shares_memory
+        ]
         descendants = [process for process in counted if process is not root]
         of_root = 0 if len(descendants) == len(counted) else root.resident
         of_descendants = sum([process.resident for process in descendants])
         sizes = [of_root, of_descendants, of_root + of_descendants]
 
         due = self._is_due(counted, sizes)
-        if due and self._read_split(now, kind, counted, sizes):
+        exact = due and self._read_split(now, kind, counted, sizes)
+        if exact:
             groups = self._split_groups()
             if not descendants:
                 groups[1] = Resident(0, 0, 0)
@@ -91,17 +100,12 @@ class RamSource:
             groups[0] = Resident(None)
             if not descendants:
                 groups[2] = Resident(None)
-        risen = self._peaks.read(now, kind, root, counted)
+        copies = {process for process in counted if process.forked and process.peak is None}
+        risen = self._peaks.read(now, kind, root, counted, saving=due and not exact)
         for group, members in ((1, descendants), (2, counted)):
             if groups[group].total is None and (due or risen):
                 groups[group].total = self._estimate(group, members)
-        for process in risen:
-            _raise(groups[0 if process is root else 1], process)
-            _raise(groups[2], process)
-        if self._launch_peak:
-            for watched in (groups[0], groups[2]):
-                watched.peak = max(watched.peak or 0, self._launch_peak)
-            self._launch_peak = 0
+        self._raise_groups(groups, risen, counted, copies)
         return RamReading(groups[0], groups[1], groups[2], self._peaks.sums(root, counted))
 
     def watch(self, process: Process) -> None:
@@ -110,32 +114,67 @@ class RamSource:
 
     def _is_due(self, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
         """Tell whether an exact reading could find more than the last ones."""
-        if self._split is None:
+        split = self._split
+        if split is None:
             return bool(counted)
-        if any(size > most * _GROWTH + _LEAST_GROWTH for size, most in zip(sizes, self._most_read, strict=True)):
+        if _exceeds(sizes, self._most_read):
             return True
-        if len(counted) < _SEVERAL:
+        worth_it = max(_LEAST_GROWTH, _CHANGED_SHARE * (split.combined.total or 0))
+        if split.copied > worth_it and _exceeds(sizes, self._most_private) and _left_behind(split) > worth_it:
+            return True
+        if len(counted) < _SEVERAL or not _exceeds(sizes, self._most_exact):
             return False
-        then = self._split.counted
-        faults = sum([process.faults - then[process].faults for process in counted if process in then])
-        return faults * PAGE_SIZE > max(_LEAST_GROWTH, _FAULTED_SHARE * (self._split.combined.total or 0))
+        return self._most_changed(counted, split.counted) > worth_it
+
+    def _most_changed(self, counted: Sequence[Process], then: dict[Process, Seen]) -> int:
+        """Return how many bytes at most were not there at the last exact reading or were shared then.
+
+        A process that was forked brings no page but by a fault; of any other new one all may be new.
+        """
+        changed = 0
+        for process in counted:
+            seen = then.get(process)
+            if seen is not None:
+                changed += (process.faults - seen.faults) * PAGE_SIZE
+            elif process.forked:
+                changed += min(process.resident, process.faults * PAGE_SIZE)
+            else:
+                changed += process.resident
+        return changed
 
     def _read_split(self, now: float, kind: str, counted: Sequence[Process], sizes: list[int]) -> bool:
         """Read the exact split where that is affordable, and tell whether it was."""
         detailed = len(counted) > 1 and self._splits.cost(counted, detailed=True) <= _MOST_DETAILED
         cost = self._splits.cost(counted, detailed=detailed)
-        affordable = cost <= _MOST_AT_EDGE
-        if kind == MIDDLE:
-            affordable = self._allowance.affords(now, cost)
-        elif kind == LAST and self._split is None:
+        if kind == LAST and self._split is None:
+            if detailed and cost > _MOST_AT_END:
+                detailed = False
+                cost = self._splits.cost(counted, detailed=False)
             affordable = cost <= _MOST_AT_END
+        elif kind == MIDDLE:
+            # While much changes, one reading is held back: the memory will be of more interest when it has settled.
+            affordable = self._allowance.affords(now, 2 * cost if self._changes_fast(counted) else cost)
+        else:
+            affordable = cost <= _MOST_AT_EDGE
         if not affordable:
             return False
-        self._split, took = self._splits.read(self._tree.root, counted, detailed=detailed)
-        self._most_read = [max(pair) for pair in zip(sizes, self._most_read, strict=True)]
+        split, took = self._splits.read(self._tree.root, counted, detailed=detailed)
+        self._split = split
+        groups = (split.main, split.descendants, split.combined)
+        self._most_read = list(map(max, sizes, self._most_read))
+        self._most_exact = [max(most, group.total or 0) for most, group in zip(self._most_exact, groups, strict=True)]
+        self._most_private = [
+            max(most, group.private or 0) for most, group in zip(self._most_private, groups, strict=True)
+        ]
         if kind == MIDDLE:
             self._allowance.spend(took)
         return True
+
+    def _changes_fast(self, counted: Sequence[Process]) -> bool:
+        """Tell whether, since this was asked last, so much has changed that it would be worth an exact reading."""
+        before, self._faults = self._faults, sum([process.faults for process in counted])
+        known = 0 if self._split is None else self._split.combined.total or 0
+        return (self._faults - before) * PAGE_SIZE > max(_LEAST_GROWTH, _CHANGED_SHARE * known)
 
     def _split_groups(self) -> list[Resident]:
         """Return the figures of the exact reading that has just been made, to be changed freely."""
@@ -156,15 +195,63 @@ class RamSource:
         total = (self._split.descendants if group == 1 else self._split.combined).total or 0
         for process in members:
             if process in then:
-                total += self._files.resident(process.pid)[1] - then[process].anonymous
+                total += process.anonymous - then[process].anonymous
         ended = then.keys() - set(members)
         if group == 1:
             ended.discard(self._tree.root)
         total -= sum([then[process].resident for process in ended])
         return max(total, max([process.resident for process in members], default=0))
 
+    def _raise_groups(
+        self, groups: list[Resident], risen: Sequence[Process], counted: Sequence[Process], copies: set[Process]
+    ) -> None:
+        """Take note of processes that have peaked since the last sample, while the others were as they are now."""
+        root = self._tree.root
+        descendants = [process for process in counted if process is not root] if risen else []
+        for process in risen:
+            if process is root:
+                _raise(groups[0], self._rise(process, [root], copies))
+            else:
+                _raise(groups[1], self._rise(process, descendants, copies))
+            _raise(groups[2], self._rise(process, counted, copies))
+        if self._launch_peak:
+            for watched in (groups[0], groups[2]):
+                watched.peak = max(watched.peak or 0, self._launch_peak)
+            self._launch_peak = 0
 
-def _raise(group: Resident, process: Process) -> None:
-    """Take note that a member of a group has peaked since the last sample, while the others were as they are now."""
-    if group.total is not None and process.peak is not None:
-        group.peak = max(group.peak or 0, group.total - process.resident + process.peak)
+    def _rise(self, process: Process, members: Sequence[Process], copies: set[Process]) -> int:
+        """Return how many bytes of the last peak of ``process`` the ``members`` of a group do not have now, at least.
+
+        It may have held, and dropped again, pages that others still hold and that count already: pages that came to it
+        or to them by a fork, and shared memory. File pages are not known apart from libraries and are no such matter.
+
+        :param copies: Those that were forked since the sample before.
+        """
+        peak = process.peak or 0
+        others = [other for other in members if other is not process]
+        if not others:
+            return peak - process.resident
+        then = {} if self._split is None else self._split.counted
+        copied = then[process].copied if process in then else 0
+        if process in copies:
+            parent = self._tree.members.get(process.parent)
+            copied = min(peak, parent.peak or parent.resident) if parent else peak
+        for other in others:
+            if other.parent == process.pid and (other in copies or (other.forked and other not in then)):
+                copied = max(copied, other.peak or other.resident)
+        elsewhere = max([other.shared_memory for other in others]) - process.shared_memory
+        return max(0, peak - max(process.resident, copied) - max(0, elsewhere))
+
+
+def _left_behind(split: Split) -> int:
+    """Return how many bytes at most belong to one process alone since others have ended that shared them with it."""
+    return sum([seen.copied for process, seen in split.counted.items() if process.ended])
+
+
+def _exceeds(sizes: Sequence[int], known: Sequence[int]) -> bool:
+    return any(size > most * _GROWTH + _LEAST_GROWTH for size, most in zip(sizes, known, strict=True))
+
+
+def _raise(group: Resident, rise: int) -> None:
+    if group.total is not None:
+        group.peak = max(group.peak or 0, group.total + rise)

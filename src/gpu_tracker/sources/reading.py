@@ -1,4 +1,4 @@
-"""What one sample says, in base units: bytes, CPU seconds, counts. What could not be read at this sample is ``None``."""
+"""What one sample says, in base units: bytes, CPU seconds, counts. What could not be read is ``None``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ LAST = 'last'
 class Resident:
     """Resident bytes of a process or a group, each page counted once.
 
-    ``peak`` is what is known to have been resident at some moment since the last sample, where that is more than ``total``.
+    ``peak`` is what is known to have been resident at some moment since the last sample, where that is more than
+    ``total``.
     """
 
     __slots__ = ('peak', 'private', 'shared', 'total')
@@ -42,15 +43,26 @@ class RamReading:
 
 
 class CpuReading:
-    """CPU seconds since the start, which never decrease, and threads at this moment."""
+    """CPU seconds since the start, which never decrease, and threads at this moment.
 
-    __slots__ = ('descendants', 'descendants_threads', 'main', 'main_threads')
+    ``begun`` is when the reading of them began, where that is known: on a busy machine it may take its time.
+    """
 
-    def __init__(self, main: float, descendants: float, main_threads: int, descendants_threads: int) -> None:
+    __slots__ = ('begun', 'descendants', 'descendants_threads', 'main', 'main_threads')
+
+    def __init__(
+        self,
+        main: float,
+        descendants: float,
+        main_threads: int,
+        descendants_threads: int,
+        begun: float | None = None,
+    ) -> None:
         self.main = main
         self.descendants = descendants
         self.main_threads = main_threads
         self.descendants_threads = descendants_threads
+        self.begun = begun
 
 
 class SystemReading:

@@ -1,10 +1,11 @@
 """Resident memory of a group of processes with shared pages counted once, from ``/proc/PID/smaps``. Pure.
 
-The kernel tells for each mapping of a process how many of its resident bytes are private (mapped by no other process) and
-shared, see proc_pid_smaps(5). Private bytes add up. Shared ones are the same physical pages where they belong to
+The kernel tells for each mapping of a process how many of its resident bytes are private (mapped by no other process)
+and shared, see proc_pid_smaps(5). Private bytes add up. Shared ones are the same physical pages where they belong to
 
 - the same part of the same file, shared memory segment or memfd: (device, inode, offset), or
-- the same addresses of anonymous memory in processes that were forked from one another.
+- the same addresses of anonymous memory in processes that were forked from one another; pages of a file mapped
+  privately that were written to are anonymous memory as well, and are mostly the dirty ones.
 
 Of each such part the largest shared size that any process of the group has is taken. Parts that overlap, because one
 process has split or grown its mapping, are one part.
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 _KILOBYTE = 1024
 
 _MAPPING = re.compile(
-    rb'^([0-9a-f]+)-([0-9a-f]+) \S+ ([0-9a-f]+) (\S+) (\d+)[^\n]*\n'
+    rb'^([0-9a-f]+)-([0-9a-f]+) \S{3}(\S) ([0-9a-f]+) (\S+) (\d+)[^\n]*\n'
     rb'(?:(?!Shared_Clean)\w+:[^\n]*\n)*?'
-    rb'Shared_Clean: +(\d+) kB\nShared_Dirty: +(\d+) kB\nPrivate_Clean: +(\d+) kB\nPrivate_Dirty: +(\d+) kB\n',
+    rb'Shared_Clean: +(\d+) kB\nShared_Dirty: +(\d+) kB\nPrivate_Clean: +(\d+) kB\nPrivate_Dirty: +(\d+) kB\n'
+    rb'Referenced:[^\n]*\nAnonymous: +(\d+) kB\n',
     re.MULTILINE,
 )
 _ROLLUP = re.compile(
@@ -38,13 +40,17 @@ _ROLLUP = re.compile(
 
 
 class Mappings:
-    """The memory of one process: its private bytes, and its shared bytes by what they belong to."""
+    """The memory of one process: its private bytes, and its shared bytes by what they belong to.
 
-    __slots__ = ('private', 'shared')
+    ``copied`` are the shared ones among them that belong to its fork family.
+    """
 
-    def __init__(self, private: int, shared: list[tuple[Key, Extent]]) -> None:
+    __slots__ = ('copied', 'private', 'shared')
+
+    def __init__(self, private: int, shared: list[tuple[Key, Extent]], copied: int = 0) -> None:
         self.private = private
         self.shared = shared
+        self.copied = copied
 
 
 def parse(smaps: bytes, family: Key) -> Mappings:
@@ -52,20 +58,24 @@ def parse(smaps: bytes, family: Key) -> Mappings:
 
     :param family: What tells the fork family of the process, see :func:`gpu_tracker.process_tree.stat.image`.
     """
-    private = 0
+    private = copied = 0
     shared: list[tuple[Key, Extent]] = []
-    for start, end, offset, device, inode, *sizes in _MAPPING.findall(smaps):
-        shared_clean, shared_dirty, private_clean, private_dirty = map(int, sizes)
+    for start, end, kind, offset, device, inode, *sizes in _MAPPING.findall(smaps):
+        shared_clean, shared_dirty, private_clean, private_dirty, anonymous = map(int, sizes)
         private += private_clean + private_dirty
+        if not shared_clean and not shared_dirty:
+            continue
+        low, high = int(start, 16), int(end, 16)
         size = shared_clean + shared_dirty
-        if size:
-            low, high = int(start, 16), int(end, 16)
-            if inode != b'0':
-                begin = int(offset, 16)
-                shared.append(((device, inode), (begin, begin + high - low, size * _KILOBYTE)))
-            else:
-                shared.append((family, (low, high, size * _KILOBYTE)))
-    return Mappings(private * _KILOBYTE, shared)
+        of_family = size if inode == b'0' else min(shared_dirty, anonymous) if kind == b'p' else 0
+        of_file = size - of_family
+        if of_file:
+            begin = int(offset, 16)
+            shared.append(((device, inode), (begin, begin + high - low, of_file * _KILOBYTE)))
+        if of_family:
+            shared.append((family, (low, high, of_family * _KILOBYTE)))
+            copied += of_family
+    return Mappings(private * _KILOBYTE, shared, copied * _KILOBYTE)
 
 
 def rollup(smaps_rollup: bytes) -> tuple[int, int, int] | None:

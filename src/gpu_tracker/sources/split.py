@@ -25,26 +25,34 @@ _HIDDEN = (b'0', b'0', b'0')
 
 
 class Seen:
-    """What a process had when it was read: resident bytes, the anonymous ones among them, and page faults so far."""
+    """What a process had when it was read: resident bytes, the anonymous ones among them, and page faults so far.
 
-    __slots__ = ('anonymous', 'faults', 'resident')
+    ``copied`` are the bytes that it shared with processes of its fork family; at most, where only sums were read.
+    """
 
-    def __init__(self, resident: int, anonymous: int, faults: int) -> None:
+    __slots__ = ('anonymous', 'copied', 'faults', 'resident')
+
+    def __init__(self, resident: int, anonymous: int, copied: int, faults: int) -> None:
         self.resident = resident
         self.anonymous = anonymous
+        self.copied = copied
         self.faults = faults
 
 
 class Split:
-    """One exact reading of a tree, and what each process that was ``counted`` had then."""
+    """One exact reading of a tree, and what each process that was ``counted`` had then.
 
-    __slots__ = ('combined', 'counted', 'descendants', 'main')
+    ``copied`` are the bytes that processes shared with others of their fork families, added up.
+    """
+
+    __slots__ = ('combined', 'copied', 'counted', 'descendants', 'main')
 
     def __init__(self, main: Resident, descendants: Resident, combined: Resident) -> None:
         self.main = main
         self.descendants = descendants
         self.combined = combined
         self.counted: dict[Process, Seen] = {}
+        self.copied = 0
 
 
 class SplitReader:
@@ -71,17 +79,19 @@ class SplitReader:
             memory is what the kernel's proportional sizes say, which leaves out the parts of other processes.
         """
         before = self._cpu_time()
-        split = self._detailed(root, processes) if detailed else self._sums(root, processes)
+        split, copied = self._detailed(root, processes) if detailed else self._sums(root, processes)
         for process in processes:
             # Resident sizes are taken anew, so that peaks are compared with what the split was read at.
-            process.resident, anonymous = self._files.resident(process.pid)
-            split.counted[process] = Seen(process.resident, anonymous, process.faults)
+            process.resident, process.anonymous = self._files.resident(process.pid)
+            of_family = copied.get(process, 0)
+            split.counted[process] = Seen(process.resident, process.anonymous, of_family, process.faults)
+            split.copied += of_family
         took = self._cpu_time() - before
         estimate = self._mappings_cost if detailed else self._sums_cost
         estimate.learn(len(processes), sum(process.resident for process in processes), took)
         return split, took
 
-    def _detailed(self, root: Process, processes: Sequence[Process]) -> Split:
+    def _detailed(self, root: Process, processes: Sequence[Process]) -> tuple[Split, dict[Process, int]]:
         def group(members: Sequence[Process]) -> Resident:
             read = [mappings[process] for process in members if process in mappings]
             private, shared = smaps.private_and_shared(read)
@@ -89,9 +99,9 @@ class SplitReader:
 
         contents, unread = self._contents(processes, self._files.smaps)
         mappings = {process: smaps.parse(content, stat.image(process.raw)) for process, content in contents.items()}
-        return _split(root, processes, group)
+        return _split(root, processes, group), {process: found.copied for process, found in mappings.items()}
 
-    def _sums(self, root: Process, processes: Sequence[Process]) -> Split:
+    def _sums(self, root: Process, processes: Sequence[Process]) -> tuple[Split, dict[Process, int]]:
         def group(members: Sequence[Process]) -> Resident:
             read = [sums[process] for process in members if process in sums]
             private = sum([values[0] for values in read])
@@ -106,7 +116,9 @@ class SplitReader:
         sums = {
             process: values for process, content in contents.items() if (values := smaps.rollup(content)) is not None
         }
-        return _split(root, processes, group)
+        return _split(root, processes, group), {
+            process: min(values[1], process.anonymous) for process, values in sums.items()
+        }
 
     def _contents(
         self, processes: Sequence[Process], read: Callable[[int], bytes | None]
@@ -135,10 +147,10 @@ def _split(root: Process, processes: Sequence[Process], group: Callable[[Sequenc
 
 
 def _resident(private: int, shared: int, n_read: int, unread: list[Process]) -> Resident:
-    """Return the figures of a group, of which some processes could be read and of others only the resident size is known.
+    """Return the figures of a group, where of some processes only the resident size is known.
 
-    Of the latter, those of one fork family share an unknown part of it, so the largest counts for all of them. Where all
-    have ended meanwhile nothing is known.
+    Of the latter, those of one fork family share an unknown part of it, so the largest counts for all of them. Where
+    all have ended meanwhile nothing is known.
     """
     if not unread:
         return Resident(private + shared, private, shared) if n_read else Resident(None)

@@ -82,5 +82,5 @@ class PortableSystem:
 
 
 def open_system(reader: str) -> SystemSource:
-    """Return the machine, read in the way that ``reader`` names, see :func:`gpu_tracker.process_tree.open_process_tree`."""
+    """Return the machine, read in the way that ``reader`` names, as :func:`.open_process_tree` does."""
     return LinuxSystem() if reader == 'proc' else PortableSystem()

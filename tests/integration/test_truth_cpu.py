@@ -1,0 +1,138 @@
+"""CPU seconds against what wait4(2) and the processes themselves say."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from truth import tracked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
+
+
+@pytest.mark.parametrize('interval', [0.1, 1.0])
+def test_two_hundred_short_children_count_whatever_the_interval(interval: float) -> None:
+    run = tracked(
+        f"""
+        truth = 0.0
+        with {TRACKER} as tracker:
+            for _ in range(100):
+                pair = [child(lambda: burn(0.02)) for _ in range(2)]
+                for pid in pair:
+                    used = os.wait4(pid, 0)[2]
+                    truth += used.ru_utime + used.ru_stime
+        report(tracker, truth=truth)
+        """,
+        interval,
+    )
+    assert run['truth'] >= 4
+    assert run['cpu']['descendants'] == pytest.approx(run['truth'], rel=0.02)
+
+
+def test_main_with_threads_is_its_own_process_time_and_never_more_than_all_cores() -> None:
+    run = tracked(
+        f"""
+        import hashlib
+        def work():
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                hashlib.pbkdf2_hmac('sha256', b'password', b'salt', 20000)
+        with {TRACKER} as tracker:
+            before = time.process_time()
+            threads = [threading.Thread(target=work) for _ in range(os.cpu_count() + 1)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            truth = time.process_time() - before
+        report(tracker, truth=truth)
+        """,
+        0.1,
+    )
+    cores = os.cpu_count()
+    main = run['usage']['cpu_utilization']['main']
+    assert run['cpu']['main'] == pytest.approx(run['truth'], rel=0.02, abs=0.02)
+    assert main['mean_sum_percent'] <= main['max_sum_percent'] <= cores * 100
+    assert run['usage']['cpu_utilization']['main_n_threads'] == cores + 2
+    assert run['usage']['cpu_utilization']['descendants_n_threads'] == 0
+
+
+def test_one_busy_thread_is_never_more_than_one_core() -> None:
+    run = tracked(
+        f"""
+        with {TRACKER} as tracker:
+            end = time.monotonic() + 2
+            while time.monotonic() < end:
+                pass
+        report(tracker)
+        """,
+        0.01,
+    )
+    main = run['usage']['cpu_utilization']['main']
+    assert main['mean_sum_percent'] <= main['max_sum_percent'] <= 103
+    assert main['max_hardware_percent'] == pytest.approx(main['max_sum_percent'] / os.cpu_count())
+
+
+def test_children_of_a_program_that_ignores_their_end_keep_their_time() -> None:
+    # The kernel adds nothing to the times of such a parent.
+    run = tracked(
+        f"""
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        wait, let_go = gate()
+        result, tell = os.pipe()
+        def work():
+            burn(0.3)
+            wait()
+            os.write(tell, f'{{time.process_time()}}\\n'.encode())
+        with {TRACKER} as tracker:
+            for _ in range(2):
+                child(work)
+            until(tracker, lambda seen: seen['cpu']['descendants'][0] > 0.6)
+            let_go()
+            os.close(tell)
+            with open(result) as lines:
+                truth = sum(map(float, lines))
+        report(tracker, truth=truth)
+        """,
+        0.05,
+    )
+    assert run['truth'] >= 0.6
+    assert run['cpu']['descendants'] == pytest.approx(run['truth'], abs=0.03)
+
+
+def test_a_daemon_that_init_reaps_counts_and_keeps_its_time(tmp_path: Path) -> None:
+    run = tracked(
+        f"""
+        seen_file = sys.argv[2]
+        wait, let_go = gate()
+        result, tell = os.pipe()
+        def daemon():
+            os.setsid()
+            burn(0.3)
+            wait()
+            os.write(tell, f'{{os.getpid()}} {{time.process_time()}}'.encode())
+        def parent():
+            child(daemon)
+            eventually(lambda: os.path.exists(seen_file))
+        with {TRACKER} as tracker:
+            first = child(parent)
+            until(tracker, lambda seen: seen['cpu']['threads'][1] >= 2)
+            open(seen_file, 'x').close()
+            os.waitpid(first, 0)
+            until(tracker, lambda seen: seen['cpu']['descendants'][0] > 0.3)
+            let_go()
+            pid, truth = os.read(result, 100).split()
+            eventually(lambda: not os.path.exists(f'/proc/{{int(pid)}}'))
+            burn(0.1)
+        report(tracker, truth=float(truth))
+        """,
+        0.05,
+        tmp_path / 'seen',
+    )
+    assert run['cpu']['descendants'] == pytest.approx(run['truth'], abs=0.06)
+    assert run['cpu']['main'] >= 0.1

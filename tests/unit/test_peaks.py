@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from gpu_tracker.allowance import Allowance
+from gpu_tracker.sources.peaks import PeakReader
+from gpu_tracker.sources.reading import LAST, MIDDLE
+from simulated_memory import MEGABYTE, FakeFiles, FakeTree
+
+ROOT = 10
+
+
+def opened(processes: int, cost: float = 0.0, most: float = 0.25) -> tuple[FakeTree, FakeFiles, PeakReader]:
+    tree = FakeTree()
+    for pid in range(ROOT, ROOT + processes):
+        tree.put(pid, private=10)
+    files = FakeFiles(tree, cost)
+    return tree, files, PeakReader(files, Allowance(0.0, most=most), files.cpu_time)
+
+
+def read(tree: FakeTree, reader: PeakReader, kind: str = MIDDLE, **options: bool) -> list[int]:
+    risen = reader.read(0.0, kind, tree.root, list(tree.members.values()), **options)
+    return [process.pid for process in risen]
+
+
+def test_a_mark_that_has_risen_above_the_present_size_is_a_peak_once() -> None:
+    tree, files, reader = opened(3)
+    assert read(tree, reader) == []
+    tree.members[11].mark = 50 * MEGABYTE
+    tree.members[11].faults += 1
+    assert read(tree, reader) == [11]
+    tree.members[11].faults += 1
+    assert read(tree, reader) == []
+    assert files.read == ['peak'] * 5
+
+
+def test_without_a_page_fault_nothing_is_read() -> None:
+    tree, files, reader = opened(3)
+    read(tree, reader)
+    tree.members[11].mark = 50 * MEGABYTE  # cannot be
+    assert read(tree, reader) == []
+    assert len(files.read) == 3
+
+
+def test_a_new_process_has_peaked_before_it_was_seen() -> None:
+    tree, _, reader = opened(1)
+    read(tree, reader)
+    tree.put(11, private=10).mark = 500 * MEGABYTE
+    assert read(tree, reader) == [11]
+
+
+def test_a_program_that_was_replaced_has_a_mark_of_its_own() -> None:
+    tree, _, reader = opened(2)
+    tree.members[11].mark = 900 * MEGABYTE
+    read(tree, reader)
+    tree.members[11].mark = 30 * MEGABYTE
+    tree.members[11].faults += 1
+    assert read(tree, reader) == [11]
+
+
+def test_the_root_and_then_those_with_most_faults_come_first() -> None:
+    tree, files, reader = opened(50, cost=0.0002, most=0.0002)
+    for number, process in enumerate(tree.members.values()):
+        process.faults += number
+    read(tree, reader)
+    assert [process.pid for process in tree.members.values() if process.peak is not None] == [10, *range(51, 60)]
+    assert len(files.read) == 10
+    assert reader.sums(tree.root, list(tree.members.values())) is None
+
+
+def test_while_something_more_important_is_saved_for_only_the_root_is_read() -> None:
+    tree, files, reader = opened(50)
+    read(tree, reader, saving=True)
+    assert len(files.read) == 1
+    assert tree.root.peak == 10 * MEGABYTE
+
+
+def test_at_the_end_what_takes_five_milliseconds_is_read_whatever_was_spent() -> None:
+    tree, files, reader = opened(300, cost=0.0002, most=0.0)
+    read(tree, reader, LAST)
+    assert 245 <= len(files.read) <= 250
+
+
+def test_marks_add_up_to_an_upper_bound() -> None:
+    tree, _, reader = opened(3)
+    read(tree, reader)
+    assert reader.sums(tree.root, list(tree.members.values())) == (10 * MEGABYTE, 20 * MEGABYTE, 30 * MEGABYTE)
+    descendants = [tree.members[11], tree.members[12]]
+    assert reader.sums(tree.root, descendants) == (0, 20 * MEGABYTE, 20 * MEGABYTE)
+    assert reader.sums(tree.root, []) is None

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import pytest
+
+from gpu_tracker.allowance import Allowance
+from gpu_tracker.sources.ram import RamSource
+from gpu_tracker.sources.reading import FIRST, LAST, MIDDLE, RamReading, Resident
+from simulated_memory import MEGABYTE, FakeFiles, FakeTree
+
+ROOT = 10
+
+
+class Sampled:
+    """A source over a fake tree, with a clock."""
+
+    def __init__(self, cost: float = 0.0) -> None:
+        self.tree = FakeTree()
+        self.files = FakeFiles(self.tree, cost)
+        self.source = RamSource(self.tree, self.files, Allowance(0.0), self.files.cpu_time)
+        self.now = 0.0
+
+    def sample(self, kind: str = MIDDLE) -> RamReading:
+        reading = self.source.read(self.now, kind)
+        self.now += 1.0
+        return reading
+
+
+def megabytes(resident: Resident) -> tuple[float | None, ...]:
+    return tuple(
+        None if size is None else size / MEGABYTE for size in (resident.total, resident.private, resident.shared)
+    )
+
+
+def peak(resident: Resident) -> float | None:
+    return None if resident.peak is None else resident.peak / MEGABYTE
+
+
+@pytest.fixture
+def sampled() -> Sampled:
+    return Sampled()
+
+
+def test_main_alone(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100, shared=20)
+    reading = sampled.sample()
+    assert megabytes(reading.main) == megabytes(reading.combined) == (120, 100, 20)
+    assert megabytes(reading.descendants) == (0, 0, 0)
+    assert reading.upper == (120 * MEGABYTE, 0, 120 * MEGABYTE)
+
+
+def test_what_is_shared_counts_once(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=10, shared=200)
+    for pid in (11, 12):
+        sampled.tree.put(pid, private=5, shared=200, parent=ROOT, family=ROOT)
+    reading = sampled.sample()
+    assert megabytes(reading.main) == (210, 10, 200)
+    assert megabytes(reading.descendants) == (210, 10, 200)
+    assert megabytes(reading.combined) == (220, 20, 200)
+
+
+def test_nothing_is_read_twice_while_nothing_changes(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    sampled.tree.put(11, private=100, parent=ROOT)
+    sampled.sample()
+    sampled.sample()
+    sampled.files.read.clear()
+    reading = sampled.sample()
+    assert sampled.files.read == []
+    assert reading.main.total == 100 * MEGABYTE
+    assert reading.combined.total is None  # it cannot be more than at the exact reading
+
+
+def test_pages_that_become_private_without_growth_are_read_again(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=0, shared=400)
+    sampled.tree.put(11, private=0, shared=400, parent=ROOT, family=ROOT)
+    assert megabytes(sampled.sample().combined) == (400, 0, 400)
+    sampled.tree.put(ROOT, private=200, shared=200, faults=0)
+    sampled.tree.put(11, private=200, shared=200, parent=ROOT, family=ROOT, faults=200 * 256)
+    assert megabytes(sampled.sample().combined) == (600, 400, 200)
+
+
+def test_processes_that_replace_others_of_the_same_size_are_read(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=1, shared=200)
+    for pid in (11, 12, 13):
+        sampled.tree.put(pid, private=0, shared=200, parent=ROOT, family=ROOT)
+    assert megabytes(sampled.sample().combined)[0] == 201
+    for pid in (11, 12, 13):
+        sampled.tree.end(pid)
+        sampled.tree.put(pid + 10, private=200, parent=ROOT)
+    assert megabytes(sampled.sample().descendants)[0] == 600
+
+
+def test_memory_that_is_left_to_one_process_is_read_as_private(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=1, shared=300)
+    sampled.tree.put(11, private=1, shared=300, parent=ROOT, family=ROOT)
+    assert megabytes(sampled.sample().main) == (301, 1, 300)
+    sampled.tree.end(11)
+    sampled.tree.put(ROOT, private=301, shared=0, faults=0)
+    assert megabytes(sampled.sample().main) == (301, 301, 0)
+
+
+def test_a_peak_between_two_samples_counts_with_what_the_others_have(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=50)
+    child = sampled.tree.put(11, private=20, parent=ROOT)
+    sampled.sample()
+    child.mark = 520 * MEGABYTE
+    child.faults += 1
+    reading = sampled.sample()
+    assert peak(reading.main) is None
+    assert peak(reading.descendants) == 520
+    assert peak(reading.combined) == 570
+
+
+def test_a_peak_from_before_the_start_does_not_count(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=50).mark = 900 * MEGABYTE
+    reading = sampled.sample()
+    assert peak(reading.main) is peak(reading.combined) is None
+    assert reading.upper == (900 * MEGABYTE, 0, 900 * MEGABYTE)
+
+
+def test_a_copy_that_drops_what_it_got_has_not_peaked(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=300)
+    sampled.sample()
+    sampled.tree.put(ROOT, private=300, faults=5)
+    child = sampled.tree.put(11, private=4, shared=0, parent=ROOT, family=ROOT)
+    child.forked = True
+    child.mark = 301 * MEGABYTE
+    reading = sampled.sample()
+    assert peak(reading.combined) == pytest.approx(305)  # 304 are there, and a megabyte may have come on top
+
+
+def test_shared_memory_that_others_have_does_not_peak(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=300).shared_memory = 250 * MEGABYTE
+    child = sampled.tree.put(11, private=20, parent=ROOT)
+    sampled.sample()
+    child.mark = 320 * MEGABYTE
+    child.faults += 1
+    assert peak(sampled.sample().combined) == 320 + 50
+
+
+def test_a_root_that_has_ended_is_unknown_and_its_descendants_are_not(sampled: Sampled) -> None:
+    root = sampled.tree.put(ROOT, private=30)
+    sampled.tree.put(11, private=40, parent=ROOT)
+    sampled.sample()
+    root.ended = True
+    reading = sampled.sample()
+    assert reading.main.total is None
+    assert reading.descendants.total == 40 * MEGABYTE
+
+
+def test_memory_of_the_parent_in_which_a_process_runs_does_not_count(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=300)
+    sampled.tree.put(11, private=300, parent=ROOT, family=ROOT).shares_memory = True
+    reading = sampled.sample()
+    assert megabytes(reading.descendants) == (0, 0, 0)
+    assert megabytes(reading.combined) == (300, 300, 0)
+
+
+def test_processes_of_another_user_have_no_split(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=50)
+    sampled.tree.put(11, private=30, parent=ROOT)
+    sampled.files.forbidden.add(11)
+    reading = sampled.sample()
+    assert sampled.source.unreadable
+    assert megabytes(reading.main) == (50, 50, 0)
+    assert megabytes(reading.descendants) == (30, None, None)
+    assert megabytes(reading.combined) == (80, None, None)
+
+
+def test_exact_readings_stay_within_the_allowance() -> None:
+    sampled = Sampled(cost=0.03)
+    for pid in (ROOT, 11, 12):
+        sampled.tree.put(pid, private=100, parent=ROOT)
+    for _ in range(300):
+        for pid in (ROOT, 11, 12):
+            sampled.tree.put(pid, private=sampled.tree.members[pid].private + 5, faults=5 * 256)
+        reading = sampled.sample()
+        assert reading.main.total == sampled.tree.root.resident
+    assert sampled.files.spent <= 0.25 + 0.01 * 300 + 0.1 + 300 * 0.003  # and the mark of the root at every sample
+    assert sampled.files.read.count('smaps') > 50
+
+
+def test_between_exact_readings_a_lower_bound_is_told() -> None:
+    sampled = Sampled(cost=0.0)
+    sampled.tree.put(ROOT, private=100)
+    sampled.tree.put(11, private=100, parent=ROOT)
+    sampled.sample()
+    sampled.files.cost = 0.3
+    sampled.tree.put(ROOT, private=200, faults=25600)
+    sampled.sample()
+    sampled.tree.put(ROOT, private=300, faults=25600)
+    assert sampled.sample().combined.total == 400 * MEGABYTE
+    assert 'smaps_rollup' not in sampled.files.read
+
+
+def test_a_large_tree_is_not_read_at_the_start_but_at_the_end() -> None:
+    sampled = Sampled()
+    sampled.tree.put(ROOT, private=1500)
+    assert megabytes(sampled.sample(FIRST).main) == (1500, None, None)  # predicted: 8 ms
+    assert megabytes(sampled.sample(LAST).main) == (1500, 1500, 0)
+
+
+def test_what_can_never_be_afforded_leaves_the_total_true() -> None:
+    sampled = Sampled()
+    sampled.tree.put(ROOT, private=60_000)  # predicted: 0.34 s
+    for kind in (FIRST, LAST):
+        assert megabytes(sampled.sample(kind).main) == (60_000, None, None)
+    assert not {'smaps', 'smaps_rollup'} & set(sampled.files.read)
+
+
+def test_at_the_end_sums_are_read_where_mappings_cost_too_much() -> None:
+    sampled = Sampled()
+    for pid in (ROOT, 11, 12):
+        sampled.tree.put(pid, private=4000, shared=500, parent=ROOT)
+    sampled.sample(FIRST)
+    reading = sampled.sample(LAST)
+    assert set(sampled.files.read) == {'smaps_rollup', 'peak'}
+    assert megabytes(reading.combined) == (12_750, 12_000, 750)
+
+
+def test_a_command_that_is_watched_at_its_start_keeps_its_peak(sampled: Sampled) -> None:
+    root = sampled.tree.put(ROOT, private=1)
+    sampled.sample()
+    root.mark = 7 * MEGABYTE
+    sampled.source.watch(root)
+    root.ended = True
+    assert peak(sampled.sample().main) == 7
