@@ -188,9 +188,7 @@ def test_an_unknown_uuid_is_named_with_those_that_exist(driver: SimulatedDriver)
     driver.write(gpus=[Gpu(uuid='GPU-a'), Gpu(uuid='GPU-b')])
     with Probe(driver.environment()) as probe:
         probe.begin(start='start 0.1 GPU-b,GPU-x')
-        assert probe.ask('error') == (
-            'UUIDs of GPUs of this machine (GPU-a, GPU-b)'
-        )
+        assert probe.ask('error') == ('UUIDs of GPUs of this machine (GPU-a, GPU-b)')
 
 
 def test_peaks_between_two_readings_from_accounting_mode(driver: SimulatedDriver) -> None:

@@ -61,7 +61,7 @@ class Loop:
         the points that were missed are skipped, and those after them stay where they were.
     :param watching: Called when a launch was announced, at the moment from which on the command is watched.
     :param exec_handle: Becomes readable when a command that is held back has called execve(2).
-    :param publish: Called after each sample, with its time and whether it was the last one.
+    :param publish: Called after each sample, with its time and whether it may be the last one.
     :param monotonic: The clock.
     """
 
@@ -154,16 +154,20 @@ class Loop:
         if kind == LAST:
             self._gpu.finish(0.0)  # the driver's thread makes its last reading meanwhile
         now = self._monotonic()
+        system = self._read_system()  # before memory, whose exact reading takes a while, in which CPU time goes by
         ram = self._ram.read(now, kind)
         if self._cpu is None:
-            tree.refresh()  # the exact readings of the first sample take a while: times are counted from after them
+            tree.refresh()  # times are counted from after the exact reading of the first sample
             self._cpu = CpuSource(tree)
             now = self._monotonic()
-        cpu = self._cpu.read()
-        self._aggregator.add(now, ram, cpu, SystemReading(self._system.ram(), self._system.cpu()))
+            system = self._read_system()
+        self._aggregator.add(now, ram, self._cpu.read(), system)
         if kind == LAST:
             self._gpu.finish(_LONGEST_GPU_WAIT)
-        self._publish(now, kind == LAST)
+        self._publish(now, kind == LAST or self._nothing_left())
+
+    def _read_system(self) -> SystemReading:
+        return SystemReading(self._system.ram(), self._system.cpu())
 
     def _tell_members(self) -> None:
         tree = self._tree

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _PACE = 1.0
 """Seconds between two publications, but for the last one."""
 _UNREADABLE = (
-    'Some of the tracked processes belong to another user: private and shared memory are unknown for groups with such a '
+    'Some of the tracked processes belong to another user: private and shared memory of groups are unknown with such a '
     'process while it runs.'
 )
 
