@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
+
 from cli_program import eventually
-from tracked_program import Samplers, answer, as_root, start
+from tracked_program import PACKAGE_PARENT, Samplers, answer, as_root, environment, run, start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,3 +165,34 @@ with open(sys.argv[1]) as file:
     )
     assert told['compute_time']['unit'] == 'minutes'
     assert told == written
+
+
+@pytest.mark.parametrize(
+    ('place', 'text'),
+    [
+        ('        self._sample(FIRST)', 'The sampler has failed: ArithmeticError: on purpose'),
+        ('class Loop:', 'The sampler ended before its first sample: ArithmeticError: on purpose'),
+    ],
+)
+def test_a_sampler_that_fails_says_why_in_one_line_and_its_traceback_is_a_note(tmp_path: Path, place: str, text: str):
+    package = tmp_path / 'gpu_tracker'
+    shutil.copytree(PACKAGE_PARENT / 'gpu_tracker', package, ignore=shutil.ignore_patterns('__pycache__'))
+    loop = package / 'sampler' / 'loop.py'
+    indent = ' ' * (len(place) - len(place.lstrip()))
+    source = loop.read_text()
+    assert source.count(place) == 1
+    loop.write_text(source.replace(place, f'{indent}raise ArithmeticError("on purpose")\n{place}'))
+    finished = run(
+        """
+import json
+import gpu_tracker as gput
+try:
+    gput.Tracker().start()
+except RuntimeError as error:
+    print(json.dumps([str(error), *error.__notes__]))
+""",
+        env=environment({'PYTHONPATH': str(tmp_path)}),
+    )
+    told, note = json.loads(finished.stdout)
+    assert told == text
+    assert note.startswith('Traceback (most recent call last):\n')

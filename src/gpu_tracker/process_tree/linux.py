@@ -12,6 +12,7 @@ import time
 
 from gpu_tracker.process_tree import stat
 from gpu_tracker.process_tree.files import ProcessFiles
+from gpu_tracker.process_tree.orphans import Orphans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from gpu_tracker.process_tree.process import Process
 
-_INIT = 1
 _LONGEST_UNREAD = 1.0
 """Seconds after which a process is read again even though it has not run."""
 _COMPARISONS = 3
@@ -62,7 +62,6 @@ class LinuxProcessTree:
         self._files = ProcessFiles(proc)
         self._clock = clock
         self._monotonic = monotonic
-        self._launcher = launcher
         self._own_pid = own_pid
         self._names: set[str] = set()
         self._newest: bytes | None = None
@@ -80,11 +79,9 @@ class LinuxProcessTree:
         self.foreign_cpu = 0.0
         self._held_image = stat.image(root.raw) if held else None
         root.shares_memory = held
-        self._groups_before = {root.group, root.session} - {root.pid}
-        self._ancestors = self._find_ancestors(root)
-        self._adopters: tuple[int, ...] = ()  # the descendants that are there now are found through their parents alone
+        self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
         self._admit_new()
-        self._adopters = (_INIT, *self._ancestors)
+        self._orphans = Orphans(root, launcher, self._files)
 
     def refresh(self) -> None:
         """Read every member again and take in those that are new."""
@@ -211,7 +208,7 @@ class LinuxProcessTree:
             if name.isdecimal() and int(name) not in self.members and int(name) != self._own_pid:
                 process = self._files.open(name)
                 if process is not None:
-                    waiting.setdefault(self._family_parent(process), []).append(process)
+                    waiting.setdefault(self._parent_in_tree(process), []).append(process)
         found = [parent for parent in self.members if parent in waiting]
         for parent in found:  # grows while it is walked: a new process may have new children
             admitted = filter(self._admit, waiting.pop(parent))
@@ -235,40 +232,11 @@ class LinuxProcessTree:
             process.threads = 0
         return True
 
-    def _family_parent(self, process: Process) -> int:
-        """Return the pid of the member through which a new ``process`` may belong to the tree, else its parent's.
-
-        One that was forked by a descendant which ended before it was seen has another parent already: the launcher,
-        which adopts nobody else's; or init or an ancestor of the root, and then its process group or session tells.
-        """
-        parent = process.parent
-        if parent in self.members:
-            return parent
-        if parent == self._launcher:
-            return self.root.pid if self._adopters else parent
-        if parent in self._adopters:
-            for group in (process.group, process.session):
-                member = self._member_of_group(group)
-                if member is not None:
-                    return member
-        return parent
-
-    def _member_of_group(self, group: int) -> int | None:
-        """Return a member by which a process group or session belongs to the tree: it was made by one of the members.
-
-        That is so where a member leads it, or has led it until the sample before (its number stays taken as long as the
-        group has a process), or where a member is in it that is not in those which the root was in from the start.
-        """
-        if group in self.members:
-            return group
-        if any(process.pid == group for process in self.gone):
-            return next(iter(self.members), None)
-        if group in self._groups_before:
-            return None
-        for pid, process in self.members.items():
-            if group in (process.group, process.session):
-                return pid
-        return None
+    def _parent_in_tree(self, process: Process) -> int:
+        """Return the pid of the member through which a new ``process`` may belong to the tree, else its parent's."""
+        if process.parent in self.members or self._orphans is None:
+            return process.parent
+        return self._orphans.member_for(process, self.members, self.gone)
 
     def _is_sampler(self, process: Process) -> bool | None:
         """Tell whether ``process`` is some tracker's sampler; asked once an image, a name changing with execve(2)."""
@@ -301,18 +269,6 @@ class LinuxProcessTree:
     def _is_held(self, process: Process) -> bool:
         """Tell whether ``process`` is the root and has not become the program that is to be tracked yet."""
         return process is self.root and stat.image(process.raw) in (self._held_image, stat.NO_IMAGE)
-
-    def _find_ancestors(self, root: Process) -> tuple[int, ...]:
-        ancestors = []
-        pid = root.parent
-        while pid > _INIT:
-            process = self._files.open(str(pid))
-            if process is None:
-                break
-            self._files.close(process)
-            ancestors.append(pid)
-            pid = process.parent
-        return tuple(ancestors)
 
 
 def _put_off(process: Process) -> None:

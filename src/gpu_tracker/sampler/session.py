@@ -23,6 +23,7 @@ _CAN_POLL = hasattr(select, 'poll')
 _LONGEST_START = 60.0
 """Seconds until a sampler must be ready; it waits 30 s at most for a driver."""
 _KILLED = 'The sampler was ended from outside; the result is what it had measured until then.'
+_FAILED = 'The sampler has failed; the result is what it had measured until then. {}'
 _STUCK = 'The sampler has not answered for {:g} s and was ended; the result is what it had measured until then.'
 
 
@@ -62,13 +63,13 @@ class Session:
         try:
             answer = messages.receive(self._channels.status)
         except EOFError as error:
-            detail = f': {error}' if str(error) else '.'
-            message = f'The sampler ended before its first sample{detail}'
-            raise SamplerError(message) from None
+            raise _failure('The sampler ended before its first sample', str(error)) from None
         self._pid = answer['pid']
         self._is_child = answer['parent'] == os.getpid()
         if 'error' in answer:
             self.refusal = answer['error']
+            if answer['error'] == 'internal':
+                raise _failure('The sampler has failed', answer['text'])
             raise SamplerError(answer['text'])
         self._handle = _open_process(answer['pid'])
         return answer
@@ -95,10 +96,10 @@ class Session:
             self._kill()
             return _STUCK.format(attempts * timeout)
         try:
-            messages.receive(self._channels.status)
+            answer = messages.receive(self._channels.status)
         except EOFError:
             return _KILLED
-        return None
+        return None if 'done' in answer else _FAILED.format(_last_line(answer['text']))
 
     def totals(self) -> dict[str, Any] | None:
         """Return the last totals that the sampler has written completely."""
@@ -150,6 +151,19 @@ class Session:
                 os.unlink(self._path)
             except OSError:
                 pass  # the sampler still has it open, on systems where that matters
+
+
+def _failure(what: str, text: str) -> SamplerError:
+    """Return an error with the reason in one line; the traceback that it stands in is a note for developers."""
+    if not text:
+        return SamplerError(f'{what}.')
+    error = SamplerError(f'{what}: {_last_line(text)}')
+    error.add_note(text)
+    return error
+
+
+def _last_line(text: str) -> str:
+    return text.rstrip().rpartition('\n')[2]
 
 
 def _open_process(pid: int) -> int | None:
