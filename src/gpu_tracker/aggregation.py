@@ -65,7 +65,11 @@ class Aggregator:
         return {
             'seconds': self._seconds,
             'samples': self.samples,
-            'ram': {**self._ram, 'system': self._system_ram, 'upper': self._upper},
+            'ram': {
+                **{group: _without_processes(maxima) for group, maxima in self._ram.items()},
+                'system': self._system_ram,
+                'upper': self._upper,
+            },
             'cpu': {
                 **{group: [rate.amount, rate.largest()] for group, rate in self._cpu.items()},
                 'threads': self._threads,
@@ -127,5 +131,11 @@ def larger(known: int | None, value: int | None) -> int | None:
 
 def _fold(maxima: list[int | None], resident: Resident) -> None:
     maxima[0] = larger(larger(maxima[0], resident.total), resident.peak)
-    maxima[1] = larger(maxima[1], resident.private)
-    maxima[2] = larger(maxima[2], resident.shared)
+    if resident.total != 0:  # a group without processes tells nothing of what others that it had were made of
+        maxima[1] = larger(maxima[1], resident.private)
+        maxima[2] = larger(maxima[2], resident.shared)
+
+
+def _without_processes(maxima: list[int | None]) -> list[int | None]:
+    """Return the maxima of a group; that of one which has never had a process is 0 in all of them."""
+    return [0, 0, 0] if maxima[0] == 0 else list(maxima)

@@ -50,7 +50,10 @@ def record_of(totals: Totals, unit: str) -> Sampling:
     ram = totals['ram']
 
     def bounds(group: str, position: int) -> Bounds:
-        return Bounds(units.from_bytes(ram[group][0], unit), units.from_bytes(ram['upper'][position], unit))
+        lower, upper = ram[group][0], ram['upper'][position]
+        if lower is not None and upper is not None:
+            upper = max(lower, upper)  # kernels keep the marks a few pages inexact
+        return Bounds(units.from_bytes(lower, unit), units.from_bytes(upper, unit))
 
     return Sampling(
         samples=totals['samples'],

@@ -57,6 +57,37 @@ def test_a_spike_of_a_descendant_that_lives_on_is_seen(_: int) -> None:
     assert run['ram']['main']['total_rss'] < 100 * MEGABYTE
 
 
+@pytest.mark.parametrize('interval', [0.01, 0.05])
+def test_memory_that_comes_and_goes_while_it_is_read_never_adds_up_to_more_nor_less_than_there_was(
+    interval: float,
+) -> None:
+    run = tracked(
+        f"""
+        wait, let_go = gate()
+        read, write = os.pipe()
+        def work():
+            for _ in range(6):
+                block = mmap.mmap(-1, 200 * MEGABYTE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+                block[::mmap.PAGESIZE] = bytes(len(range(0, len(block), mmap.PAGESIZE)))
+                for start in range(0, len(block), 256 * mmap.PAGESIZE):
+                    block.madvise(mmap.MADV_DONTNEED, start, min(256 * mmap.PAGESIZE, len(block) - start))
+                block.close()
+            os.write(write, b'.')
+            wait()
+        with {TRACKER} as tracker:
+            pid = child(work)
+            os.read(read, 1)
+            truth = status(pid, 'VmHWM')
+        let_go()
+        report(tracker, truth=truth, main=status(os.getpid(), 'VmHWM'))
+        """,
+        interval,
+    )
+    ram = run['ram']
+    assert ram['descendants']['total_rss'] == pytest.approx(run['truth'], rel=0.02)
+    assert ram['descendants']['total_rss'] <= ram['combined']['total_rss'] <= 1.02 * (run['truth'] + run['main'])
+
+
 def test_a_spike_before_the_start_does_not_count() -> None:
     run = tracked(f'spike()\nwith {TRACKER} as tracker:\n    fill(1000)\nreport(tracker)', 1)
     assert 0 < run['ram']['combined']['total_rss'] < 100 * MEGABYTE

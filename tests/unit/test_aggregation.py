@@ -51,6 +51,20 @@ def test_what_was_never_known_stays_unknown():
     assert totals['cpu']['main'] == [0.0, None]
 
 
+def test_a_group_that_never_had_a_process_has_nothing():
+    aggregator = Aggregator()
+    aggregator.add(0.0, ram(Resident(5), Resident(0), Resident(5)), CpuReading(0, 0, 1, 0), SystemReading(1, 0))
+    assert aggregator.totals()['ram']['descendants'] == [0, 0, 0]
+
+
+def test_a_moment_without_processes_does_not_hide_that_the_split_of_others_is_unknown():
+    aggregator = Aggregator()
+    for moment, descendants in enumerate([Resident(0, 0, 0), Resident(7), Resident(0, 0, 0)]):
+        reading = ram(Resident(5, 4, 1), descendants, Resident(12))
+        aggregator.add(float(moment), reading, CpuReading(0, 0, 1, 0), SystemReading(1, 0))
+    assert aggregator.totals()['ram']['descendants'] == [7, None, None]
+
+
 def test_threads_are_the_most_of_any_one_sample():
     aggregator = Aggregator()
     nothing = ram(Resident(1), Resident(0), Resident(1))

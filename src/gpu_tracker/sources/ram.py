@@ -105,8 +105,10 @@ class RamSource:
         for group, members in ((1, descendants), (2, counted)):
             if groups[group].total is None and (due or risen):
                 groups[group].total = self._estimate(group, members)
+        upper = self._peaks.sums(root, counted)
         self._raise_groups(groups, risen, counted, copies)
-        return RamReading(groups[0], groups[1], groups[2], self._peaks.sums(root, counted))
+        _reconcile(groups, upper)
+        return RamReading(groups[0], groups[1], groups[2], upper)
 
     def watch(self, process: Process) -> None:
         """Read the high-water mark of a command that has just been started: it may end at any moment."""
@@ -210,10 +212,10 @@ class RamSource:
         descendants = [process for process in counted if process is not root] if risen else []
         for process in risen:
             if process is root:
-                _raise(groups[0], self._rise(process, [root], copies))
+                _raise(groups[0], process, self._rise(process, [root], copies))
             else:
-                _raise(groups[1], self._rise(process, descendants, copies))
-            _raise(groups[2], self._rise(process, counted, copies))
+                _raise(groups[1], process, self._rise(process, descendants, copies))
+            _raise(groups[2], process, self._rise(process, counted, copies))
         if self._launch_peak:
             for watched in (groups[0], groups[2]):
                 watched.peak = max(watched.peak or 0, self._launch_peak)
@@ -230,7 +232,7 @@ class RamSource:
         peak = process.peak or 0
         others = [other for other in members if other is not process]
         if not others:
-            return peak - process.resident
+            return max(0, peak - process.resident)
         then = {} if self._split is None else self._split.counted
         copied = then[process].copied if process in then else 0
         if process in copies:
@@ -252,6 +254,21 @@ def _exceeds(sizes: Sequence[int], known: Sequence[int]) -> bool:
     return any(size > most * _GROWTH + _LEAST_GROWTH for size, most in zip(sizes, known, strict=True))
 
 
-def _raise(group: Resident, rise: int) -> None:
-    if group.total is not None:
-        group.peak = max(group.peak or 0, group.total + rise)
+def _raise(group: Resident, process: Process, rise: int) -> None:
+    """Take note that a group has had ``rise`` bytes more than now, which are of the last peak of ``process``."""
+    reached = process.peak or 0 if group.total is None else group.total + rise
+    group.peak = max(group.peak or 0, reached)
+
+
+def _reconcile(groups: list[Resident], upper: tuple[int, int, int] | None) -> None:
+    """Keep the peaks of one sample within what they cannot be above or below.
+
+    A group has had no more than its members' own peaks together, and main and descendants together no less than either.
+    """
+    main, descendants, combined = groups
+    if upper is not None:
+        for group, bound in zip(groups, upper, strict=True):
+            group.peak = None if group.peak is None else min(group.peak, bound)
+    for group in (main, descendants):
+        if group.peak is not None:
+            combined.peak = max(combined.peak or 0, group.peak)

@@ -45,12 +45,13 @@ class Mappings:
     ``copied`` are the shared ones among them that belong to its fork family.
     """
 
-    __slots__ = ('copied', 'private', 'shared')
+    __slots__ = ('copied', 'private', 'resident', 'shared')
 
     def __init__(self, private: int, shared: list[tuple[Key, Extent]], copied: int = 0) -> None:
         self.private = private
         self.shared = shared
         self.copied = copied
+        self.resident = private + sum([size for _, (_, _, size) in shared])
 
 
 def parse(smaps: bytes, family: Key) -> Mappings:

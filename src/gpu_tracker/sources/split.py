@@ -79,19 +79,24 @@ class SplitReader:
             memory is what the kernel's proportional sizes say, which leaves out the parts of other processes.
         """
         before = self._cpu_time()
-        split, copied = self._detailed(root, processes) if detailed else self._sums(root, processes)
+        split, found = self._detailed(root, processes) if detailed else self._sums(root, processes)
         for process in processes:
-            # Resident sizes are taken anew, so that peaks are compared with what the split was read at.
             process.resident, process.anonymous = self._files.resident(process.pid)
-            of_family = copied.get(process, 0)
-            split.counted[process] = Seen(process.resident, process.anonymous, of_family, process.faults)
-            split.copied += of_family
+            copied = 0
+            if process in found:
+                # Taken from the same reading as the sums, so that later changes and peaks are compared with these. What
+                # has come or gone since is anonymous memory, most likely.
+                resident, copied = found[process]
+                process.anonymous = max(0, process.anonymous + resident - process.resident)
+                process.resident = resident
+            split.counted[process] = Seen(process.resident, process.anonymous, copied, process.faults)
+            split.copied += copied
         took = self._cpu_time() - before
         estimate = self._mappings_cost if detailed else self._sums_cost
         estimate.learn(len(processes), sum(process.resident for process in processes), took)
         return split, took
 
-    def _detailed(self, root: Process, processes: Sequence[Process]) -> tuple[Split, dict[Process, int]]:
+    def _detailed(self, root: Process, processes: Sequence[Process]) -> tuple[Split, dict[Process, tuple[int, int]]]:
         def group(members: Sequence[Process]) -> Resident:
             read = [mappings[process] for process in members if process in mappings]
             private, shared = smaps.private_and_shared(read)
@@ -99,9 +104,11 @@ class SplitReader:
 
         contents, unread = self._contents(processes, self._files.smaps)
         mappings = {process: smaps.parse(content, stat.image(process.raw)) for process, content in contents.items()}
-        return _split(root, processes, group), {process: found.copied for process, found in mappings.items()}
+        return _split(root, processes, group), {
+            process: (memory.resident, memory.copied) for process, memory in mappings.items()
+        }
 
-    def _sums(self, root: Process, processes: Sequence[Process]) -> tuple[Split, dict[Process, int]]:
+    def _sums(self, root: Process, processes: Sequence[Process]) -> tuple[Split, dict[Process, tuple[int, int]]]:
         def group(members: Sequence[Process]) -> Resident:
             read = [sums[process] for process in members if process in sums]
             private = sum([values[0] for values in read])
@@ -117,7 +124,7 @@ class SplitReader:
             process: values for process, content in contents.items() if (values := smaps.rollup(content)) is not None
         }
         return _split(root, processes, group), {
-            process: min(values[1], process.anonymous) for process, values in sums.items()
+            process: (values[0] + values[1], min(values[1], process.anonymous)) for process, values in sums.items()
         }
 
     def _contents(
