@@ -7,7 +7,7 @@ import sys
 
 from gpu_tracker.process_tree import default_reader
 from gpu_tracker.settlement import settle
-from gpu_tracker.tracker import State, Tracker
+from gpu_tracker.tracker import Tracker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,12 +74,18 @@ class CommandTracker(ReportingTracker):
         totals = self._require_totals()
         self._usage = None
         settle(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT)
+        if totals['ram']['main'][0] is None and not self._parameters.disable_logs:
+            bound = self.sampling.main_ram
+            self._warn(
+                'The command has ended before its memory could be read: '
+                f'its peak RAM was at most {bound.upper:.3g} {self.sampling.unit}.'
+            )
 
     def discard(self) -> None:
         """End the sampler without a result: the command could not be started."""
         if self._session is not None:
             self._session.end()
-        self.state = State.STOPPED
+        self.state = self.State.STOPPED
 
     def _configuration(self) -> dict[str, Any]:
         from gpu_tracker.sources.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only

@@ -35,8 +35,11 @@ def check_writable(path: str) -> None:
     """
     target = replaceable_file(path)
     if target is not None:
-        if os.path.exists(target) and not os.access(target, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        if os.path.exists(target):
+            if not os.access(target, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+            if not _may_replace(target):
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
         # Only making a file tells: a full quota and an immutable folder pass every look at permissions.
         descriptor, temporary = _create_beside(target)
         os.close(descriptor)
@@ -70,6 +73,14 @@ def replaceable_file(path: str) -> str | None:
             raise  # 'folder/' can only be a folder
         regular = True
     return os.path.realpath(path) if regular else None
+
+
+def _may_replace(target: str) -> bool:
+    """Tell whether a rename onto ``target`` is permitted: in a folder as /tmp only to owners, see sticky in inode(7)."""
+    folder = os.stat(os.path.dirname(target))
+    if os.name != 'posix' or not folder.st_mode & stat.S_ISVTX:
+        return True
+    return os.geteuid() in {0, folder.st_uid, os.stat(target).st_uid}
 
 
 def own_descriptor(path: str) -> int | None:

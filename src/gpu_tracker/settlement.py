@@ -37,5 +37,6 @@ def settle(totals: Totals, cpu_seconds: float, largest_peak: int) -> None:
         ram['combined'][0] = larger(ram['combined'][0], largest_peak)
         if only_process:
             ram['main'][0] = larger(ram['main'][0], largest_peak)
-    if only_process and ram['main'][0] is None:  # it was never seen: all that is known is a bound
-        ram['upper'][0] = ram['upper'][2] = largest_peak
+    ram['upper'][0] = larger(largest_peak, ram['main'][0])
+    if only_process:
+        ram['upper'][2] = ram['upper'][0]

@@ -22,13 +22,8 @@ if TYPE_CHECKING:
     from gpu_tracker.sampling import Sampling
     from gpu_tracker.usage import ResourceUsage
 
-
-class State(enum.Enum):
-    """Where a tracker stands."""
-
-    NEW = 'new'
-    STARTED = 'started'
-    STOPPED = 'stopped'
+_READERS = ('proc', 'psutil')
+_NO_RESULT = 'The sampler has left no result.'
 
 
 class Tracker:
@@ -58,7 +53,15 @@ class Tracker:
         accepted.
     """
 
-    State = State
+    class State(enum.Enum):
+        """Where a tracker stands."""
+
+        NEW = 'new'
+        STARTED = 'started'
+        STOPPED = 'stopped'
+
+    state: State
+    """Where this tracker stands."""
 
     def __init__(
         self,
@@ -89,7 +92,7 @@ class Tracker:
             join_timeout=join_timeout,
             gpu_brand=gpu_brand,
         )
-        self.state = State.NEW
+        self.state = self.State.NEW
         self._session: Session | None = None
         self._owner = 0
         self._started_at = 0.0
@@ -111,7 +114,7 @@ class Tracker:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Stop tracking, unless the block has done so; nothing in a process that the block has forked."""
-        if self.state is State.STARTED and self._owner == os.getpid():
+        if self.state is self.State.STARTED and self._owner == os.getpid():
             self.stop()
 
     def start(self) -> None:
@@ -120,7 +123,7 @@ class Tracker:
         :raises RuntimeError: where it was started before, or where no sampler can be started.
         :raises ValueError: where the driver knows no GPU with one of the UUIDs, or the process does not exist any more.
         """
-        if self.state is not State.NEW:
+        if self.state is not self.State.NEW:
             message = f'This tracker was started already (it is {self.state.name}); make a new one for another run.'
             raise TrackerStateError(message)
         session = Session(self._configuration())
@@ -133,7 +136,7 @@ class Tracker:
             raise
         self._session = session
         self._owner = os.getpid()
-        self.state = State.STARTED
+        self.state = self.State.STARTED
         self._tell(ready['messages'])
         self._started_at = time.monotonic()
 
@@ -144,8 +147,8 @@ class Tracker:
         """
         now = time.monotonic()
         session = self._session
-        if self.state is not State.STARTED or session is None:
-            reason = 'has not been started; call start() first' if self.state is State.NEW else 'was stopped already'
+        if self.state is not self.State.STARTED or session is None:
+            reason = 'has not been started; call start() first' if self.state is self.State.NEW else 'was stopped already'
             message = f'This tracker {reason}.'
             raise TrackerStateError(message)
         if self._owner != os.getpid():
@@ -155,12 +158,11 @@ class Tracker:
         try:
             problem = session.stop(self._seconds, self._parameters.n_join_attempts, self._parameters.join_timeout)
         finally:
-            self.state = State.STOPPED
+            self.state = self.State.STOPPED
             self._totals = session.totals()
             session.end()
         if self._totals is None:
-            message = 'The sampler has left no result.'
-            raise SamplerError(message)
+            raise SamplerError(_NO_RESULT)
         self._totals['record']['tracked_seconds'] = self._seconds  # also where the sampler was ended from outside
         if problem:
             self._tell([*self._totals['messages'], ('warning', problem)])
@@ -210,13 +212,12 @@ class Tracker:
         return FORMATS[output_format](usage)
 
     def _require_totals(self) -> Totals:
-        if self.state is not State.STOPPED:
-            way = 'call start() and stop()' if self.state is State.NEW else 'call stop() or leave the block'
+        if self.state is not self.State.STOPPED:
+            way = 'call start() and stop()' if self.state is self.State.NEW else 'call stop() or leave the block'
             message = f'There is no result yet (the tracker is {self.state.name}); {way} first.'
             raise TrackerStateError(message)
         if self._totals is None:
-            message = 'The sampler has left no result.'
-            raise SamplerError(message)
+            raise SamplerError(_NO_RESULT)
         return self._totals
 
     def _configuration(self) -> dict[str, Any]:
@@ -229,7 +230,7 @@ class Tracker:
             'launcher': None,
             'launcher_peak': None,
             'exec_handle': None,
-            'reader': os.environ.get('GPU_TRACKER_READER') or default_reader(),
+            'reader': _reader(),
             'interval': parameters.sleep_time,
             'brand': parameters.gpu_brand,
             'uuids': parameters.gpu_uuids,
@@ -268,3 +269,11 @@ class Tracker:
         import logging  # noqa: PLC0415 - see above
 
         logging.getLogger('gpu_tracker').log(logging.WARNING if level == 'warning' else logging.INFO, text)
+
+
+def _reader() -> str:
+    """Return how the process tree is read: as the environment says, else in the system's own way."""
+    reader = os.environ.get('GPU_TRACKER_READER') or default_reader()
+    if reader not in _READERS:
+        raise ParameterError('the environment variable GPU_TRACKER_READER', reader, ' or '.join(_READERS))
+    return reader

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tracked_program import environment, run, run_words
+from tracked_program import answer, environment, run, run_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -206,3 +207,44 @@ def test_a_wrapper_with_the_name_of_an_interpreter_is_taken(tmp_path: Path):
     wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     wrapper.chmod(0o755)
     assert run(f'import sys\nsys.executable = {str(wrapper)!r}\n{TRACKED}\nprint(seen)').stdout == 'True\n'
+
+
+def test_descriptors_that_the_program_has_closed_are_left_alone_and_the_file_keeps_the_result(tmp_path: Path):
+    told, text, kept = answer(
+        """
+import json, os, sys
+import gpu_tracker as gput
+tracker = gput.Tracker(sleep_time=0.01, resource_usage_file=sys.argv[1])
+tracker.start()
+os.closerange(3, 100)
+others = [os.open(sys.argv[2], os.O_RDWR | os.O_CREAT) for _ in range(100)]
+try:
+    tracker.stop()
+except RuntimeError as error:
+    text = str(error)
+print(json.dumps([repr(tracker), text, all(os.fstat(other).st_size == 0 for other in others)]))
+""",
+        tmp_path / 'usage.json',
+        tmp_path / 'other',
+    )
+    assert told == 'State: STOPPED'
+    assert text == (
+        'The program has closed descriptors of the tracker, as daemons do that close all, and with them the result. '
+        'A resource_usage_file keeps it.'
+    )
+    assert kept
+    assert 'max_ram' in json.loads((tmp_path / 'usage.json').read_text())
+
+
+def test_a_reader_that_does_not_exist_is_named():
+    finished = run(
+        """
+import gpu_tracker as gput
+try:
+    gput.Tracker().start()
+except ValueError as error:
+    print(error)
+""",
+        env=environment({'GPU_TRACKER_READER': 'bogus'}),
+    )
+    assert finished.stdout == "the environment variable GPU_TRACKER_READER must be proc or psutil, not 'bogus'\n"

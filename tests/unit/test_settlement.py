@@ -52,6 +52,12 @@ def test_a_peak_below_the_launchers_own_says_nothing():
     assert ram['combined'][0] == 3 * MEGABYTE
 
 
+def test_the_largest_process_limits_the_peak_of_the_command_from_above():
+    assert settled(0.5, 8 * MEGABYTE)['ram']['upper'] == [8 * MEGABYTE, 0, 2 * MEGABYTE]
+    assert settled(0.5, 8 * MEGABYTE, has_reaped=False)['ram']['upper'] == [8 * MEGABYTE, 0, 8 * MEGABYTE]
+    assert settled(0.5, MEGABYTE, has_reaped=False)['ram']['upper'] == [2 * MEGABYTE, 0, 2 * MEGABYTE]
+
+
 def test_of_a_command_that_was_never_seen_the_bound_alone_is_known():
     unseen = {'main': [None, None, None], 'combined': [None, None, None], 'upper': [None, None, None]}
     ram = settled(0.5, 8 * MEGABYTE, ram=unseen, has_reaped=False)['ram']

@@ -65,8 +65,8 @@ class Destination:
 
     def __init__(self, path: str | None) -> None:
         """Take the ``path`` of ``--output``, or None for standard output."""
-        # An empty path and one that ends in a slash can only be wrong, and abspath would make them look right.
-        self._path = path if not path or path.endswith('/') else os.path.abspath(path)
+        # An empty path and one that ends in a slash can only be wrong, and a whole path would make them look right.
+        self._path = path if not path or path.endswith('/') else _whole_path(path)
         self._made_for_us: str | None = None
 
     def check(self) -> str | None:
@@ -117,6 +117,13 @@ class Destination:
             complain(f'cannot write the report to standard output: {reason(error)}')
             return False
         return True
+
+
+def _whole_path(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        return path  # the working folder was removed: the check says that it cannot be written
 
 
 def reason(error: OSError) -> str:

@@ -23,6 +23,10 @@ _CAN_POLL = hasattr(select, 'poll')
 _LONGEST_START = 60.0
 """Seconds until a sampler must be ready; it waits 30 s at most for a driver."""
 _KILLED = 'The sampler was ended from outside; the result is what it had measured until then.'
+_CLOSED = (
+    'The program has closed descriptors of the tracker, as daemons do that close all, and with them the result. '
+    'A resource_usage_file keeps it.'
+)
 _FAILED = 'The sampler has failed; the result is what it had measured until then. {}'
 _STUCK = 'The sampler has not answered for {:g} s and was ended; the result is what it had measured until then.'
 
@@ -45,6 +49,7 @@ class Session:
         except OSError as error:
             message = f'The sampler could not be started: {error}'
             raise SamplerError(message) from error
+        self._files = {handle: _identity(handle) for handle in self._handles()}
         self._pid: int | None = None
         self._handle: int | None = None
         self._is_child = sys.platform != 'linux'
@@ -86,7 +91,12 @@ class Session:
         """Ask for the last sample after ``seconds``, and wait for it, ``attempts`` times ``timeout`` at most.
 
         Return what went wrong, as a text for the user, or None.
+
+        :raises SamplerError: where the program has closed the descriptors, which may be other files now.
         """
+        if any(_identity(handle) != identity for handle, identity in self._files.items()):
+            self._open = False
+            raise SamplerError(_CLOSED)
         if not self._send(stop_message(seconds)):
             return _KILLED
         for _ in range(attempts):
@@ -103,7 +113,7 @@ class Session:
 
     def totals(self) -> dict[str, Any] | None:
         """Return the last totals that the sampler has written completely."""
-        return self._store.read()
+        return self._store.read() if self._open else None
 
     def end(self) -> None:
         """Let go of everything; a sampler that still runs ends when it finds its pipe closed."""
@@ -116,6 +126,9 @@ class Session:
             os.close(self._handle)
         if self._is_child and self._pid is not None:
             _reap(self._pid)
+
+    def _handles(self) -> tuple[int, ...]:
+        return self._store.handle, self._channels.control, self._channels.status
 
     def _send(self, message: bytes) -> bool:
         """Send ``message`` and tell whether there is a sampler to receive it."""
@@ -164,6 +177,15 @@ def _failure(what: str, text: str) -> SamplerError:
 
 def _last_line(text: str) -> str:
     return text.rstrip().rpartition('\n')[2]
+
+
+def _identity(handle: int) -> tuple[int, int] | None:
+    """Return what tells the file that a descriptor stands for; None where it is closed."""
+    try:
+        status = os.fstat(handle)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _open_process(pid: int) -> int | None:
