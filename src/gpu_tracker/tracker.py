@@ -148,7 +148,9 @@ class Tracker:
         now = time.monotonic()
         session = self._session
         if self.state is not self.State.STARTED or session is None:
-            reason = 'has not been started; call start() first' if self.state is self.State.NEW else 'was stopped already'
+            reason = (
+                'has not been started; call start() first' if self.state is self.State.NEW else 'was stopped already'
+            )
             message = f'This tracker {reason}.'
             raise TrackerStateError(message)
         if self._owner != os.getpid():
