@@ -6,6 +6,7 @@ import os
 import select
 
 from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, SECONDS_LENGTH, STOP_MESSAGE, seconds_of_stop
+from gpu_tracker.sampler.descriptors import open_process
 
 STOP = 'stop'
 """The tracker asks for the last sample."""
@@ -37,8 +38,8 @@ class Control:
         """How long was tracked, which the tracker tells with its stop."""
         self._handle = handle
         self._owner = owner
-        self._owner_handle = _watch(owner)
-        self._target_handle = _watch(target) if target != owner else None
+        self._owner_handle = open_process(owner)
+        self._target_handle = open_process(target) if target != owner else None
 
     def wait(self, seconds: float | None) -> str | None:
         """Return what happens within ``seconds`` (None: without end); None where nothing does."""
@@ -67,16 +68,6 @@ class Control:
         if self._target_handle in ready:
             self._target_handle = None
             return TARGET_ENDED
-        return None
-
-
-def _watch(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when ``pid`` ends; None where the system has none or it has ended."""
-    if not hasattr(os, 'pidfd_open'):
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
         return None
 
 

@@ -1,4 +1,4 @@
-"""Where the measured process keeps the descriptors of its sampler."""
+"""Descriptors of the tracker and the sampler: which numbers they have, and those that stand for processes."""
 
 from __future__ import annotations
 
@@ -39,3 +39,16 @@ def above_standard(handle: int) -> int:
 def copy_from(handle: int, lowest: int) -> int:
     """Return a copy of ``handle`` whose number is ``lowest`` at least; no started program inherits it."""
     return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, lowest)
+
+
+def open_process(pid: int) -> int | None:
+    """Return a descriptor that stands for the process ``pid``, whoever gets its number later.
+
+    It becomes readable when the process ends. None where the system has no such thing, or the process has ended.
+    """
+    if not hasattr(os, 'pidfd_open'):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None

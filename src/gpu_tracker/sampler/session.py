@@ -11,6 +11,7 @@ import time
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, stop_message
+from gpu_tracker.sampler.descriptors import open_process
 from gpu_tracker.sampler.spawn import spawn
 from gpu_tracker.sampler.store import create_store
 
@@ -76,7 +77,7 @@ class Session:
             if answer['error'] == 'internal':
                 raise _failure('The sampler has failed', answer['text'])
             raise SamplerError(answer['text'])
-        self._handle = _open_process(answer['pid'])
+        self._handle = open_process(answer['pid'])
         return answer
 
     def announce_launch(self) -> None:
@@ -186,16 +187,6 @@ def _identity(handle: int) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _open_process(pid: int) -> int | None:
-    """Return a descriptor that stands for ``pid``, so that no other process can be killed in its place."""
-    if not hasattr(os, 'pidfd_open'):
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None
 
 
 def _reap(pid: int) -> None:
