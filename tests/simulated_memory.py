@@ -104,13 +104,15 @@ class FakeFiles:
 
     def peak(self, pid: int) -> int | None:
         """Return the high-water mark."""
-        found = self.peak_and_shared_memory(pid)
+        found = self.marks(pid)
         return None if found is None else found[0]
 
-    def peak_and_shared_memory(self, pid: int) -> tuple[int, int] | None:
-        """Return the high-water mark and the shared memory segments."""
+    def marks(self, pid: int) -> tuple[int, int, int, int] | None:
+        """Return the high-water mark, and the resident, the anonymous and the shared memory bytes."""
         process = self._charge('peak', pid, self.cost / 10)
-        return None if process is None else (process.mark, process.shared_memory)
+        if process is None:
+            return None
+        return process.mark, process.resident, process.anonymous, process.shared_memory
 
     def resident(self, pid: int) -> tuple[int, int]:
         """Return the resident and the anonymous bytes."""

@@ -74,7 +74,7 @@ class CommandTracker(ReportingTracker):
         totals = self._require_totals()
         self._usage = None
         settle(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT)
-        if totals['ram']['main'][0] is None and not self._parameters.disable_logs:
+        if totals['ram']['main'][0] is None and self._problem is None and not self._parameters.disable_logs:
             bound = self.sampling.main_ram
             self._warn(
                 'The command has ended before its memory could be read: '

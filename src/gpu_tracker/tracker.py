@@ -98,6 +98,7 @@ class Tracker:
         self._started_at = 0.0
         self._seconds = 0.0
         self._totals: Totals | None = None
+        self._problem: str | None = None
         self._told = 0
         self._usage: ResourceUsage | None = None
 
@@ -158,7 +159,7 @@ class Tracker:
             raise TrackerStateError(message)
         self._seconds = now - self._started_at
         try:
-            problem = session.stop(self._seconds, self._parameters.n_join_attempts, self._parameters.join_timeout)
+            self._problem = session.stop(self._seconds, self._parameters.n_join_attempts, self._parameters.join_timeout)
         finally:
             self.state = self.State.STOPPED
             self._totals = session.totals()
@@ -166,8 +167,8 @@ class Tracker:
         if self._totals is None:
             raise SamplerError(_NO_RESULT)
         self._totals['record']['tracked_seconds'] = self._seconds  # also where the sampler was ended from outside
-        if problem:
-            self._tell([*self._totals['messages'], ('warning', problem)])
+        if self._problem:
+            self._tell([*self._totals['messages'], ('warning', self._problem)])
         else:
             self._tell(self._totals['messages'])
 

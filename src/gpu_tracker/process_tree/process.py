@@ -15,6 +15,7 @@ class Process:
         'faults',
         'forked',
         'group',
+        'grown',
         'handle',
         'memory_handle',
         'name',
@@ -24,6 +25,7 @@ class Process:
         'peak',
         'peak_faults',
         'pid',
+        'present',
         'raw',
         'reaped_before',
         'reaped_cpu',
@@ -66,6 +68,10 @@ class Process:
         self.peak: int | None = None
         """The high-water mark of its resident bytes when that was last read."""
         self.peak_faults = -1
+        self.present = 0
+        """Resident bytes when its peak was last read, which is later than ``resident``."""
+        self.grown = 0
+        """Anonymous bytes that had come since ``resident`` was read."""
         self.shared_memory = 0
         """Resident bytes of shared memory segments, memfds and tmpfs when the high-water mark was read."""
         self.forked = False

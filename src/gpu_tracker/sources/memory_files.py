@@ -7,7 +7,7 @@ import os
 from gpu_tracker.process_tree import stat
 
 _PEAK = b'\nVmHWM:'
-_SHARED_MEMORY = b'\nRssShmem:'
+_FIELDS = (_PEAK, b'\nVmRSS:', b'\nRssAnon:', b'\nRssShmem:')
 _CHUNK = 1 << 18
 
 
@@ -30,15 +30,19 @@ class MemoryFiles:
 
     def peak(self, pid: int) -> int | None:
         """Return the most bytes that were ever resident in this program image (VmHWM); exec starts it anew."""
-        found = self.peak_and_shared_memory(pid)
+        found = self.marks(pid)
         return None if found is None else found[0]
 
-    def peak_and_shared_memory(self, pid: int) -> tuple[int, int] | None:
-        """Return the same, and the resident bytes of shared memory segments, memfds and tmpfs (RssShmem)."""
+    def marks(self, pid: int) -> tuple[int, int, int, int] | None:
+        """Return the same, and of what is resident at that moment all, the anonymous bytes, and those of shared memory.
+
+        Shared memory is that of segments, memfds and tmpfs (RssShmem).
+        """
         status = self._read(pid, 'status', _PEAK)
         if not status or _PEAK not in status:  # a zombie has no memory
             return None
-        return _kilobytes(status, _PEAK), _kilobytes(status, _SHARED_MEMORY)
+        peak, resident, anonymous, shared = (_kilobytes(status, field) for field in _FIELDS)
+        return peak, resident, anonymous, shared
 
     def resident(self, pid: int) -> tuple[int, int]:
         """Return the resident bytes, and those among them that belong to no file and no shared memory segment."""

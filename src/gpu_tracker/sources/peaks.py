@@ -70,10 +70,11 @@ class PeakReader:
         return max(1, min(waiting, self._allowance.count(now, max(self._cost, 1e-6))))
 
     def _has_peaked(self, process: Process) -> bool:
-        found = self._files.peak_and_shared_memory(process.pid)
+        found = self._files.marks(process.pid)
         if found is None:
             return False
-        mark, process.shared_memory = found
+        mark, process.present, anonymous, process.shared_memory = found
+        process.grown = max(0, anonymous - process.anonymous)
         before = process.peak
         process.peak = mark
         process.peak_faults = process.faults

@@ -224,8 +224,9 @@ class RamSource:
     def _rise(self, process: Process, members: Sequence[Process], copies: set[Process]) -> int:
         """Return how many bytes of the last peak of ``process`` the ``members`` of a group do not have now, at least.
 
-        It may have held, and dropped again, pages that others still hold and that count already: pages that came to it
-        or to them by a fork, and shared memory. File pages are not known apart from libraries and are no such matter.
+        That is what it has dropped since, and the anonymous memory that has come since its size was read; of other new
+        pages it is not known whether others have them too. It may have dropped pages that others still hold and that
+        count already: pages that came to it or to them by a fork, and shared memory.
 
         :param copies: Those that were forked since the sample before.
         """
@@ -242,7 +243,8 @@ class RamSource:
             if other.parent == process.pid and (other in copies or (other.forked and other not in then)):
                 copied = max(copied, other.peak or other.resident)
         elsewhere = max([other.shared_memory for other in others]) - process.shared_memory
-        return max(0, peak - max(process.resident, copied) - max(0, elsewhere))
+        dropped = max(0, peak - max(process.resident, process.present, copied) - max(0, elsewhere))
+        return min(dropped + process.grown, max(0, peak - process.resident))
 
 
 def _left_behind(split: Split) -> int:
