@@ -80,8 +80,11 @@ class SplitReader:
         """
         before = self._cpu_time()
         split, found = self._detailed(root, processes) if detailed else self._sums(root, processes)
+        come = 0
         for process in processes:
+            of_files_before = process.resident - process.anonymous
             process.resident, process.anonymous = self._files.resident(process.pid)
+            come += max(0, process.resident - process.anonymous - of_files_before)
             copied = 0
             if process in found:
                 # Taken from the same reading as the sums, so that later changes and peaks are compared with these. What
@@ -91,6 +94,7 @@ class SplitReader:
                 process.resident = resident
             split.counted[process] = Seen(process.resident, process.anonymous, copied, process.faults)
             split.copied += copied
+        _allow_for_what_has_come(split, root, processes, come)
         took = self._cpu_time() - before
         estimate = self._mappings_cost if detailed else self._sums_cost
         estimate.learn(len(processes), sum(process.resident for process in processes), took)
@@ -151,6 +155,18 @@ def _split(root: Process, processes: Sequence[Process], group: Callable[[Sequenc
         group([process for process in processes if process is not root]),
         group(processes),
     )
+
+
+def _allow_for_what_has_come(split: Split, root: Process, processes: Sequence[Process], come: int) -> None:
+    """Take off the totals of groups what may be in them twice.
+
+    Processes are read one after the other. A page of a file that was one process' alone when that was read, and that
+    another has mapped since, counts for both; it is among the ``come`` bytes that have been mapped since the start.
+    """
+    descendants = [process for process in processes if process is not root]
+    for group, members in ((split.descendants, descendants), (split.combined, processes)):
+        if come and group.total is not None and len(members) > 1:
+            group.total = max(group.total - come, *[process.resident for process in members])
 
 
 def _resident(private: int, shared: int, n_read: int, unread: list[Process]) -> Resident:
