@@ -78,8 +78,9 @@ def test_a_daemon_of_a_command_is_handed_to_the_launcher_and_counts() -> None:
         '    os.setsid()\n    end = time.process_time() + 0.5\n'
         '    block = bytearray(b"1") * 200_000_000\n'
         '    while time.process_time() < end: pass\n'
+        '    time.sleep(0.5)\n'  # a sample sees what it has used: the launcher reaps it, which is outside the tree
         '    os._exit(0)\n'
-        'time.sleep(1.2)\n'  # the command's own life, not a wait for something
+        'time.sleep(1.5)\n'  # the command's own life, not a wait for something
     )
     run = subprocess.run(
         [sys.executable, '-m', 'gpu_tracker', '-f', 'json', '--st', '0.1', '--ru=bytes', '--tu=seconds',
