@@ -31,11 +31,13 @@ class FakeTree:
 
     def __init__(self) -> None:
         self.members: dict[int, FakeProcess] = {}
+        self.changes = 0
 
     def put(
         self, pid: int, private: int, shared: int = 0, *, parent: int = 0, family: int = 0, faults: int = 1
     ) -> FakeProcess:
         """Add a process or change it: megabytes of private memory, and of what the whole fork family shares."""
+        self.changes += 1
         process = self.members.setdefault(pid, FakeProcess(pid))
         fields = ['0'] * 50
         fields[25] = str(family or pid)
@@ -50,6 +52,7 @@ class FakeTree:
 
     def end(self, pid: int) -> None:
         """Take a process away."""
+        self.changes += 1
         self.members.pop(pid).ended = True
 
     @property

@@ -84,12 +84,14 @@ class SimulatedTree:
         self.root_gone = False
         self.foreign_cpu = 0.0
         self.begun = 0.0
+        self.changes = 0
         self.refresh()
         self.root = self.members[ROOT]
 
     def refresh(self) -> None:
         """Read every process; all that ever belonged to the tree do so still."""
         table = self._machine.table
+        self.changes += 1
         self.gone = [process for pid, process in self.members.items() if pid not in table]
         for process in self.gone:
             del self.members[process.pid]

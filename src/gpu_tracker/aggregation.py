@@ -34,11 +34,13 @@ class Aggregator:
     def __init__(self) -> None:
         self._start: float | None = None
         self._seconds = 0.0
+        self._last_ram: RamReading | None = None
         self._ram: dict[str, list[int | None]] = {group: [None, None, None] for group in _GROUPS}
         self._upper: list[int | None] = [None, None, None]
         self._system_ram: int | None = None
         self._cpu = {group: MaximalRate() for group in (*_GROUPS, 'system')}
         self._threads = [0, 0, 0]
+        self._last_threads = (0, 0, 0)
         self.samples = 0
 
     def add(self, now: float, ram: RamReading, cpu: CpuReading, system: SystemReading) -> None:
@@ -47,10 +49,9 @@ class Aggregator:
             self._start = now
         self._seconds = now - self._start
         self.samples += 1
-        for group, resident in zip(_GROUPS, (ram.main, ram.descendants, ram.combined), strict=True):
-            _fold(self._ram[group], resident)
-        if ram.upper is not None:
-            self._upper = [larger(a, b) for a, b in zip(self._upper, ram.upper, strict=True)]
+        if ram is not self._last_ram:
+            self._last_ram = ram
+            self._fold_ram(ram)
         self._system_ram = larger(self._system_ram, system.ram)
         self._cpu['main'].add(now, cpu.main, cpu.begun)
         self._cpu['descendants'].add(now, cpu.descendants, cpu.begun)
@@ -58,7 +59,15 @@ class Aggregator:
         if system.cpu is not None:
             self._cpu['system'].add(now, system.cpu)
         threads = (cpu.main_threads, cpu.descendants_threads, cpu.main_threads + cpu.descendants_threads)
-        self._threads = list(map(max, self._threads, threads))
+        if threads != self._last_threads:
+            self._last_threads = threads
+            self._threads = list(map(max, self._threads, threads))
+
+    def _fold_ram(self, ram: RamReading) -> None:
+        for group, resident in zip(_GROUPS, (ram.main, ram.descendants, ram.combined), strict=True):
+            _fold(self._ram[group], resident)
+        if ram.upper is not None:
+            self._upper = [larger(a, b) for a, b in zip(self._upper, ram.upper, strict=True)]
 
     def totals(self) -> dict[str, object]:
         """Return the totals so far, see the module's description."""
@@ -101,9 +110,10 @@ class MaximalRate:
         if self._first is None:
             self._first = (now, count)
         self._last = (now, count)
-        self._samples.append((now if begun is None else begun, now, count))
         samples = self._samples
-        while len(samples) > 1 and now - samples[1][1] >= SHORTEST_WINDOW:
+        samples.append((now if begun is None else begun, now, count))
+        latest_start = now - SHORTEST_WINDOW
+        while len(samples) > 1 and samples[1][1] <= latest_start:
             samples.popleft()
         since, _, before = samples[0]
         # Where there was no sample for a while, a whole window has grown by what part of it has, at least.

@@ -1,10 +1,20 @@
-"""What the optional readings may cost: a share of one core, saved up while it is not spent. Pure.
+"""What measuring may cost: a share of one core, saved up while it is not spent.
 
-The basic sample is what the user asked for. The optional readings (the exact split into private and shared pages, and
-the kernel's high-water marks) are paid from here.
+The basic sample is what the user asked for with the sampling interval. The optional readings (the exact split into
+private and shared pages, and the kernel's high-water marks) are paid from an :class:`Allowance`. Where the user sets
+the share, it is an :class:`OverheadLimit`, which bounds everything.
 """
 
 from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MOST_SAVED = 1.0
+"""CPU seconds that may be saved up under a limit, for readings of large trees."""
+_FIRST_SAMPLE_COST = 0.0005
+"""CPU seconds of a basic sample, until that has been measured."""
 
 
 class Allowance:
@@ -28,6 +38,11 @@ class Allowance:
         self._save_up(now)
         return cost <= self._left or self._left == self._most
 
+    def affords_at_edge(self, now: float, cost: float, most: float) -> bool:
+        """Tell whether ``cost`` may be spent at the first or the last sample, where that is at most ``most``."""
+        del now  # nobody waits for the allowance there
+        return cost <= most
+
     def count(self, now: float, cost: float) -> int:
         """Return how many things at ``cost`` CPU seconds each may be bought now."""
         self._save_up(now)
@@ -40,6 +55,73 @@ class Allowance:
     def _save_up(self, now: float) -> None:
         self._left = min(self._most, self._left + (now - self._at) * self._share)
         self._at = now
+
+
+class OverheadLimit:
+    """CPU seconds that may be spent on everything: a share of the time that has passed since :meth:`begin`.
+
+    What has been spent is the CPU time of the whole process. Nothing is afforded before it was saved up, so that no
+    more than the share is ever spent. Has the methods of an :class:`Allowance` for the optional readings; while it does
+    not count yet, samples are afforded, and optional readings at the edge only.
+
+    :param share: Seconds of CPU a second of wall time.
+    :param cpu_time: The CPU seconds that this process has used.
+    """
+
+    def __init__(self, share: float, cpu_time: Callable[[], float]) -> None:
+        self.share = share
+        self._cpu_time = cpu_time
+        self._at: float | None = None
+        self._left = 0.0
+        self._cpu_before = 0.0
+        self._cpu_at_sample = 0.0
+        self._optional = 0.0
+        self._sample_cost = _FIRST_SAMPLE_COST
+
+    def begin(self, now: float) -> None:
+        """Count from now on; what was spent until now does not count."""
+        self._at = now
+        self._left = self._optional = 0.0
+        self._cpu_before = self._cpu_at_sample = self._cpu_time()
+
+    def suspend(self) -> None:
+        """Count nothing until :meth:`begin` is called again."""
+        self._at = None
+
+    def affords(self, now: float, cost: float) -> bool:
+        """Tell whether ``cost`` CPU seconds may be spent now, and the next sample can still be paid."""
+        return cost + self._sample_cost <= self._saved_up(now)
+
+    def affords_at_edge(self, now: float, cost: float, most: float) -> bool:
+        """Tell whether ``cost`` may be spent at the first or the last sample, where that is at most ``most``."""
+        return cost <= most and (self._at is None or cost <= self._saved_up(now))
+
+    def count(self, now: float, cost: float) -> int:
+        """Return how many things at ``cost`` CPU seconds each may be bought now."""
+        return max(0, int((self._saved_up(now) - self._sample_cost) / cost))
+
+    def spend(self, cost: float) -> None:
+        """Take note that ``cost`` CPU seconds were no part of the basic sample."""
+        self._optional += cost
+
+    def seconds_to_next_sample(self, now: float) -> float:
+        """Take note that a sample has ended, and return after how long another one can be paid."""
+        cpu = self._cpu_time()
+        cost = max(0.0, cpu - self._cpu_at_sample - self._optional)
+        self._cpu_at_sample = cpu
+        self._optional = 0.0
+        self._sample_cost += 0.2 * (cost - self._sample_cost)
+        return 0.0 if self._at is None else max(0.0, (self._sample_cost - self._saved_up(now)) / self.share)
+
+    def _saved_up(self, now: float) -> float:
+        if self._at is None:
+            return 0.0
+        cpu = self._cpu_time()
+        self._left += (now - self._at) * self.share - (cpu - self._cpu_before)
+        self._left = min(self._left, max(_MOST_SAVED, 2 * self._sample_cost))
+        self._at = now
+        self._cpu_before = cpu
+        return self._left
 
 
 class CostEstimate:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _DEFAULT_BRAND = 'nvidia'
 _LONGEST = 1e9
 """Seconds: above this, clocks and timeouts overflow on some systems."""
+_MOST_PERCENT = 100
 
 
 class Parameters:
@@ -37,6 +38,7 @@ class Parameters:
         n_join_attempts: int,
         join_timeout: float,
         gpu_brand: str | None,
+        max_overhead_percent: float | None,
     ) -> None:
         self.sleep_time = _positive('sleep_time', sleep_time, 'a positive number of seconds')
         self.ram_unit = _one_of('ram_unit', ram_unit, MEMORY_UNITS)
@@ -50,6 +52,7 @@ class Parameters:
         self.n_join_attempts = _count('n_join_attempts', n_join_attempts)
         self.join_timeout = _positive('join_timeout', join_timeout, 'a positive number of seconds')
         self.gpu_brand = _DEFAULT_BRAND if gpu_brand is None else _one_of('gpu_brand', gpu_brand, BACKENDS)
+        self.max_overhead_percent = None if max_overhead_percent is None else _percent(max_overhead_percent)
 
 
 def _positive(name: str, value: object, accepted: str) -> float:
@@ -58,6 +61,13 @@ def _positive(name: str, value: object, accepted: str) -> float:
         raise ParameterError(name, value, accepted)
     if number > _LONGEST:
         raise ParameterError(name, value, f'{accepted}, at most {_LONGEST:.0f}')
+    return number
+
+
+def _percent(value: object) -> float:
+    number = _number(value)
+    if number is None or not 0 < number <= _MOST_PERCENT:
+        raise ParameterError('max_overhead_percent', value, 'a percentage of one core, above 0 and at most 100')
     return number
 
 

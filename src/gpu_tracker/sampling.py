@@ -27,9 +27,13 @@ class Bounds:
 class Sampling:
     """How a run was sampled.
 
-    :ivar samples: The samples that were taken.
-    :ivar skipped: The points of the sampling grid that were skipped, because the sample before took too long.
-    :ivar cpu_seconds: The CPU time of the sampler.
+    :ivar samples: The samples that were taken, those at the start and at the end included.
+    :ivar late: Samples that began more than a tenth of the sampling interval after their point of the grid, because the
+        machine was busy.
+    :ivar skipped: Points of the grid without a sample, because the one before took too long, or because
+        ``max_overhead_percent`` did not suffice.
+    :ivar mean_interval: Seconds between the samples on the grid, on average; None where none was reached.
+    :ivar cpu_seconds: The CPU time of the sampler, its start included.
     :ivar unit: The unit of the bounds.
     :ivar main_ram: The peak of the tracked process.
     :ivar descendants_ram: The peak of its descendants.
@@ -37,12 +41,33 @@ class Sampling:
     """
 
     samples: int
+    late: int
     skipped: int
+    mean_interval: float | None
     cpu_seconds: float
     unit: str
     main_ram: Bounds
     descendants_ram: Bounds
     combined_ram: Bounds
+
+    def __str__(self) -> str:
+        """Return it in four lines."""
+        interval = 'unknown' if self.mean_interval is None else f'{self.mean_interval:.4f} s'
+        return (
+            f'Sampling: {self.samples} samples, {self.late} late, {self.skipped} skipped, '
+            f'mean interval {interval}, {self.cpu_seconds:.4f} CPU seconds\n'
+            f'Peak RAM of main: {self._between(self.main_ram)}\n'
+            f'Peak RAM of descendants: {self._between(self.descendants_ram)}\n'
+            f'Peak RAM of combined: {self._between(self.combined_ram)}'
+        )
+
+    def _between(self, bounds: Bounds) -> str:
+        if bounds.lower is None or bounds.upper is None:
+            least = 'unknown' if bounds.lower is None else f'at least {bounds.lower:.6g} {self.unit}'
+            return least if bounds.upper is None else f'at most {bounds.upper:.6g} {self.unit}'
+        if bounds.lower == bounds.upper:
+            return f'exactly {bounds.lower:.6g} {self.unit}'
+        return f'between {bounds.lower:.6g} and {bounds.upper:.6g} {self.unit}'
 
 
 def record_of(totals: Totals, unit: str) -> Sampling:
@@ -57,7 +82,9 @@ def record_of(totals: Totals, unit: str) -> Sampling:
 
     return Sampling(
         samples=totals['samples'],
+        late=totals['record']['late'],
         skipped=totals['record']['skipped'],
+        mean_interval=totals['record']['mean_interval'],
         cpu_seconds=totals['record']['cpu_seconds'],
         unit=unit,
         main_ram=bounds('main', 0),

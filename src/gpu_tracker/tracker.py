@@ -49,6 +49,9 @@ class Tracker:
     :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not answer.
     :param join_timeout: Seconds of each such wait.
     :param gpu_brand: The vendor of the GPUs: ``nvidia``.
+    :param max_overhead_percent: What the sampler may use of one core, in percent, on average from the first sample on.
+        Where it does not suffice samples are skipped, with one warning. Where not given, the sampling interval decides,
+        and what is read besides the basic figures takes 1 % at most.
     :raises ValueError: where a parameter has a value that cannot be used; it names the parameter, the value and what is
         accepted.
     """
@@ -77,6 +80,7 @@ class Tracker:
         n_join_attempts: int = 5,
         join_timeout: float = 10.0,
         gpu_brand: str | None = None,
+        max_overhead_percent: float | None = None,
     ) -> None:
         self._parameters = Parameters(
             sleep_time=sleep_time,
@@ -91,6 +95,7 @@ class Tracker:
             n_join_attempts=n_join_attempts,
             join_timeout=join_timeout,
             gpu_brand=gpu_brand,
+            max_overhead_percent=max_overhead_percent,
         )
         self.state = self.State.NEW
         self._session: Session | None = None
@@ -227,6 +232,7 @@ class Tracker:
         """Return what the sampler is told, see :func:`gpu_tracker.sampler.spawn.spawn`."""
         parameters = self._parameters
         file = parameters.resource_usage_file
+        percent = parameters.max_overhead_percent
         return {
             'owner': os.getpid(),
             'target': parameters.process_id,
@@ -237,6 +243,7 @@ class Tracker:
             'interval': parameters.sleep_time,
             'brand': parameters.gpu_brand,
             'uuids': parameters.gpu_uuids,
+            'overhead': None if percent is None else percent / 100,
             'report': None if file is None else (file, 'json'),
             'units': self._units(),
         }

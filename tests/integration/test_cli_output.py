@@ -33,6 +33,8 @@ HINT = "Try 'gpu-tracker --help'."
         (['--gb=none'], "--gb must be .*nvidia.*, not 'none'"),
         (['--guuids=,'], "--guuids must be .*UUIDs.*, not ','"),
         (['--guuids=GPU-none'], '--guuids must be .*'),
+        (['--max-overhead=0'], "--max-overhead must be a percentage of one core, above 0 and at most 100, not '0'"),
+        (['--max-overhead=all'], "--max-overhead must be a percentage of one core, .*, not 'all'"),
         (['-f', 'xml'], "--format must be text or json, not 'xml'"),
         (['-o', '/no/such/folder/report'], '--output must be .*No such file or directory.*'),
         (['-o', '/tmp'], '--output must be .*Is a directory.*'),
@@ -197,3 +199,18 @@ def test_a_standard_output_that_its_other_end_has_made_non_blocking_gets_everyth
         process.communicate()
     assert text.count('\0') == 60000
     assert text.rstrip('\n').splitlines()[-1].startswith('   Time: ')
+
+
+def test_verbose_tells_on_standard_error_how_the_run_was_sampled(tmp_path: Path) -> None:
+    report = tmp_path / 'report.json'
+    done = gpu_tracker('--verbose', '--st=0.1', '-f', 'json', '-o', str(report), '-e', 'sleep 0.5')
+    number = r'[\d.e+-]+'
+    assert re.fullmatch(
+        f'{COMPLETE}0\n'
+        rf'Sampling: \d+ samples, \d+ late, \d+ skipped, mean interval 0\.\d{{4}} s, {number} CPU seconds\n'
+        rf'Peak RAM of main: between {number} and {number} gigabytes\n'
+        r'Peak RAM of descendants: exactly 0 gigabytes\n'
+        rf'Peak RAM of combined: between {number} and {number} gigabytes\n',
+        done.stderr,
+    )
+    assert done.stdout == ''

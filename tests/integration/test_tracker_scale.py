@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
@@ -114,3 +115,45 @@ print(json.dumps([usage.cpu_utilization.descendants_n_threads,
     )
     assert threads == 1000
     assert main < descendants <= combined
+
+
+def test_a_limit_on_the_overhead_holds_for_a_thousand_processes_that_all_work():
+    if not can_fork(1000):
+        pytest.skip('the limit on processes of this user is below 1500')
+    program = """
+import json, logging, os, signal, sys, time
+import gpu_tracker as gput
+logging.basicConfig(stream=sys.stdout, format='%(message)s')
+children = []
+for _ in range(1000):
+    children.append(os.fork())
+    if children[-1] == 0:
+        while True:
+            time.sleep(0.5)
+
+def sampler_seconds():
+    return time.clock_gettime(~tracker._session._pid << 3 | 2)
+
+tracker = gput.Tracker(sleep_time=0.1, max_overhead_percent=float(sys.argv[1]) or None)
+tracker.start()
+used, begun = sampler_seconds(), time.monotonic()
+time.sleep(3)
+used, passed = sampler_seconds() - used, time.monotonic() - begun
+tracker.stop()
+for child in children:
+    os.kill(child, signal.SIGKILL)
+sampling = tracker.sampling
+print(json.dumps([used / passed, sampling.samples, sampling.skipped, sampling.mean_interval]))
+"""
+    *_, free = run(program, 0).stdout.splitlines()
+    warning, limited = run(program, 2).stdout.splitlines()
+    share_without_limit, *_ = json.loads(free)
+    share, samples, skipped, mean_interval = json.loads(limited)
+    assert share_without_limit > 0.05
+    assert share < 0.02 + 0.01  # one sample too many within the three seconds
+    assert warning == (
+        'Samples are skipped, because max_overhead_percent (2) does not suffice for one every 0.1 s: '
+        'peaks between them may be missed.'
+    )
+    assert samples + skipped == pytest.approx(32, abs=3)
+    assert mean_interval > 0.15

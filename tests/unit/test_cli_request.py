@@ -60,8 +60,9 @@ def test_options_stand_before_or_after_the_command() -> None:
 def test_every_option_reaches_its_parameter() -> None:
     request = read(
         *('-e', 'true', '-f', 'json', '--st', '0.001', '--ru=bytes', '--gru=kilobytes', '--tu=days', '--nec=3'),
-        *('--guuids', 'GPU-1, GPU-2', '--gb=nvidia', '--disable-logs'),
+        *('--guuids', 'GPU-1, GPU-2', '--gb=nvidia', '--disable-logs', '--max-overhead=0.5', '--verbose'),
     )
+    assert request.verbose
     assert request.format == 'json'
     assert request.process_id is None
     assert request.parameters == {
@@ -73,6 +74,7 @@ def test_every_option_reaches_its_parameter() -> None:
         'gpu_uuids': ['GPU-1', 'GPU-2'],
         'gpu_brand': 'nvidia',
         'disable_logs': True,
+        'max_overhead_percent': 0.5,
     }
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from gpu_tracker.aggregation import Aggregator
 from gpu_tracker.process_tree.process import Process
 from gpu_tracker.sampler.control import STOP, TARGET_ENDED
+from gpu_tracker.sampler.grid import Grid
 from gpu_tracker.sampler.loop import Loop
 from gpu_tracker.sources.reading import RamReading, Resident
 
@@ -23,6 +24,7 @@ class Tree:
         self.gone: list[Process] = []
         self.begun = 0.0
         self.foreign_cpu = 0.0
+        self.changes = 0
 
     def refresh(self):
         pass
@@ -99,12 +101,14 @@ def run(events, *, interval=1.0, costs=None, tree=None):
     ram = Ram(clock, costs or {})
     gpu = Gpu()
     published: list[bool] = []
+    grid = Grid(interval)
     loop = Loop(
         tree=tree or Tree(),
         ram=ram,
         system=System(),
         gpu=gpu,
         aggregator=Aggregator(),
+        grid=grid,
         interval=interval,
         publish=lambda now, last: published.append(last),
         watching=lambda: None,
@@ -114,7 +118,7 @@ def run(events, *, interval=1.0, costs=None, tree=None):
     loop.first()
     control = Control(clock, events)
     end = loop.run(control)
-    return loop, ram, gpu, published, control, end
+    return grid, ram, gpu, published, control, end
 
 
 def test_samples_lie_on_a_fixed_grid_and_the_last_one_at_the_stop():
@@ -126,15 +130,16 @@ def test_samples_lie_on_a_fixed_grid_and_the_last_one_at_the_stop():
 
 
 def test_a_sample_that_takes_longer_than_the_interval_skips_points_and_never_queues():
-    loop, ram, *_ = run([(6.5, STOP)], costs={1: 2.3})
+    grid, ram, *_ = run([(6.5, STOP)], costs={1: 2.3})
     assert ram.samples == [(0, 'first'), (1, 'middle'), (4, 'middle'), (5, 'middle'), (6, 'middle'), (6.5, 'last')]
-    assert loop.skipped == 2
+    assert (grid.skipped, grid.late) == (2, 0)
+    assert grid.mean_interval == 1.5
 
 
 def test_short_delays_do_not_shift_the_grid():
-    loop, ram, *_ = run([(3.5, STOP)], costs={1: 0.4, 2: 0.7})
+    grid, ram, *_ = run([(3.5, STOP)], costs={1: 0.4, 2: 0.7})
     assert [at for at, _ in ram.samples] == [0, 1, 2, 3, 3.5]
-    assert loop.skipped == 0
+    assert grid.skipped == 0
 
 
 def test_the_end_of_the_target_is_looked_at_at_once_and_does_not_shift_the_grid():
@@ -154,3 +159,36 @@ def test_nothing_is_sampled_once_all_processes_have_ended():
 def test_the_gpu_source_hears_of_the_members_when_they_change():
     _, _, gpu, *_ = run([(3.5, STOP)])
     assert gpu.told == [(7, frozenset())]
+
+
+def test_a_sample_that_begins_well_after_its_point_is_late():
+    grid = Grid(1.0)
+    grid.begin(100.0)
+    for begun in (101.0, 102.09, 103.11, 104.0):
+        grid.sampled(begun)
+        grid.go_on(begun + 0.01)
+    assert (grid.late, grid.skipped, grid.mean_interval) == (1, 0, 1.0)
+
+
+def test_the_time_that_a_system_takes_to_wake_a_process_is_not_late():
+    grid = Grid(0.01)
+    grid.begin(100.0)
+    grid.sampled(100.0119)
+    assert grid.late == 0
+
+
+def test_a_sample_between_two_points_is_not_one_on_the_grid():
+    grid = Grid(1.0)
+    grid.begin(100.0)
+    grid.sampled(100.5)
+    assert grid.mean_interval is None
+    assert grid.due == 101.0
+
+
+def test_points_that_were_passed_without_a_sample_are_told_at_the_end():
+    grid = Grid(1.0)
+    grid.begin(100.0)
+    grid.sampled(101.0)
+    grid.go_on(101.01)
+    grid.finish(104.05)  # in place of the one at 104
+    assert grid.skipped == 2

@@ -23,6 +23,7 @@ GOOD = {
     'n_join_attempts': 5,
     'join_timeout': 10.0,
     'gpu_brand': None,
+    'max_overhead_percent': None,
 }
 NO_PROCESS = 2**22 + 1  # above the largest pid that Linux gives
 
@@ -42,6 +43,16 @@ def test_defaults_are_filled_in():
         ('sleep_time', math.inf, 'sleep_time must be a positive number of seconds, not inf'),
         ('sleep_time', '1', "sleep_time must be a positive number of seconds, not '1'"),
         ('sleep_time', True, 'sleep_time must be a positive number of seconds, not True'),
+        (
+            'max_overhead_percent',
+            0,
+            'max_overhead_percent must be a percentage of one core, above 0 and at most 100, not 0',
+        ),
+        (
+            'max_overhead_percent',
+            100.5,
+            'max_overhead_percent must be a percentage of one core, above 0 and at most 100, not 100.5',
+        ),
         ('join_timeout', 0.0, 'join_timeout must be a positive number of seconds, not 0.0'),
         ('join_timeout', math.nan, 'join_timeout must be a positive number of seconds, not nan'),
         (

@@ -19,7 +19,8 @@ class Sampled:
         self.source = RamSource(self.tree, self.files, Allowance(0.0), self.files.cpu_time)
         self.now = 0.0
 
-    def sample(self, kind: str = MIDDLE) -> RamReading:
+    def sample(self, kind: str = MIDDLE, *, changed: bool = True) -> RamReading:
+        self.tree.changes += changed
         reading = self.source.read(self.now, kind)
         self.now += 1.0
         return reading
@@ -68,6 +69,27 @@ def test_nothing_is_read_twice_while_nothing_changes(sampled: Sampled) -> None:
     assert sampled.files.read == []
     assert reading.main.total == 100 * MEGABYTE
     assert reading.combined.total is None  # it cannot be more than at the exact reading
+
+
+def test_while_the_tree_stands_still_the_reading_does(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    sampled.tree.put(11, private=100, parent=ROOT)
+    complete = sampled.sample()
+    assert sampled.sample(changed=False) is complete
+    sampled.source.watch(sampled.tree.root)
+    assert sampled.sample(changed=False) is not complete
+
+
+def test_what_could_not_be_afforded_is_read_later_though_the_tree_stands_still() -> None:
+    sampled = Sampled(cost=0.2)
+    for pid in (ROOT, 11):
+        sampled.tree.put(pid, private=100, parent=ROOT)
+    assert sampled.sample(changed=False).combined.total == 200 * MEGABYTE
+    for pid in (ROOT, 11):
+        sampled.tree.put(pid, private=300, parent=ROOT)
+    totals = [sampled.sample(changed=False).combined.private for _ in range(60)]
+    assert totals[0] is None
+    assert totals[-1] == 600 * MEGABYTE
 
 
 def test_pages_that_become_private_without_growth_are_read_again(sampled: Sampled) -> None:

@@ -37,7 +37,7 @@ TOTALS = {
         'max_sum': 4.0,
         'mean_sum': 1.5,
     },
-    'record': {'skipped': 2, 'cpu_seconds': 0.25, 'tracked_seconds': None},
+    'record': {'late': 1, 'skipped': 2, 'mean_interval': 0.125, 'cpu_seconds': 0.25, 'tracked_seconds': None},
 }
 
 TEXT = """\
@@ -159,6 +159,16 @@ def test_without_gpus_all_gpu_figures_are_zero():
 
 def test_the_record_of_the_sampling_tells_the_bounds_of_each_peak():
     record = record_of(TOTALS, 'megabytes')
-    assert (record.samples, record.skipped, record.cpu_seconds, record.unit) == (11, 2, 0.25, 'megabytes')
+    assert (record.samples, record.late, record.skipped) == (11, 1, 2)
+    assert (record.mean_interval, record.cpu_seconds, record.unit) == (0.125, 0.25, 'megabytes')
     assert record.main_ram == Bounds(914.0, 914.0)
     assert record.combined_ram == Bounds(914.0, None)
+
+
+def test_the_record_of_the_sampling_as_text():
+    assert str(record_of(TOTALS, 'megabytes')) == (
+        'Sampling: 11 samples, 1 late, 2 skipped, mean interval 0.1250 s, 0.2500 CPU seconds\n'
+        'Peak RAM of main: exactly 914 megabytes\n'
+        'Peak RAM of descendants: exactly 0 megabytes\n'
+        'Peak RAM of combined: at least 914 megabytes'
+    )

@@ -19,6 +19,7 @@ _OPTION_OF = {
     'gpu_uuids': '--guuids',
     'gpu_brand': '--gb',
     'process_id': '--pid',
+    'max_overhead_percent': '--max-overhead',
 }
 _POSITIVE_WHOLE_NUMBER = 'a positive whole number'
 _CHOICES = 'give a command with -e, after --, or a process with --pid'
@@ -37,18 +38,21 @@ class Parameters(TypedDict, total=False):
     gpu_uuids: list[str]
     gpu_brand: str
     disable_logs: bool
+    max_overhead_percent: float
 
 
 class Request(NamedTuple):
     """A tracking that was asked for.
 
     Either ``words`` is the command to start or ``process_id`` the process to watch; ``parameters`` are Tracker's.
+    ``verbose`` asks for the record of the sampling.
     """
 
     words: list[str]
     process_id: int | None
     destination: output.Destination
     format: str
+    verbose: bool
     parameters: Parameters
     values: Values
 
@@ -88,6 +92,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         process_id=None if pid is None else _positive('--pid', pid),
         destination=destination,
         format=_text(values, '--format') or '',
+        verbose=bool(values['--verbose']),
         parameters=_parameters(values),
         values=values,
     )
@@ -143,6 +148,10 @@ def _parameters(values: Values) -> Parameters:
         parameters['time_unit'] = unit
     if (brand := _text(values, '--gb')) is not None:
         parameters['gpu_brand'] = brand
+    if (percent := _text(values, '--max-overhead')) is not None:
+        parameters['max_overhead_percent'] = options.number(
+            '--max-overhead', float, percent, 'a percentage of one core, above 0 and at most 100'
+        )
     return parameters
 
 

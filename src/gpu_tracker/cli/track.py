@@ -44,6 +44,10 @@ Options:
                           between them. Default: all GPUs.
   --gb=<brand>            The brand of the GPUs: nvidia.
                           Default: the one whose driver is there.
+  --max-overhead=<percent>  What measuring may cost, in percent of one core: above
+                          0 and at most 100. Past it, samples are skipped.
+  --verbose               Print also how the run was sampled: samples, late and
+                          skipped ones, what they cost, and how exact the peaks are.
   --disable-logs          Print no warnings; errors and the report are printed
                           all the same.
   -h --help               Print this text.

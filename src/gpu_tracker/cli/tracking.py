@@ -57,4 +57,7 @@ def deliver(tracker: Tracker, request: Request) -> bool:
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False
+    if request.verbose:
+        for line in str(tracker.sampling).splitlines():
+            output.say(line)
     return request.destination.write(report)

@@ -77,6 +77,7 @@ class LinuxProcessTree:
         self._take_in(root)
         self.gone: list[Process] = []
         self.foreign_cpu = 0.0
+        self.changes = 0
         self._held_image = stat.image(root.raw) if held else None
         root.shares_memory = held
         self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
@@ -128,8 +129,10 @@ class LinuxProcessTree:
         except ProcessLookupError:
             process.ended = True
             self.gone.append(process)
+            self.changes += 1
             return
         if line != process.raw or process.shares_memory:
+            self.changes += 1
             name = process.name
             before = process.own_cpu
             stat.update(process, line)
@@ -148,8 +151,9 @@ class LinuxProcessTree:
             self._read_memory(process)
             if process.shares_memory and process is not self.root:
                 process.threads = 0
-        if cpu is not None:
+        if cpu is not None and cpu != process.own_cpu:
             process.own_cpu = cpu
+            self.changes += 1
 
     def _read_memory(self, process: Process) -> None:
         memory = b'' if process.ended else self._files.memory(process)
@@ -171,6 +175,7 @@ class LinuxProcessTree:
         self.members[process.pid] = process
 
     def _forget(self, process: Process) -> None:
+        self.changes += 1
         self._files.close(process)
         process.ended = True
         process.resident = process.anonymous = process.threads = 0
@@ -181,6 +186,7 @@ class LinuxProcessTree:
         self._newest = None
 
     def _refresh_samplers(self) -> None:
+        self.changes += 1
         for pid, process in list(self._samplers.items()):
             self.members.pop(pid, None)
             try:
@@ -223,6 +229,7 @@ class LinuxProcessTree:
         if is_sampler:
             self._samplers[process.pid] = process
             return False
+        self.changes += 1
         self._take_in(process)
         process.forked = self._is_copy_of_parent(process)
         process.shares_memory = process.forked and self._runs_in_memory_of_parent(process)

@@ -38,6 +38,7 @@ class PortableProcessTree:
         self._handles[root_pid] = handle
         self.gone: list[Process] = []
         self.foreign_cpu = 0.0
+        self.changes = 0
         self.begun = time.monotonic()
         self.root.shares_memory = held
         self._held_words = handle.cmdline() if held else []
@@ -47,6 +48,7 @@ class PortableProcessTree:
     def refresh(self) -> None:
         """Read every member again and take in those that are new."""
         self.begun = time.monotonic()
+        self.changes += 1  # comparing would cost as much as reading on
         self.gone = []
         for process in list(self.members.values()):
             self._read(process)

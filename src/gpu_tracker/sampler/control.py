@@ -39,36 +39,36 @@ class Control:
         self._handle = handle
         self._owner = owner
         self._owner_handle = open_process(owner)
-        self._target_handle = open_process(target) if target != owner else None
+        target_handle = open_process(target) if target != owner else None
+        self._handles = [h for h in (handle, self._owner_handle, target_handle) if h is not None]
 
     def wait(self, seconds: float | None) -> str | None:
         """Return what happens within ``seconds`` (None: without end); None where nothing does."""
+        if self._owner_handle is not None:
+            return self._wait_once(seconds)
         left = seconds
         while True:
-            step = left
-            if self._owner_handle is None:
-                step = _LONGEST_WAIT if left is None else min(left, _LONGEST_WAIT)
+            step = _LONGEST_WAIT if left is None else min(left, _LONGEST_WAIT)
             event = self._wait_once(step)
             if event is not None or step == left:
                 return event
-            if left is not None and step is not None:
+            if left is not None:
                 left -= step
 
     def _wait_once(self, seconds: float | None) -> str | None:
-        handles = [h for h in (self._handle, self._owner_handle, self._target_handle) if h is not None]
-        ready = select.select(handles, (), (), seconds if seconds is None else max(0.0, seconds))[0]
+        ready = select.select(self._handles, (), (), seconds if seconds is None else max(0.0, seconds))[0]
+        if not ready:
+            return None if self._owner_handle is not None or _exists(self._owner) else ABANDONED
         if self._handle in ready:
             message = os.read(self._handle, 1)
             if message == STOP_MESSAGE:
                 self.tracked_seconds = seconds_of_stop(os.read(self._handle, SECONDS_LENGTH))
                 return STOP
             return LAUNCH if message == LAUNCH_MESSAGE else ABANDONED
-        if self._owner_handle in ready or (self._owner_handle is None and not _exists(self._owner)):
+        if self._owner_handle in ready:
             return ABANDONED
-        if self._target_handle in ready:
-            self._target_handle = None
-            return TARGET_ENDED
-        return None
+        self._handles.remove(ready[0])  # the target has ended once and for all
+        return TARGET_ENDED
 
 
 def _exists(pid: int) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpu_tracker.aggregation import Aggregator
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.sampler.grid import Grid
     from gpu_tracker.sources.gpu import GpuSource
     from gpu_tracker.sources.reading import RamReading
     from gpu_tracker.sources.system import SystemSource
@@ -57,8 +58,8 @@ _LONGEST_GPU_WAIT = 0.012
 class Loop:
     """Samples a tree.
 
-    :param interval: Seconds between two samples. They lie on a fixed grid: where one takes longer than the interval,
-        the points that were missed are skipped, and those after them stay where they were.
+    :param grid: When samples are due.
+    :param interval: Seconds between two of them.
     :param watching: Called when a launch was announced, at the moment from which on the command is watched.
     :param exec_handle: Becomes readable when a command that is held back has called execve(2).
     :param publish: Called after each sample, with its time and whether it may be the last one.
@@ -73,6 +74,7 @@ class Loop:
         system: SystemSource,
         gpu: GpuSource,
         aggregator: Aggregator,
+        grid: Grid,
         interval: float,
         publish: Callable[[float, bool], None],
         watching: Callable[[], None],
@@ -84,14 +86,15 @@ class Loop:
         self._system = system
         self._gpu = gpu
         self._aggregator = aggregator
+        self._grid = grid
         self._interval = interval
         self._publish = publish
         self._watching = watching
         self._exec_handle = exec_handle
         self._monotonic = monotonic
         self._cpu: CpuSource | None = None
+        self._told_changes = -1
         self._members: tuple[int | None, frozenset[int]] = (None, frozenset())
-        self.skipped = 0
 
     def first(self) -> None:
         """Make the first sample: everything before it does not count."""
@@ -99,31 +102,37 @@ class Loop:
 
     def run(self, control: Waiter) -> str:
         """Sample until ``control`` tells of an end, make the last sample, and return what the end was."""
-        start = self._monotonic()
+        grid = self._grid
+        grid.begin(self._monotonic())
         early: float | None = None
-        point = 1
         while True:
-            now = self._monotonic()
-            due = start + point * self._interval
-            wait: float | None = due - now
+            wait: float | None = grid.due - self._monotonic()
             if early is not None:
-                wait = min(early, due - now)
+                wait = min(early, grid.due - self._monotonic())
             elif self._nothing_left():
                 wait = None
             event = control.wait(wait)
             if event == LAUNCH:
                 self._watch_launch()
                 early = _CLOSE_PAUSE
+                grid.suspend_limit()
             elif event == TARGET_ENDED or event is None:
+                grid.sampled(self._monotonic())
                 self._sample(MIDDLE)
-                early = None if early is None or early >= self._interval else 2 * early
+                if early is not None:
+                    early = self._next_pause(early)
             else:
+                grid.finish(self._monotonic())
                 self._sample(LAST)
                 return event
-            missed = int((self._monotonic() - start) / self._interval) + 1 - point
-            if missed > 1:
-                self.skipped += missed - 1
-            point += max(0, missed)
+            grid.go_on(self._monotonic())
+
+    def _next_pause(self, pause: float) -> float | None:
+        """Return the pause between two early samples after one of ``pause``; None where the interval is reached."""
+        if pause < self._interval:
+            return 2 * pause
+        self._grid.begin_limit(self._monotonic())
+        return None
 
     def _nothing_left(self) -> bool:
         """Tell whether all processes of the tree have ended, so that there is nothing to sample until the stop."""
@@ -171,6 +180,9 @@ class Loop:
 
     def _tell_members(self) -> None:
         tree = self._tree
+        if tree.changes == self._told_changes:
+            return
+        self._told_changes = tree.changes
         main = None if tree.root_gone else tree.root.pid
         descendants = frozenset([pid for pid in tree.members if pid != main])
         if self._members != (main, descendants):

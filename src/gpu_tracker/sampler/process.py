@@ -9,10 +9,11 @@ import sys
 import time
 
 from gpu_tracker.aggregation import Aggregator
-from gpu_tracker.allowance import Allowance
+from gpu_tracker.allowance import Allowance, OverheadLimit
 from gpu_tracker.process_tree import open_process_tree, stat
 from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.control import ABANDONED
+from gpu_tracker.sampler.grid import Grid
 from gpu_tracker.sampler.loop import Loop
 from gpu_tracker.sampler.publisher import Publisher
 from gpu_tracker.sampler.spawn import FIRST_FOREIGN
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 COMMAND_NAME = b'gput-sampler'
 """How the sampler is called by ps and top."""
 
+_GPU_SHARE = 0.5
+"""The part of a limit on the overhead that is the GPUs'."""
 _GPU_WAIT = 2.0
 """Seconds that the first sample waits for the driver."""
 _GPU_WAIT_FOR_UUIDS = 30.0
@@ -83,26 +86,18 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
     cpu_before = tree.root.own_cpu
     system = open_system(config['reader'])
     aggregator = Aggregator()
-    ram = _open_ram(config['reader'], tree)
-    publisher = Publisher(config, _open_store(config), aggregator, gpu, system)
-    loop = Loop(
-        tree=tree,
-        ram=ram,
-        system=system,
-        gpu=gpu,
-        aggregator=aggregator,
-        interval=config['interval'],
-        publish=lambda now, last: publisher.publish(now, last=last, record=record()),
-        exec_handle=config['exec_handle'],
-        watching=lambda: _tell(status_handle, {'watching': True}),
-        monotonic=time.monotonic,
-    )
+    limit = None if config['overhead'] is None else OverheadLimit(config['overhead'], time.process_time)
+    ram = _open_ram(config['reader'], tree, limit or Allowance(time.monotonic()))
+    grid = Grid(config['interval'], limit)
 
     def record() -> dict[str, Any]:
         root = tree.root
         return {
             'unreadable': getattr(ram, 'unreadable', False),
-            'skipped': loop.skipped,
+            'late': grid.late,
+            'skipped': grid.skipped,
+            'is_limited': grid.is_limited,
+            'mean_interval': grid.mean_interval,
             'cpu_seconds': time.process_time(),
             'held': config['launcher'] is not None and root.shares_memory,
             'cpu_before': cpu_before,
@@ -111,6 +106,28 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
             'launcher_peak': config['launcher_peak'],
             'tracked_seconds': control.tracked_seconds,
         }
+
+    publisher = Publisher(
+        config,
+        store=_open_store(config),
+        aggregator=aggregator,
+        gpu=gpu,
+        system=system,
+        record=record,
+    )
+    loop = Loop(
+        tree=tree,
+        ram=ram,
+        system=system,
+        gpu=gpu,
+        aggregator=aggregator,
+        grid=grid,
+        interval=config['interval'],
+        publish=lambda now, last: publisher.publish(now, last=last),
+        exec_handle=config['exec_handle'],
+        watching=lambda: _tell(status_handle, {'watching': True}),
+        monotonic=time.monotonic,
+    )
 
     answered = gpu.wait(_GPU_WAIT_FOR_UUIDS if config['uuids'] else _GPU_WAIT)
     if config['uuids'] and not answered:
@@ -143,15 +160,21 @@ def _open_control(handle: int, owner: int, target: int) -> Waiter:
 def _open_gpu(config: dict[str, Any]) -> GpuSource:
     from gpu_tracker.gpus import BACKENDS  # noqa: PLC0415 - in one place with its use
 
-    return GpuSource(BACKENDS[config['brand']], config['interval'], config['uuids'])
+    share = config['overhead']
+    return GpuSource(
+        BACKENDS[config['brand']],
+        config['interval'],
+        config['uuids'],
+        most_share=None if share is None else share * _GPU_SHARE,
+    )
 
 
-def _open_ram(reader: str, tree: ProcessTree) -> RamSource:
+def _open_ram(reader: str, tree: ProcessTree, allowance: Allowance | OverheadLimit) -> RamSource:
     if reader == 'proc':
         from gpu_tracker.sources.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
         from gpu_tracker.sources.ram import RamSource as LinuxRamSource  # noqa: PLC0415
 
-        return LinuxRamSource(tree, MemoryFiles(), Allowance(time.monotonic()), time.process_time)
+        return LinuxRamSource(tree, MemoryFiles(), allowance, time.process_time)
     from gpu_tracker.sources.portable_ram import PortableRamSource  # noqa: PLC0415 - elsewhere
 
     return PortableRamSource(tree)

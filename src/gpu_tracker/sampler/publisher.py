@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from gpu_tracker.aggregation import Aggregator
@@ -18,21 +19,36 @@ _UNREADABLE = (
     'process while it runs.'
 )
 
+_LIMITED = (
+    'Samples are skipped, because max_overhead_percent ({:g}) does not suffice for one every {:g} s: '
+    'peaks between them may be missed.'
+)
+
 
 class Publisher:
     """Publishes once a second at most, and at the end.
 
     :param config: The sampler's configuration: ``report`` is a path and a format, or None; ``units`` are for that file.
+    :param record: Returns how the run was sampled so far, and what else only the sampler knows of it.
     """
 
     def __init__(
-        self, config: dict[str, Any], store: Store, aggregator: Aggregator, gpu: GpuSource, system: SystemSource
+        self,
+        config: dict[str, Any],
+        *,
+        store: Store,
+        aggregator: Aggregator,
+        gpu: GpuSource,
+        system: SystemSource,
+        record: Callable[[], dict[str, Any]],
     ) -> None:
         self._store = store
         self._aggregator = aggregator
         self._gpu = gpu
+        self._record = record
         self._machine = {'ram': system.ram_capacity, 'cores': system.cores}
         self._next = float('-inf')
+        self._limited = _LIMITED.format(100 * (config['overhead'] or 0.0), config['interval'])
         self._report: _ReportFile | None = None
         if config['report'] is not None:
             path, report_format = config['report']
@@ -40,13 +56,16 @@ class Publisher:
         self.messages: list[tuple[str, str]] = []
         """What is to be told the user, as (level, text); each cause once."""
 
-    def publish(self, now: float, *, last: bool, record: dict[str, Any]) -> None:
+    def publish(self, now: float, *, last: bool) -> None:
         """Publish the totals so far, where it is time."""
         if now < self._next and not last:
             return
         self._next = now + _PACE
+        record = self._record()
         if record['unreadable']:
             self._tell('warning', _UNREADABLE)
+        if record['is_limited']:
+            self._tell('warning', self._limited)
         for level, text in self._gpu.take_messages():
             self._tell(level, text)
         totals = self._aggregator.totals()

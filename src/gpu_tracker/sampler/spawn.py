@@ -96,8 +96,9 @@ def spawn(config: dict[str, Any], store: Store, path: str | None) -> Channels:
     :param config: What to sample, all of it marshallable: ``owner`` (the pid of this process) and ``target`` (that of
         the tracked one); ``launcher``, the pid of the program that holds the target back before its exec, or None, and
         ``launcher_peak``, its peak in bytes, and ``exec_handle``, the reading end of a pipe whose other end that exec
-        closes; ``reader``, ``interval``, ``brand``, ``uuids``; ``report``, a path and a format or None; ``units`` for
-        that.
+        closes; ``reader``, ``interval``, ``brand``, ``uuids``;
+        ``overhead``, the share of one core that bounds the sampler's CPU time, or None; ``report``, a path and a
+        format or None; ``units`` for that.
     :param store: Where the sampler reads ``config`` and leaves what it has measured.
     :param path: By which it opens the store where it cannot inherit it.
     :raises SamplerError: where there is no interpreter to run it.

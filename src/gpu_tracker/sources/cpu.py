@@ -28,20 +28,26 @@ class CpuSource:
         self._kept = 0.0
         self._owing: set[Process] = set()
         self._main_start = tree.root.own_cpu
-        self._descendants_start = self._sum_of_descendants()[0]
+        self._descendants_start, self._threads = self._sum_of_descendants()
         self._descendants = 0.0
+        self._changes = tree.changes
 
     def read(self) -> CpuReading:
         """Return the CPU seconds since the start and the threads of now; the tree has just been refreshed."""
         tree = self._tree
-        if tree.gone or self._owing:
+        if tree.changes != self._changes or self._owing:
+            self._changes = tree.changes
+            self._add_up()
+        main = max(0.0, tree.root.own_cpu - self._main_start)
+        return CpuReading(main, self._descendants, tree.root.threads, self._threads, tree.begun)
+
+    def _add_up(self) -> None:
+        if self._tree.gone or self._owing:
             self._settle(self._hand_over())
-        total, threads = self._sum_of_descendants()
+        total, self._threads = self._sum_of_descendants()
         # Time that is handed over in ticks may be a little less than what was seen: the sum waits until it has caught
         # up.
         self._descendants = max(self._descendants, total - self._descendants_start)
-        main = max(0.0, tree.root.own_cpu - self._main_start)
-        return CpuReading(main, self._descendants, tree.root.threads, threads, tree.begun)
 
     def _sum_of_descendants(self) -> tuple[float, int]:
         root = self._tree.root

@@ -40,6 +40,7 @@ class GpuSource:
     :param in_initial_pid_namespace: Whether the driver's process IDs are certainly ours; None: find out.
     :param pid_exists: Tells whether there is a process of an ID.
     :param brand: How messages call the driver.
+    :param most_share: CPU seconds a second that the readings may cost at most; None: as their pace has it.
     :ivar error: What ``uuids`` would have to be, known after ``wait``; None where nothing is wrong with them.
     """
 
@@ -56,6 +57,7 @@ class GpuSource:
         in_initial_pid_namespace: bool | None = None,
         pid_exists: Callable[[int], bool] = gpu_attribution.pid_exists,
         brand: str = 'NVIDIA',
+        most_share: float | None = None,
     ) -> None:
         self.error = None
         self._open_backend = open_backend
@@ -68,6 +70,7 @@ class GpuSource:
         self._in_initial_pid_namespace = in_initial_pid_namespace
         self._pid_exists = pid_exists
         self._brand = brand
+        self._most_share = most_share
         self._members: tuple[int | None, frozenset[int]] = (None, frozenset())
         self._since_us: int | None = None
         self._published = UNKNOWN
@@ -180,13 +183,17 @@ class GpuSource:
         while not is_last:
             is_last = self._is_to_finish.is_set()  # asked for before this reading begins, which is then the last
             self._asked_at = self._monotonic()
+            cpu_before = time.thread_time()
             figures.read(*self._members, self._since_us)
             self._published = figures.totals()
             self._messages.extend(figures.take_messages(last=is_last))
             self._asked_at = None
             self._is_answered.set()
             if not is_last:
-                self._is_to_finish.wait(next_reading(start, self._monotonic(), self._interval))
+                pause = next_reading(start, self._monotonic(), self._interval)
+                if self._most_share is not None:
+                    pause = max(pause, (time.thread_time() - cpu_before) / self._most_share)
+                self._is_to_finish.wait(pause)
 
 
 def next_reading(start: float, now: float, interval: float) -> float:

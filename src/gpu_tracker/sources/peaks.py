@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.allowance import Allowance
+    from gpu_tracker.allowance import Allowance, OverheadLimit
     from gpu_tracker.process_tree.process import Process
     from gpu_tracker.sources.memory_files import MemoryFiles
 
@@ -25,13 +25,15 @@ class PeakReader:
     tells of the peak.
     """
 
-    def __init__(self, files: MemoryFiles, allowance: Allowance, cpu_time: Callable[[], float]) -> None:
+    def __init__(self, files: MemoryFiles, allowance: Allowance | OverheadLimit, cpu_time: Callable[[], float]) -> None:
         self._files = files
         self._allowance = allowance
         self._cpu_time = cpu_time
         self._cost = _FIRST_COST
         self._older: set[Process] | None = None
         """Processes from before the start whose marks have not been read yet: their first one may be older."""
+        self.pending = False
+        """Marks that can have risen were not affordable at the last reading."""
 
     def read(
         self, now: float, kind: str, root: Process, counted: Sequence[Process], *, saving: bool = False
@@ -43,10 +45,12 @@ class PeakReader:
         if self._older is None:
             self._older = set(counted)
         waiting = [process for process in counted if process.faults != process.peak_faults]
+        self.pending = False
         if not waiting:
             return []
         waiting.sort(key=lambda process: (process is not root, process.peak_faults - process.faults))
         affordable = 1 if saving else self._affordable(now, kind, len(waiting))
+        self.pending = affordable < len(waiting)
         before = self._cpu_time()
         risen = [process for process in waiting[:affordable] if self._has_peaked(process)]
         took = self._cpu_time() - before
@@ -65,9 +69,9 @@ class PeakReader:
 
     def _affordable(self, now: float, kind: str, waiting: int) -> int:
         """Return how many marks may be read, at least one."""
-        if kind != MIDDLE:
-            return max(1, min(waiting, int(_MOST_AT_EDGE / max(self._cost, 1e-6))))
-        return max(1, min(waiting, self._allowance.count(now, max(self._cost, 1e-6))))
+        cost = max(self._cost, 1e-6)
+        affordable = self._allowance.count(now, cost) if kind == MIDDLE else int(_MOST_AT_EDGE / cost)
+        return max(1, min(waiting, affordable))
 
     def _has_peaked(self, process: Process) -> bool:
         found = self._files.marks(process.pid)

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.allowance import Allowance
+    from gpu_tracker.allowance import Allowance, OverheadLimit
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.process_tree.process import Process
     from gpu_tracker.sources.memory_files import MemoryFiles
@@ -47,7 +47,11 @@ class RamSource:
     """
 
     def __init__(
-        self, tree: ProcessTree, files: MemoryFiles, allowance: Allowance, cpu_time: Callable[[], float]
+        self,
+        tree: ProcessTree,
+        files: MemoryFiles,
+        allowance: Allowance | OverheadLimit,
+        cpu_time: Callable[[], float],
     ) -> None:
         self._tree = tree
         self._files = files
@@ -63,6 +67,10 @@ class RamSource:
         """The largest totals and private sizes that were read exactly, for the three as well."""
         self._faults = 0
         """Page faults of the tree when an exact reading was last considered."""
+        self._last: RamReading | None = None
+        """What was read last, if nothing is left to be read of the tree as it was then."""
+        self._changes = 0
+        """The changes of the tree at that time."""
 
     @property
     def unreadable(self) -> bool:
@@ -75,6 +83,15 @@ class RamSource:
         :param now: Seconds on the clock of the allowance.
         :param kind: Where the sample stands in the run: ``FIRST``, ``MIDDLE`` or ``LAST``.
         """
+        if self._last is None or self._changes != self._tree.changes or kind == LAST:
+            self._changes = self._tree.changes
+            reading, complete = self._read(now, kind)
+            self._last = reading if complete else None
+            return reading
+        return self._last
+
+    def _read(self, now: float, kind: str) -> tuple[RamReading, bool]:
+        """Return the reading, and whether it has all that there is to be read."""
         root = self._tree.root
         counted = [
             process for process in self._tree.members.values() if not process.ended and not process.shares_memory
@@ -108,11 +125,13 @@ class RamSource:
         upper = self._peaks.sums(root, counted)
         self._raise_groups(groups, risen, counted, copies)
         _reconcile(groups, upper)
-        return RamReading(groups[0], groups[1], groups[2], upper)
+        complete = (exact or not due) and not self._peaks.pending
+        return RamReading(groups[0], groups[1], groups[2], upper), complete
 
     def watch(self, process: Process) -> None:
         """Read the high-water mark of a command that has just been started: it may end at any moment."""
         self._launch_peak = max(self._launch_peak, self._files.peak(process.pid) or 0)
+        self._last = None
 
     def _is_due(self, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
         """Tell whether an exact reading could find more than the last ones."""
@@ -152,12 +171,12 @@ class RamSource:
             if detailed and cost > _MOST_AT_END:
                 detailed = False
                 cost = self._splits.cost(counted, detailed=False)
-            affordable = cost <= _MOST_AT_END
+            affordable = self._allowance.affords_at_edge(now, cost, _MOST_AT_END)
         elif kind == MIDDLE:
             # While much changes, one reading is held back: the memory will be of more interest when it has settled.
             affordable = self._allowance.affords(now, 2 * cost if self._changes_fast(counted) else cost)
         else:
-            affordable = cost <= _MOST_AT_EDGE
+            affordable = self._allowance.affords_at_edge(now, cost, _MOST_AT_EDGE)
         if not affordable:
             return False
         split, took = self._splits.read(self._tree.root, counted, detailed=detailed)

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tracker.aggregation import Aggregator
+from gpu_tracker.allowance import OverheadLimit
+from gpu_tracker.sampler.control import STOP
+from gpu_tracker.sampler.grid import Grid
+from gpu_tracker.sampler.loop import Loop
+from gpu_tracker.sources.ram import RamSource
+from simulated_memory import FakeFiles, FakeTree
+
+if TYPE_CHECKING:
+    from gpu_tracker.process_tree.process import Process
+
+ROOT = 10
+SHARE = 0.01
+
+
+class Tree(FakeTree):
+    """Processes that all grow all the time; reading them costs CPU time."""
+
+    root_gone = False
+    begun = foreign_cpu = 0.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gone: list[Process] = []
+        self.files = FakeFiles(self)
+        self.refresh_cost = 0.0
+
+    def become(self, processes: int) -> None:
+        for pid in list(self.members):
+            if pid >= ROOT + processes:
+                self.end(pid)
+        for pid in range(ROOT, ROOT + processes):
+            self.put(pid, private=10, parent=ROOT)
+
+    def refresh(self) -> None:
+        self.files.spent += self.refresh_cost
+        for process in list(self.members.values()):
+            self.put(process.pid, private=process.private + 5, faults=1300)
+
+    def ignores_children(self, process: Process) -> bool:
+        return False
+
+
+class Machine:
+    """Everything around a loop, on a clock that goes on where the loop waits."""
+
+    ram_capacity = cores = 1
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.tree = Tree()
+        self.tree.become(1)
+        files = self.tree.files
+        self.limit = OverheadLimit(SHARE, files.cpu_time)
+        self.aggregator = Aggregator()
+        self.grid = Grid(1.0, self.limit)
+        self.loop = Loop(
+            tree=self.tree,
+            ram=RamSource(self.tree, files, self.limit, files.cpu_time),
+            system=self,
+            gpu=self,
+            aggregator=self.aggregator,
+            grid=self.grid,
+            interval=1.0,
+            publish=lambda now, last: None,
+            watching=lambda: None,
+            exec_handle=None,
+            monotonic=lambda: self.now,
+        )
+        self.phases: list[tuple[float, object]] = []
+        self.seen: list[tuple[int, int, int]] = []
+
+    def ram(self) -> int:
+        return 1
+
+    def cpu(self) -> float:
+        return 0.0
+
+    def members(self, main: int | None, descendants: frozenset[int]) -> None:
+        pass
+
+    def finish(self, timeout: float) -> None:
+        pass
+
+    def wait(self, seconds: float) -> str | None:
+        due = self.now + max(0.0, seconds)
+        if self.phases and due >= self.phases[0][0]:
+            self.count()
+            self.phases.pop(0)[1]()
+            if not self.phases:
+                return STOP
+        self.now = due
+        return None
+
+    def count(self) -> None:
+        files = self.tree.files
+        self.seen.append((self.aggregator.samples, files.read.count('smaps'), files.read.count('peak')))
+
+
+def test_under_a_limit_the_sampling_degrades_step_by_step_and_recovers() -> None:
+    machine = Machine()
+    tree, files = machine.tree, machine.tree.files
+
+    def phase(processes: int, *, refresh: float, reading: float):
+        def enter():
+            tree.become(processes)
+            tree.refresh_cost, files.cost = refresh, reading
+
+        return enter
+
+    cheap = phase(2, refresh=0.001, reading=0.002)
+    cheap()
+    machine.phases = [
+        (200.0, phase(8, refresh=0.001, reading=0.002)),
+        (300.0, phase(100, refresh=0.005, reading=0.002)),
+        (400.0, phase(100, refresh=0.03, reading=0.002)),
+        (500.0, cheap),
+        (700.0, lambda: None),
+    ]
+    machine.loop.first()
+    before = files.spent
+    assert machine.loop.run(machine) == STOP
+
+    starts = [(1, 0, 0), *machine.seen]
+    samples, exact, marks = zip(
+        *[tuple(b - a for a, b in zip(*pair, strict=True)) for pair in pairwise(starts)],
+        strict=True,
+    )
+    # While all is affordable, all is read at every sample.
+    assert samples[0] == pytest.approx(100, abs=1)
+    assert exact[0] == pytest.approx(2 * 100, rel=0.1)
+    assert marks[0] == pytest.approx(2 * 100, rel=0.1)
+    # First exact readings become fewer; a sample is never left out.
+    assert samples[1] == 100
+    assert 8 * 40 < exact[1] < 8 * 95
+    assert 100 < marks[1] <= 8 * 100
+    # An exact reading of a large tree has to be saved up for; of the marks only the root's is read meanwhile.
+    assert samples[2] == 100
+    assert exact[2] <= 100
+    assert 100 <= marks[2] < 10 * 100
+    # Then samples are skipped, one in three being affordable.
+    assert 25 <= samples[3] <= 40
+    assert exact[3] == 0
+    # Once there is less to read, all is read again; exact readings only where there may be a new maximum.
+    assert samples[4] > 180
+    assert marks[4] > 2 * 170
+    assert exact[4] > 50
+    assert machine.grid.is_limited
+    assert machine.grid.skipped == 599 - sum(samples)  # the last sample takes the place of the last point
+    assert files.spent - before <= SHARE * 600 + 0.03
+
+
+def test_without_a_need_nothing_is_skipped() -> None:
+    machine = Machine()
+    machine.tree.refresh_cost = 0.002
+    machine.phases = [(200.0, lambda: None)]
+    machine.loop.first()
+    machine.loop.run(machine)
+    assert (machine.grid.skipped, machine.grid.late, machine.grid.is_limited) == (0, 0, False)
+    assert machine.grid.mean_interval == 1.0
+
+
+@given(
+    st.floats(0.001, 1.0),
+    st.lists(st.tuples(st.floats(0.001, 5), st.floats(1e-5, 0.5), st.floats(1e-5, 0.1)), min_size=1, max_size=100),
+)
+def test_no_more_than_the_share_is_ever_spent(share: float, steps: list[tuple[float, float, float]]) -> None:
+    spent = now = 0.0
+    limit = OverheadLimit(share, lambda: spent)
+    limit.begin(0.0)
+    largest = 0.0
+    for passed, optional, basic in steps:
+        now += passed + limit.seconds_to_next_sample(now)
+        if limit.affords(now, optional):
+            spent += optional
+            limit.spend(optional)
+        spent += basic
+        largest = max(largest, basic)
+        assert spent <= share * now + largest + 1e-9
+
+
+def test_at_the_end_a_reading_needs_what_was_saved_up() -> None:
+    limit = OverheadLimit(SHARE, lambda: 0.0)
+    assert limit.affords_at_edge(0.0, 0.005, 0.005)  # before the start, which does not count
+    limit.begin(0.0)
+    assert not limit.affords_at_edge(10.0, 0.15, 0.2)
+    assert limit.affords_at_edge(20.0, 0.15, 0.2)
+    assert not limit.affords_at_edge(50.0, 0.25, 0.2)
