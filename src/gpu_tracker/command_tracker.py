@@ -66,14 +66,17 @@ class CommandTracker(ReportingTracker):
         if self._session is not None:
             self._session.announce_launch()
 
-    def settle(self, exact: resource.struct_rusage) -> None:
+    def settle(self, exact: resource.struct_rusage, orphans_seconds: float | None) -> None:
         """Put what the kernel told when the command was waited for in place of what was sampled.
 
         :param exact: The command's own use and that of the children that it has waited for, see wait4(2).
+        :param orphans_seconds: CPU time of its descendants that this process has waited for; None where not known.
         """
         totals = self._require_totals()
         self._usage = None
-        settle(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT)
+        if self._problem is not None:
+            orphans_seconds = None  # they may have ended after the sampler
+        settle(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT, orphans_seconds)
         if totals['ram']['main'][0] is None and self._problem is None and not self._parameters.disable_logs:
             bound = self.sampling.main_ram
             self._warn(

@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from gpu_tracker.result import Totals
 
 
-def settle(totals: Totals, cpu_seconds: float, largest_peak: int) -> None:
+def settle(totals: Totals, cpu_seconds: float, largest_peak: int, orphans_seconds: float | None = None) -> None:
     """Correct ``totals`` in place.
 
     :param cpu_seconds: CPU time of the command and of the children that it has waited for, since its process exists.
     :param largest_peak: The bytes of the largest among these processes. It counts the launcher's own memory, of which
         the command was a copy before its exec, so that it is a value only above the launcher's peak; below, it is a
         bound.
+    :param orphans_seconds: CPU time of the descendants that the launcher has adopted and waited for, and of the
+        children that these have waited for; None where that is not known.
     """
     record = totals['record']
     cpu = totals['cpu']
@@ -27,11 +29,14 @@ def settle(totals: Totals, cpu_seconds: float, largest_peak: int) -> None:
     main = min(cpu['main'][0], used) if record['has_reaped'] else used
     cpu['main'][0] = main
     of_children = used - main
-    cpu['descendants'][0] = max(0.0, cpu['descendants'][0] - record['reaped']) + of_children
+    of_others = cpu['descendants'][0] - record['reaped']
+    if orphans_seconds is not None:
+        of_others += orphans_seconds - record['adopted']
+    cpu['descendants'][0] = max(0.0, of_others) + of_children
     cpu['combined'][0] = main + cpu['descendants'][0]
 
     ram = totals['ram']
-    only_process = not record['has_reaped']
+    only_process = not record['has_reaped'] and not ram['descendants'][0]
     launcher_peak = record['launcher_peak']
     if launcher_peak is not None and largest_peak > launcher_peak:
         ram['combined'][0] = larger(ram['combined'][0], largest_peak)

@@ -15,7 +15,7 @@ TOTALS = {
         'upper': [2 * MEGABYTE, 0, 2 * MEGABYTE],
     },
     'cpu': {'main': [0.4, 1.0], 'descendants': [0.35, 1.0], 'combined': [0.75, 1.0]},
-    'record': {'cpu_before': 0.01, 'reaped': 0.3, 'has_reaped': True, 'launcher_peak': 10 * MEGABYTE},
+    'record': {'cpu_before': 0.01, 'reaped': 0.3, 'adopted': 0.04, 'has_reaped': True, 'launcher_peak': 10 * MEGABYTE},
 }
 
 
@@ -32,6 +32,12 @@ def test_what_the_command_was_told_of_its_children_replaces_the_ticks_that_were_
     assert cpu['main'][0] == 0.4
     assert cpu['descendants'][0] == pytest.approx(0.05 + 0.717 - 0.4)  # 0.05 s were used by others that still run
     assert cpu['combined'][0] == pytest.approx(0.4 + 0.05 + 0.717 - 0.4)
+
+
+def test_what_the_launcher_has_reaped_replaces_what_was_seen_of_it():
+    totals = copy.deepcopy(TOTALS)
+    settle(totals, 0.727, 0, orphans_seconds=0.13)
+    assert totals['cpu']['descendants'][0] == pytest.approx(0.05 - 0.04 + 0.13 + 0.717 - 0.4)
 
 
 def test_a_command_without_children_has_used_all_of_it_itself():
@@ -55,11 +61,22 @@ def test_a_peak_below_the_launchers_own_says_nothing():
 def test_the_largest_process_limits_the_peak_of_the_command_from_above():
     assert settled(0.5, 8 * MEGABYTE)['ram']['upper'] == [8 * MEGABYTE, 0, 2 * MEGABYTE]
     assert settled(0.5, 8 * MEGABYTE, has_reaped=False)['ram']['upper'] == [8 * MEGABYTE, 0, 8 * MEGABYTE]
+    with_daemon = {'descendants': [MEGABYTE, None, None]}
+    assert settled(0.5, 8 * MEGABYTE, ram=with_daemon, has_reaped=False)['ram']['upper'] == [
+        8 * MEGABYTE,
+        0,
+        2 * MEGABYTE,
+    ]
     assert settled(0.5, MEGABYTE, has_reaped=False)['ram']['upper'] == [2 * MEGABYTE, 0, 2 * MEGABYTE]
 
 
 def test_of_a_command_that_was_never_seen_the_bound_alone_is_known():
-    unseen = {'main': [None, None, None], 'combined': [None, None, None], 'upper': [None, None, None]}
+    unseen = {
+        'main': [None, None, None],
+        'descendants': [0, 0, 0],
+        'combined': [None, None, None],
+        'upper': [None, None, None],
+    }
     ram = settled(0.5, 8 * MEGABYTE, ram=unseen, has_reaped=False)['ram']
     assert ram['main'][0] is None
     assert ram['upper'] == [8 * MEGABYTE, None, 8 * MEGABYTE]

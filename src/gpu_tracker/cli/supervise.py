@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import signal
 
+from gpu_tracker.process_tree import SAMPLER_NAME
+
 _PASSED_ON = {
     signal.SIGINT,
     signal.SIGTERM,
@@ -33,12 +35,18 @@ def let_signals_through() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
 
 
-def wait_for_end(process_id: int) -> None:
+def wait_for_end(process_id: int) -> float:
     """Return when the command has ended, and leave it as a zombie: it is to be read once more before it is reaped.
 
-    What it has left in the background is neither waited for nor killed.
+    What it has left in the background is neither waited for nor killed. Returns the CPU seconds of its descendants that
+    were handed to this process and have ended.
     """
-    while not reap_orphans(process_id):
+    orphans_seconds = 0.0
+    while True:
+        has_ended, seconds = reap_orphans(process_id)
+        orphans_seconds += seconds
+        if has_ended:
+            return orphans_seconds
         received = signal.sigwaitinfo(_WATCHED)
         if received.si_signo in _PASSED_ON and not _has_received(process_id, received):
             try:
@@ -52,17 +60,29 @@ def wait_plainly(process_id: int) -> None:
     os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT)
 
 
-def reap_orphans(process_id: int) -> bool:
-    """Reap ended children other than the command; return whether the command itself has ended."""
+def reap_orphans(process_id: int) -> tuple[bool, float]:
+    """Reap ended children other than the command; return whether that has ended, and the CPU seconds of the others."""
+    seconds = 0.0
     while True:
         # Asked first: an ended command would hide the other children from the question for any of them.
         if os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
-            return True
+            return True, seconds
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         if ended is None:
-            return False
+            return False, seconds
         if ended.si_pid != process_id:
-            os.waitpid(ended.si_pid, 0)
+            is_sampler = _is_sampler(ended.si_pid)
+            usage = os.wait4(ended.si_pid, 0)[2]
+            seconds += 0.0 if is_sampler else usage.ru_utime + usage.ru_stime
+
+
+def _is_sampler(process_id: int) -> bool:
+    """Tell whether an ended process was the sampler of a tracker in the command, which never counts."""
+    try:
+        with open(f'/proc/{process_id}/comm', 'rb') as file:
+            return file.read().rstrip(b'\n') == SAMPLER_NAME
+    except OSError:
+        return False
 
 
 def _has_received(process_id: int, received: signal.struct_siginfo) -> bool:

@@ -71,8 +71,9 @@ def _start_tracker(command: HeldCommand, request: Request) -> CommandTracker:
 
 def _follow(process_id: int, tracker: CommandTracker, request: Request) -> int:
     """Wait for the running command, and report."""
+    orphans_seconds = None
     try:
-        supervise.wait_for_end(process_id)
+        orphans_seconds = supervise.wait_for_end(process_id)
     except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         supervise.wait_plainly(process_id)
@@ -81,7 +82,7 @@ def _follow(process_id: int, tracker: CommandTracker, request: Request) -> int:
     supervise.let_signals_through()
     code = os.waitstatus_to_exitcode(status)
     output.say(f'{tracking.COMPLETE} Process completed with status code: {code}')
-    delivered = measured and tracking.settle(tracker, usage) and tracking.deliver(tracker, request)
+    delivered = measured and tracking.settle(tracker, usage, orphans_seconds) and tracking.deliver(tracker, request)
     if code < 0:
         return 128 - code
     return code if code or delivered else FAILURE

@@ -38,10 +38,10 @@ def stop(tracker: Tracker) -> bool:
     return False
 
 
-def settle(tracker: CommandTracker, usage: resource.struct_rusage) -> bool:
+def settle(tracker: CommandTracker, usage: resource.struct_rusage, orphans_seconds: float | None) -> bool:
     """Hand ``tracker`` the exact figures of the reaped command; return whether there still is a result."""
     try:
-        tracker.settle(usage)
+        tracker.settle(usage, orphans_seconds)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 SAMPLER_MARK = 'gpu-tracker-sampler'
 """Stands in the command line of every sampler, by which trackers know each other's."""
+SAMPLER_NAME = b'gput-sampler'
+"""How every sampler is called by ps and top, also when it has ended and its command line is gone."""
 
 
 def open_process_tree(

@@ -96,6 +96,11 @@ class Loop:
         self._told_changes = -1
         self._members: tuple[int | None, frozenset[int]] = (None, frozenset())
 
+    @property
+    def adopted_cpu(self) -> float:
+        """See :attr:`.CpuSource.adopted`."""
+        return 0.0 if self._cpu is None else self._cpu.adopted
+
     def first(self) -> None:
         """Make the first sample: everything before it does not count."""
         self._sample(FIRST)

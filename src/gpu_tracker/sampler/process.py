@@ -10,7 +10,7 @@ import time
 
 from gpu_tracker.aggregation import Aggregator
 from gpu_tracker.allowance import Allowance, OverheadLimit
-from gpu_tracker.process_tree import open_process_tree, stat
+from gpu_tracker.process_tree import SAMPLER_NAME, open_process_tree, stat
 from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.control import ABANDONED
 from gpu_tracker.sampler.grid import Grid
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.sampler.loop import RamSource, Waiter
-
-COMMAND_NAME = b'gput-sampler'
-"""How the sampler is called by ps and top."""
 
 _GPU_SHARE = 0.5
 """The part of a limit on the overhead that is the GPUs'."""
@@ -71,7 +68,7 @@ def _prepare() -> None:
         resource.setrlimit(limit, (hard, hard))
     try:
         with open('/proc/self/comm', 'wb', 0) as name_file:
-            name_file.write(COMMAND_NAME)
+            name_file.write(SAMPLER_NAME)
     except OSError:
         pass  # a name is a courtesy
 
@@ -93,6 +90,7 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
     def record() -> dict[str, Any]:
         root = tree.root
         return {
+            'adopted': loop.adopted_cpu,
             'unreadable': getattr(ram, 'unreadable', False),
             'late': grid.late,
             'skipped': grid.skipped,

@@ -27,6 +27,8 @@ class CpuSource:
         self._tree = tree
         self._kept = 0.0
         self._owing: set[Process] = set()
+        self.adopted = 0.0
+        """CPU seconds of members that somebody outside the tree has reaped, as they were last seen."""
         self._main_start = tree.root.own_cpu
         self._descendants_start, self._threads = self._sum_of_descendants()
         self._descendants = 0.0
@@ -80,6 +82,7 @@ class CpuSource:
                 last = gone.get(last.parent)
             if last is None or last is self._tree.root:
                 self._kept += time
+                self.adopted += time
             else:
                 parent = members[last.parent]
                 owed[parent] = owed.get(parent, 0.0) + time
@@ -97,8 +100,10 @@ class CpuSource:
             turned_up = max(0.0, parent.reaped_cpu - parent.reaped_before)
             missing = max(0.0, parent.owed - turned_up)
             turned_up -= parent.owed - missing
-            if missing > _ROUNDING or (missing > 0 and self._tree.ignores_children(parent)):
+            ignored = missing > 0 and self._tree.ignores_children(parent)
+            if missing > _ROUNDING or ignored:
                 self._kept += missing
+                self.adopted += 0.0 if ignored else missing
             parent.owed = max(0.0, owed.get(parent, 0.0) - turned_up)
             if parent.owed > 0:
                 self._owing.add(parent)
