@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from gpu_tracker.tracker import Tracker
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gpu_tracker.tracker import Tracker
     from gpu_tracker.usage import (
         ComputeTime,
         CPUUtilization,
@@ -34,10 +33,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import the classes of the result when they are first asked for: dataclasses cost 15 ms."""
+    """Import what is first asked for: dataclasses cost 15 ms, and the sampler needs none of all this."""
     if name in __all__:
-        from gpu_tracker import usage  # noqa: PLC0415
+        from importlib import import_module  # noqa: PLC0415
 
-        return getattr(usage, name)
+        module = import_module(f'gpu_tracker.{"tracker" if name == "Tracker" else "usage"}')
+        return globals().setdefault(name, getattr(module, name))
     message = f'module {__name__!r} has no attribute {name!r}'
     raise AttributeError(message)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.sources import smaps
+from gpu_tracker.sources.memory_files import rollup
 
 PAGE_KB = 4
 ENTRY = """\
@@ -136,6 +137,6 @@ def test_a_name_with_a_line_like_a_field_changes_nothing() -> None:
 
 
 def test_sums() -> None:
-    assert smaps.rollup(ROLLUP.encode()) == (5500 * 1024, 4500 * 1024, 7000 * 1024)
-    assert smaps.rollup(b'') is None
+    assert rollup(ROLLUP.encode()) == (5500 * 1024, 4500 * 1024, 7000 * 1024)
+    assert rollup(b'') is None
     assert smaps.private_and_shared([smaps.parse(b'', ())]) == (0, 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 import time
 
@@ -13,10 +12,10 @@ from gpu_tracker.allowance import Allowance, OverheadLimit
 from gpu_tracker.process_tree import SAMPLER_NAME, open_process_tree, stat
 from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.control import ABANDONED
+from gpu_tracker.sampler.descriptors import FIRST_FOREIGN
 from gpu_tracker.sampler.grid import Grid
 from gpu_tracker.sampler.loop import Loop
 from gpu_tracker.sampler.publisher import Publisher
-from gpu_tracker.sampler.spawn import FIRST_FOREIGN
 from gpu_tracker.sampler.store import Store
 from gpu_tracker.sources.gpu import GpuSource
 from gpu_tracker.sources.system import open_system
@@ -53,11 +52,9 @@ def main(config: dict[str, Any], control_handle: int, status_handle: int) -> Non
 
 def _prepare() -> None:
     """Keep out of the way of the tracked program: its files, its folder, its signals, its terminal."""
-    for name in ('SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGTSTP'):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
     gc.disable()
-    if sys.platform != 'linux':
+    if sys.platform != 'linux':  # there it ignores signals from its start
+        _ignore_signals()
         return
     import resource  # noqa: PLC0415 - not on every system
 
@@ -71,6 +68,14 @@ def _prepare() -> None:
             name_file.write(SAMPLER_NAME)
     except OSError:
         pass  # a name is a courtesy
+
+
+def _ignore_signals() -> None:
+    import signal  # noqa: PLC0415 - costs 3 ms
+
+    for name in ('SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGTSTP'):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
 def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> None:

@@ -77,6 +77,15 @@ class MemoryFiles:
         return b''.join(chunks)
 
 
+def rollup(smaps_rollup: bytes) -> tuple[int, int, int] | None:
+    """Return private, shared and proportional bytes from a smaps_rollup file; None where it has none (it has ended)."""
+    if b'Pss:' not in smaps_rollup:
+        return None
+    private = _kilobytes(smaps_rollup, b'Private_Clean:') + _kilobytes(smaps_rollup, b'Private_Dirty:')
+    shared = _kilobytes(smaps_rollup, b'Shared_Clean:') + _kilobytes(smaps_rollup, b'Shared_Dirty:')
+    return private, shared, _kilobytes(smaps_rollup, b'Pss:')
+
+
 def _kilobytes(status: bytes, field: bytes) -> int:
     """Return the value of a field in bytes; 0 where the kernel is too old to have it."""
     at = status.find(field)

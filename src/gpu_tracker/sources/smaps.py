@@ -33,10 +33,6 @@ _MAPPING = re.compile(
     rb'Referenced:[^\n]*\nAnonymous: +(\d+) kB\n',
     re.MULTILINE,
 )
-_ROLLUP = re.compile(
-    rb'Pss: +(\d+) kB\n(?:.*\n)*?'
-    rb'Shared_Clean: +(\d+) kB\nShared_Dirty: +(\d+) kB\nPrivate_Clean: +(\d+) kB\nPrivate_Dirty: +(\d+) kB\n'
-)
 
 
 class Mappings:
@@ -77,15 +73,6 @@ def parse(smaps: bytes, family: Key) -> Mappings:
             shared.append((family, (low, high, of_family * _KILOBYTE)))
             copied += of_family
     return Mappings(private * _KILOBYTE, shared, copied * _KILOBYTE)
-
-
-def rollup(smaps_rollup: bytes) -> tuple[int, int, int] | None:
-    """Return private, shared and proportional bytes from a smaps_rollup file; None where it has none (it has ended)."""
-    found = _ROLLUP.search(smaps_rollup)
-    if found is None:
-        return None
-    pss, shared_clean, shared_dirty, private_clean, private_dirty = map(int, found.groups())
-    return (private_clean + private_dirty) * _KILOBYTE, (shared_clean + shared_dirty) * _KILOBYTE, pss * _KILOBYTE
 
 
 def private_and_shared(processes: Iterable[Mappings]) -> tuple[int, int]:

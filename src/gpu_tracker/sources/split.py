@@ -6,7 +6,7 @@ import time
 
 from gpu_tracker.allowance import CostEstimate
 from gpu_tracker.process_tree import stat
-from gpu_tracker.sources import smaps
+from gpu_tracker.sources.memory_files import rollup
 from gpu_tracker.sources.reading import Resident
 
 TYPE_CHECKING = False
@@ -101,6 +101,8 @@ class SplitReader:
         return split, took
 
     def _detailed(self, root: Process, processes: Sequence[Process]) -> tuple[Split, dict[Process, tuple[int, int]]]:
+        from gpu_tracker.sources import smaps  # noqa: PLC0415 - costs 5 ms for re, and a single process needs none of it
+
         def group(members: Sequence[Process]) -> Resident:
             read = [mappings[process] for process in members if process in mappings]
             private, shared = smaps.private_and_shared(read)
@@ -124,9 +126,7 @@ class SplitReader:
             return _resident(private, shared, len(read), [process for process in members if process in unread])
 
         contents, unread = self._contents(processes, self._files.smaps_rollup)
-        sums = {
-            process: values for process, content in contents.items() if (values := smaps.rollup(content)) is not None
-        }
+        sums = {process: values for process, content in contents.items() if (values := rollup(content)) is not None}
         return _split(root, processes, group), {
             process: (values[0] + values[1], min(values[1], process.anonymous)) for process, values in sums.items()
         }
