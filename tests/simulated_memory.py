@@ -110,12 +110,12 @@ class FakeFiles:
         found = self.marks(pid)
         return None if found is None else found[0]
 
-    def marks(self, pid: int) -> tuple[int, int, int, int] | None:
-        """Return the high-water mark, and the resident, the anonymous and the shared memory bytes."""
+    def marks(self, pid: int) -> tuple[int, int, int] | None:
+        """Return the high-water mark, and the resident and the anonymous bytes."""
         process = self._charge('peak', pid, self.cost / 10)
         if process is None:
             return None
-        return process.mark, process.resident, process.anonymous, process.shared_memory
+        return process.mark, process.resident, process.anonymous
 
     def resident(self, pid: int) -> tuple[int, int]:
         """Return the resident and the anonymous bytes."""

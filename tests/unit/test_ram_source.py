@@ -5,7 +5,7 @@ import pytest
 from gpu_tracker.allowance import Allowance
 from gpu_tracker.sources.ram import RamSource
 from gpu_tracker.sources.reading import FIRST, LAST, MIDDLE, RamReading, Resident
-from simulated_memory import MEGABYTE, FakeFiles, FakeTree
+from simulated_memory import MEGABYTE, FakeFiles, FakeProcess, FakeTree
 
 ROOT = 10
 
@@ -151,13 +151,54 @@ def test_a_copy_that_drops_what_it_got_has_not_peaked(sampled: Sampled) -> None:
     assert peak(reading.combined) == pytest.approx(305)  # 304 are there, and a megabyte may have come on top
 
 
-def test_shared_memory_that_others_have_does_not_peak(sampled: Sampled) -> None:
-    sampled.tree.put(ROOT, private=300).shared_memory = 250 * MEGABYTE
+@pytest.fixture
+def with_file(sampled: Sampled) -> tuple[Sampled, FakeProcess]:
+    """Return a root with 250 MB of a file beside 50 MB of its own, and a child with 20 MB."""
+    sampled.tree.put(ROOT, private=300).anonymous = 50 * MEGABYTE
     child = sampled.tree.put(11, private=20, parent=ROOT)
     sampled.sample()
+    return sampled, child
+
+
+def test_pages_of_a_file_that_others_have_do_not_peak(with_file: tuple[Sampled, FakeProcess]) -> None:
+    sampled, child = with_file
     child.mark = 320 * MEGABYTE
-    child.faults += 1
-    assert peak(sampled.sample().combined) == 320 + 50
+    child.faults += 300 * MEGABYTE // (64 * 4096) + 1
+    assert peak(sampled.sample().combined) == pytest.approx(300 + 20 + 50)
+
+
+def test_anonymous_pages_peak_whatever_files_others_have(with_file: tuple[Sampled, FakeProcess]) -> None:
+    sampled, child = with_file
+    child.mark = 320 * MEGABYTE
+    child.faults += 300 * MEGABYTE // 4096 + 1
+    assert peak(sampled.sample().combined) == 300 + 320
+
+
+def test_anonymous_pages_that_were_seen_to_come_need_no_new_faults(with_file: tuple[Sampled, FakeProcess]) -> None:
+    sampled, child = with_file
+    sampled.tree.put(11, private=270, parent=ROOT)
+    sampled.sample()
+    child.mark = 500 * MEGABYTE
+    sampled.tree.put(11, private=20, parent=ROOT, faults=230 * MEGABYTE // 4096 + 1)
+    assert peak(sampled.sample().combined) == 300 + 500
+
+
+def test_huge_pages_peak_whatever_files_others_have(with_file: tuple[Sampled, FakeProcess]) -> None:
+    sampled, child = with_file
+    child.mark = 320 * MEGABYTE
+    child.faults += 150
+    assert peak(sampled.sample().combined) == pytest.approx(300 + 320 - 150 * 64 * 4096 / MEGABYTE)
+
+
+def test_pages_of_a_file_that_a_process_was_seen_with_do_not_peak_when_it_drops_them(
+    with_file: tuple[Sampled, FakeProcess],
+) -> None:
+    sampled, child = with_file
+    sampled.tree.put(11, private=270, parent=ROOT).anonymous = 20 * MEGABYTE
+    sampled.sample()
+    sampled.tree.put(11, private=20, parent=ROOT, faults=100_000)
+    child.mark = 275 * MEGABYTE
+    assert peak(sampled.sample().combined) == 300 + 20 + 5
 
 
 def test_a_root_that_has_ended_is_unknown_and_its_descendants_are_not(sampled: Sampled) -> None:
@@ -213,6 +254,18 @@ def test_between_exact_readings_a_lower_bound_is_told() -> None:
     sampled.tree.put(ROOT, private=300, faults=25600)
     assert sampled.sample().combined.total == 400 * MEGABYTE
     assert 'smaps_rollup' not in sampled.files.read
+
+
+def test_what_a_process_has_dropped_does_not_count_beside_what_has_come_since() -> None:
+    sampled = Sampled(cost=0.0)
+    sampled.tree.put(ROOT, private=100)
+    child = sampled.tree.put(11, private=320, parent=ROOT)
+    child.anonymous = 20 * MEGABYTE
+    sampled.sample()
+    sampled.tree.put(11, private=20, parent=ROOT, faults=0)
+    child.mark = 321 * MEGABYTE
+    sampled.tree.put(11, private=320, parent=ROOT, faults=80_000)
+    assert peak(sampled.sample().combined) == 100 + 321
 
 
 def test_a_large_tree_is_not_read_at_the_start_but_at_the_end() -> None:

@@ -11,6 +11,7 @@ class Process:
 
     __slots__ = (
         'anonymous',
+        'dropped_files',
         'ended',
         'faults',
         'forked',
@@ -19,6 +20,8 @@ class Process:
         'handle',
         'memory_handle',
         'name',
+        'new_faults',
+        'of_files',
         'owed',
         'own_cpu',
         'parent',
@@ -26,12 +29,12 @@ class Process:
         'peak_faults',
         'pid',
         'present',
+        'present_before',
         'raw',
         'reaped_before',
         'reaped_cpu',
         'resident',
         'session',
-        'shared_memory',
         'shares_memory',
         'start',
         'threads',
@@ -70,10 +73,16 @@ class Process:
         self.peak_faults = -1
         self.present = 0
         """Resident bytes when its peak was last read, which is later than ``resident``."""
+        self.present_before = 0
+        """The same at the reading of its peak before that."""
         self.grown = 0
         """Anonymous bytes that had come since ``resident`` was read."""
-        self.shared_memory = 0
-        """Resident bytes of shared memory segments, memfds and tmpfs when the high-water mark was read."""
+        self.new_faults = 0
+        """Page faults between the last two readings of its peak."""
+        self.of_files = 0
+        """Resident bytes of files, shared memory segments among them, when its peak was last read."""
+        self.dropped_files = 0
+        """How many fewer these are than at the reading before."""
         self.forked = False
         """It is a copy of its parent and has not called execve(2): pages may be those of its parent."""
         self.shares_memory = False

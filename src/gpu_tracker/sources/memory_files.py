@@ -7,7 +7,7 @@ import os
 from gpu_tracker.process_tree import stat
 
 _PEAK = b'\nVmHWM:'
-_FIELDS = (_PEAK, b'\nVmRSS:', b'\nRssAnon:', b'\nRssShmem:')
+_FIELDS = (_PEAK, b'\nVmRSS:', b'\nRssAnon:')
 _CHUNK = 1 << 18
 
 
@@ -33,16 +33,13 @@ class MemoryFiles:
         found = self.marks(pid)
         return None if found is None else found[0]
 
-    def marks(self, pid: int) -> tuple[int, int, int, int] | None:
-        """Return the same, and of what is resident at that moment all, the anonymous bytes, and those of shared memory.
-
-        Shared memory is that of segments, memfds and tmpfs (RssShmem).
-        """
+    def marks(self, pid: int) -> tuple[int, int, int] | None:
+        """Return the same, all bytes that are resident at that moment, and the anonymous ones among them."""
         status = self._read(pid, 'status', _PEAK)
         if not status or _PEAK not in status:  # a zombie has no memory
             return None
-        peak, resident, anonymous, shared = (_kilobytes(status, field) for field in _FIELDS)
-        return peak, resident, anonymous, shared
+        peak, resident, anonymous = (_kilobytes(status, field) for field in _FIELDS)
+        return peak, resident, anonymous
 
     def resident(self, pid: int) -> tuple[int, int]:
         """Return the resident bytes, and those among them that belong to no file and no shared memory segment."""

@@ -77,10 +77,14 @@ class PeakReader:
         found = self._files.marks(process.pid)
         if found is None:
             return False
-        mark, process.present, anonymous, process.shared_memory = found
+        process.present_before = process.present
+        mark, process.present, anonymous = found
         process.grown = max(0, anonymous - process.anonymous)
+        of_files, process.of_files = process.of_files, process.present - anonymous
+        process.dropped_files = max(0, of_files - process.of_files)
         before = process.peak
         process.peak = mark
+        process.new_faults = process.faults - max(0, process.peak_faults)
         process.peak_faults = process.faults
         if self._older and process in self._older:
             self._older.discard(process)

@@ -32,6 +32,8 @@ _MOST_DETAILED = 0.25
 """CPU seconds above which sums are read in place of mappings."""
 _SEVERAL = 2
 """From this many processes on, resident sizes added up may count pages more than once."""
+_PAGES_A_FAULT = 64
+"""Pages of a file that one page fault maps: 16 (fault_around_bytes), and more where the file lies in large folios."""
 _GROWTH = 1.01
 _LEAST_GROWTH = 1 << 16
 """A group that has not grown by this factor and by these bytes is not worth another exact reading."""
@@ -207,8 +209,8 @@ class RamSource:
     def _estimate(self, group: int, members: Sequence[Process]) -> int | None:
         """Return a lower bound of what several processes have resident, from the last exact reading.
 
-        Only growth of anonymous memory is added, since new pages of files may be others' pages as well; all memory of
-        members that have ended is taken off; those that came later are left out.
+        Only growth of anonymous memory is added, since new pages of files may be others' pages as well. What was
+        dropped is taken off, and so is all memory of members that have ended; those that came later are left out.
         """
         if self._split is None:
             return None
@@ -216,7 +218,9 @@ class RamSource:
         total = (self._split.descendants if group == 1 else self._split.combined).total or 0
         for process in members:
             if process in then:
-                total += process.anonymous - then[process].anonymous
+                seen = then[process]
+                total += process.anonymous - seen.anonymous
+                total -= max(0, seen.of_files - (process.resident - process.anonymous))
         ended = then.keys() - set(members)
         if group == 1:
             ended.discard(self._tree.root)
@@ -245,7 +249,7 @@ class RamSource:
 
         That is what it has dropped since, and the anonymous memory that has come since its size was read; of other new
         pages it is not known whether others have them too. It may have dropped pages that others still hold and that
-        count already: pages that came to it or to them by a fork, and shared memory.
+        count already: pages that came to it or to them by a fork, and pages of files and shared memory.
 
         :param copies: Those that were forked since the sample before.
         """
@@ -261,9 +265,24 @@ class RamSource:
         for other in others:
             if other.parent == process.pid and (other in copies or (other.forked and other not in then)):
                 copied = max(copied, other.peak or other.resident)
-        elsewhere = max([other.shared_memory for other in others]) - process.shared_memory
-        dropped = max(0, peak - max(process.resident, process.present, copied) - max(0, elsewhere))
+        dropped = max(0, peak - max(process.resident, process.present, copied))
+        of_files = sum([other.resident - other.anonymous for other in others])
+        dropped -= min(of_files, dropped, _dropped_of_files(process, dropped))
         return min(dropped + process.grown, max(0, peak - process.resident))
+
+
+def _dropped_of_files(process: Process, dropped: int) -> int:
+    """Return how many of the bytes that ``process`` has dropped since its peak probably belong to files.
+
+    Those that it was seen with do. Of what has come and gone between two readings the page faults tell: a new anonymous
+    page takes one (a huge one takes one for all of its 512), while those of a file that is in memory already, because
+    others have it, come by 16 or more with one fault.
+    """
+    seen = min(dropped, process.dropped_files)
+    unseen = min(dropped - seen, max(0, (process.peak or 0) - process.present_before))
+    if unseen <= process.new_faults * PAGE_SIZE:
+        return seen
+    return seen + min(unseen, process.new_faults * PAGE_SIZE * _PAGES_A_FAULT)
 
 
 def _left_behind(split: Split) -> int:

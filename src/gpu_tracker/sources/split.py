@@ -30,11 +30,12 @@ class Seen:
     ``copied`` are the bytes that it shared with processes of its fork family; at most, where only sums were read.
     """
 
-    __slots__ = ('anonymous', 'copied', 'faults', 'resident')
+    __slots__ = ('anonymous', 'copied', 'faults', 'of_files', 'resident')
 
     def __init__(self, resident: int, anonymous: int, copied: int, faults: int) -> None:
         self.resident = resident
         self.anonymous = anonymous
+        self.of_files = resident - anonymous
         self.copied = copied
         self.faults = faults
 
