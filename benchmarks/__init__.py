@@ -1,0 +1,50 @@
+"""Measures gpu-tracker and its peers side by side.
+
+    python -m benchmarks                    all parts, about 40 minutes on 2 cores
+    python -m benchmarks --quick cost       one part, less exact
+    python -m benchmarks --write            puts the tables into docs/comparison.rst
+    python -m benchmarks --from=FILE        makes the tables from the raw figures of an earlier run
+
+It runs on Linux, from the checkout, with what ``pip install --group benchmark`` installs, and needs pip's index for the
+peers and ``cc`` for the floor and the simulated driver. As root it sees all that it wants to see. The machine should do
+nothing else. Each peer has a virtual environment in ``.benchmarks/``; ours is made from the checkout itself, anew each
+time.
+
+How it is measured
+------------------
+
+In a round all peers are run in turn, and each round begins with another one. A figure is the median over the rounds; a
+ratio is the median of the ratios of the same rounds, so that what changes on the machine between two rounds has no part
+in it. A peer that fails or takes longer than a minute has a dash and the reason, and is not tried again.
+
+``cost``
+    A peer is started around a program (``programs/workload.py``, in Python) that builds what it is to be and then
+    sleeps, and is looked at from outside for some seconds, from a second after the program is ready. Its processes are
+    those that have a certain variable in their environment. Their CPU time is that of their CPU clocks, in nanoseconds,
+    with that of the children that they have reaped. CPU a sample is the CPU time in the window, divided by the window
+    and multiplied by the mean period, which the peer's own log of the run tells. Start and end of the peer are not in
+    it. *Over a run* is the time that the sampler has used since it was started 30 seconds ago, its own start included
+    and what it reads while the program grows.
+    What a peer does for a sample differs: psrecord reads two figures of each process, gpu-tracker the memory that
+    processes share too. The tracking file, by which alone gpu-tracker 5.0.1 tells its samples, costs it 60 µs each,
+    which are counted.
+    *Idle* processes only sleep. *Working* ones each wake every 0.1 s and compute for some microseconds: gpu-tracker
+    does not read again what belongs to a process whose CPU clock stands still, so idle ones alone would flatter it.
+    The floor is ``floor.c``, which says at its top what it reads.
+``latency``
+    Import is what an interpreter takes longer that imports what a program would use (``from gpu_tracker import
+    Tracker``) than one that does not. start() and stop() are timed in a program that
+    tracks itself; the first sample of gpu-tracker 5.0.1 is complete when its tracking file says so, ours when start()
+    returns. Commands are timed from outside, with 0.1 s between samples.
+``effect``
+    A program (``programs/timed.py``) takes the time of its own work, plain and measured in turn. The interval is
+    Student's, of the mean of the paired differences.
+``scale``
+    The same as cost, for ours and gpu-tracker 5.0.1, with one round; and the memory of our sampler over 100,000
+    samples.
+``gpu``
+    The same as cost with the simulated driver of the tests, whose own work at each call counts for each peer. nvitop's
+    collector runs in a program of its own and watches the workload.
+``truth``
+    What the peers say, divided by what is true.
+"""

@@ -1,0 +1,117 @@
+"""Measures gpu-tracker and its peers side by side, and prints tables.
+
+Usage:
+    benchmarks [options] [<part>...]
+
+Parts: cost, latency, effect, scale, gpu, truth; all of them where none is named.
+It is run as python -m benchmarks, in the checkout.
+
+Options:
+    --write         Put the tables into docs/comparison.rst too.
+    --quick         Fewer workloads, rounds and seconds.
+    --rounds=N      So many rounds instead of those that each part has.
+    --peers=NAMES   Only these peers, separated by commas; gpu-tracker is always one of them.
+    --json=FILE     Where the raw figures go [default: .benchmarks/results.json].
+    --from=FILE     Measure nothing: make the tables from raw figures.
+    -h --help       Show this text.
+
+What the figures are: see benchmarks/__init__.py.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from docopt import docopt
+
+from benchmarks import comparison_page, cost, effect, gpu, latency, machine, scale, truth
+from benchmarks.environments import CHECKOUT, UnavailableError, prepare
+from benchmarks.peers import OURS, PEERS
+from benchmarks.report import text_of
+from benchmarks.results import Gap, Results
+from benchmarks.session import Session, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.peers import Peer
+
+_TRUTH_ROUNDS = 3
+
+
+def _truth(session: Session) -> None:
+    session.results.truth += truth.run(
+        session.peers, session.environments, session.rounds(_TRUTH_ROUNDS), progress, truth.WORKLOADS
+    )
+
+
+_PARTS: dict[str, Callable[[Session], None]] = {
+    'cost': cost.measure,
+    'latency': latency.measure,
+    'effect': effect.measure,
+    'scale': scale.measure,
+    'gpu': gpu.measure,
+    'truth': _truth,
+}
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    options = docopt(str(__doc__))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit('Ended from outside.'))  # so that nothing is left running
+    saved = options['--from']
+    results = _measure(options) if saved is None else Results.load(Path(saved))
+    text = text_of(results)
+    print(text)  # noqa: T201 - a command
+    if options['--write']:
+        comparison_page.write(CHECKOUT / 'docs' / 'comparison.rst', text)
+
+
+def _measure(options: dict[str, Any]) -> Results:
+    """Measure, and keep the raw figures after each part."""
+    if unknown := set(options['<part>']) - set(_PARTS):
+        sys.exit(f'No such part: {", ".join(sorted(unknown))}. There are: {", ".join(_PARTS)}.')
+    results = Results(machine=machine.describe())
+    rounds = None if options['--rounds'] is None else int(options['--rounds'])
+    session = _session(_chosen(options['--peers']), results, rounds, quick=options['--quick'])
+    file = Path(options['--json'])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for name in options['<part>'] or _PARTS:
+        _PARTS[name](session)
+        results.save(file)
+    return results
+
+
+def _chosen(names: str | None) -> list[Peer]:
+    """Return the peers that were asked for."""
+    if names is None:
+        return list(PEERS)
+    wanted = {name.strip() for name in names.split(',')}
+    if unknown := wanted - {peer.name for peer in PEERS}:
+        sys.exit(f'No such peer: {", ".join(sorted(unknown))}. There are: {", ".join(peer.name for peer in PEERS)}.')
+    return [peer for peer in PEERS if peer is OURS or peer.name in wanted]
+
+
+def _session(peers: list[Peer], results: Results, rounds: int | None, *, quick: bool) -> Session:
+    """Prepare the environments; a peer that cannot be installed has a gap in all parts."""
+    environments = {}
+    for peer in peers:
+        progress(f'preparing {peer.name}')
+        try:
+            environments[peer.name] = prepare(peer)
+        except UnavailableError as error:
+            if peer is OURS:
+                sys.exit(f'This checkout cannot be installed: {error}')
+            progress(f'    left out: {error}')
+            results.gaps += [Gap(part, 'all', peer.name, str(error)) for part in _PARTS]
+        else:
+            results.versions[peer.name] = environments[peer.name].version
+    present = [peer for peer in peers if peer.name in environments]
+    return Session(present, environments, results, rounds, quick)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,133 @@
+"""A virtual environment for each peer, kept in ``.benchmarks/`` of the checkout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.peers.peer import Peer
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+KEPT = CHECKOUT / '.benchmarks'
+"""Environments, compiled programs and the files of runs."""
+
+_INSTALLED = 'installed-requirement'
+_LONGEST_INSTALLATION = 600
+"""Seconds."""
+
+
+class UnavailableError(Exception):
+    """A peer cannot be installed or is not there; the message says why."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where the programs of a peer are.
+
+    :ivar name: The peer's name.
+    :ivar folder: The virtual environment, or ``/usr`` for a program of the system.
+    :ivar version: The version of the peer that is installed there.
+    """
+
+    name: str
+    folder: Path
+    version: str
+
+    @property
+    def python(self) -> str:
+        """The interpreter of this environment."""
+        return self.program('python')
+
+    def program(self, name: str) -> str:
+        """Return the path of a program of this environment."""
+        return str(self.folder / 'bin' / name)
+
+    def variables(self, **more: str) -> dict[str, str]:
+        """Return the environment variables of a run: the caller's without ``PYTHON*``, its own programs first."""
+        variables = {name: value for name, value in os.environ.items() if not name.startswith('PYTHON')}
+        variables['PATH'] = f'{self.folder / "bin"}{os.pathsep}{variables.get("PATH", os.defpath)}'
+        return variables | more
+
+
+def prepare(peer: Peer) -> Environment:
+    """Return the environment of a peer, made and filled where it is not there yet.
+
+    :raises UnavailableError: where that cannot be done.
+    """
+    if peer.requirement is None:
+        return _system_environment(peer)
+    folder = KEPT / 'environments' / peer.name.replace(' ', '-')
+    python = folder / 'bin' / 'python'
+    if not python.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        venv.create(folder, with_pip=True)
+    note = folder / _INSTALLED
+    if peer.is_checkout or not note.exists() or note.read_text() != peer.requirement:
+        _install(str(python), peer)
+        note.write_text(peer.requirement)
+    return Environment(peer.name, folder, _installed_version(str(python), peer))
+
+
+def _install(python: str, peer: Peer) -> None:
+    words = [python, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check']
+    if peer.is_checkout:
+        # The version does not change between two states of the checkout, so pip has to be told to replace it.
+        _run([*words, '--upgrade', str(CHECKOUT)])
+        _run([*words, '--force-reinstall', '--no-deps', str(CHECKOUT)])
+    else:
+        _run([*words, '--upgrade', str(peer.requirement)])
+
+
+def _installed_version(python: str, peer: Peer) -> str:
+    statement = f'import importlib.metadata as m; print(m.version({peer.distribution!r}))'
+    return _run([python, '-c', statement]).strip()
+
+
+def _system_environment(peer: Peer) -> Environment:
+    path = shutil.which(str(peer.program))
+    if path is None:
+        raise UnavailableError(f'{peer.program} is not installed')
+    return Environment(peer.name, Path(path).parent.parent, _system_version(path, str(peer.program)))
+
+
+def _system_version(path: str, package: str) -> str:
+    """Return what Debian says; elsewhere the last word of what the program says, which is UNKNOWN for Debian's time."""
+    if shutil.which('dpkg-query') is not None:
+        try:
+            return _run(['dpkg-query', '-W', '-f', '${Version}', package]).strip()
+        except UnavailableError:
+            pass  # it was installed in another way
+    return _run([path, '--version']).splitlines()[0].split()[-1]
+
+
+def _run(words: list[str]) -> str:
+    """Run a preparing command and return what it prints; say the last line of what it prints where it fails."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith('PYTHON')}
+    try:
+        done = subprocess.run(
+            words,
+            check=True,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_LONGEST_INSTALLATION,
+            env=variables,
+        )
+    except subprocess.CalledProcessError as error:
+        lines = str(error.stdout).strip().splitlines() or ['no output']
+        raise UnavailableError(lines[-1]) from error
+    except (subprocess.TimeoutExpired, OSError) as error:
+        raise UnavailableError(str(error)) from error
+    return done.stdout
+
+
+def base_python() -> str:
+    """Return the interpreter that the environments are made from: it runs the programs that are measured."""
+    return os.path.realpath(sys.executable)

@@ -1,0 +1,96 @@
+"""What a peer is: a tool that measures a program, how it is started, and where it tells what it has found."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from benchmarks.environments import Environment
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a peer.
+
+    :ivar program: The words of the program to be measured; none has a blank in it.
+    :ivar interval: Seconds between two samples.
+    :ivar folder: A fresh folder for the peer's files; the peer is started in it.
+    """
+
+    program: list[str]
+    interval: float
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a peer itself tells of a run; None: it does not tell.
+
+    :ivar peak_bytes: The peak memory of the whole tree, as the peer defines it.
+    :ivar cpu_seconds: The CPU time of the tree.
+    :ivar samples: The number of samples that it took.
+    :ivar seconds_sampled: From the first sample to the last one.
+    """
+
+    peak_bytes: float | None = None
+    cpu_seconds: float | None = None
+    samples: int | None = None
+    seconds_sampled: float | None = None
+
+    @property
+    def period(self) -> float | None:
+        """The mean of the seconds between two samples."""
+        if self.samples is None or self.seconds_sampled is None or self.samples <= 1:
+            return None
+        return self.seconds_sampled / (self.samples - 1)
+
+
+class Peer(ABC):
+    """A tool that is compared.
+
+    :cvar name: As the tables call it.
+    :cvar requirement: What pip is to install, or None for a program of the system.
+    :cvar distribution: The distribution by whose version the peer is named.
+    :cvar module: What a program would import to use it; None: it is a command only.
+    :cvar importing: The statement by which a program gets what it uses, where that is not ``import`` and the module:
+        a module may put off the work until something of it is asked for.
+    :cvar program: The command, which is looked up on PATH where there is no requirement.
+    :cvar is_checkout: Whether it is this checkout, which is installed anew each time.
+    :cvar cannot: Name of a kind of figure (see FIGURES) to the reason why this peer has none.
+    """
+
+    name: ClassVar[str]
+    requirement: ClassVar[str | None]
+    distribution: ClassVar[str | None] = None
+    module: ClassVar[str | None] = None
+    importing: ClassVar[str | None] = None
+    program: ClassVar[str | None] = None
+    is_checkout: ClassVar[bool] = False
+    cannot: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @abstractmethod
+    def command(self, environment: Environment, run: Run) -> list[str]:
+        """Return the words that make the peer run and measure the program."""
+
+    @abstractmethod
+    def report(self, run: Run, output: str) -> Report:
+        """Return what the peer tells after a run; ``output`` is what it has printed, errors too."""
+
+
+FIGURES = {
+    'samples': 'cost of a sample, and how that grows',
+    'import': 'import of its module',
+    'start and stop': 'start and stop within a program',
+    'command': 'command line around a program',
+    'effect': 'run time of the measured program',
+    'gpu': 'cost of a sample of GPUs',
+    'peak': 'peak memory',
+    'cpu': 'CPU time',
+}
+"""The kinds of figures that a peer may not have, by the names that :attr:`Peer.cannot` uses."""

@@ -1,0 +1,98 @@
+"""What all parts of the benchmark share: the peers, their environments, and the alternation between them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.results import Gap, Results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from benchmarks.environments import Environment
+    from benchmarks.peers import Peer
+
+
+class FailedError(Exception):
+    """A peer gave no figures; the message says why."""
+
+
+def progress(text: str) -> None:
+    """Say on standard error what is done now."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - a command
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run of the benchmark.
+
+    :ivar peers: Those that are there, ours first.
+    :ivar environments: Theirs, by name.
+    :ivar rounds_wanted: The rounds that were asked for; None: as many as each part wants.
+    :ivar quick: Fewer workloads and shorter windows.
+    """
+
+    peers: Sequence[Peer]
+    environments: Mapping[str, Environment]
+    results: Results
+    rounds_wanted: int | None
+    quick: bool
+
+    def rounds(self, usual: int, quick: int = 1) -> int:
+        """Return the number of rounds, of which a part says what is usual."""
+        return self.rounds_wanted or (quick if self.quick else usual)
+
+    def alternate(
+        self,
+        part: str,
+        row: str,
+        rounds: int,
+        figure: str,
+        measure: Callable[[Peer, Environment], dict[str, float]],
+        *,
+        only: Sequence[Peer] | None = None,
+        after: Callable[[int], None] | None = None,
+    ) -> None:
+        """Measure all peers in turn, again and again; each round begins with another one.
+
+        :param figure: One of FIGURES, by which peers say that they do not have it.
+        :param only: The peers to measure; all where not given.
+        :param after: Called at the end of each round with its number.
+        """
+        able = []
+        for peer in self.peers:
+            if only is not None and peer not in only:
+                continue
+            if figure in peer.cannot:
+                self.results.gaps.append(Gap(part, row, peer.name, peer.cannot[figure]))
+            else:
+                able.append(peer)
+        for number in range(rounds):
+            turn = number % len(able) if able else 0
+            for peer in [*able[turn:], *able[:turn]]:
+                progress(f'{part}: {row}, round {number + 1} of {rounds}: {peer.name}')
+                if not self._measure(part, row, number, peer, measure):
+                    able.remove(peer)
+            if after is not None:
+                after(number)
+
+    def _measure(
+        self,
+        part: str,
+        row: str,
+        number: int,
+        peer: Peer,
+        measure: Callable[[Peer, Environment], dict[str, float]],
+    ) -> bool:
+        """Measure one peer once; a peer that fails is not tried again."""
+        try:
+            values = measure(peer, self.environments[peer.name])
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong with a peer must not end the others' run
+            reason = str(error) or type(error).__name__
+            progress(f'    failed: {reason}')
+            self.results.gaps.append(Gap(part, row, peer.name, reason))
+            return False
+        self.results.add(part, row, peer.name, number, values)
+        return True
