@@ -243,6 +243,17 @@ def test_exact_readings_stay_within_the_allowance() -> None:
     assert sampled.files.read.count('smaps') > 50
 
 
+def test_a_single_process_is_read_seldom_while_it_grows_and_again_when_it_has_grown(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    sampled.sample()
+    private = []
+    for size in range(105, 205, 5):
+        sampled.tree.put(ROOT, private=size, faults=5 * 256)
+        private.append(sampled.sample().main.private)
+    assert sum(size is not None for size in private) == 6
+    assert sampled.sample(changed=False).main.private == 200 * MEGABYTE
+
+
 def test_between_exact_readings_a_lower_bound_is_told() -> None:
     sampled = Sampled(cost=0.0)
     sampled.tree.put(ROOT, private=100)

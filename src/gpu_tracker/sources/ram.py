@@ -36,7 +36,9 @@ _PAGES_A_FAULT = 64
 """Pages of a file that one page fault maps: 16 (fault_around_bytes), and more where the file lies in large folios."""
 _GROWTH = 1.01
 _LEAST_GROWTH = 1 << 16
-"""A group that has not grown by this factor and by these bytes is not worth another exact reading."""
+"""What has not grown by this factor and by these bytes is not worth another exact reading."""
+_GROWTH_OF_ONE = 1.1
+"""The same for a single process while it grows: its total is known, and each reading makes its page faults wait."""
 _CHANGED_SHARE = 0.02
 """Changed memory since the last exact reading that is worth another one, as a share of the group's size."""
 
@@ -69,6 +71,8 @@ class RamSource:
         """The largest totals and private sizes that were read exactly, for the three as well."""
         self._faults = 0
         """Page faults of the tree when an exact reading was last considered."""
+        self._last_size = 0
+        """Resident bytes of the tree at the sample before."""
         self._last: RamReading | None = None
         """What was read last, if nothing is left to be read of the tree as it was then."""
         self._changes = 0
@@ -104,7 +108,9 @@ class RamSource:
         sizes = [of_root, of_descendants, of_root + of_descendants]
 
         due = self._is_due(counted, sizes)
-        exact = due and self._read_split(now, kind, counted, sizes)
+        waits = due and len(counted) < _SEVERAL and kind == MIDDLE and self._still_grows(sizes)
+        self._last_size = sizes[2]
+        exact = due and not waits and self._read_split(now, kind, counted, sizes)
         if exact:
             groups = self._split_groups()
             if not descendants:
@@ -148,6 +154,11 @@ class RamSource:
         if len(counted) < _SEVERAL or not _exceeds(sizes, self._most_exact):
             return False
         return self._most_changed(counted, split.counted) > worth_it
+
+    def _still_grows(self, sizes: Sequence[int]) -> bool:
+        """Tell whether an exact reading of a single process would soon be followed by another one."""
+        grows = _exceeds(sizes[2:], [self._last_size])
+        return grows and self._split is not None and not _exceeds(sizes, self._most_read, _GROWTH_OF_ONE)
 
     def _most_changed(self, counted: Sequence[Process], then: dict[Process, Seen]) -> int:
         """Return how many bytes at most were not there at the last exact reading or were shared then.
@@ -290,8 +301,8 @@ def _left_behind(split: Split) -> int:
     return sum([seen.copied for process, seen in split.counted.items() if process.ended])
 
 
-def _exceeds(sizes: Sequence[int], known: Sequence[int]) -> bool:
-    return any(size > most * _GROWTH + _LEAST_GROWTH for size, most in zip(sizes, known, strict=True))
+def _exceeds(sizes: Sequence[int], known: Sequence[int], factor: float = _GROWTH) -> bool:
+    return any(size > most * factor + _LEAST_GROWTH for size, most in zip(sizes, known, strict=True))
 
 
 def _raise(group: Resident, process: Process, rise: int) -> None:
