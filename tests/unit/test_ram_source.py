@@ -244,14 +244,25 @@ def test_exact_readings_stay_within_the_allowance() -> None:
 
 
 def test_a_single_process_is_read_seldom_while_it_grows_and_again_when_it_has_grown(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100, shared=10)
+    sampled.sample()
+    sampled.files.read.clear()
+    for size in range(105, 355, 5):
+        sampled.tree.put(ROOT, private=size, shared=10, faults=5 * 256)
+        # What has come is anonymous, which in a process that is alone is private.
+        assert megabytes(sampled.sample().main)[:2] == (size + 10, size)
+    assert sampled.files.read.count('smaps_rollup') == 1
+    assert megabytes(sampled.sample(changed=False).main) == (360, 350, 10)
+    assert sampled.files.read.count('smaps_rollup') == 2
+
+
+def test_pages_of_a_file_that_a_single_process_has_mapped_are_not_taken_for_private(sampled: Sampled) -> None:
     sampled.tree.put(ROOT, private=100)
     sampled.sample()
-    private = []
-    for size in range(105, 205, 5):
-        sampled.tree.put(ROOT, private=size, faults=5 * 256)
-        private.append(sampled.sample().main.private)
-    assert sum(size is not None for size in private) == 6
-    assert sampled.sample(changed=False).main.private == 200 * MEGABYTE
+    sampled.tree.put(ROOT, private=150).anonymous = 120 * MEGABYTE
+    assert megabytes(sampled.sample().main) == (150, 120, None)
+    sampled.tree.put(ROOT, private=115).anonymous = 115 * MEGABYTE
+    assert megabytes(sampled.sample().main)[:2] == (115, 115)
 
 
 def test_between_exact_readings_a_lower_bound_is_told() -> None:

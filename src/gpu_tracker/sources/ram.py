@@ -37,8 +37,8 @@ _PAGES_A_FAULT = 64
 _GROWTH = 1.01
 _LEAST_GROWTH = 1 << 16
 """What has not grown by this factor and by these bytes is not worth another exact reading."""
-_GROWTH_OF_ONE = 1.1
-"""The same for a single process while it grows: its total is known, and each reading makes its page faults wait."""
+_GROWTH_OF_ONE = 2.0
+"""The same for a single process while it grows: its total is known, and a reading makes its page faults wait."""
 _CHANGED_SHARE = 0.02
 """Changed memory since the last exact reading that is worth another one, as a share of the group's size."""
 
@@ -121,6 +121,8 @@ class RamSource:
                 Resident(of_descendants if len(descendants) < _SEVERAL else None) if descendants else Resident(0, 0, 0),
                 Resident(sizes[2] if len(counted) < _SEVERAL else None),
             ]
+            if counted == [root]:
+                groups[0].private = groups[2].private = self._private_of_root()
         if not of_root:  # it has ended, or it is not the program that is tracked yet: nothing is known about it now
             groups[0] = Resident(None)
             if not descendants:
@@ -237,6 +239,18 @@ class RamSource:
             ended.discard(self._tree.root)
         total -= sum([then[process].resident for process in ended])
         return max(total, max([process.resident for process in members], default=0))
+
+    def _private_of_root(self) -> int | None:
+        """Return a lower bound of what the root, being alone, has private, from the last exact reading.
+
+        Anonymous memory that has come since is its own: nobody was forked who would have it too.
+        """
+        root, split = self._tree.root, self._split
+        if split is None or split.combined.private is None or split.counted.keys() != {root}:
+            return None
+        seen = split.counted[root]
+        dropped = max(0, seen.of_files - (root.resident - root.anonymous))
+        return max(0, min(root.resident, split.combined.private + root.anonymous - seen.anonymous - dropped))
 
     def _raise_groups(
         self, groups: list[Resident], risen: Sequence[Process], counted: Sequence[Process], copies: set[Process]
