@@ -7,6 +7,7 @@ from gpu_tracker.process_tree.process import Process
 MEGABYTE = 1 << 20
 _ENTRY = """\
 {low:x}-{high:x} rw-p 00000000 00:00 0
+Pss: {private} kB
 Shared_Clean: 0 kB
 Shared_Dirty: {shared} kB
 Private_Clean: 0 kB

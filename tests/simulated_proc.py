@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -57,13 +58,13 @@ class ProcFolder:
         (folder / 'stat').write_text(stat_line(pid, parent, **fields))
         (folder / 'statm').write_text(f'1000 {pages} {of_files} 1 0 50 0\n')
         (folder / 'cmdline').write_text(words + '\0')
+        (folder / 'task' / str(pid)).mkdir(parents=True, exist_ok=True)
+        (folder / 'task' / str(pid) / 'stat').write_text(stat_line(pid, parent, **fields))
         self.cpu[pid] = self.cpu.get(pid, 0.0) + 0.001
 
     def remove(self, pid: int) -> None:
         """Take a process away. What is open of it is what an ordinary file is: it still reads."""
-        for file in (self.path / str(pid)).iterdir():
-            file.unlink()
-        (self.path / str(pid)).rmdir()
+        shutil.rmtree(self.path / str(pid))
         del self.cpu[pid]
 
     def clock(self, pid: int) -> float:

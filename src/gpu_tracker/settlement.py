@@ -29,7 +29,7 @@ def settle(totals: Totals, cpu_seconds: float, largest_peak: int, orphans_second
     main = min(cpu['main'][0], used) if record['has_reaped'] else used
     cpu['main'][0] = main
     of_children = used - main
-    of_others = cpu['descendants'][0] - record['reaped']
+    of_others = record['unreaped']
     if orphans_seconds is not None:
         of_others += orphans_seconds - record['adopted']
     cpu['descendants'][0] = max(0.0, of_others) + of_children

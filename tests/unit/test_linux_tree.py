@@ -180,6 +180,7 @@ def test_an_orphan_is_known_by_a_group_that_a_member_has_made(
 def test_a_process_that_runs_in_the_memory_of_its_parent_does_not_count(proc: ProcFolder) -> None:
     tree = open_tree(proc)
     same = {'image': (1000 + ROOT, 2000 + ROOT, 3000 + ROOT)}
+    proc.put(ROOT, 1, state='D')
     proc.put(60, ROOT, **same)
     proc.put(61, ROOT, pages=60, of_files=1, **same)
     proc.put(62, ROOT)
@@ -190,6 +191,13 @@ def test_a_process_that_runs_in_the_memory_of_its_parent_does_not_count(proc: Pr
     tree.refresh()
     assert not tree.members[60].shares_memory
     assert tree.members[60].resident == 5 * PAGE
+
+
+def test_a_copy_of_the_same_size_counts_where_its_parent_does_not_wait_for_it(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    proc.put(60, ROOT, image=(1000 + ROOT, 2000 + ROOT, 3000 + ROOT))
+    tree.refresh()
+    assert (tree.members[60].shares_memory, tree.members[60].forked) == (False, True)
 
 
 def test_the_memory_of_a_held_command_is_its_launchers_until_it_has_called_exec(proc: ProcFolder) -> None:

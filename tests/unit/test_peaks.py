@@ -47,12 +47,24 @@ def test_a_new_process_has_peaked_before_it_was_seen() -> None:
     assert read(tree, reader) == [11]
 
 
+def test_a_mark_that_falls_by_a_few_pages_tells_nothing() -> None:
+    tree, _, reader = opened(2)
+    read(tree, reader)
+    tree.members[11].mark = 50 * MEGABYTE
+    tree.members[11].faults += 1
+    assert read(tree, reader) == [11]
+    tree.members[11].mark -= 100 * 4096
+    tree.members[11].faults += 1
+    assert read(tree, reader) == []
+    assert tree.members[11].peak == 50 * MEGABYTE
+
+
 def test_a_program_that_was_replaced_has_a_mark_of_its_own() -> None:
     tree, _, reader = opened(2)
     tree.members[11].mark = 900 * MEGABYTE
     read(tree, reader)
+    tree.put(11, private=10, family=99)  # another image
     tree.members[11].mark = 30 * MEGABYTE
-    tree.members[11].faults += 1
     assert read(tree, reader) == [11]
 
 

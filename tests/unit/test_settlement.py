@@ -15,7 +15,13 @@ TOTALS = {
         'upper': [2 * MEGABYTE, 0, 2 * MEGABYTE],
     },
     'cpu': {'main': [0.4, 1.0], 'descendants': [0.35, 1.0], 'combined': [0.75, 1.0]},
-    'record': {'cpu_before': 0.01, 'reaped': 0.3, 'adopted': 0.04, 'has_reaped': True, 'launcher_peak': 10 * MEGABYTE},
+    'record': {
+        'cpu_before': 0.01,
+        'unreaped': 0.05,
+        'adopted': 0.04,
+        'has_reaped': True,
+        'launcher_peak': 10 * MEGABYTE,
+    },
 }
 
 
@@ -41,7 +47,7 @@ def test_what_the_launcher_has_reaped_replaces_what_was_seen_of_it():
 
 
 def test_a_command_without_children_has_used_all_of_it_itself():
-    totals = settled(0.46, 0, has_reaped=False, reaped=0.0)
+    totals = settled(0.46, 0, has_reaped=False, unreaped=0.0)
     assert totals['cpu']['main'][0] == pytest.approx(0.45)
 
 

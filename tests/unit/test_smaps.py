@@ -15,7 +15,7 @@ Size:                {size} kB
 KernelPageSize:        4 kB
 MMUPageSize:           4 kB
 Rss:                 {size} kB
-Pss:                   0 kB
+Pss:                 {pss} kB
 Pss_Dirty:             0 kB
 Shared_Clean:        {shared_clean} kB
 Shared_Dirty:        {shared_dirty} kB
@@ -45,6 +45,7 @@ def entry(low: int, pages: int, **fields: object) -> str:
     values = {
         'low': low * 4096, 'high': (low + pages) * 4096, 'permissions': 'rw-s', 'offset': 0, 'device': '00:01', 'inode':
         0, 'name': '', 'size': pages * PAGE_KB, 'shared_clean': 0, 'shared_dirty': 0, 'private': 0, 'anonymous': 0,
+        'pss': fields.get('private', 0),
     }  # fmt: skip
     return ENTRY.format(**(values | fields))
 
@@ -71,7 +72,8 @@ def described(mappings: list[Mapping], owner: int) -> bytes:
             kind, inode = mapping.source
             private = sum(mapped[page] == 1 for page in mapping.pages) * PAGE_KB
             size = len(mapping.numbers)
-            sizes = {'private': private, 'shared_dirty': size * PAGE_KB - private}
+            pss = int(sum(PAGE_KB / mapped[page] for page in mapping.pages))
+            sizes = {'private': private, 'shared_dirty': size * PAGE_KB - private, 'pss': pss}
             if kind == 'file':
                 offset = mapping.numbers.start * 4096
                 text += entry(1_000_000 + place * 1000, size, inode=inode, offset=offset, **sizes)
@@ -114,6 +116,11 @@ def test_a_group_never_has_more_than_its_distinct_pages(mappings: list[Mapping],
 def test_parts_that_are_the_same_or_disjoint_count_exactly(files: list[Mapping], anonymous: list[Mapping]) -> None:
     said, true = total(files + anonymous, list(range(5)))
     assert said == true
+
+
+def test_different_pages_of_one_part_add_up_as_far_as_their_shares_tell() -> None:
+    halves = [entry(100, 20, permissions='rw-s', inode=5, shared_dirty=40, pss=20).encode() for _ in range(4)]
+    assert smaps.private_and_shared([smaps.parse(half, ()) for half in halves]) == (0, 80 * 1024)
 
 
 def test_pages_of_a_library_that_were_written_to_belong_to_the_family() -> None:

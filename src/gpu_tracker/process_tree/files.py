@@ -102,6 +102,18 @@ class ProcessFiles:
             return b''
         return memory
 
+    def waits_uninterruptibly(self, process: Process) -> bool:
+        """Tell whether a thread of ``process`` waits for something that no signal interrupts, as vfork(2) does."""
+        folder = f'{self._proc}/{process.pid}/task'
+        try:
+            for thread in os.listdir(folder):
+                with open(f'{folder}/{thread}/stat', 'rb') as file:
+                    if stat.state(file.read()) == b'D':
+                        return True
+        except OSError:
+            pass  # it has ended, or that thread has
+        return False
+
     def close(self, process: Process) -> None:
         """Close all files of ``process``."""
         for handle in (process.handle, process.memory_handle):

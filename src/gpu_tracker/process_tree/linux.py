@@ -264,12 +264,13 @@ class LinuxProcessTree:
     def _runs_in_memory_of_parent(self, process: Process) -> bool:
         """Tell whether ``process`` is a vfork(2) child that has not called execve(2) yet.
 
-        Both are read again, one after the other, because other threads of the parent may allocate and free meanwhile.
-        One that was forked has a copy of the page tables without most file pages, so its sizes are others; and where
-        they are the same all the same, it has touched nothing and adds no page of its own either.
+        Its parent's thread waits for it, and can be woken up by nothing else. That may be so for another reason, so the
+        sizes of both are compared too. They are read again, one after the other, because other threads of the parent
+        may allocate and free meanwhile. One that was forked has a copy of the page tables without most file pages, so
+        that its sizes are mostly others.
         """
         parent = self.members.get(process.parent)
-        if parent is None or not self._is_copy_of_parent(process):
+        if parent is None or not self._is_copy_of_parent(process) or not self._files.waits_uninterruptibly(parent):
             return False
         return any(self._files.memory(process) == self._files.memory(parent) != b'' for _ in range(_COMPARISONS))
 

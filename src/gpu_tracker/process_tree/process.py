@@ -3,6 +3,29 @@
 from __future__ import annotations
 
 
+class PeakReading:
+    """What a process was like when its high-water mark was last read, and what had changed since the time before."""
+
+    __slots__ = ('dropped_files', 'faults', 'grown', 'new_faults', 'of_files', 'raw', 'resident', 'resident_before')
+
+    def __init__(self) -> None:
+        self.raw = b''
+        self.faults = -1
+        """Page faults since it started."""
+        self.new_faults = 0
+        """Those among them since the reading before."""
+        self.resident = 0
+        """Resident bytes, a little later than in ``Process.resident``."""
+        self.resident_before = 0
+        """The same at the reading before."""
+        self.grown = 0
+        """Anonymous bytes that had come since ``Process.resident`` was read."""
+        self.of_files = 0
+        """Resident bytes of files, shared memory segments among them."""
+        self.dropped_files = 0
+        """How many fewer these were than at the reading before."""
+
+
 class Process:
     """One process as it was last seen; its reader updates it in place at each sample.
 
@@ -11,25 +34,19 @@ class Process:
 
     __slots__ = (
         'anonymous',
-        'dropped_files',
         'ended',
         'faults',
         'forked',
         'group',
-        'grown',
         'handle',
         'memory_handle',
         'name',
-        'new_faults',
-        'of_files',
         'owed',
         'own_cpu',
         'parent',
         'peak',
-        'peak_faults',
+        'peak_reading',
         'pid',
-        'present',
-        'present_before',
         'raw',
         'reaped_before',
         'reaped_cpu',
@@ -70,19 +87,7 @@ class Process:
         """Page faults since it started; without a new one neither its memory nor its peak can have grown."""
         self.peak: int | None = None
         """The high-water mark of its resident bytes when that was last read."""
-        self.peak_faults = -1
-        self.present = 0
-        """Resident bytes when its peak was last read, which is later than ``resident``."""
-        self.present_before = 0
-        """The same at the reading of its peak before that."""
-        self.grown = 0
-        """Anonymous bytes that had come since ``resident`` was read."""
-        self.new_faults = 0
-        """Page faults between the last two readings of its peak."""
-        self.of_files = 0
-        """Resident bytes of files, shared memory segments among them, when its peak was last read."""
-        self.dropped_files = 0
-        """How many fewer these are than at the reading before."""
+        self.peak_reading = PeakReading()
         self.forked = False
         """It is a copy of its parent and has not called execve(2): pages may be those of its parent."""
         self.shares_memory = False

@@ -44,6 +44,12 @@ def start(line: bytes) -> float:
     return float(line[line.rindex(b')') + 2 :].split(b' ', 20)[19])
 
 
+def state(line: bytes) -> bytes:
+    """Return the letter that tells what the process does."""
+    at = line.rindex(b')') + 2
+    return line[at : at + 1]
+
+
 NO_IMAGE = (b'0', b'0', b'0')
 """What :func:`image` returns of a process whose addresses are not to be seen."""
 

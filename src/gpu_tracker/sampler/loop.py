@@ -97,9 +97,9 @@ class Loop:
         self._members: tuple[int | None, frozenset[int]] = (None, frozenset())
 
     @property
-    def adopted_cpu(self) -> float:
-        """See :attr:`.CpuSource.adopted`."""
-        return 0.0 if self._cpu is None else self._cpu.adopted
+    def cpu_not_reaped_by_root(self) -> tuple[float, float]:
+        """See :attr:`.CpuSource.unreaped` and :attr:`.CpuSource.adopted`, which is a part of it."""
+        return (0.0, 0.0) if self._cpu is None else (self._cpu.unreaped, self._cpu.adopted)
 
     def first(self) -> None:
         """Make the first sample: everything before it does not count."""

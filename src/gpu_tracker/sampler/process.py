@@ -94,8 +94,10 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
 
     def record() -> dict[str, Any]:
         root = tree.root
+        unreaped, adopted = loop.cpu_not_reaped_by_root
         return {
-            'adopted': loop.adopted_cpu,
+            'unreaped': unreaped,
+            'adopted': adopted,
             'unreadable': getattr(ram, 'unreadable', False),
             'late': grid.late,
             'skipped': grid.skipped,
@@ -104,7 +106,6 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
             'cpu_seconds': time.process_time(),
             'held': config['launcher'] is not None and root.shares_memory,
             'cpu_before': cpu_before,
-            'reaped': root.reaped_cpu,
             'has_reaped': bool(root.raw) and stat.has_reaped(root.raw),
             'launcher_peak': config['launcher_peak'],
             'tracked_seconds': control.tracked_seconds,

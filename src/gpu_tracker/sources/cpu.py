@@ -33,6 +33,8 @@ class CpuSource:
         self._descendants_start, self._threads = self._sum_of_descendants()
         self._descendants = 0.0
         self._changes = tree.changes
+        self._total = self._descendants_start
+        self._reaped_start = tree.root.reaped_cpu
 
     def read(self) -> CpuReading:
         """Return the CPU seconds since the start and the threads of now; the tree has just been refreshed."""
@@ -43,13 +45,20 @@ class CpuSource:
         main = max(0.0, tree.root.own_cpu - self._main_start)
         return CpuReading(main, self._descendants, tree.root.threads, self._threads, tree.begun)
 
+    @property
+    def unreaped(self) -> float:
+        """CPU seconds of descendants that the root has not been told of."""
+        root = self._tree.root
+        of_reaped = root.reaped_cpu - self._reaped_start + root.owed
+        return max(0.0, self._total - self._descendants_start - of_reaped)
+
     def _add_up(self) -> None:
         if self._tree.gone or self._owing:
             self._settle(self._hand_over())
-        total, self._threads = self._sum_of_descendants()
+        self._total, self._threads = self._sum_of_descendants()
         # Time that is handed over in ticks may be a little less than what was seen: the sum waits until it has caught
         # up.
-        self._descendants = max(self._descendants, total - self._descendants_start)
+        self._descendants = max(self._descendants, self._total - self._descendants_start)
 
     def _sum_of_descendants(self) -> tuple[float, int]:
         root = self._tree.root

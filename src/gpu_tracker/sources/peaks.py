@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpu_tracker.process_tree import stat
 from gpu_tracker.sources.reading import MIDDLE
 
 TYPE_CHECKING = False
@@ -44,11 +45,11 @@ class PeakReader:
         """
         if self._older is None:
             self._older = set(counted)
-        waiting = [process for process in counted if process.faults != process.peak_faults]
+        waiting = [process for process in counted if process.faults != process.peak_reading.faults]
         self.pending = False
         if not waiting:
             return []
-        waiting.sort(key=lambda process: (process is not root, process.peak_faults - process.faults))
+        waiting.sort(key=lambda process: (process is not root, process.peak_reading.faults - process.faults))
         affordable = 1 if saving else self._affordable(now, kind, len(waiting))
         self.pending = affordable < len(waiting)
         before = self._cpu_time()
@@ -77,16 +78,25 @@ class PeakReader:
         found = self._files.marks(process.pid)
         if found is None:
             return False
-        process.present_before = process.present
-        mark, process.present, anonymous = found
-        process.grown = max(0, anonymous - process.anonymous)
-        of_files, process.of_files = process.of_files, process.present - anonymous
-        process.dropped_files = max(0, of_files - process.of_files)
+        mark, resident, anonymous = found
         before = process.peak
+        if before is not None and mark < before and _is_same_program(process):
+            mark = before  # the kernel keeps marks a few pages inexact
         process.peak = mark
-        process.new_faults = process.faults - max(0, process.peak_faults)
-        process.peak_faults = process.faults
+        reading = process.peak_reading
+        reading.raw = process.raw
+        reading.new_faults = process.faults - max(0, reading.faults)
+        reading.faults = process.faults
+        reading.resident_before, reading.resident = reading.resident, resident
+        reading.grown = max(0, anonymous - process.anonymous)
+        of_files, reading.of_files = reading.of_files, resident - anonymous
+        reading.dropped_files = max(0, of_files - reading.of_files)
         if self._older and process in self._older:
             self._older.discard(process)
             return False
         return mark != before and mark > process.resident
+
+
+def _is_same_program(process: Process) -> bool:
+    """Tell whether a process has not called execve(2), with which its mark begins anew, since that was last read."""
+    return stat.image(process.peak_reading.raw) == stat.image(process.raw)

@@ -63,6 +63,7 @@ class RamSource:
         self._splits = SplitReader(files, cpu_time)
         self._peaks = PeakReader(files, allowance, cpu_time)
         self._split: Split | None = None
+        self._split_before: Split | None = None
         self._launch_peak = 0
         self._most_read = [0, 0, 0]
         """The largest resident sizes of root, descendants and both at which there was an exact reading."""
@@ -134,7 +135,7 @@ class RamSource:
                 groups[group].total = self._estimate(group, members)
         upper = self._peaks.sums(root, counted)
         self._raise_groups(groups, risen, counted, copies)
-        _reconcile(groups, upper)
+        _reconcile(groups, upper, [self._doubled([root]), self._doubled(descendants)])
         complete = (exact or not due) and not self._peaks.pending
         return RamReading(groups[0], groups[1], groups[2], upper), complete
 
@@ -195,7 +196,7 @@ class RamSource:
         if not affordable:
             return False
         split, took = self._splits.read(self._tree.root, counted, detailed=detailed)
-        self._split = split
+        self._split_before, self._split = self._split, split
         groups = (split.main, split.descendants, split.combined)
         self._most_read = list(map(max, sizes, self._most_read))
         self._most_exact = [max(most, group.total or 0) for most, group in zip(self._most_exact, groups, strict=True)]
@@ -238,7 +239,7 @@ class RamSource:
         if group == 1:
             ended.discard(self._tree.root)
         total -= sum([then[process].resident for process in ended])
-        return max(total, max([process.resident for process in members], default=0))
+        return max([total, *[process.resident - self._doubled([process]) for process in members]])
 
     def _private_of_root(self) -> int | None:
         """Return a lower bound of what the root, being alone, has private, from the last exact reading.
@@ -269,6 +270,16 @@ class RamSource:
                 watched.peak = max(watched.peak or 0, self._launch_peak)
             self._launch_peak = 0
 
+    def _doubled(self, processes: Sequence[Process]) -> int:
+        """Return how many bytes ``processes`` have mapped twice, as far as that was seen."""
+        then = {} if self._split is None else self._split.counted
+        return sum([then[process].doubled for process in processes if process in then])
+
+    def _copied(self, process: Process) -> int:
+        """Return the bytes that ``process`` has shared with its fork family, also if it has dropped them just now."""
+        splits = [split.counted for split in (self._split_before, self._split) if split is not None]
+        return max([counted[process].copied for counted in splits if process in counted], default=0)
+
     def _rise(self, process: Process, members: Sequence[Process], copies: set[Process]) -> int:
         """Return how many bytes of the last peak of ``process`` the ``members`` of a group do not have now, at least.
 
@@ -283,17 +294,17 @@ class RamSource:
         if not others:
             return max(0, peak - process.resident)
         then = {} if self._split is None else self._split.counted
-        copied = then[process].copied if process in then else 0
+        copied = self._copied(process)
         if process in copies:
             parent = self._tree.members.get(process.parent)
             copied = min(peak, parent.peak or parent.resident) if parent else peak
         for other in others:
             if other.parent == process.pid and (other in copies or (other.forked and other not in then)):
                 copied = max(copied, other.peak or other.resident)
-        dropped = max(0, peak - max(process.resident, process.present, copied))
+        dropped = max(0, peak - max(process.resident, process.peak_reading.resident, copied))
         of_files = sum([other.resident - other.anonymous for other in others])
         dropped -= min(of_files, dropped, _dropped_of_files(process, dropped))
-        return min(dropped + process.grown, max(0, peak - process.resident))
+        return min(dropped + process.peak_reading.grown, max(0, peak - process.resident))
 
 
 def _dropped_of_files(process: Process, dropped: int) -> int:
@@ -303,11 +314,11 @@ def _dropped_of_files(process: Process, dropped: int) -> int:
     page takes one (a huge one takes one for all of its 512), while those of a file that is in memory already, because
     others have it, come by 16 or more with one fault.
     """
-    seen = min(dropped, process.dropped_files)
-    unseen = min(dropped - seen, max(0, (process.peak or 0) - process.present_before))
-    if unseen <= process.new_faults * PAGE_SIZE:
+    seen = min(dropped, process.peak_reading.dropped_files)
+    unseen = min(dropped - seen, max(0, (process.peak or 0) - process.peak_reading.resident_before))
+    if unseen <= process.peak_reading.new_faults * PAGE_SIZE:
         return seen
-    return seen + min(unseen, process.new_faults * PAGE_SIZE * _PAGES_A_FAULT)
+    return seen + min(unseen, process.peak_reading.new_faults * PAGE_SIZE * _PAGES_A_FAULT)
 
 
 def _left_behind(split: Split) -> int:
@@ -325,15 +336,16 @@ def _raise(group: Resident, process: Process, rise: int) -> None:
     group.peak = max(group.peak or 0, reached)
 
 
-def _reconcile(groups: list[Resident], upper: tuple[int, int, int] | None) -> None:
+def _reconcile(groups: list[Resident], upper: tuple[int, int, int] | None, doubled: Sequence[int]) -> None:
     """Keep the peaks of one sample within what they cannot be above or below.
 
-    A group has had no more than its members' own peaks together, and main and descendants together no less than either.
+    A group has had no more than its members' own peaks together, and main and descendants together no less than either,
+    but for what is ``doubled`` in these.
     """
     main, descendants, combined = groups
     if upper is not None:
         for group, bound in zip(groups, upper, strict=True):
             group.peak = None if group.peak is None else min(group.peak, bound)
-    for group in (main, descendants):
+    for group, twice in zip((main, descendants), doubled, strict=True):
         if group.peak is not None:
-            combined.peak = max(combined.peak or 0, group.peak)
+            combined.peak = max(combined.peak or 0, group.peak - twice)

@@ -8,7 +8,8 @@ and shared, see proc_pid_smaps(5). Private bytes add up. Shared ones are the sam
   privately that were written to are anonymous memory as well, and are mostly the dirty ones.
 
 Of each such part the largest shared size that any process of the group has is taken. Parts that overlap, because one
-process has split or grown its mapping, are one part.
+process has split or grown its mapping, are one part. Where the processes have different pages of a part, their
+proportional sizes added up may be more (each page is divided among all that map it, so they are never too much).
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
     Key = tuple[object, ...]
     """What the shared bytes of a mapping belong to: a file, or a fork family's address space."""
-    Extent = tuple[int, int, int]
-    """From, to (in the file, or addresses), and the shared bytes in between."""
+    Extent = tuple[int, int, int, int]
+    """From, to (in the file, or addresses), the shared bytes in between, and the process' own part of them."""
 
 _KILOBYTE = 1024
 
 _MAPPING = re.compile(
     rb'^([0-9a-f]+)-([0-9a-f]+) \S{3}(\S) ([0-9a-f]+) (\S+) (\d+)[^\n]*\n'
-    rb'(?:(?!Shared_Clean)\w+:[^\n]*\n)*?'
+    rb'(?:(?!Pss:)\w+:[^\n]*\n)*?Pss: +(\d+) kB\n(?:(?!Shared_Clean)\w+:[^\n]*\n)*?'
     rb'Shared_Clean: +(\d+) kB\nShared_Dirty: +(\d+) kB\nPrivate_Clean: +(\d+) kB\nPrivate_Dirty: +(\d+) kB\n'
     rb'Referenced:[^\n]*\nAnonymous: +(\d+) kB\n',
     re.MULTILINE,
@@ -38,16 +39,18 @@ _MAPPING = re.compile(
 class Mappings:
     """The memory of one process: its private bytes, and its shared bytes by what they belong to.
 
-    ``copied`` are the shared ones among them that belong to its fork family.
+    ``copied`` are the shared ones among them that belong to its fork family; ``doubled`` are those that it has mapped a
+    second time.
     """
 
-    __slots__ = ('copied', 'private', 'resident', 'shared')
+    __slots__ = ('copied', 'doubled', 'private', 'resident', 'shared')
 
     def __init__(self, private: int, shared: list[tuple[Key, Extent]], copied: int = 0) -> None:
         self.private = private
         self.shared = shared
         self.copied = copied
-        self.resident = private + sum([size for _, (_, _, size) in shared])
+        self.doubled = _doubled(shared)
+        self.resident = private + sum([size for _, (_, _, size, _) in shared])
 
 
 def parse(smaps: bytes, family: Key) -> Mappings:
@@ -58,7 +61,7 @@ def parse(smaps: bytes, family: Key) -> Mappings:
     private = copied = 0
     shared: list[tuple[Key, Extent]] = []
     for start, end, kind, offset, device, inode, *sizes in _MAPPING.findall(smaps):
-        shared_clean, shared_dirty, private_clean, private_dirty, anonymous = map(int, sizes)
+        pss, shared_clean, shared_dirty, private_clean, private_dirty, anonymous = map(int, sizes)
         private += private_clean + private_dirty
         if not shared_clean and not shared_dirty:
             continue
@@ -66,11 +69,13 @@ def parse(smaps: bytes, family: Key) -> Mappings:
         size = shared_clean + shared_dirty
         of_family = size if inode == b'0' else min(shared_dirty, anonymous) if kind == b'p' else 0
         of_file = size - of_family
+        # Of which of the two the share is cannot be told.
+        share = 0 if of_file and of_family else (pss - private_clean - private_dirty) * _KILOBYTE
         if of_file:
             begin = int(offset, 16)
-            shared.append(((device, inode), (begin, begin + high - low, of_file * _KILOBYTE)))
+            shared.append(((device, inode), (begin, begin + high - low, of_file * _KILOBYTE, share)))
         if of_family:
-            shared.append((family, (low, high, of_family * _KILOBYTE)))
+            shared.append((family, (low, high, of_family * _KILOBYTE, share)))
             copied += of_family
     return Mappings(private * _KILOBYTE, shared, copied * _KILOBYTE)
 
@@ -78,16 +83,16 @@ def parse(smaps: bytes, family: Key) -> Mappings:
 def private_and_shared(processes: Iterable[Mappings]) -> tuple[int, int]:
     """Return the private and the shared bytes of a group, each shared page counted once."""
     private = 0
-    extents: dict[Key, list[tuple[int, int, int, int]]] = {}
+    extents: dict[Key, list[tuple[int, int, int, int, int]]] = {}
     for owner, process in enumerate(processes):
         private += process.private
-        for key, (begin, end, size) in process.shared:
-            extents.setdefault(key, []).append((begin, end, owner, size))
+        for key, (begin, end, size, share) in process.shared:
+            extents.setdefault(key, []).append((begin, end, owner, size, share))
     return private, sum(map(_counted_once, extents.values()))
 
 
-def _counted_once(extents: list[tuple[int, int, int, int]]) -> int:
-    """Return, for each run of overlapping extents, what the process that shares most of it shares.
+def _counted_once(extents: list[tuple[int, int, int, int, int]]) -> int:
+    """Return, for each run of overlapping extents, what the process that shares most of it shares, or all shares.
 
     A process may map one part twice: of its own overlapping extents the largest counts, the others add up.
     """
@@ -96,17 +101,31 @@ def _counted_once(extents: list[tuple[int, int, int, int]]) -> int:
     run_end = -1
     owners: dict[int, tuple[int, int, int]] = {}
     """By process: bytes of its finished extents, where its open one ends, bytes of the open one."""
-    for begin, end, owner, size in extents:
+    shares = 0
+    for begin, end, owner, size, share in extents:
         if begin >= run_end:
-            total += _largest(owners)
+            total += max(_largest(owners), shares)
             owners = {}
+            shares = 0
+        shares += share
         run_end = max(run_end, end)
         finished, open_end, open_size = owners.get(owner, (0, begin, 0))
         if begin < open_end:
             owners[owner] = (finished, max(open_end, end), max(open_size, size))
         else:
             owners[owner] = (finished + open_size, end, size)
-    return total + _largest(owners)
+    return total + max(_largest(owners), shares)
+
+
+def _doubled(shared: list[tuple[Key, Extent]]) -> int:
+    """Return the bytes in mappings that begin where another one of the same process begins."""
+    sizes: dict[tuple[Key, int], int] = {}
+    doubled = 0
+    for key, (begin, _, size, _) in shared:
+        known = sizes.get((key, begin), 0)
+        doubled += min(known, size)
+        sizes[key, begin] = max(known, size)
+    return doubled
 
 
 def _largest(owners: dict[int, tuple[int, int, int]]) -> int:

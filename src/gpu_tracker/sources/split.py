@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from gpu_tracker.process_tree.process import Process
     from gpu_tracker.sources.memory_files import MemoryFiles
 
+    Found = dict[Process, tuple[int, int, int]]
+    """Resident, copied and doubled bytes of each process, see :class:`Seen`."""
+
 _MOST_FOR_ONE = 0.2
 """Seconds that reading a single process may take: its page faults wait meanwhile."""
 
@@ -28,15 +31,17 @@ class Seen:
     """What a process had when it was read: resident bytes, the anonymous ones among them, and page faults so far.
 
     ``copied`` are the bytes that it shared with processes of its fork family; at most, where only sums were read.
+    ``doubled`` are those that it has mapped twice, where mappings were read.
     """
 
-    __slots__ = ('anonymous', 'copied', 'faults', 'of_files', 'resident')
+    __slots__ = ('anonymous', 'copied', 'doubled', 'faults', 'of_files', 'resident')
 
-    def __init__(self, resident: int, anonymous: int, copied: int, faults: int) -> None:
+    def __init__(self, resident: int, anonymous: int, copied: int, doubled: int, faults: int) -> None:
         self.resident = resident
         self.anonymous = anonymous
         self.of_files = resident - anonymous
         self.copied = copied
+        self.doubled = doubled
         self.faults = faults
 
 
@@ -86,14 +91,14 @@ class SplitReader:
             of_files_before = process.resident - process.anonymous
             process.resident, process.anonymous = self._files.resident(process.pid)
             come += max(0, process.resident - process.anonymous - of_files_before)
-            copied = 0
+            copied = doubled = 0
             if process in found:
                 # Taken from the same reading as the sums, so that later changes and peaks are compared with these. What
                 # has come or gone since is anonymous memory, most likely.
-                resident, copied = found[process]
+                resident, copied, doubled = found[process]
                 process.anonymous = max(0, process.anonymous + resident - process.resident)
                 process.resident = resident
-            split.counted[process] = Seen(process.resident, process.anonymous, copied, process.faults)
+            split.counted[process] = Seen(process.resident, process.anonymous, copied, doubled, process.faults)
             split.copied += copied
         _allow_for_what_has_come(split, root, processes, come)
         took = self._cpu_time() - before
@@ -101,7 +106,7 @@ class SplitReader:
         estimate.learn(len(processes), sum(process.resident for process in processes), took)
         return split, took
 
-    def _detailed(self, root: Process, processes: Sequence[Process]) -> tuple[Split, dict[Process, tuple[int, int]]]:
+    def _detailed(self, root: Process, processes: Sequence[Process]) -> tuple[Split, Found]:
         from gpu_tracker.sources import smaps  # noqa: PLC0415 - costs 5 ms for re, and a single process needs none of it
 
         def group(members: Sequence[Process]) -> Resident:
@@ -112,10 +117,10 @@ class SplitReader:
         contents, unread = self._contents(processes, self._files.smaps)
         mappings = {process: smaps.parse(content, stat.image(process.raw)) for process, content in contents.items()}
         return _split(root, processes, group), {
-            process: (memory.resident, memory.copied) for process, memory in mappings.items()
+            process: (memory.resident, memory.copied, memory.doubled) for process, memory in mappings.items()
         }
 
-    def _sums(self, root: Process, processes: Sequence[Process]) -> tuple[Split, dict[Process, tuple[int, int]]]:
+    def _sums(self, root: Process, processes: Sequence[Process]) -> tuple[Split, Found]:
         def group(members: Sequence[Process]) -> Resident:
             read = [sums[process] for process in members if process in sums]
             private = sum([values[0] for values in read])
@@ -129,7 +134,7 @@ class SplitReader:
         contents, unread = self._contents(processes, self._files.smaps_rollup)
         sums = {process: values for process, content in contents.items() if (values := rollup(content)) is not None}
         return _split(root, processes, group), {
-            process: (values[0] + values[1], min(values[1], process.anonymous)) for process, values in sums.items()
+            process: (values[0] + values[1], min(values[1], process.anonymous), 0) for process, values in sums.items()
         }
 
     def _contents(
