@@ -1,0 +1,157 @@
+"""When the exact split of a tree's memory is worth reading, and whether it can be afforded."""
+
+from __future__ import annotations
+
+from gpu_tracker.process_tree.stat import PAGE_SIZE
+from gpu_tracker.sources.reading import LAST, MIDDLE
+from gpu_tracker.sources.split import SplitReader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpu_tracker.allowance import Allowance, OverheadLimit
+    from gpu_tracker.process_tree import ProcessTree
+    from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.sources.memory_files import MemoryFiles
+    from gpu_tracker.sources.split import Seen, Split
+
+_MOST_AT_EDGE = 0.005
+"""CPU seconds that a reading may take at the first and the last sample, whatever is left of the allowance."""
+_MOST_AT_END = 0.2
+"""The same at the last sample, where there has been none at all."""
+_MOST_DETAILED = 0.25
+"""CPU seconds above which sums are read in place of mappings."""
+_SEVERAL = 2
+"""From this many processes on, resident sizes added up may count pages more than once."""
+_GROWTH = 1.01
+_LEAST_GROWTH = 1 << 16
+"""What has not grown by this factor and by these bytes is not worth another reading."""
+_GROWTH_OF_ONE = 2.0
+"""The same for a single process while it grows: its total is known, and a reading makes its page faults wait."""
+_CHANGED_SHARE = 0.02
+"""Changed memory since the last reading that is worth another one, as a share of the group's size."""
+
+
+class ExactReadings:
+    """The exact readings of a tree, the last two of which are kept.
+
+    :param tree: Refreshed before each reading.
+    :param cpu_time: The CPU seconds that this process has used, by which readings are paid.
+    """
+
+    def __init__(
+        self,
+        tree: ProcessTree,
+        files: MemoryFiles,
+        allowance: Allowance | OverheadLimit,
+        cpu_time: Callable[[], float],
+    ) -> None:
+        self._tree = tree
+        self._allowance = allowance
+        self._reader = SplitReader(files, cpu_time)
+        self.last: Split | None = None
+        self.before: Split | None = None
+        self._most_read = [0, 0, 0]
+        """The largest resident sizes of root, descendants and both at which there was an exact reading."""
+        self._most_exact = [0, 0, 0]
+        self._most_private = [0, 0, 0]
+        """The largest totals and private sizes that were read exactly, for the three as well."""
+        self._faults = 0
+        """Page faults of the tree when a reading was last considered."""
+        self._last_size = 0
+        """Resident bytes of the tree at the sample before."""
+
+    @property
+    def unreadable(self) -> bool:
+        """Some process may not be read, because it is another user's."""
+        return self._reader.unreadable
+
+    def read(self, now: float, kind: str, counted: Sequence[Process], sizes: Sequence[int]) -> tuple[bool, bool]:
+        """Read the split where that could find more than the last ones; tell whether it could, and whether it was read.
+
+        :param counted: The processes whose memory counts.
+        :param sizes: The resident sizes of root, descendants and both, added up.
+        """
+        due = self._is_due(counted, sizes)
+        waits = due and len(counted) < _SEVERAL and kind == MIDDLE and self._still_grows(sizes)
+        self._last_size = sizes[2]
+        return due, due and not waits and self._read_split(now, kind, counted, sizes)
+
+    def _is_due(self, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
+        """Tell whether an exact reading could find more than the last ones."""
+        split = self.last
+        if split is None:
+            return bool(counted)
+        if _exceeds(sizes, self._most_read):
+            return True
+        worth_it = max(_LEAST_GROWTH, _CHANGED_SHARE * (split.combined.total or 0))
+        if split.copied > worth_it and _exceeds(sizes, self._most_private) and _left_behind(split) > worth_it:
+            return True
+        if len(counted) < _SEVERAL or not _exceeds(sizes, self._most_exact):
+            return False
+        return self._most_changed(counted, split.counted) > worth_it
+
+    def _still_grows(self, sizes: Sequence[int]) -> bool:
+        """Tell whether an exact reading of a single process would soon be followed by another one."""
+        grows = _exceeds(sizes[2:], [self._last_size])
+        return grows and self.last is not None and not _exceeds(sizes, self._most_read, _GROWTH_OF_ONE)
+
+    def _most_changed(self, counted: Sequence[Process], then: dict[Process, Seen]) -> int:
+        """Return how many bytes at most were not there at the last exact reading or were shared then.
+
+        A process that was forked brings no page but by a fault; of any other new one all may be new.
+        """
+        changed = 0
+        for process in counted:
+            seen = then.get(process)
+            if seen is not None:
+                changed += (process.faults - seen.faults) * PAGE_SIZE
+            elif process.forked:
+                changed += min(process.resident, process.faults * PAGE_SIZE)
+            else:
+                changed += process.resident
+        return changed
+
+    def _read_split(self, now: float, kind: str, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
+        """Read the exact split where that is affordable, and tell whether it was."""
+        detailed = len(counted) > 1 and self._reader.cost(counted, detailed=True) <= _MOST_DETAILED
+        cost = self._reader.cost(counted, detailed=detailed)
+        if kind == LAST and self.last is None:
+            if detailed and cost > _MOST_AT_END:
+                detailed = False
+                cost = self._reader.cost(counted, detailed=False)
+            affordable = self._allowance.affords_at_edge(now, cost, _MOST_AT_END)
+        elif kind == MIDDLE:
+            # While much changes, one reading is held back: the memory will be of more interest when it has settled.
+            affordable = self._allowance.affords(now, 2 * cost if self._changes_fast(counted) else cost)
+        else:
+            affordable = self._allowance.affords_at_edge(now, cost, _MOST_AT_EDGE)
+        if not affordable:
+            return False
+        split, took = self._reader.read(self._tree.root, counted, detailed=detailed)
+        self.before, self.last = self.last, split
+        groups = (split.main, split.descendants, split.combined)
+        self._most_read = list(map(max, sizes, self._most_read))
+        self._most_exact = [max(most, group.total or 0) for most, group in zip(self._most_exact, groups, strict=True)]
+        self._most_private = [
+            max(most, group.private or 0) for most, group in zip(self._most_private, groups, strict=True)
+        ]
+        if kind == MIDDLE:
+            self._allowance.spend(took)
+        return True
+
+    def _changes_fast(self, counted: Sequence[Process]) -> bool:
+        """Tell whether, since this was asked last, so much has changed that it would be worth an exact reading."""
+        before, self._faults = self._faults, sum([process.faults for process in counted])
+        known = 0 if self.last is None else self.last.combined.total or 0
+        return (self._faults - before) * PAGE_SIZE > max(_LEAST_GROWTH, _CHANGED_SHARE * known)
+
+
+def _left_behind(split: Split) -> int:
+    """Return how many bytes at most belong to one process alone since others have ended that shared them with it."""
+    return sum([seen.copied for process, seen in split.counted.items() if process.ended])
+
+
+def _exceeds(sizes: Sequence[int], known: Sequence[int], factor: float = _GROWTH) -> bool:
+    return any(size > most * factor + _LEAST_GROWTH for size, most in zip(sizes, known, strict=True))
