@@ -4,7 +4,7 @@ Usage:
     benchmarks [options] [<part>...]
 
 Parts: cost, latency, effect, scale, gpu, truth; all of them where none is named.
-It is run as python -m benchmarks, in the checkout.
+Of those that are not named the raw figures of the last run are kept. It is run as python -m benchmarks, in the checkout.
 
 Options:
     --write         Put the tables into docs/comparison.rst too.
@@ -74,12 +74,16 @@ def _measure(options: dict[str, Any]) -> Results:
     """Measure, and keep the raw figures after each part."""
     if unknown := set(options['<part>']) - set(_PARTS):
         sys.exit(f'No such part: {", ".join(sorted(unknown))}. There are: {", ".join(_PARTS)}.')
-    results = Results(machine=machine.describe())
-    rounds = None if options['--rounds'] is None else int(options['--rounds'])
-    session = _session(_chosen(options['--peers']), results, rounds, quick=options['--quick'])
     file = Path(options['--json'])
     file.parent.mkdir(parents=True, exist_ok=True)
-    for name in options['<part>'] or _PARTS:
+    parts = options['<part>'] or list(_PARTS)
+    results = Results.load(file) if options['<part>'] and file.exists() else Results()
+    results.machine = machine.describe()
+    for name in parts:
+        results.forget(name)
+    rounds = None if options['--rounds'] is None else int(options['--rounds'])
+    session = _session(_chosen(options['--peers']), results, rounds, quick=options['--quick'])
+    for name in parts:
         _PARTS[name](session)
         results.save(file)
     return results

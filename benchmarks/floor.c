@@ -52,7 +52,7 @@ static clockid_t clock_of(int pid)
 
 static int open_of(const char *pid, const char *name)
 {
-    char path[64];
+    char path[300];
     snprintf(path, sizeof path, "/proc/%s/%s", pid, name);
     return open(path, O_RDONLY | O_CLOEXEC);
 }

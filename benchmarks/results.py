@@ -58,6 +58,13 @@ class Results:
         """Keep the figures of one round."""
         self.figures += [Figure(part, row, peer, kind, number, value) for kind, value in values.items()]
 
+    def forget(self, part: str) -> None:
+        """Drop what is known of a part, which is about to be measured anew."""
+        self.figures = [figure for figure in self.figures if figure.part != part]
+        self.gaps = [gap for gap in self.gaps if gap.part != part]
+        if part == 'truth':
+            self.truth = []
+
     def rows(self, part: str) -> list[str]:
         """Return the workloads of a part of which there are figures, in the order in which they were measured."""
         return list(dict.fromkeys([f.row for f in self.figures if f.part == part]))
