@@ -4,7 +4,8 @@ Usage:
     benchmarks [options] [<part>...]
 
 Parts: cost, latency, effect, scale, gpu, truth; all of them where none is named.
-Of those that are not named the raw figures of the last run are kept. It is run as python -m benchmarks, in the checkout.
+Of those that are not named the raw figures of the last run are kept.
+It is run as python -m benchmarks, in the checkout.
 
 Options:
     --write         Put the tables into docs/comparison.rst too.
@@ -81,12 +82,19 @@ def _measure(options: dict[str, Any]) -> Results:
     results.machine = machine.describe()
     for name in parts:
         results.forget(name)
-    rounds = None if options['--rounds'] is None else int(options['--rounds'])
-    session = _session(_chosen(options['--peers']), results, rounds, quick=options['--quick'])
+    session = _session(_chosen(options['--peers']), results, _rounds(options['--rounds']), quick=options['--quick'])
     for name in parts:
         _PARTS[name](session)
         results.save(file)
     return results
+
+
+def _rounds(given: str | None) -> int | None:
+    if given is None:
+        return None
+    if not given.isdecimal() or int(given) == 0:
+        sys.exit(f'--rounds must be a positive whole number, not {given!r}.')
+    return int(given)
 
 
 def _chosen(names: str | None) -> list[Peer]:
