@@ -33,12 +33,14 @@ class FakeTree:
     def __init__(self) -> None:
         self.members: dict[int, FakeProcess] = {}
         self.changes = 0
+        self.gone: list[FakeProcess] = []
 
     def put(
         self, pid: int, private: int, shared: int = 0, *, parent: int = 0, family: int = 0, faults: int = 1
     ) -> FakeProcess:
         """Add a process or change it: megabytes of private memory, and of what the whole fork family shares."""
         self.changes += 1
+        self.gone = []
         process = self.members.setdefault(pid, FakeProcess(pid))
         fields = ['0'] * 50
         fields[25] = str(family or pid)
@@ -54,7 +56,8 @@ class FakeTree:
     def end(self, pid: int) -> None:
         """Take a process away."""
         self.changes += 1
-        self.members.pop(pid).ended = True
+        self.gone = [self.members.pop(pid)]
+        self.gone[0].ended = True
 
     @property
     def root(self) -> FakeProcess:

@@ -6,7 +6,7 @@ The totals are plain values in base units, so that they can be handed from the s
     Wall time from the first reading to the last.
 ``ram``
     ``main``, ``descendants`` and ``combined``, each ``[total, private, shared]``; ``system``; all bytes. ``upper``
-    holds the largest sums of high-water marks for the three.
+    holds what the three can have had at most.
 ``cpu``
     ``main``, ``descendants``, ``combined`` and ``system``, each ``[CPU seconds, most CPU seconds a second]``, and
     ``threads``, the most for the first three.
@@ -17,6 +17,8 @@ What was never known is ``None``.
 from __future__ import annotations
 
 from collections import deque
+
+from gpu_tracker.sources.reading import larger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,8 +68,7 @@ class Aggregator:
     def _fold_ram(self, ram: RamReading) -> None:
         for group, resident in zip(_GROUPS, (ram.main, ram.descendants, ram.combined), strict=True):
             _fold(self._ram[group], resident)
-        if ram.upper is not None:
-            self._upper = [larger(a, b) for a, b in zip(self._upper, ram.upper, strict=True)]
+        self._upper = list(ram.upper)
 
     def totals(self) -> dict[str, object]:
         """Return the totals so far, see the module's description."""
@@ -130,13 +131,6 @@ class MaximalRate:
         if self._first is None or self._last[0] <= self._first[0]:
             return None
         return (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
-
-
-def larger(known: int | None, value: int | None) -> int | None:
-    """Return the larger of two values of which either may be unknown."""
-    if known is None or value is None:
-        return value if known is None else known
-    return max(known, value)
 
 
 def _fold(maxima: list[int | None], resident: Resident) -> None:

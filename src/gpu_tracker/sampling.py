@@ -11,12 +11,17 @@ if TYPE_CHECKING:
     from gpu_tracker.result import Totals
 
 
+_SLACK = 1 << 22
+"""Bytes by which marks may be inexact: the kernel counts pages for each core."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Between what a peak lies; where both are equal it is exact.
 
     :ivar lower: The largest size that was seen.
-    :ivar upper: The largest sum of the kernel's own high-water marks of the processes.
+    :ivar upper: The most that it can have been: the largest sum of the kernel's own high-water marks of the processes;
+        None where some process may have had more than its mark when that was last read, or was never seen.
     """
 
     lower: float | None
@@ -76,8 +81,8 @@ def record_of(totals: Totals, unit: str) -> Sampling:
 
     def bounds(group: str, position: int) -> Bounds:
         lower, upper = ram[group][0], ram['upper'][position]
-        if lower is not None and upper is not None:
-            upper = max(lower, upper)  # kernels keep the marks a few pages inexact
+        if lower is not None and upper is not None and upper < lower:
+            upper = lower if lower - upper <= _SLACK else None
         return Bounds(units.from_bytes(lower, unit), units.from_bytes(upper, unit))
 
     return Sampling(

@@ -6,7 +6,7 @@ often its peak.
 
 from __future__ import annotations
 
-from gpu_tracker.aggregation import larger
+from gpu_tracker.sources.reading import larger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def settle(totals: Totals, cpu_seconds: float, largest_peak: int, orphans_second
         ram['combined'][0] = larger(ram['combined'][0], largest_peak)
         if only_process:
             ram['main'][0] = larger(ram['main'][0], largest_peak)
-    ram['upper'][0] = larger(largest_peak, ram['main'][0])
+    known = ram['upper'][0]
+    ram['upper'][0] = larger(largest_peak if known is None else min(known, largest_peak), ram['main'][0])
     if only_process:
         ram['upper'][2] = ram['upper'][0]

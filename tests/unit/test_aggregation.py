@@ -8,7 +8,7 @@ from gpu_tracker.aggregation import SHORTEST_WINDOW, Aggregator, MaximalRate, la
 from gpu_tracker.sources.reading import CpuReading, RamReading, Resident, SystemReading
 
 
-def ram(main: Resident, descendants: Resident, combined: Resident, upper: tuple[int, int, int] | None = None):
+def ram(main: Resident, descendants: Resident, combined: Resident, upper=(None, None, None)):
     return RamReading(main, descendants, combined, upper)
 
 
@@ -34,7 +34,9 @@ def test_a_peak_between_two_samples_counts_and_the_bounds_are_kept():
     aggregator.add(
         0.0, ram(main, Resident(0), Resident(10), (500, 0, 500)), CpuReading(0, 0, 1, 0), SystemReading(1, 0)
     )
-    aggregator.add(1.0, ram(Resident(9), Resident(0), Resident(9), None), CpuReading(0, 0, 1, 0), SystemReading(1, 0))
+    aggregator.add(
+        1.0, ram(Resident(9), Resident(0), Resident(9), (500, 0, 500)), CpuReading(0, 0, 1, 0), SystemReading(1, 0)
+    )
     totals = aggregator.totals()['ram']
     assert totals['main'] == [500, None, None]
     assert totals['upper'] == [500, 0, 500]

@@ -47,7 +47,7 @@ class Ram:
     def read(self, now: float, kind: str) -> RamReading:
         self.clock.now += self.costs.get(len(self.samples), 0.0)
         self.samples.append((round(now - 100, 6), kind))
-        return RamReading(Resident(1), Resident(0), Resident(1), None)
+        return RamReading(Resident(1), Resident(0), Resident(1), (1, 0, 1))
 
     def watch(self, process: Process) -> None:
         pass

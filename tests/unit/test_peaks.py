@@ -75,7 +75,7 @@ def test_the_root_and_then_those_with_most_faults_come_first() -> None:
     read(tree, reader)
     assert [process.pid for process in tree.members.values() if process.peak is not None] == [10, *range(51, 60)]
     assert len(files.read) == 10
-    assert reader.sums(tree.root, list(tree.members.values())) is None
+    assert reader.pending
 
 
 def test_while_something_more_important_is_saved_for_only_the_root_is_read() -> None:
@@ -89,12 +89,3 @@ def test_at_the_end_what_takes_five_milliseconds_is_read_whatever_was_spent() ->
     tree, files, reader = opened(300, cost=0.0002, most=0.0)
     read(tree, reader, LAST)
     assert 245 <= len(files.read) <= 250
-
-
-def test_marks_add_up_to_an_upper_bound() -> None:
-    tree, _, reader = opened(3)
-    read(tree, reader)
-    assert reader.sums(tree.root, list(tree.members.values())) == (10 * MEGABYTE, 20 * MEGABYTE, 30 * MEGABYTE)
-    descendants = [tree.members[11], tree.members[12]]
-    assert reader.sums(tree.root, descendants) == (0, 20 * MEGABYTE, 20 * MEGABYTE)
-    assert reader.sums(tree.root, []) is None

@@ -28,7 +28,7 @@ TOTALS = {
 def settled(cpu_seconds: float, largest_peak: int, ram: dict | None = None, **record: object):
     totals = copy.deepcopy(TOTALS)
     totals['record'].update(record)
-    totals['ram'].update(ram or {})
+    totals['ram'].update(copy.deepcopy(ram or {}))
     settle(totals, cpu_seconds, largest_peak)
     return totals
 
@@ -65,14 +65,13 @@ def test_a_peak_below_the_launchers_own_says_nothing():
 
 
 def test_the_largest_process_limits_the_peak_of_the_command_from_above():
-    assert settled(0.5, 8 * MEGABYTE)['ram']['upper'] == [8 * MEGABYTE, 0, 2 * MEGABYTE]
-    assert settled(0.5, 8 * MEGABYTE, has_reaped=False)['ram']['upper'] == [8 * MEGABYTE, 0, 8 * MEGABYTE]
-    with_daemon = {'descendants': [MEGABYTE, None, None]}
-    assert settled(0.5, 8 * MEGABYTE, ram=with_daemon, has_reaped=False)['ram']['upper'] == [
-        8 * MEGABYTE,
-        0,
-        2 * MEGABYTE,
-    ]
+    unknown = {'upper': [None, 0, None]}
+    assert settled(0.5, 8 * MEGABYTE, ram=unknown)['ram']['upper'] == [8 * MEGABYTE, 0, None]
+    assert settled(0.5, 8 * MEGABYTE, ram=unknown, has_reaped=False)['ram']['upper'] == [8 * MEGABYTE, 0, 8 * MEGABYTE]
+    assert settled(0.5, 8 * MEGABYTE)['ram']['upper'] == [2 * MEGABYTE, 0, 2 * MEGABYTE]  # its own mark is less
+    with_daemon = {'descendants': [MEGABYTE, None, None], **unknown}
+    with_bound = settled(0.5, 8 * MEGABYTE, ram=with_daemon, has_reaped=False)['ram']['upper']
+    assert with_bound == [8 * MEGABYTE, 0, None]
     assert settled(0.5, MEGABYTE, has_reaped=False)['ram']['upper'] == [2 * MEGABYTE, 0, 2 * MEGABYTE]
 
 

@@ -142,6 +142,7 @@ class LinuxProcessTree:
                 process.shares_memory = self._is_held(process) or self._runs_in_memory_of_parent(process)
             if process.name != name or process.shares_memory != shared:
                 process.forked = process.shares_memory = False
+                process.programs += 1
                 is_sampler = self._is_sampler(process)
                 if is_sampler:
                     self._samplers[process.pid] = process

@@ -47,9 +47,11 @@ class Process:
         'peak',
         'peak_reading',
         'pid',
+        'programs',
         'raw',
         'reaped_before',
         'reaped_cpu',
+        'reaped_faults',
         'resident',
         'session',
         'shares_memory',
@@ -85,6 +87,10 @@ class Process:
         self.virtual = 0
         self.faults = 0
         """Page faults since it started; without a new one neither its memory nor its peak can have grown."""
+        self.reaped_faults = 0
+        """Page faults of the children that it has waited for, and of theirs."""
+        self.programs = 0
+        """Grows with each execve(2) that has been noticed."""
         self.peak: int | None = None
         """The high-water mark of its resident bytes when that was last read."""
         self.peak_reading = PeakReading()

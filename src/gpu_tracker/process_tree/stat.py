@@ -32,6 +32,7 @@ def update(process: Process, line: bytes) -> None:
     process.group = int(fields[2])
     process.session = int(fields[3])
     process.faults = int(fields[7]) + int(fields[9])
+    process.reaped_faults = int(fields[8]) + int(fields[10])
     process.own_cpu = (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
     process.reaped_cpu = (int(fields[13]) + int(fields[14])) / TICKS_PER_SECOND
     process.threads = 0 if process.ended else threads

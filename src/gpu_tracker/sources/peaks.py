@@ -60,14 +60,6 @@ class PeakReader:
             self._allowance.spend(took)
         return risen
 
-    def sums(self, root: Process, counted: Sequence[Process]) -> tuple[int, int, int] | None:
-        """Return the marks of root, descendants and both, added up; None where one has not been read yet."""
-        if not counted or any(process.peak is None for process in counted):
-            return None
-        total = sum([process.peak or 0 for process in counted])
-        main = (root.peak or 0) if root in counted else 0
-        return main, total - main, total
-
     def _affordable(self, now: float, kind: str, waiting: int) -> int:
         """Return how many marks may be read, at least one."""
         cost = max(self._cost, 1e-6)

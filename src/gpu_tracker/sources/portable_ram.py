@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.process_tree.process import Process
 
+_UNKNOWN = (None, None, None)
+
 
 class PortableRamSource:
     """Adds up resident sizes; pages that several processes share count once for each of them."""
@@ -28,10 +30,10 @@ class PortableRamSource:
         members = self._tree.members.values()
         descendants = sum(process.resident for process in members if process is not root)
         if root.ended or root.shares_memory:
-            return RamReading(Resident(None, 0, 0), Resident(descendants, 0, 0), Resident(None, 0, 0), None)
+            return RamReading(Resident(None, 0, 0), Resident(descendants, 0, 0), Resident(None, 0, 0), _UNKNOWN)
         return RamReading(
             Resident(root.resident, 0, 0),
             Resident(descendants, 0, 0),
             Resident(root.resident + descendants, 0, 0),
-            None,
+            _UNKNOWN,
         )

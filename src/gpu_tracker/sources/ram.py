@@ -13,6 +13,7 @@ from gpu_tracker.sources.exact import ExactReadings
 from gpu_tracker.sources.peaks import PeakReader
 from gpu_tracker.sources.reading import LAST, RamReading, Resident
 from gpu_tracker.sources.rises import Rises, reconcile
+from gpu_tracker.sources.upper import UpperBounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class RamSource:
         self._exact = ExactReadings(tree, files, allowance, cpu_time)
         self._rises = Rises(tree, self._exact)
         self._peaks = PeakReader(files, allowance, cpu_time)
+        self._upper = UpperBounds(tree)
         self._launch_peak = 0
         self._last: RamReading | None = None
         """What was read last, if nothing is left to be read of the tree as it was then."""
@@ -103,12 +105,12 @@ class RamSource:
         for group, members in ((1, descendants), (2, counted)):
             if groups[group].total is None and (due or risen):
                 groups[group].total = self._rises.estimate(group, members)
-        upper = self._peaks.sums(root, counted)
+        marks = self._upper.sums(counted)
         self._rises.raise_groups(groups, risen, counted, copies)
         self._take_launch_peak(groups)
-        reconcile(groups, upper, [self._rises.doubled([root]), self._rises.doubled(descendants)])
+        reconcile(groups, marks, [self._rises.doubled([root]), self._rises.doubled(descendants)])
         complete = (exact or not due) and not self._peaks.pending
-        return RamReading(groups[0], groups[1], groups[2], upper), complete
+        return RamReading(groups[0], groups[1], groups[2], self._upper.read(counted, marks)), complete
 
     def watch(self, process: Process) -> None:
         """Read the high-water mark of a command that has just been started: it may end at any moment."""

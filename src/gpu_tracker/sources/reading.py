@@ -27,14 +27,18 @@ class Resident:
 class RamReading:
     """Resident bytes of the root, of its descendants, and of all of them together.
 
-    ``upper`` are the sums of the members' own high-water marks, for each of the three: the true peak lies between the
-    largest total and that.
+    ``upper`` is what each of the three can have had at most until now, from the members' own high-water marks; None is
+    what is not known.
     """
 
     __slots__ = ('combined', 'descendants', 'main', 'upper')
 
     def __init__(
-        self, main: Resident, descendants: Resident, combined: Resident, upper: tuple[int, int, int] | None
+        self,
+        main: Resident,
+        descendants: Resident,
+        combined: Resident,
+        upper: tuple[int | None, int | None, int | None],
     ) -> None:
         self.main = main
         self.descendants = descendants
@@ -73,3 +77,10 @@ class SystemReading:
     def __init__(self, ram: int | None, cpu: float | None) -> None:
         self.ram = ram
         self.cpu = cpu
+
+
+def larger(known: int | None, value: int | None) -> int | None:
+    """Return the larger of two values of which either may be unknown."""
+    if known is None or value is None:
+        return value if known is None else known
+    return max(known, value)

@@ -131,16 +131,16 @@ def _raise(group: Resident, process: Process, rise: int) -> None:
     group.peak = max(group.peak or 0, reached)
 
 
-def reconcile(groups: list[Resident], upper: tuple[int, int, int] | None, doubled: Sequence[int]) -> None:
+def reconcile(groups: list[Resident], marks: Sequence[int | None], doubled: Sequence[int]) -> None:
     """Keep the peaks of one sample within what they cannot be above or below.
 
     A group has had no more than its members' own peaks together, and main and descendants together no less than either,
     but for what is ``doubled`` in these.
     """
     main, descendants, combined = groups
-    if upper is not None:
-        for group, bound in zip(groups, upper, strict=True):
-            group.peak = None if group.peak is None else min(group.peak, bound)
+    for group, bound in zip(groups, marks, strict=True):
+        if group.peak is not None and bound is not None:
+            group.peak = min(group.peak, bound)
     for group, twice in zip((main, descendants), doubled, strict=True):
         if group.peak is not None:
             combined.peak = max(combined.peak or 0, group.peak - twice)
