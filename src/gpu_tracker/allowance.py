@@ -11,6 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_AT_THE_START = 10.0
+"""Seconds whose share is there from the start under a limit."""
+_FOR_OPTIONAL = 0.25
+"""The part of a limit that basic samples leave to the optional readings."""
+_LONGEST_PAUSE = 1e6
+"""Seconds that samples may lie apart under a limit, however small it is."""
 _MOST_SAVED = 1.0
 """CPU seconds that may be saved up under a limit, for readings of large trees."""
 _FIRST_SAMPLE_COST = 0.0005
@@ -60,9 +66,11 @@ class Allowance:
 class OverheadLimit:
     """CPU seconds that may be spent on everything: a share of the time that has passed since :meth:`begin`.
 
-    What has been spent is the CPU time of the whole process. Nothing is afforded before it was saved up, so that no
-    more than the share is ever spent. Has the methods of an :class:`Allowance` for the optional readings; while it does
-    not count yet, samples are afforded, and optional readings at the edge only.
+    What has been spent is the CPU time of the whole process. What ten seconds allow is there from the start, so that
+    short runs have something; apart from that nothing is afforded before it was saved up, and no more than the share is
+    ever spent. A quarter of it is kept for the optional readings: basic samples alone would use up all, and never tell
+    what processes share. Has the methods of an :class:`Allowance` for these; while it does not count yet, samples are
+    afforded, and optional readings at the edge only.
 
     :param share: Seconds of CPU a second of wall time.
     :param cpu_time: The CPU seconds that this process has used.
@@ -73,6 +81,7 @@ class OverheadLimit:
         self._cpu_time = cpu_time
         self._at: float | None = None
         self._left = 0.0
+        self._kept = 0.0
         self._cpu_before = 0.0
         self._cpu_at_sample = 0.0
         self._optional = 0.0
@@ -81,7 +90,9 @@ class OverheadLimit:
     def begin(self, now: float) -> None:
         """Count from now on; what was spent until now does not count."""
         self._at = now
-        self._left = self._optional = 0.0
+        self._left = _AT_THE_START * self.share
+        self._kept = _FOR_OPTIONAL * self._left
+        self._optional = 0.0
         self._cpu_before = self._cpu_at_sample = self._cpu_time()
 
     def suspend(self) -> None:
@@ -89,8 +100,8 @@ class OverheadLimit:
         self._at = None
 
     def affords(self, now: float, cost: float) -> bool:
-        """Tell whether ``cost`` CPU seconds may be spent now, and the next sample can still be paid."""
-        return cost + self._sample_cost <= self._saved_up(now)
+        """Tell whether ``cost`` CPU seconds may be spent now."""
+        return cost <= self._saved_up(now)
 
     def affords_at_edge(self, now: float, cost: float, most: float) -> bool:
         """Tell whether ``cost`` may be spent at the first or the last sample, where that is at most ``most``."""
@@ -98,11 +109,12 @@ class OverheadLimit:
 
     def count(self, now: float, cost: float) -> int:
         """Return how many things at ``cost`` CPU seconds each may be bought now."""
-        return max(0, int((self._saved_up(now) - self._sample_cost) / cost))
+        return max(0, int(self._saved_up(now) / cost))
 
     def spend(self, cost: float) -> None:
         """Take note that ``cost`` CPU seconds were no part of the basic sample."""
         self._optional += cost
+        self._kept = max(0.0, self._kept - cost)
 
     def seconds_to_next_sample(self, now: float) -> float:
         """Take note that a sample has ended, and return after how long another one can be paid."""
@@ -111,14 +123,19 @@ class OverheadLimit:
         self._cpu_at_sample = cpu
         self._optional = 0.0
         self._sample_cost += 0.2 * (cost - self._sample_cost)
-        return 0.0 if self._at is None else max(0.0, (self._sample_cost - self._saved_up(now)) / self.share)
+        if self._at is None:
+            return 0.0
+        missing = self._sample_cost - (self._saved_up(now) - self._kept)
+        return min(_LONGEST_PAUSE, max(0.0, missing / (self.share * (1 - _FOR_OPTIONAL))))
 
     def _saved_up(self, now: float) -> float:
         if self._at is None:
             return 0.0
         cpu = self._cpu_time()
-        self._left += (now - self._at) * self.share - (cpu - self._cpu_before)
-        self._left = min(self._left, max(_MOST_SAVED, 2 * self._sample_cost))
+        earned = (now - self._at) * self.share
+        most = max(_MOST_SAVED, 2 * self._sample_cost)
+        self._left = min(most, self._left + earned - (cpu - self._cpu_before))
+        self._kept = min(_FOR_OPTIONAL * most, self._kept + _FOR_OPTIONAL * earned)
         self._at = now
         self._cpu_before = cpu
         return self._left

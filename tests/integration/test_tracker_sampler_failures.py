@@ -63,6 +63,27 @@ print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 50_00
     assert samplers.none_left()
 
 
+def test_a_sampler_that_fails_says_why_and_the_result_is_what_it_had_until_then():
+    warnings, seen = answer(
+        LOGGING
+        + """
+import resource, subprocess, time
+with gput.Tracker(sleep_time=0.01, ram_unit='bytes') as tracker:
+    sampler = tracker._session._pid
+    resource.prlimit(sampler, resource.RLIMIT_NOFILE, (0, 0))  # it cannot look for the next new process
+    subprocess.run(['true'])
+    while os.path.exists(f'/proc/{sampler}/exe'):
+        time.sleep(0.01)
+print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 0]))
+"""
+    )
+    assert seen
+    assert len(warnings) == 1
+    assert warnings[0].startswith(
+        'WARNING gpu_tracker The sampler has failed; the result is what it had measured until then. OSError: [Errno 24]'
+    )
+
+
 def test_disable_logs_keeps_quiet_about_an_ended_sampler():
     assert (
         answer(

@@ -151,8 +151,9 @@ def test_nothing_is_sampled_once_all_processes_have_ended():
     tree = Tree()
     tree.root_gone = True
     tree.members = {}
-    _, ram, _, _, control, _ = run([(1000.5, STOP)], tree=tree)
+    grid, ram, _, _, control, _ = run([(1000.5, STOP)], tree=tree)
     assert control.waits == [None]
+    assert grid.skipped == 0
     assert ram.samples == [(0, 'first'), (1000.5, 'last')]
 
 

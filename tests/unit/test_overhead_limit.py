@@ -103,7 +103,8 @@ class Machine:
 
     def count(self) -> None:
         files = self.tree.files
-        self.seen.append((self.aggregator.samples, files.read.count('smaps'), files.read.count('peak')))
+        exact = files.read.count('smaps') + files.read.count('smaps_rollup')
+        self.seen.append((self.aggregator.samples, exact, files.read.count('peak')))
 
 
 def test_under_a_limit_the_sampling_degrades_step_by_step_and_recovers() -> None:
@@ -123,8 +124,8 @@ def test_under_a_limit_the_sampling_degrades_step_by_step_and_recovers() -> None
         (200.0, phase(8, refresh=0.001, reading=0.002)),
         (300.0, phase(100, refresh=0.005, reading=0.002)),
         (400.0, phase(100, refresh=0.03, reading=0.002)),
-        (500.0, cheap),
-        (700.0, lambda: None),
+        (700.0, cheap),
+        (900.0, lambda: None),
     ]
     machine.loop.first()
     before = files.spent
@@ -147,16 +148,16 @@ def test_under_a_limit_the_sampling_degrades_step_by_step_and_recovers() -> None
     assert samples[2] == 100
     assert exact[2] <= 100
     assert 100 <= marks[2] < 10 * 100
-    # Then samples are skipped, one in three being affordable.
-    assert 25 <= samples[3] <= 40
-    assert exact[3] == 0
+    # Then samples are skipped, one in four being affordable; something is kept for exact readings.
+    assert 60 <= samples[3] <= 105
+    assert 100 <= exact[3] <= 300
     # Once there is less to read, all is read again; exact readings only where there may be a new maximum.
     assert samples[4] > 180
     assert marks[4] > 2 * 170
     assert exact[4] > 50
     assert machine.grid.is_limited
-    assert machine.grid.skipped == 599 - sum(samples)  # the last sample takes the place of the last point
-    assert files.spent - before <= SHARE * 600 + 0.03
+    assert machine.grid.skipped == 799 - sum(samples)  # the last sample takes the place of the last point
+    assert files.spent - before <= SHARE * (10 + 800) + 0.03
 
 
 def test_without_a_need_nothing_is_skipped() -> None:
@@ -185,13 +186,20 @@ def test_no_more_than_the_share_is_ever_spent(share: float, steps: list[tuple[fl
             limit.spend(optional)
         spent += basic
         largest = max(largest, basic)
-        assert spent <= share * now + largest + 1e-9
+        assert spent <= share * (10 + now) + largest + 1e-9
 
 
 def test_at_the_end_a_reading_needs_what_was_saved_up() -> None:
     limit = OverheadLimit(SHARE, lambda: 0.0)
     assert limit.affords_at_edge(0.0, 0.005, 0.005)  # before the start, which does not count
     limit.begin(0.0)
-    assert not limit.affords_at_edge(10.0, 0.15, 0.2)
-    assert limit.affords_at_edge(20.0, 0.15, 0.2)
+    assert limit.affords_at_edge(0.0, 0.1, 0.2)
+    assert not limit.affords_at_edge(4.0, 0.15, 0.2)
+    assert limit.affords_at_edge(5.1, 0.15, 0.2)
     assert not limit.affords_at_edge(50.0, 0.25, 0.2)
+
+
+def test_a_limit_that_is_never_enough_only_makes_the_pauses_long() -> None:
+    limit = OverheadLimit(1e-300, lambda: 0.0)
+    limit.begin(0.0)
+    assert limit.seconds_to_next_sample(0.0) == 1e6

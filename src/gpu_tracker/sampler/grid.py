@@ -78,7 +78,9 @@ class Grid:
 
     def finish(self, now: float) -> None:
         """Take note of the last sample, which takes the place of a point that has just passed."""
-        self.skipped += max(0, self._passed(now - _LATE * self._interval) - self._last_point)
+        passed = self._passed(now - _LATE * self._interval)
+        self.skipped += max(0, passed - self._last_point)
+        self._last_point = max(passed, self._last_point)
 
     def _passed(self, now: float) -> int:
         return int((now - self._start) / self._interval)

@@ -111,11 +111,13 @@ class Loop:
         grid.begin(self._monotonic())
         early: float | None = None
         while True:
-            wait: float | None = grid.due - self._monotonic()
+            now = self._monotonic()
+            wait: float | None = grid.due - now
             if early is not None:
-                wait = min(early, grid.due - self._monotonic())
+                wait = min(early, grid.due - now)
             elif self._nothing_left():
                 wait = None
+                grid.finish(now)
             event = control.wait(wait)
             if event == LAUNCH:
                 self._watch_launch()
@@ -127,7 +129,8 @@ class Loop:
                 if early is not None:
                     early = self._next_pause(early)
             else:
-                grid.finish(self._monotonic())
+                if wait is not None:
+                    grid.finish(self._monotonic())
                 self._sample(LAST)
                 return event
             grid.go_on(self._monotonic())

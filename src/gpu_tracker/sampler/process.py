@@ -42,12 +42,20 @@ def main(config: dict[str, Any], control_handle: int, status_handle: int) -> Non
         _sample(config, control_handle, status_handle)
     except ProcessLookupError as error:
         _refuse(status_handle, 'process', str(error))
-    except BaseException:  # noqa: BLE001 - whatever it is, the tracker must hear of it: nobody else does
-        import traceback  # noqa: PLC0415 - costs 10 ms
-
-        _refuse(status_handle, 'internal', traceback.format_exc())
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the tracker must hear of it: nobody else does
+        _refuse(status_handle, 'internal', _description(error))
         os._exit(1)
     os._exit(0)  # at once: a hanging driver call must not keep this process
+
+
+def _description(error: BaseException) -> str:
+    """Return the traceback, the last line of which is what users are told."""
+    try:
+        import traceback  # noqa: PLC0415 - costs 10 ms
+
+        return ''.join(traceback.format_exception(error))
+    except OSError:  # there is no descriptor left to load it with
+        return f'{type(error).__name__}: {error}'
 
 
 def _prepare() -> None:

@@ -21,7 +21,7 @@ _UNREADABLE = (
 
 _LIMITED = (
     'Samples are skipped, because max_overhead_percent ({:g}) does not suffice for one every {:g} s: '
-    'peaks between them may be missed.'
+    'peaks between them may be missed, and RAM of several processes may be too low.'
 )
 
 

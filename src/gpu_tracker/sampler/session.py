@@ -99,13 +99,17 @@ class Session:
             self._open = False
             raise SamplerError(_CLOSED)
         if not self._send(stop_message(seconds)):
-            return _KILLED
+            return self._last_word()
         for _ in range(attempts):
             if self._readable(timeout):
                 break
         else:
             self._kill()
             return _STUCK.format(attempts * timeout)
+        return self._last_word()
+
+    def _last_word(self) -> str | None:
+        """Return what was wrong with a sampler that has ended, as a text for the user, or None."""
         try:
             answer = messages.receive(self._channels.status)
         except EOFError:
