@@ -32,6 +32,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__
+
+
 def __getattr__(name: str) -> object:
     """Import what is first asked for: dataclasses cost 15 ms, and the sampler needs none of all this."""
     if name in __all__:

@@ -32,9 +32,10 @@ class Bounds:
 class Sampling:
     """How a run was sampled.
 
-    :ivar samples: The samples that were taken, those at the start and at the end included.
-    :ivar late: Samples that began more than a tenth of the sampling interval after their point of the grid, because the
-        machine was busy.
+    :ivar samples: The samples that were taken, those at the start and at the end included; a command gets some more in
+        its first moments.
+    :ivar late: Samples that began more than a tenth of the sampling interval, and more than 2 ms, after their point of
+        the grid, because the machine was busy.
     :ivar skipped: Points of the grid without a sample, because the one before took too long, or because
         ``max_overhead_percent`` did not suffice.
     :ivar mean_interval: Seconds between the samples on the grid, on average; None where none was reached.

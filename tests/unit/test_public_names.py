@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import pytest
+
+import gpu_tracker
+
+
+def test_every_public_name_is_there() -> None:
+    assert dir(gpu_tracker) == sorted(gpu_tracker.__all__)
+    assert all(getattr(gpu_tracker, name) is getattr(gpu_tracker, name) for name in gpu_tracker.__all__)
+
+
+def test_no_other_name_is() -> None:
+    with pytest.raises(AttributeError, match="module 'gpu_tracker' has no attribute 'Trackers'"):
+        _ = gpu_tracker.Trackers
