@@ -12,11 +12,12 @@ Options:
     --quick         Fewer workloads, rounds and seconds.
     --rounds=N      So many rounds instead of those that each part has.
     --peers=NAMES   Only these peers, separated by commas; gpu-tracker is always one of them.
-    --json=FILE     Where the raw figures go [default: .benchmarks/results.json].
+    --json=FILE     Where the raw figures go [default: .benchmarks/results.json]; those of
+                    a run with --quick or --peers go to .benchmarks/partial.json.
     --from=FILE     Measure nothing: make the tables from raw figures.
     -h --help       Show this text.
 
-What the figures are: see benchmarks/__init__.py.
+What the figures are: python -m pydoc benchmarks.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from benchmarks.peers import Peer
 
 _TRUTH_ROUNDS = 3
+_WHOLE_RUN = '.benchmarks/results.json'
+_PARTIAL_RUN = '.benchmarks/partial.json'
 
 
 def _truth(session: Session) -> None:
@@ -62,6 +65,7 @@ _PARTS: dict[str, Callable[[Session], None]] = {
 def main() -> None:
     """Run what the command line asks for."""
     options = docopt(str(__doc__))
+    _check(options)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit('Ended from outside.'))  # so that nothing is left running
     saved = options['--from']
     results = _measure(options) if saved is None else Results.load(Path(saved))
@@ -69,6 +73,20 @@ def main() -> None:
     print(text)  # noqa: T201 - a command
     if options['--write']:
         comparison_page.write(CHECKOUT / 'docs' / 'comparison.rst', text)
+
+
+def _check(options: dict[str, Any]) -> None:
+    """End with a message where options do not go together."""
+    partial = [name for name in ('--quick', '--peers') if options[name]]
+    if options['--write'] and partial:
+        sys.exit(f'--write publishes whole runs only, not one with {partial[0]}.')
+    measuring = [*options['<part>'], *partial, *(['--rounds'] if options['--rounds'] else [])]
+    if options['--from'] is not None and measuring:
+        sys.exit(f'--from measures nothing, so {measuring[0]} cannot be asked for with it.')
+    if options['--from'] is not None and not Path(options['--from']).is_file():
+        sys.exit(f'--from must be a file of an earlier run, not {options["--from"]!r}.')
+    if partial and options['--json'] == _WHOLE_RUN:
+        options['--json'] = _PARTIAL_RUN
 
 
 def _measure(options: dict[str, Any]) -> Results:
@@ -79,11 +97,14 @@ def _measure(options: dict[str, Any]) -> Results:
     file.parent.mkdir(parents=True, exist_ok=True)
     parts = options['<part>'] or list(_PARTS)
     results = Results.load(file) if options['<part>'] and file.exists() else Results()
-    results.machine = machine.describe()
+    if results.machine != machine.describe():  # figures of two machines have nothing to do with each other
+        results = Results(machine=machine.describe())
     for name in parts:
         results.forget(name)
-    session = _session(_chosen(options['--peers']), results, _rounds(options['--rounds']), quick=options['--quick'])
+    rounds = _rounds(options['--rounds'])
+    session = _session(_chosen(options['--peers']), results, parts, rounds, quick=options['--quick'])
     for name in parts:
+        results.conditions[name] = machine.conditions() + ('' if rounds is None else f', rounds asked for: {rounds}')
         _PARTS[name](session)
         results.save(file)
     return results
@@ -107,8 +128,8 @@ def _chosen(names: str | None) -> list[Peer]:
     return [peer for peer in PEERS if peer is OURS or peer.name in wanted]
 
 
-def _session(peers: list[Peer], results: Results, rounds: int | None, *, quick: bool) -> Session:
-    """Prepare the environments; a peer that cannot be installed has a gap in all parts."""
+def _session(peers: list[Peer], results: Results, parts: list[str], rounds: int | None, *, quick: bool) -> Session:
+    """Prepare the environments; a peer that cannot be installed has a gap in all parts that are measured."""
     environments = {}
     for peer in peers:
         progress(f'preparing {peer.name}')
@@ -118,7 +139,7 @@ def _session(peers: list[Peer], results: Results, rounds: int | None, *, quick: 
             if peer is OURS:
                 sys.exit(f'This checkout cannot be installed: {error}')
             progress(f'    left out: {error}')
-            results.gaps += [Gap(part, 'all', peer.name, str(error)) for part in _PARTS]
+            results.gaps += [Gap(part, 'all', peer.name, str(error)) for part in parts]
         else:
             results.versions[peer.name] = environments[peer.name].version
     present = [peer for peer in peers if peer.name in environments]

@@ -63,7 +63,8 @@ def prepare(peer: Peer) -> Environment:
     """
     if peer.requirement is None:
         return _system_environment(peer)
-    folder = KEPT / 'environments' / peer.name.replace(' ', '-')
+    version = f'{sys.version_info.major}.{sys.version_info.minor}'
+    folder = KEPT / 'environments' / version / peer.name.replace(' ', '-')
     python = folder / 'bin' / 'python'
     if not python.exists():
         shutil.rmtree(folder, ignore_errors=True)

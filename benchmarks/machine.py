@@ -13,11 +13,14 @@ def describe() -> dict[str, str]:
     """Return one text a property."""
     memory = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / _GIGABYTE
     return {
-        'Date': datetime.now(UTC).date().isoformat(),
         'Processor': f'{_processor()}, {os.cpu_count()} cores, {memory:.0f} GB of memory',
         'System': f'{platform.system()} {platform.release()}, Python {platform.python_version()}',
-        'Load average of the last minute before the run': f'{os.getloadavg()[0]:.2f}',
     }
+
+
+def conditions() -> str:
+    """Return when this is, and what the machine has been doing besides."""
+    return f'{datetime.now(UTC).date().isoformat()}, load average before {os.getloadavg()[0]:.1f}'
 
 
 def _processor() -> str:

@@ -29,7 +29,8 @@ def text_of(results: Results) -> str:
     versions = ', '.join(
         name if name.endswith(version) else f'{name} {version}' for name, version in results.versions.items()
     )
-    head = '\n'.join([*machine, f'* Versions: {versions}'])
+    measured = [f'* Measured, {part}: {conditions}' for part, conditions in results.conditions.items()]
+    head = '\n'.join([*machine, f'* Versions: {versions}', *measured])
     return '\n\n'.join([head, *(table.render() for table in tables_of(results))])
 
 

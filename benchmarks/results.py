@@ -44,11 +44,13 @@ class Results:
     """All figures of a run.
 
     :ivar machine: What they were measured on: one text a property.
+    :ivar conditions: Of each part, when and how it was measured.
     :ivar versions: The version of each peer.
     :ivar truth: What the part ``truth`` has returned.
     """
 
     machine: dict[str, str] = field(default_factory=dict)
+    conditions: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     figures: list[Figure] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
@@ -88,6 +90,7 @@ class Results:
         saved = json.loads(path.read_text())
         return cls(
             machine=saved['machine'],
+            conditions=saved['conditions'],
             versions=saved['versions'],
             figures=[Figure(**figure) for figure in saved['figures']],
             gaps=[Gap(**gap) for gap in saved['gaps']],

@@ -19,6 +19,13 @@ class FailedError(Exception):
     """A peer gave no figures; the message says why."""
 
 
+def reason_of(error: Exception) -> str:
+    """Return what a table says of a peer that has failed."""
+    if isinstance(error, FailedError):
+        return str(error)
+    return f'its report could not be read ({type(error).__name__})'
+
+
 def progress(text: str) -> None:
     """Say on standard error what is done now."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - a command
@@ -90,7 +97,7 @@ class Session:
         try:
             values = measure(peer, self.environments[peer.name])
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with a peer must not end the others' run
-            reason = str(error) or type(error).__name__
+            reason = reason_of(error)
             progress(f'    failed: {reason}')
             self.results.gaps.append(Gap(part, row, peer.name, reason))
             return False

@@ -42,11 +42,11 @@ class Target:
     ratio: float | None = None
     limit: float | None = None
 
-    def is_met(self, ours: float, ratio: float | None) -> bool:
-        """Tell whether a figure, in the table's unit, and its ratio are small enough."""
+    def is_met(self, ours: float, ratio: float | None) -> bool | None:
+        """Tell whether a figure, in the table's unit, and its ratio are small enough; None: nothing can be compared."""
         if self.limit is not None:
             return ours <= self.limit
-        return ratio is not None and self.ratio is not None and ratio <= self.ratio
+        return None if ratio is None or self.ratio is None else ratio <= self.ratio
 
 
 def _cpu(workload: Workload, ratio: float) -> Target:

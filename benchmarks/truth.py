@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 from benchmarks.environments import base_python
 from benchmarks.peers import Run
 from benchmarks.running import PROGRAMS, output_of, started, wait_for_end
-from benchmarks.session import FailedError
+from benchmarks.session import FailedError, reason_of
 from benchmarks.tables import DASH, Table
 
 if TYPE_CHECKING:
@@ -144,34 +144,55 @@ def run(
     able = [peer for peer in peers if peer.name in environments and not peer.cannot.keys() >= _FIGURES]
     compared = []
     for workload in workloads:
-        for peer in able:
-            progress(f'truth: {workload.title}: {peer.name}')
-            compared += _compare(peer, environments[peer.name], workload, rounds)
+        compared += _compare(able, environments, workload, workload.rounds or rounds, progress)
     return [comparison.as_dict() for comparison in compared]
 
 
-def _compare(peer: Peer, environment: Environment, workload: Workload, rounds: int) -> list[Comparison]:
-    comparisons = [Comparison(workload.title, figure, workload.interval, peer.name) for figure in workload.figures]
-    if refusal := _refusal(peer, workload):
-        for comparison in comparisons:
-            comparison.failures.append(refusal)
-        return comparisons
-    rounds = workload.rounds or rounds
+def _compare(
+    peers: Sequence[Peer],
+    environments: Mapping[str, Environment],
+    workload: Workload,
+    rounds: int,
+    progress: Callable[[str], object],
+) -> list[Comparison]:
+    """Run a workload with all peers in turn, again and again; a peer that fails is not tried again."""
+    comparisons = {
+        peer: [Comparison(workload.title, figure, workload.interval, peer.name) for figure in workload.figures]
+        for peer in peers
+    }
+    able = []
+    for peer in peers:
+        if refusal := _refusal(peer, workload):
+            for comparison in comparisons[peer]:
+                comparison.failures.append(refusal)
+        else:
+            able.append(peer)
     for number in range(rounds):
-        try:
-            said, truth = _round(peer, environment, workload, number / rounds)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong with a peer must not end the others' run
-            for comparison in comparisons:
-                comparison.failures.append(str(error) or type(error).__name__)
-            break
+        for peer in able[:]:
+            progress(f'truth: {workload.title}, round {number + 1} of {rounds}: {peer.name}')
+            if not _compare_once(peer, environments[peer.name], workload, number / rounds, comparisons[peer]):
+                able.remove(peer)
+    return [comparison for peer in peers for comparison in comparisons[peer]]
+
+
+def _compare_once(
+    peer: Peer, environment: Environment, workload: Workload, phase: float, comparisons: list[Comparison]
+) -> bool:
+    """Take over what a peer says in one round; tell whether it has not failed."""
+    try:
+        said, truth = _round(peer, environment, workload, phase)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong with a peer must not end the others' run
         for comparison in comparisons:
-            value = said[comparison.figure]
-            if comparison.figure in peer.cannot or value is None:
-                comparison.failures.append(peer.cannot.get(comparison.figure, 'does not tell'))
-            else:
-                comparison.said.append(value)
-                comparison.truth.append(truth[comparison.figure])
-    return comparisons
+            comparison.failures.append(reason_of(error))
+        return False
+    for comparison in comparisons:
+        value = said[comparison.figure]
+        if comparison.figure in peer.cannot or value is None:
+            comparison.failures.append(peer.cannot.get(comparison.figure, 'does not tell'))
+        else:
+            comparison.said.append(value)
+            comparison.truth.append(truth[comparison.figure])
+    return True
 
 
 def _refusal(peer: Peer, workload: Workload) -> str | None:
