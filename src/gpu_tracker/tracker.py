@@ -134,6 +134,7 @@ class Tracker:
             raise TrackerStateError(message)
         session = Session(self._configuration())
         try:
+            self._use_the_wait()
             ready = session.wait_until_ready()
         except BaseException as error:
             session.end()
@@ -145,6 +146,9 @@ class Tracker:
         self.state = self.State.STARTED
         self._tell(ready['messages'])
         self._started_at = time.monotonic()
+
+    def _use_the_wait(self) -> None:
+        """Do what can be done while the sampler starts."""
 
     def stop(self) -> None:
         """Stop tracking; afterwards the result is there.
@@ -245,6 +249,7 @@ class Tracker:
             'uuids': parameters.gpu_uuids,
             'overhead': None if percent is None else percent / 100,
             'report': None if file is None else (file, 'json'),
+            'settles': False,
             'units': self._units(),
         }
 

@@ -110,7 +110,7 @@ def run(events, *, interval=1.0, costs=None, tree=None):
         aggregator=Aggregator(),
         grid=grid,
         interval=interval,
-        publish=lambda now, last: published.append(last),
+        publish=lambda now, *, last, abandoned: published.append(last),
         watching=lambda: None,
         exec_handle=None,
         monotonic=clock,

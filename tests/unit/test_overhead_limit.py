@@ -71,7 +71,7 @@ class Machine:
             aggregator=self.aggregator,
             grid=self.grid,
             interval=1.0,
-            publish=lambda now, last: None,
+            publish=lambda now, *, last, abandoned: None,
             watching=lambda: None,
             exec_handle=None,
             monotonic=lambda: self.now,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from gpu_tracker.sampler.control import LAUNCH, TARGET_ENDED
+from gpu_tracker.sampler.control import ABANDONED, LAUNCH, TARGET_ENDED
 from gpu_tracker.sampler.launch import realtime_priority, wait_for_exec
 from gpu_tracker.sources.cpu import CpuSource
 from gpu_tracker.sources.reading import FIRST, LAST, MIDDLE, SystemReading
@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 
         def watch(self, process: Process) -> None:
             """Look closely at a command that has just been started."""
+
+    class Publish(Protocol):
+        """Puts the totals where they are found."""
+
+        def __call__(self, now: float, *, last: bool, abandoned: bool) -> None:
+            """Publish them after a sample, which is the last one, perhaps; after which nobody takes them, perhaps."""
 
     class Waiter(Protocol):
         """Waits for the next sample, or for what comes before it."""
@@ -62,7 +68,7 @@ class Loop:
     :param interval: Seconds between two of them.
     :param watching: Called when a launch was announced, at the moment from which on the command is watched.
     :param exec_handle: Becomes readable when a command that is held back has called execve(2).
-    :param publish: Called after each sample, with its time and whether it may be the last one.
+    :param publish: Called after each sample.
     :param monotonic: The clock.
     """
 
@@ -76,7 +82,7 @@ class Loop:
         aggregator: Aggregator,
         grid: Grid,
         interval: float,
-        publish: Callable[[float, bool], None],
+        publish: Publish,
         watching: Callable[[], None],
         exec_handle: int | None,
         monotonic: Callable[[], float],
@@ -131,7 +137,7 @@ class Loop:
             else:
                 if wait is not None:
                     grid.finish(self._monotonic())
-                self._sample(LAST)
+                self._sample(LAST, abandoned=event == ABANDONED)
                 return event
             grid.go_on(self._monotonic())
 
@@ -164,7 +170,7 @@ class Loop:
                 if looks % _LOOKS_A_SAMPLE == 0:
                     self._sample(MIDDLE)
 
-    def _sample(self, kind: str) -> None:
+    def _sample(self, kind: str, *, abandoned: bool = False) -> None:
         tree = self._tree
         tree.refresh()
         self._tell_members()
@@ -181,7 +187,7 @@ class Loop:
         self._aggregator.add(now, ram, self._cpu.read(), system)
         if kind == LAST:
             self._gpu.finish(_LONGEST_GPU_WAIT)
-        self._publish(now, kind == LAST or self._nothing_left())
+        self._publish(now, last=kind == LAST or self._nothing_left(), abandoned=abandoned)
 
     def _read_system(self) -> SystemReading:
         return SystemReading(self._system.ram(), self._system.cpu())

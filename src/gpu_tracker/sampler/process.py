@@ -135,7 +135,7 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
         aggregator=aggregator,
         grid=grid,
         interval=config['interval'],
-        publish=lambda now, last: publisher.publish(now, last=last),
+        publish=publisher.publish,
         exec_handle=config['exec_handle'],
         watching=lambda: _tell(status_handle, {'watching': True}),
         monotonic=time.monotonic,

@@ -49,6 +49,7 @@ class Publisher:
         self._machine = {'ram': system.ram_capacity, 'cores': system.cores}
         self._next = float('-inf')
         self._limited = _LIMITED.format(100 * (config['overhead'] or 0.0), config['interval'])
+        self._tracker_settles = config['settles']
         self._report: _ReportFile | None = None
         if config['report'] is not None:
             path, report_format = config['report']
@@ -56,8 +57,12 @@ class Publisher:
         self.messages: list[tuple[str, str]] = []
         """What is to be told the user, as (level, text); each cause once."""
 
-    def publish(self, now: float, *, last: bool) -> None:
-        """Publish the totals so far, where it is time."""
+    def publish(self, now: float, *, last: bool, abandoned: bool) -> None:
+        """Publish the totals so far, where it is time.
+
+        :param last: Nothing will come after this, perhaps.
+        :param abandoned: Nobody is there any more to take the totals.
+        """
         if now < self._next and not last:
             return
         self._next = now + _PACE
@@ -73,7 +78,8 @@ class Publisher:
         totals['gpu'] = self._gpu.totals()
         totals['record'] = record
         totals['messages'] = self.messages
-        if self._report is not None and not record['held']:  # a command that cannot be started leaves the file alone
+        others_turn = record['held'] or (last and self._tracker_settles and not abandoned)
+        if self._report is not None and not others_turn:  # a command that cannot be started leaves the file alone
             problem = self._report.write(totals)
             if problem:
                 self._tell('warning', problem)
@@ -88,20 +94,18 @@ class _ReportFile:
     """The result so far, in a file that always holds a whole one."""
 
     def __init__(self, path: str, report_format: str, units: tuple[str, str, str, int | None]) -> None:
-        from gpu_tracker.files import write_whole  # noqa: PLC0415 - these cost 30 ms, and most runs need none of them
-        from gpu_tracker.render import FORMATS  # noqa: PLC0415
-        from gpu_tracker.result import Units, build  # noqa: PLC0415
-
         self._path = path
-        self._render = FORMATS[report_format]
-        self._units = Units(*units)
-        self._build = build
-        self._write_whole = write_whole
+        self._format = report_format
+        self._units = units
 
     def write(self, totals: dict[str, Any]) -> str | None:
         """Write the file, and return what went wrong, if anything."""
+        from gpu_tracker.files import write_whole  # noqa: PLC0415 - these cost 30 ms, which many runs do not last
+        from gpu_tracker.render import FORMATS  # noqa: PLC0415
+        from gpu_tracker.result import Units, build  # noqa: PLC0415
+
         try:
-            self._write_whole(self._path, self._render(self._build(totals, self._units)) + '\n')
+            write_whole(self._path, FORMATS[self._format](build(totals, Units(*self._units))) + '\n')
         except OSError as error:
             return f'The resource usage could not be written to {self._path}: {error.strerror}.'
         return None

@@ -100,7 +100,7 @@ def spawn(config: dict[str, Any], store: Store, path: str | None) -> Channels:
         ``launcher_peak``, its peak in bytes, and ``exec_handle``, the reading end of a pipe whose other end that exec
         closes; ``reader``, ``interval``, ``brand``, ``uuids``;
         ``overhead``, the share of one core that bounds the sampler's CPU time, or None; ``report``, a path and a
-        format or None; ``units`` for that.
+        format or None; ``units`` for that; ``settles``, whether the tracker writes that file itself after a stop.
     :param store: Where the sampler reads ``config`` and leaves what it has measured.
     :param path: By which it opens the store where it cannot inherit it.
     :raises SamplerError: where there is no interpreter to run it.
