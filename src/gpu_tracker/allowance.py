@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+MOST_AT_EDGE = 0.005
+"""CPU seconds that a reading may take at the first and the last sample, whatever is left of the allowance."""
 _AT_THE_START = 10.0
 """Seconds whose share is there from the start under a limit."""
 _FOR_OPTIONAL = 0.25

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpu_tracker.allowance import MOST_AT_EDGE
 from gpu_tracker.process_tree.stat import PAGE_SIZE
 from gpu_tracker.sources.reading import LAST, MIDDLE
 from gpu_tracker.sources.split import SplitReader
@@ -16,13 +17,11 @@ if TYPE_CHECKING:
     from gpu_tracker.sources.memory_files import MemoryFiles
     from gpu_tracker.sources.split import Seen, Split
 
-_MOST_AT_EDGE = 0.005
-"""CPU seconds that a reading may take at the first and the last sample, whatever is left of the allowance."""
 _MOST_AT_END = 0.2
-"""The same at the last sample, where there has been none at all."""
+"""CPU seconds that a reading may take at the last sample, where there has been none at all."""
 _MOST_DETAILED = 0.25
 """CPU seconds above which sums are read in place of mappings."""
-_SEVERAL = 2
+SEVERAL = 2
 """From this many processes on, resident sizes added up may count pages more than once."""
 _GROWTH = 1.01
 _LEAST_GROWTH = 1 << 16
@@ -74,7 +73,7 @@ class ExactReadings:
         :param sizes: The resident sizes of root, descendants and both, added up.
         """
         due = self._is_due(counted, sizes)
-        waits = due and len(counted) < _SEVERAL and kind == MIDDLE and self._still_grows(sizes)
+        waits = due and len(counted) < SEVERAL and kind == MIDDLE and self._still_grows(sizes)
         self._last_size = sizes[2]
         return due, due and not waits and self._read_split(now, kind, counted, sizes)
 
@@ -88,7 +87,7 @@ class ExactReadings:
         worth_it = max(_LEAST_GROWTH, _CHANGED_SHARE * (split.combined.total or 0))
         if split.copied > worth_it and _exceeds(sizes, self._most_private) and _left_behind(split) > worth_it:
             return True
-        if len(counted) < _SEVERAL or not _exceeds(sizes, self._most_exact):
+        if len(counted) < SEVERAL or not _exceeds(sizes, self._most_exact):
             return False
         return self._most_changed(counted, split.counted) > worth_it
 
@@ -126,7 +125,7 @@ class ExactReadings:
             # While much changes, one reading is held back: the memory will be of more interest when it has settled.
             affordable = self._allowance.affords(now, 2 * cost if self._changes_fast(counted) else cost)
         else:
-            affordable = self._allowance.affords_at_edge(now, cost, _MOST_AT_EDGE)
+            affordable = self._allowance.affords_at_edge(now, cost, MOST_AT_EDGE)
         if not affordable:
             return False
         split, took = self._reader.read(self._tree.root, counted, detailed=detailed)

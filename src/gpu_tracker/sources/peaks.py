@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpu_tracker.allowance import MOST_AT_EDGE
 from gpu_tracker.process_tree import stat
 from gpu_tracker.sources.reading import MIDDLE
 
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from gpu_tracker.process_tree.process import Process
     from gpu_tracker.sources.memory_files import MemoryFiles
 
-_MOST_AT_EDGE = 0.005
-"""CPU seconds for the marks at the first and the last sample."""
 _FIRST_COST = 20e-6
 """CPU seconds for reading one mark, until that has been measured."""
 
@@ -63,7 +62,7 @@ class PeakReader:
     def _affordable(self, now: float, kind: str, waiting: int) -> int:
         """Return how many marks may be read, at least one."""
         cost = max(self._cost, 1e-6)
-        affordable = self._allowance.count(now, cost) if kind == MIDDLE else int(_MOST_AT_EDGE / cost)
+        affordable = self._allowance.count(now, cost) if kind == MIDDLE else int(MOST_AT_EDGE / cost)
         return max(1, min(waiting, affordable))
 
     def _has_peaked(self, process: Process) -> bool:

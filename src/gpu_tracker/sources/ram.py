@@ -9,7 +9,7 @@ between two samples is read from the kernel's high-water marks.
 
 from __future__ import annotations
 
-from gpu_tracker.sources.exact import ExactReadings
+from gpu_tracker.sources.exact import SEVERAL, ExactReadings
 from gpu_tracker.sources.peaks import PeakReader
 from gpu_tracker.sources.reading import LAST, RamReading, Resident
 from gpu_tracker.sources.rises import Rises, reconcile
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.process_tree.process import Process
     from gpu_tracker.sources.memory_files import MemoryFiles
-
-_SEVERAL = 2
-"""From this many processes on, resident sizes added up may count pages more than once."""
 
 
 class RamSource:
@@ -91,8 +88,8 @@ class RamSource:
         else:
             groups = [
                 Resident(of_root),
-                Resident(of_descendants if len(descendants) < _SEVERAL else None) if descendants else Resident(0, 0, 0),
-                Resident(sizes[2] if len(counted) < _SEVERAL else None),
+                Resident(of_descendants if len(descendants) < SEVERAL else None) if descendants else Resident(0, 0, 0),
+                Resident(sizes[2] if len(counted) < SEVERAL else None),
             ]
             if counted == [root]:
                 groups[0].private = groups[2].private = self._rises.private_of_root()
