@@ -95,8 +95,28 @@ def _ram(run: Run) -> Iterator[Bound]:
         yield Bound(f'{group} private and shared RAM', both, low, 2 * high, slack_low, 2 * slack_high)
         if run.bounds is not None:
             lowest, highest = run.bounds[group]
-            yield Bound(f'{group} lower bound', lowest, low, min(high, highest), slack_low, slack_high)
-            yield Bound(f'{group} upper bound', highest, low, float('inf'), slack_low, 0)
+            yield Bound(
+                f'{group} lower bound',
+                lowest,
+                low,
+                high if highest is None else min(high, highest),
+                slack_low,
+                slack_high,
+            )
+            if highest is not None:  # else some process has ended of which nobody can tell
+                yield Bound(
+                    f'{group} upper bound', highest, max(low, _known_peak(run, group)), float('inf'), slack_low, 0
+                )
+
+
+def _known_peak(run: Run, group: str) -> float:
+    """Return the peak of a group that is known for certain: that of the root at its end, if it has run one program."""
+    told = run.told[run.program.root]
+    before = next((t.mark for t in told if t.event == 'hold'), 0)
+    alone = group == 'main' or (group == 'combined' and len(run.program.actors) == 1)
+    if not alone or len({t.image for t in told}) > 1 or told[-1].mark == before:
+        return 0.0
+    return told[-1].mark - _MARK
 
 
 def _members(run: Run, group: str) -> list[Actor]:
