@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,4 +110,6 @@ class _ReportFile:
             write_whole(self._path, FORMATS[self._format](build(totals, Units(*self._units))) + '\n')
         except OSError as error:
             return f'The resource usage could not be written to {self._path}: {error.strerror}.'
+        finally:
+            gc.collect(0)  # json makes cycles, a few kilobytes each time, and the collector is off
         return None

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import gc
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpu_tracker.sampler.publisher import Publisher
+from gpu_tracker.sampler.store import Store, create_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GROUP = [1_000_000, 500_000, 500_000]
+TOTALS = {
+    'seconds': 2.0,
+    'samples': 3,
+    'ram': {'main': GROUP, 'descendants': [0, 0, 0], 'combined': GROUP, 'system': 9_000_000, 'upper': [None] * 3},
+    'cpu': {**{key: [1.0, 0.5] for key in ('main', 'descendants', 'combined', 'system')}, 'threads': [1, 0, 1]},
+}
+GPU = {
+    'count': 0, 'expected': 0, 'capacity': 0, 'system': 0, 'main': 0, 'descendants': 0, 'combined': 0,
+    'max_sum': 0.0, 'mean_sum': 0.0,
+}  # fmt: skip
+RECORD = {'unreadable': False, 'is_limited': False, 'held': False, 'tracked_seconds': None}
+
+
+class Sources:
+    """What a publisher asks."""
+
+    ram_capacity = 10_000_000
+    cores = 2
+
+    def totals(self) -> dict[str, object]:
+        return dict(GPU)
+
+    def take_messages(self) -> list[tuple[str, str]]:
+        return []
+
+
+class Aggregated:
+    def totals(self) -> dict[str, object]:
+        return dict(TOTALS)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    store, _ = create_store()
+    yield store
+    store.close()
+
+
+def publisher(store: Store, path: Path, *, settles: bool = False, **record: object) -> Publisher:
+    return Publisher(
+        {
+            'report': (str(path), 'json'),
+            'units': ('megabytes', 'megabytes', 'seconds', None),
+            'overhead': None,
+            'interval': 1.0,
+            'settles': settles,
+        },
+        store=store,
+        aggregator=Aggregated(),
+        gpu=Sources(),
+        system=Sources(),
+        record=lambda: RECORD | record,
+    )
+
+
+def test_the_report_so_far_is_written_once_a_second(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / 'report'
+    told = publisher(store, path)
+    told.publish(1.0, last=False, abandoned=False)
+    assert json.loads(path.read_text())['max_ram']['main']['total_rss'] == 1.0
+    path.unlink()
+    told.publish(1.9, last=False, abandoned=False)
+    assert not path.exists()
+    told.publish(2.0, last=False, abandoned=False)
+    assert path.exists()
+
+
+def test_a_tracker_that_settles_writes_the_last_report_itself_unless_it_has_gone(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / 'report'
+    told = publisher(store, path, settles=True)
+    told.publish(1.0, last=True, abandoned=False)
+    assert not path.exists()
+    assert store.read()['samples'] == 3
+    told.publish(1.1, last=True, abandoned=True)
+    assert path.exists()
+
+
+def test_a_command_that_was_never_started_leaves_the_file_alone(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / 'report'
+    publisher(store, path, held=True).publish(1.0, last=True, abandoned=True)
+    assert not path.exists()
+
+
+def test_writing_leaves_nothing_to_be_collected(store: Store, tmp_path: Path) -> None:
+    told = publisher(store, tmp_path / 'report')
+    told.publish(1.0, last=False, abandoned=False)
+    gc.collect()
+    gc.disable()
+    try:
+        told.publish(3.0, last=False, abandoned=False)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
