@@ -74,3 +74,13 @@ def test_a_child_that_was_waited_for_may_never_have_been_seen(watched: Watched) 
 def test_a_program_that_was_replaced_may_have_had_more_before(watched: Watched) -> None:
     watched.root.programs += 1
     assert watched.sample() == [None, 20, None]
+
+
+def test_of_processes_that_come_and_go_nothing_is_kept(watched: Watched) -> None:
+    for pid in range(100, 200):
+        watched.tree.put(pid, private=5, parent=ROOT)
+        watched.sample()
+        watched.tree.end(pid)
+        watched.sample()
+    assert watched.bounds._started.keys() == {watched.root}
+    assert watched.bounds._final == set()

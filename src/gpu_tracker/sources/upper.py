@@ -6,7 +6,7 @@ from gpu_tracker.sources.reading import larger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.process_tree.process import Process
@@ -59,23 +59,35 @@ class UpperBounds:
         return main if of_main else None, others if of_others else None, both if of_main and of_others else None
 
     def _look(self, counted: Sequence[Process]) -> None:
-        for process in self._tree.gone:
-            if process not in self._final:
-                self._lose(process)
-        for process in self._tree.members.values():
-            if process.ended and process not in self._final:
-                if process.faults == process.peak_reading.faults:
-                    self._final.add(process)
-                else:
-                    self._lose(process)
+        """Find out what cannot be known any more; what is not asked any more is not kept either."""
+        self._look_at_ended()
         if self._started is None:
             self._started = {process: (process.reaped_faults, process.programs) for process in counted}
-        for process in counted:
+        for process in self._of_concern(counted):
             reaped_faults, programs = self._started.setdefault(process, (0, process.programs))
             if process.programs != programs:
                 self._lose(process)
             if process.reaped_faults != reaped_faults:
                 self._known_of_others = False
+        if not self._known_of_others:
+            root = self._tree.root
+            self._started = {process: first for process, first in self._started.items() if process is root}
+            self._final &= {root}
+
+    def _look_at_ended(self) -> None:
+        for process in self._of_concern(self._tree.gone):
+            if process not in self._final:
+                self._lose(process)
+        for process in self._of_concern(self._tree.members.values()):
+            if process.ended and process not in self._final:
+                if process.faults == process.peak_reading.faults:
+                    self._final.add(process)
+                else:
+                    self._lose(process)
+
+    def _of_concern(self, processes: Iterable[Process]) -> list[Process]:
+        root = self._tree.root
+        return [process for process in processes if self._known_of_others or process is root]
 
     def _lose(self, process: Process) -> None:
         if process is self._tree.root:
