@@ -151,11 +151,13 @@ print(json.dumps([used, passed, sampling.samples, sampling.skipped, sampling.mea
     used_without_limit, passed, *_ = json.loads(free)
     assert used_without_limit > 0.08 * passed
     used, passed, samples, skipped, mean_interval, descendants = json.loads(limited)
-    assert used < 0.01 * (10 + passed) + 0.03  # what ten seconds allow is there from the start; and one sample too many
+    # What ten seconds allow is there from the start; and one sample may cost more than the one before.
+    assert used < 0.01 * (10 + passed) + 0.06
     assert warning == (
         'Samples are skipped, because max_overhead_percent (1) does not suffice for one every 0.1 s: '
         'peaks between them may be missed, and RAM of several processes may be too low.'
     )
     assert samples + skipped == pytest.approx(32, abs=3)
-    assert mean_interval > 0.15
+    assert skipped > 0
+    assert mean_interval > 0.105
     assert descendants > 0

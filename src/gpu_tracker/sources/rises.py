@@ -35,7 +35,7 @@ class Rises:
         dropped is taken off, and so is all memory of members that have ended; those that came later are left out.
         """
         if self._exact.last is None:
-            return max([process.resident for process in members], default=None)
+            return max([process.anonymous for process in members], default=None)  # files may be mapped twice
         then = self._exact.last.counted
         total = (self._exact.last.descendants if group == 1 else self._exact.last.combined).total or 0
         for process in members:
