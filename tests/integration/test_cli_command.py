@@ -61,7 +61,11 @@ def test_the_report_goes_to_the_output_file_alone(tmp_path: Path) -> None:
 )
 def test_the_exit_code_is_that_of_the_command(arguments: list[str], status: int | str, code: int) -> None:
     run = gpu_tracker(*arguments)
-    assert f'{COMPLETE}{status}' in run.stderr.splitlines()
+    # On a busy machine a command of under a millisecond may not be seen, which is said after that line.
+    told = [
+        line for line in run.stderr.splitlines() if not line.startswith('gpu-tracker: The command has ended before')
+    ]
+    assert told[-1] == f'{COMPLETE}{status}'
     assert run.stdout.startswith('Max RAM:\n')
     assert run.returncode == code
 
