@@ -1,7 +1,7 @@
 """GPU vendors: what a driver is asked goes through a backend, and nothing else touches a driver.
 
-Another vendor is one module here that has an opener, and one line in BACKENDS. Importing this package imports no
-vendor's library: the openers do.
+Another vendor is one module or folder here that has an opener, and one line in BACKENDS. Importing this package imports
+no vendor's library: the openers do.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
+    from gpu_tracker.gpus.state import DeviceState
 
     class GpuBackend(Protocol):
         """The driver of one vendor, opened.
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
         def peak_memory(self, uuid: str, pid: int) -> int | None:
             """Return the bytes of a process' own peak on one GPU, None where the driver keeps no account of it."""
 
+        def survey(self) -> list[DeviceState]:
+            """Look at all GPUs and MIG devices once, with no need to know them by UUID, in PCI bus order."""
+
         def take_messages(self) -> list[tuple[str, str]]:
             """Return what is to be told and was not taken yet: ('info' or 'warning', text)."""
 
@@ -47,13 +51,13 @@ def open_nvidia() -> GpuBackend | None:
 
     :raises gpu_tracker.errors.GpuError: The driver is there and does not work.
     """
-    from gpu_tracker.gpus import nvidia_library  # noqa: PLC0415 - importing this package imports no vendor's module
+    from gpu_tracker.gpus.nvidia import library  # noqa: PLC0415 - importing this package imports no vendor's module
 
-    if not nvidia_library.is_there():
+    if not library.is_there():
         return None
-    from gpu_tracker.gpus import nvidia  # noqa: PLC0415 - imports pynvml: 35 ms
+    from gpu_tracker.gpus.nvidia import backend  # noqa: PLC0415 - imports pynvml: 35 ms
 
-    return nvidia.open_backend()
+    return backend.open_backend()
 
 
 BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {'nvidia': open_nvidia}

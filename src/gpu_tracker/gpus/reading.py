@@ -35,24 +35,32 @@ class ProcessMemory:
     :ivar memory: Bytes; None where the driver does not know.
     :ivar gpu_instance: The ID of the MIG GPU instance; None without MIG.
     :ivar compute_instance: The ID of the MIG compute instance; None without MIG.
+    :ivar computes: Whether it computes, and does not only draw.
     """
 
-    __slots__ = ('compute_instance', 'gpu_instance', 'memory', 'pid')
+    __slots__ = ('compute_instance', 'computes', 'gpu_instance', 'memory', 'pid')
 
     def __init__(
-        self, pid: int, memory: int | None, gpu_instance: int | None = None, compute_instance: int | None = None
+        self,
+        pid: int,
+        memory: int | None,
+        gpu_instance: int | None = None,
+        compute_instance: int | None = None,
+        *,
+        computes: bool = True,
     ) -> None:
         self.pid = pid
         self.memory = memory
         self.gpu_instance = gpu_instance
         self.compute_instance = compute_instance
+        self.computes = computes
 
     def __repr__(self) -> str:
         """Return the constructor's call."""
         return f'ProcessMemory({self.pid!r}, {self.memory!r}, {self.gpu_instance!r}, {self.compute_instance!r})'
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both say the same of the same process."""
+        """Tell whether both say the same of the memory of the same process."""
         if not isinstance(other, ProcessMemory):
             return NotImplemented
         return self._key() == other._key()

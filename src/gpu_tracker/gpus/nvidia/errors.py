@@ -23,6 +23,13 @@ _PROBLEMS = {
     999: '{} could not be read: the NVIDIA driver reports an unknown error (NVML code 999). Its figures are unknown.',
 }
 
+_STATES = {
+    4: 'may not be read by this user (NVML code 4)',
+    15: 'lost: fallen off the bus or otherwise out of reach (NVML code 15)',
+    16: 'needs a reset before it can be used again (NVML code 16)',
+    999: 'cannot be read: unknown error of the NVIDIA driver (NVML code 999)',
+}
+
 _INIT_PROBLEMS = {
     4: 'This user may not use the NVIDIA driver (NVML code 4). GPU figures are unknown.',
     18: (
@@ -40,6 +47,11 @@ def describe(label: str, code: int) -> str:
     """Return a sentence on a GPU, called by its label, whose call was answered with a code."""
     problem = _PROBLEMS.get(code, '{} could not be read (NVML code ' + str(code) + '); its figures are unknown.')
     return problem.format(label)
+
+
+def problem_of(code: int) -> str:
+    """Return what is wrong with a GPU that answers with a code, in words that follow its name and a colon."""
+    return _STATES.get(code, f'cannot be read (NVML code {code})')
 
 
 def explain_failed_init(code: int) -> tuple[str, str]:

@@ -1,0 +1,152 @@
+"""NVML's calls whose version, or whose answer's shape, depends on the driver and the GPU."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pynvml
+
+from gpu_tracker.gpus.reading import ProcessMemory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from ctypes import c_void_p
+    from typing import TypeVar
+
+    T = TypeVar('T')
+
+_COMPUTE = 0
+_GRAPHICS = 1
+
+_NO_INSTANCE = 0xFFFFFFFF
+"""What the driver gives as the instance IDs of a process outside MIG mode."""
+
+_NO_SUCH_VERSION = {
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+    pynvml.NVML_ERROR_INVALID_ARGUMENT,
+    pynvml.NVML_ERROR_NOT_SUPPORTED,
+    pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+}
+
+
+def quietly(question: Callable[[], T]) -> T | None:
+    """Return the answer to a question that the driver need not know to answer; what is wrong shows in the others."""
+    try:
+        return question()
+    except pynvml.NVMLError:
+        return None
+
+
+class Calls:
+    """Calls in the newest version that the opened driver has, which is found out once."""
+
+    def __init__(self) -> None:
+        self._has_memory_v2 = True
+        self._lists = (pynvml.nvmlDeviceGetComputeRunningProcesses, pynvml.nvmlDeviceGetGraphicsRunningProcesses)
+
+    def memory(self, handle: c_void_p) -> pynvml._Memory:
+        """Ask for version 2, and for version 1 only where the other is not to be had: its `used` is larger.
+
+        Version 2 leaves out of `used` what the driver reserves for itself. A total of 0 is that of unified memory.
+        """
+        if self._has_memory_v2:
+            try:
+                return pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+            except pynvml.NVMLError as error:
+                if error.value not in _NO_SUCH_VERSION:
+                    raise
+                self._has_memory_v2 = error.value == pynvml.NVML_ERROR_NOT_SUPPORTED  # then it is this GPU alone
+        return pynvml.nvmlDeviceGetMemoryInfo(handle)
+
+    def processes(self, handle: c_void_p) -> list[ProcessMemory] | None:
+        """Return compute and graphics processes, those that do both twice; None where the GPU supports neither list.
+
+        :raises pynvml.NVMLError: Any other failure.
+        """
+        entries: list[ProcessMemory] | None = None
+        for kind in (_COMPUTE, _GRAPHICS):
+            try:
+                listed = self._process_list(kind, handle)
+            except pynvml.NVMLError as error:
+                if error.value == pynvml.NVML_ERROR_NOT_SUPPORTED:
+                    continue
+                raise
+            entries = (entries or []) + [_process_memory(process, kind) for process in listed]
+        return entries
+
+    def _process_list(self, kind: int, handle: c_void_p) -> Iterable[pynvml._Process]:
+        """Return the compute or the graphics list, of version 3 or, where the driver is older than R510, 2."""
+        try:
+            return self._lists[kind](handle)
+        except pynvml.NVMLLibraryMismatchError:  # not an NVMLError
+            pass
+        except pynvml.NVMLError as error:
+            if error.value == pynvml.NVML_ERROR_INSUFFICIENT_SIZE:  # more processes came between the call's two steps
+                return self._lists[kind](handle)
+            if error.value != pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+                raise
+        self._lists = (
+            pynvml.nvmlDeviceGetComputeRunningProcesses_v2,
+            pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2,
+        )
+        return self._lists[kind](handle)
+
+
+def is_in_mig_mode(handle: c_void_p) -> bool:
+    """Tell whether a GPU is divided into MIG devices, be it none."""
+    mode = quietly(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    return mode is not None and mode[0] == pynvml.NVML_FEATURE_ENABLED
+
+
+def mig_devices(handle: c_void_p) -> list[tuple[int, c_void_p]]:
+    """Return the numbers and handles of a GPU's MIG devices; they change when it is divided anew, and may have gaps."""
+    if not is_in_mig_mode(handle):
+        return []
+    count = quietly(lambda: pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)) or 0
+    found = [(i, quietly(partial(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, i))) for i in range(count)]
+    return [(number, device) for number, device in found if device is not None]
+
+
+def name_instance(handle: c_void_p, entries: list[ProcessMemory]) -> None:
+    """Give entries of a MIG device its instance IDs where the driver left them out."""
+    if any(entry.gpu_instance is None for entry in entries):
+        gpu_instance = quietly(lambda: pynvml.nvmlDeviceGetGpuInstanceId(handle))
+        compute_instance = quietly(lambda: pynvml.nvmlDeviceGetComputeInstanceId(handle))
+        for entry in entries:
+            if entry.gpu_instance is None:
+                entry.gpu_instance, entry.compute_instance = gpu_instance, compute_instance
+
+
+def merge(whole: list[ProcessMemory] | None, parts: Iterable[list[ProcessMemory] | None]) -> list[ProcessMemory] | None:
+    """Return the processes of a GPU's own list and of its MIG devices' lists, each once for each instance."""
+    entries = whole
+    for in_part in parts:
+        if in_part is None:
+            continue
+        with_instance = {entry.pid for entry in in_part}
+        kept = [e for e in entries or () if e.gpu_instance is not None or e.pid not in with_instance]
+        entries = kept + in_part
+    return None if entries is None else without_doubles(entries)
+
+
+def without_doubles(entries: list[ProcessMemory]) -> list[ProcessMemory]:
+    """Keep one entry for each process and instance; the list that was read last may know more, or a later figure."""
+    kept: dict[tuple[int, int | None, int | None], ProcessMemory] = {}
+    for entry in entries:
+        known = kept.setdefault((entry.pid, entry.gpu_instance, entry.compute_instance), entry)
+        known.computes |= entry.computes
+        if entry.memory is not None:
+            known.memory = max(known.memory or 0, entry.memory)
+    return list(kept.values())
+
+
+def _process_memory(process: pynvml._Process, kind: int) -> ProcessMemory:
+    in_mig = process.gpuInstanceId != _NO_INSTANCE
+    return ProcessMemory(
+        process.pid,
+        process.usedGpuMemory,
+        process.gpuInstanceId if in_mig else None,
+        process.computeInstanceId if in_mig else None,
+        computes=kind == _COMPUTE,
+    )
