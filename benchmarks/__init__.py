@@ -45,6 +45,13 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
 ``gpu``
     The same as cost with the simulated driver of the tests, whose own work at each call counts for each peer. nvitop's
     collector runs in a program of its own and watches the workload.
+``inventory``
+    The driver is that of ``gpu``, with 8 GPUs and 200 processes that sleep and can be looked up. What a command answers
+    is checked each time that it runs: one that answers wrongly or fails has a dash and the reason. CPU time is what the
+    kernel tells when a command is waited for, that of the children that it has waited for included. The driver's calls
+    are counted in a run of their own, which is not timed. With ``more_nvml.c`` the driver answers nvitop's calls that
+    the tests' does not have: otherwise nvitop would log a traceback for each. Floors are an interpreter of our
+    environment that does nothing, and one that imports nvidia-ml-py, without which there is no GPU to be told of.
 ``truth``
     What the peers say, divided by what is true.
 """

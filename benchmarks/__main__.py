@@ -3,7 +3,7 @@
 Usage:
     benchmarks [options] [<part>...]
 
-Parts: cost, latency, effect, scale, gpu, truth; all of them where none is named.
+Parts: cost, latency, effect, scale, gpu, inventory, truth; all of them where none is named.
 Of those that are not named the raw figures of the last run are kept.
 It is run as python -m benchmarks, in the checkout.
 
@@ -29,17 +29,18 @@ from typing import TYPE_CHECKING, Any
 
 from docopt import docopt
 
-from benchmarks import comparison_page, cost, effect, gpu, latency, machine, scale, truth
+from benchmarks import comparison_page, cost, effect, gpu, inventory, latency, machine, scale, truth
 from benchmarks.environments import CHECKOUT, UnavailableError, prepare
-from benchmarks.peers import OURS, PEERS
+from benchmarks.listings import LISTERS
+from benchmarks.peers import OURS, PEERS, TOOLS
 from benchmarks.report import text_of
 from benchmarks.results import Gap, Results
 from benchmarks.session import Session, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from benchmarks.peers import Peer
+    from benchmarks.peers import Tool
 
 _TRUTH_ROUNDS = 3
 _WHOLE_RUN = '.benchmarks/results.json'
@@ -58,6 +59,7 @@ _PARTS: dict[str, Callable[[Session], None]] = {
     'effect': effect.measure,
     'scale': scale.measure,
     'gpu': gpu.measure,
+    inventory.PART: inventory.measure,
     'truth': _truth,
 }
 
@@ -118,32 +120,40 @@ def _rounds(given: str | None) -> int | None:
     return int(given)
 
 
-def _chosen(names: str | None) -> list[Peer]:
-    """Return the peers that were asked for."""
+def _chosen(names: str | None) -> list[Tool]:
+    """Return the tools that were asked for."""
     if names is None:
-        return list(PEERS)
+        return list(TOOLS)
     wanted = {name.strip() for name in names.split(',')}
-    if unknown := wanted - {peer.name for peer in PEERS}:
-        sys.exit(f'No such peer: {", ".join(sorted(unknown))}. There are: {", ".join(peer.name for peer in PEERS)}.')
-    return [peer for peer in PEERS if peer is OURS or peer.name in wanted]
+    if unknown := wanted - {tool.name for tool in TOOLS}:
+        sys.exit(f'No such peer: {", ".join(sorted(unknown))}. There are: {", ".join(tool.name for tool in TOOLS)}.')
+    return [tool for tool in TOOLS if tool is OURS or tool.name in wanted]
 
 
-def _session(peers: list[Peer], results: Results, parts: list[str], rounds: int | None, *, quick: bool) -> Session:
-    """Prepare the environments; a peer that cannot be installed has a gap in all parts that are measured."""
+def _measured_in(part: str) -> Sequence[Tool]:
+    """Return the tools that a part measures."""
+    return LISTERS if part == inventory.PART else PEERS
+
+
+def _session(tools: list[Tool], results: Results, parts: list[str], rounds: int | None, *, quick: bool) -> Session:
+    """Prepare the environments; a tool that cannot be installed has a gap in all parts that measure it."""
     environments = {}
-    for peer in peers:
-        progress(f'preparing {peer.name}')
+    for tool in tools:
+        concerned = [part for part in parts if tool in _measured_in(part)]
+        if not concerned:
+            continue
+        progress(f'preparing {tool.name}')
         try:
-            environments[peer.name] = prepare(peer)
+            environments[tool.name] = prepare(tool)
         except UnavailableError as error:
-            if peer is OURS:
+            if tool is OURS:
                 sys.exit(f'This checkout cannot be installed: {error}')
             progress(f'    left out: {error}')
-            results.gaps += [Gap(part, 'all', peer.name, str(error)) for part in parts]
+            results.gaps += [Gap(part, 'all', tool.name, str(error)) for part in concerned]
         else:
-            results.versions[peer.name] = environments[peer.name].version
-    present = [peer for peer in peers if peer.name in environments]
-    return Session(present, environments, results, rounds, quick)
+            results.versions[tool.name] = environments[tool.name].version
+    peers = [tool for tool in PEERS if tool.name in environments]
+    return Session(peers, environments, results, rounds, quick)
 
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""A virtual environment for each peer, kept in ``.benchmarks/`` of the checkout."""
+"""A virtual environment for each tool, kept in ``.benchmarks/`` of the checkout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from benchmarks.peers.peer import Peer
+    from benchmarks.peers.peer import Tool
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 KEPT = CHECKOUT / '.benchmarks'
@@ -24,16 +24,16 @@ _LONGEST_INSTALLATION = 600
 
 
 class UnavailableError(Exception):
-    """A peer cannot be installed or is not there; the message says why."""
+    """A tool cannot be installed or is not there; the message says why."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Where the programs of a peer are.
+    """Where the programs of a tool are.
 
-    :ivar name: The peer's name.
+    :ivar name: The tool's name.
     :ivar folder: The virtual environment, or ``/usr`` for a program of the system.
-    :ivar version: The version of the peer that is installed there.
+    :ivar version: The version of the tool that is installed there.
     """
 
     name: str
@@ -56,46 +56,47 @@ class Environment:
         return variables | more
 
 
-def prepare(peer: Peer) -> Environment:
-    """Return the environment of a peer, made and filled where it is not there yet.
+def prepare(tool: Tool) -> Environment:
+    """Return the environment of a tool, made and filled where it is not there yet.
 
     :raises UnavailableError: where that cannot be done.
     """
-    if peer.requirement is None:
-        return _system_environment(peer)
+    if tool.requirement is None:
+        return _system_environment(tool)
     version = f'{sys.version_info.major}.{sys.version_info.minor}'
-    folder = KEPT / 'environments' / version / peer.name.replace(' ', '-')
+    folder = KEPT / 'environments' / version / tool.name.replace(' ', '-')
     python = folder / 'bin' / 'python'
     if not python.exists():
         shutil.rmtree(folder, ignore_errors=True)
         venv.create(folder, with_pip=True)
     note = folder / _INSTALLED
-    if peer.is_checkout or not note.exists() or note.read_text() != peer.requirement:
-        _install(str(python), peer)
-        note.write_text(peer.requirement)
-    return Environment(peer.name, folder, _installed_version(str(python), peer))
+    wanted = ' '.join([tool.requirement, *tool.also])
+    if tool.is_checkout or not note.exists() or note.read_text() != wanted:
+        _install(str(python), tool)
+        note.write_text(wanted)
+    return Environment(tool.name, folder, _installed_version(str(python), tool))
 
 
-def _install(python: str, peer: Peer) -> None:
+def _install(python: str, tool: Tool) -> None:
     words = [python, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check']
-    if peer.is_checkout:
+    if tool.is_checkout:
         # The version does not change between two states of the checkout, so pip has to be told to replace it.
         _run([*words, '--upgrade', str(CHECKOUT)])
         _run([*words, '--force-reinstall', '--no-deps', str(CHECKOUT)])
     else:
-        _run([*words, '--upgrade', str(peer.requirement)])
+        _run([*words, '--upgrade', str(tool.requirement), *tool.also])
 
 
-def _installed_version(python: str, peer: Peer) -> str:
-    statement = f'import importlib.metadata as m; print(m.version({peer.distribution!r}))'
+def _installed_version(python: str, tool: Tool) -> str:
+    statement = f'import importlib.metadata as m; print(m.version({tool.distribution!r}))'
     return _run([python, '-c', statement]).strip()
 
 
-def _system_environment(peer: Peer) -> Environment:
-    path = shutil.which(str(peer.program))
+def _system_environment(tool: Tool) -> Environment:
+    path = shutil.which(str(tool.program))
     if path is None:
-        raise UnavailableError(f'{peer.program} is not installed')
-    return Environment(peer.name, Path(path).parent.parent, _system_version(path, str(peer.program)))
+        raise UnavailableError(f'{tool.program} is not installed')
+    return Environment(tool.name, Path(path).parent.parent, _system_version(path, str(tool.program)))
 
 
 def _system_version(path: str, package: str) -> str:

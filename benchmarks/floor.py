@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import signal
@@ -11,7 +10,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from benchmarks.environments import KEPT
+from benchmarks.compiling import compiled
 from benchmarks.running import Workload, fresh_folder, started, wait_until_ready
 from benchmarks.session import FailedError
 
@@ -20,21 +19,9 @@ _SOURCE = Path(__file__).resolve().parent / 'floor.c'
 _LINE = re.compile(r'samples (\d+) cpu_seconds ([\d.]+)')
 
 
-def compiled() -> Path:
-    """Return the program, compiled where that has not been done yet."""
-    program = KEPT / f'floor-{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]}'
-    if not program.exists():
-        KEPT.mkdir(exist_ok=True)
-        try:
-            subprocess.run(['cc', '-O2', '-o', str(program), str(_SOURCE)], check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise FailedError(f'floor.c cannot be compiled: {error}') from error
-    return program
-
-
 def floor_cost(workload: Workload, interval: float) -> dict[str, float]:
     """Return the CPU seconds a sample of the workload."""
-    program = str(compiled())
+    program = str(compiled(NAME, [_SOURCE]))
     with fresh_folder() as folder:
         ready = folder / 'ready'
         with started(workload.words(ready), folder, dict(os.environ), uuid.uuid4().hex) as command:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.environments import CHECKOUT
+from benchmarks import simulated_driver
 from benchmarks.peers import OURS, Run
 from benchmarks.results import Gap
 from benchmarks.running import (
@@ -47,13 +46,10 @@ _GIBIBYTE = 2**30
 def measure(session: Session) -> None:
     """Measure those that read GPUs."""
     try:
-        sys.path.insert(0, str(CHECKOUT / 'tests'))
-        import simulated_nvml  # type: ignore[import-not-found]  # noqa: PLC0415 - a part of the tests, which needs pytest
+        simulated_nvml = simulated_driver.load()
     except ImportError as error:
         session.results.gaps += [Gap(PART, ON_GPUS, peer.name, f'{error} (pytest)') for peer in session.peers]
         return
-    finally:
-        sys.path.pop(0)
 
     def on_gpus(peer: Peer, environment: Environment) -> dict[str, float]:
         with fresh_folder() as folder:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class Figure:
     """One value in base units (seconds, bytes, shares of 1).
 
-    :ivar part: The part of the benchmark: ``cost``, ``latency``, ``scale``, ``effect`` or ``gpu``.
+    :ivar part: The part of the benchmark: ``cost``, ``latency``, ``scale``, ``effect``, ``gpu`` or ``inventory``.
     :ivar row: The workload.
-    :ivar peer: The peer's name.
+    :ivar peer: The peer's name, or in ``inventory`` the command.
     :ivar kind: What was measured.
     :ivar round: The round, counted from 0.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -36,7 +37,7 @@ class Session:
     """A run of the benchmark.
 
     :ivar peers: Those that are there, ours first.
-    :ivar environments: Theirs, by name.
+    :ivar environments: Theirs, and those of tools that are no peers, by name.
     :ivar rounds_wanted: The rounds that were asked for; None: as many as each part wants.
     :ivar quick: Fewer workloads and shorter windows.
     """
@@ -68,38 +69,52 @@ class Session:
         :param only: The peers to measure; all where not given.
         :param after: Called at the end of each round with its number.
         """
-        able = []
+        able: dict[str, Callable[[], dict[str, float]]] = {}
         for peer in self.peers:
             if only is not None and peer not in only:
                 continue
             if figure in peer.cannot:
                 self.results.gaps.append(Gap(part, row, peer.name, peer.cannot[figure]))
             else:
-                able.append(peer)
-        for number in range(rounds):
-            turn = number % len(able) if able else 0
-            for peer in [*able[turn:], *able[:turn]]:
-                progress(f'{part}: {row}, round {number + 1} of {rounds}: {peer.name}')
-                if not self._measure(part, row, number, peer, measure):
-                    able.remove(peer)
-            if after is not None:
-                after(number)
+                able[peer.name] = functools.partial(measure, peer, self.environments[peer.name])
+        self.take_turns(part, row, rounds, able, after=after)
 
-    def _measure(
+    def take_turns(
         self,
         part: str,
         row: str,
-        number: int,
-        peer: Peer,
-        measure: Callable[[Peer, Environment], dict[str, float]],
-    ) -> bool:
-        """Measure one peer once; a peer that fails is not tried again."""
+        rounds: int,
+        measures: Mapping[str, Callable[[], dict[str, float]]],
+        *,
+        after: Callable[[int], None] | None = None,
+    ) -> list[str]:
+        """Take all measures in turn, again and again; each round begins with another one.
+
+        One that fails is not taken again.
+
+        :param measures: By the names that their figures are to have.
+        :param after: Called at the end of each round with its number.
+        :return: The names of those that have not failed.
+        """
+        able = list(measures)
+        for number in range(rounds):
+            turn = number % len(able) if able else 0
+            for name in [*able[turn:], *able[:turn]]:
+                progress(f'{part}: {row}, round {number + 1} of {rounds}: {name}')
+                if not self._measure(part, row, number, name, measures[name]):
+                    able.remove(name)
+            if after is not None:
+                after(number)
+        return able
+
+    def _measure(self, part: str, row: str, number: int, name: str, measure: Callable[[], dict[str, float]]) -> bool:
+        """Take a measure once; tell whether it has not failed."""
         try:
-            values = measure(peer, self.environments[peer.name])
+            values = measure()
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with a peer must not end the others' run
             reason = reason_of(error)
             progress(f'    failed: {reason}')
-            self.results.gaps.append(Gap(part, row, peer.name, reason))
+            self.results.gaps.append(Gap(part, row, name, reason))
             return False
-        self.results.add(part, row, peer.name, number, values)
+        self.results.add(part, row, name, number, values)
         return True

@@ -1,4 +1,4 @@
-"""What this project wants of itself, as ratios to gpu-tracker 5.0.1 in the same run, and as figures of its own."""
+"""What this project wants of itself: ratios to gpu-tracker 5.0.1 in the same run, limits, and to be the fastest."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import cost, effect, floor, latency
 from benchmarks.arithmetic import mean_interval, median_of, ratio_of
+from benchmarks.inventory_tables import fastest_rows
 from benchmarks.peers import OURS, THE_OLDER
 from benchmarks.tables import DASH, Table, fraction, number
 
@@ -87,6 +88,7 @@ def target_table(results: Results) -> Table | None:
     """Return the table of all targets of which there are figures of ours."""
     rows = [row for target in TARGETS if (row := _target_row(results, target))]
     rows += [row for name in results.rows(effect.PART) if (row := _effect_row(results, name))]
+    rows += fastest_rows(results)
     if not rows:
         return None
     columns = ['what', THE_OLDER.name, 'ours', 'ratio', 'target', 'met']

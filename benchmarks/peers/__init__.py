@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from benchmarks.peers.gpu_tracker import OlderImplementation, ThisCheckout
+from benchmarks.peers.listers import Gpustat, Nvgpu
 from benchmarks.peers.nvitop import Nvitop
-from benchmarks.peers.peer import FIGURES, Peer, Report, Run
+from benchmarks.peers.peer import FIGURES, Peer, Report, Run, Tool
 from benchmarks.peers.samplers import ConDuct, Denet, MemoryProfiler, Procpath, Psrecord
 from benchmarks.peers.system import GnuTime
 
-__all__ = ['FIGURES', 'OURS', 'PEERS', 'THE_OLDER', 'Peer', 'Report', 'Run']
+__all__ = [
+    'FIGURES',
+    'GPUSTAT',
+    'NVGPU',
+    'NVITOP',
+    'OURS',
+    'PEERS',
+    'THE_OLDER',
+    'TOOLS',
+    'Peer',
+    'Report',
+    'Run',
+    'Tool',
+]
 
 OURS: Peer = ThisCheckout()
 THE_OLDER: Peer = OlderImplementation()
+NVITOP: Peer = Nvitop()
+GPUSTAT: Tool = Gpustat()
+NVGPU: Tool = Nvgpu()
 PEERS: tuple[Peer, ...] = (
     OURS,
     THE_OLDER,
@@ -21,5 +38,7 @@ PEERS: tuple[Peer, ...] = (
     Procpath(),
     Denet(),
     GnuTime(),
-    Nvitop(),
+    NVITOP,
 )
+"""Those that measure programs."""
+TOOLS: tuple[Tool, ...] = (*PEERS, GPUSTAT, NVGPU)

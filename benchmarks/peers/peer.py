@@ -1,4 +1,4 @@
-"""What a peer is: a tool that measures a program, how it is started, and where it tells what it has found."""
+"""What is compared: tools, and those of them that measure a program and tell what they have found."""
 
 from __future__ import annotations
 
@@ -51,27 +51,36 @@ class Report:
         return self.seconds_sampled / (self.samples - 1)
 
 
-class Peer(ABC):
-    """A tool that is compared.
+class Tool:
+    """What is compared, and how one gets it.
 
     :cvar name: As the tables call it.
     :cvar requirement: What pip is to install, or None for a program of the system.
-    :cvar distribution: The distribution by whose version the peer is named.
-    :cvar module: What a program would import to use it; None: it is a command only.
-    :cvar importing: The statement by which a program gets what it uses, where that is not ``import`` and the module:
-        a module may put off the work until something of it is asked for.
+    :cvar also: What pip is to install beside it.
+    :cvar distribution: The distribution by whose version the tool is named.
     :cvar program: The command, which is looked up on PATH where there is no requirement.
     :cvar is_checkout: Whether it is this checkout, which is installed anew each time.
-    :cvar cannot: Name of a kind of figure (see FIGURES) to the reason why this peer has none.
     """
 
     name: ClassVar[str]
     requirement: ClassVar[str | None]
+    also: ClassVar[tuple[str, ...]] = ()
     distribution: ClassVar[str | None] = None
-    module: ClassVar[str | None] = None
-    importing: ClassVar[str | None] = None
     program: ClassVar[str | None] = None
     is_checkout: ClassVar[bool] = False
+
+
+class Peer(Tool, ABC):
+    """A tool that measures programs.
+
+    :cvar module: What a program would import to use it; None: it is a command only.
+    :cvar importing: The statement by which a program gets what it uses, where that is not ``import`` and the module:
+        a module may put off the work until something of it is asked for.
+    :cvar cannot: Name of a kind of figure (see FIGURES) to the reason why this peer has none.
+    """
+
+    module: ClassVar[str | None] = None
+    importing: ClassVar[str | None] = None
     cannot: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @abstractmethod

@@ -1,14 +1,20 @@
 """The pure parts of the benchmarks: their arithmetic, their tables, and where the tables go."""
 
+import json
+
 import pytest
-from benchmarks import cost, effect, report
+from benchmarks import cost, effect, inventory, listings, report
 from benchmarks.arithmetic import mean_interval, median_of, ratio_of
 from benchmarks.comparison_page import replace_block
+from benchmarks.inventory_tables import fastest_rows, inventory_tables
+from benchmarks.listings import PICK, SHOW, Machine, commands
 from benchmarks.peers import OURS, THE_OLDER, Report
 from benchmarks.results import Gap, Results
+from benchmarks.session import FailedError, Session
 from benchmarks.tables import Table, fraction, number
 from benchmarks.targets import target_table
 
+MACHINE = Machine(gpus=3, free=frozenset({0, 2}), pids=frozenset({41, 42}))
 PAGE = 'Head\n\n.. benchmarks-begin\n\nold\n\n.. benchmarks-end\n\nTail\n'
 
 
@@ -104,3 +110,101 @@ def test_only_the_block_of_the_page_is_replaced():
 def test_a_page_without_the_block_is_left_alone(page):
     with pytest.raises(ValueError, match='benchmarks-begin'):
         replace_block(page, 'new')
+
+
+def inventory_of(row, **seconds):
+    """Return results of two rounds with the seconds of ours, of rivals and of floors, by a part of their names."""
+    results = Results(versions={OURS.name: '6'})
+    for word, values in seconds.items():
+        (command,) = [command for command in commands(row) if word.rstrip('_') in command.name]
+        results.add(inventory.PART, row, command.name, 0, {'driver calls': 7})
+        for number_, value in enumerate(values):
+            results.add(inventory.PART, row, command.name, number_, {'seconds': value, 'cpu': value / 2})
+    return results
+
+
+def test_commands_are_compared_with_ours_in_the_same_rounds():
+    results = inventory_of(PICK, tracker=[0.1, 0.2], nvisel=[0.2, 0.8])
+    results.gaps.append(Gap(inventory.PART, 'all', 'nvgpu 0.9.0', 'no network'))
+    table = inventory_tables(results)[1]
+    assert table.columns == ['command', 'time', 'CPU time', 'driver calls', 'rounds']
+    assert table.rows == [
+        ['gpu-tracker available', '150', '75.0', '7', '2'],
+        ['nvgpu available', '—', '—', '—', '—'],
+        ['nvisel', '500 (3.00)', '250 (3.00)', '7', '2'],
+        ['nvidia-smi -L; nvidia-smi (the stand-in)', '—', '—', '—', '—'],
+    ]
+    assert table.notes == ['— nvgpu 0.9.0: no network']
+
+
+def test_a_command_that_has_failed_once_has_no_figures():
+    results = inventory_of(SHOW, tracker=[0.1, 0.1], gpustat=[0.01], nvgpu=[0.5, 0.5])
+    results.gaps.append(Gap(inventory.PART, SHOW, 'gpustat --json', 'no GPUs as JSON'))
+    table = inventory_tables(results)[0]
+    assert table.rows[1] == ['gpustat --json', '—', '—', '—', '—']
+    assert table.notes == ['— gpustat --json: no GPUs as JSON']
+    assert fastest_rows(results)[0] == [
+        *('time of gpu-tracker gpus --json (ms)', '—', '100', '—', '< 500 (nvgpu list)', 'yes')
+    ]
+
+
+def test_ours_has_to_be_faster_than_the_fastest_that_competes():
+    results = inventory_of(PICK, tracker=[0.1, 0.1], nvisel=[0.09, 0.09], nvgpu=[0.5, 0.5], import_=[0.01, 0.01])
+    assert [row[2:] for row in fastest_rows(results)] == [
+        ['100', '—', '< 90.0 (nvisel)', '**no**'],
+        ['50.0', '—', '< 45.0 (nvisel)', '**no**'],
+    ]
+
+
+GPUS = [{'index': 0, 'pids': [41]}, {'index': 1}, {'index': 2, 'pids': [42]}]
+
+
+@pytest.mark.parametrize(
+    ('check', 'answer'),
+    [
+        (listings.check_json, json.dumps({'gpus': GPUS})),
+        (listings.check_table, '0 [ ]\n1 \x1b[34m[~]\x1b[0m 41,42\n2 [ ]'),
+        (listings.check_free, '2,0\n'),
+        (listings.check_nothing, ''),
+    ],
+)
+def test_a_right_answer_passes(check, answer):
+    check(answer, MACHINE)
+
+
+@pytest.mark.parametrize(
+    ('check', 'answer', 'reason'),
+    [
+        (listings.check_json, 'Traceback', 'no GPUs as JSON'),
+        (listings.check_json, '[]', 'no GPUs as JSON'),
+        (listings.check_json, '{"gpus": []}', 'GPUs none'),
+        (listings.check_json, json.dumps({'gpus': GPUS[:2]}), 'GPUs 0,1'),
+        (listings.check_json, json.dumps({'gpus': [*GPUS[:2], {'index': 2}]}), '1 of 2 processes are not there'),
+        (listings.check_table, '0 [ ]\n1 [~] 41,42\n2 [~]', '1 GPUs are free'),
+        (listings.check_table, '0 [ ]\n2 [ ] 41,42', '0 GPUs are in use'),
+        (listings.check_free, '\n', 'GPUs none'),
+        (listings.check_free, '0\n', 'GPUs 0'),
+        (listings.check_list, 'GPU 0: NVIDIA H100 (UUID: GPU-1)', 'GPUs 0'),
+        (listings.check_nothing, 'something\n', 'something'),
+    ],
+)
+def test_a_wrong_answer_is_no_figure(check, answer, reason):
+    with pytest.raises(FailedError, match=f'its answer is wrong: {reason}'):
+        check(answer, MACHINE)
+
+
+def test_measures_alternate_and_one_that_fails_is_left_out():
+    taken = []
+
+    def measure(name):
+        taken.append(name)
+        if name == 'b' and len(taken) > 2:
+            raise FailedError('a reason')
+        return {'seconds': 1.0}
+
+    session = Session([], {}, Results(), None, quick=False)
+    measures = {name: (lambda name=name: measure(name)) for name in 'abc'}
+    assert session.take_turns('part', 'row', 3, measures) == ['a', 'c']
+    assert ''.join(taken) == 'abc' + 'bca' + 'ac'
+    assert session.results.gaps == [Gap('part', 'row', 'b', 'a reason')]
+    assert session.results.rounds('part', 'row', 'b', 'seconds') == {0: 1.0}
