@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 class GpuTrackerError(Exception):
     """Anything that gpu-tracker itself could not do; its text is written for the person who reads it."""
@@ -43,3 +47,20 @@ class GpuError(GpuTrackerError):
     def __reduce__(self) -> tuple[type[GpuError], tuple[str, str]]:
         """Survive pickling, which would otherwise call the constructor with the text alone."""
         return type(self), (str(self), self.cause)
+
+
+class GpusUnavailableError(GpuTrackerError):
+    """Not as many GPUs as wanted are free; ``reasons`` says of each GPU that is not what stands in the way."""
+
+    def __init__(self, summary: str, reasons: Sequence[str]) -> None:
+        super().__init__(''.join([summary, *(f'\n  {reason}' for reason in reasons)]))
+        self.summary = summary
+        self.reasons = tuple(reasons)
+
+    def __reduce__(self) -> tuple[type[GpusUnavailableError], tuple[str, tuple[str, ...]]]:
+        """Survive pickling, which would otherwise call the constructor with the text alone."""
+        return type(self), (self.summary, self.reasons)
+
+
+class ClaimsError(GpuTrackerError):
+    """Claims on GPUs could not be read or made: their folder cannot be used, or somebody keeps it locked."""

@@ -1,0 +1,1 @@
+"""Claims: who has reserved which GPUs, in files that all users of the machine can read."""

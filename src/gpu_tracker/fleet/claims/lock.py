@@ -1,0 +1,88 @@
+"""The lock under which claims are read and written: flock(2) on their folder itself.
+
+The kernel lifts it when its holder ends, however that happens, and there is no file that could be left behind. Whoever
+can read the folder can lock it, a stranger too, so waiting for it has an end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from gpu_tracker.errors import ClaimsError
+from gpu_tracker.fleet.claims import place
+
+if sys.platform != 'win32':
+    import fcntl
+
+_FIRST_PAUSE = 0.001
+_LONGEST_PAUSE = 0.03
+
+
+class Patience:
+    """How long to wait for a lock, over all attempts."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._pause = _FIRST_PAUSE
+
+    def wait(self) -> bool:
+        """Wait a little, longer each time; return False where there is no time left."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(self._pause, left))
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return True
+
+
+def lock(path: str, patience: Patience) -> int:
+    """Return a descriptor of the folder, which is made where it is missing, with the lock on it.
+
+    :raises ClaimsError: if the folder cannot be used, or others keep it locked for too long.
+    """
+    while True:
+        folder = place.open_folder(path)
+        if folder is None:
+            place.make_folder(path)
+            folder = place.open_folder(path)
+        if folder is not None:
+            if _is_locked(folder, path):
+                return folder
+            os.close(folder)
+        if not patience.wait():
+            raise ClaimsError(_complaint(path, patience.seconds))
+
+
+def unlock(folder: int) -> None:
+    """Give the lock back and close the folder.
+
+    Closing alone would not do where another thread has started a process meanwhile, which has the folder open as well
+    until it calls execve(2).
+    """
+    fcntl.flock(folder, fcntl.LOCK_UN)
+    os.close(folder)
+
+
+def _is_locked(folder: int, path: str) -> bool:
+    """Lock the folder, unless others do or it is no longer the one at the path; close it where that is an error."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return place.is_at(path, folder)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        os.close(folder)
+        raise place.unusable(path, error) from error
+
+
+def _complaint(path: str, seconds: float) -> str:
+    from gpu_tracker.fleet.claims.lock_holder import holder_of  # noqa: PLC0415 - only where something is wrong
+
+    holder = holder_of(path) or 'another process'
+    return (
+        f'No GPU can be claimed: {path} has been locked for {seconds:g} s by {holder}, and gpu-tracker itself locks it '
+        f'for milliseconds only. {place.VARIABLE} chooses another folder.'
+    )

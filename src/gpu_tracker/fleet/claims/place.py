@@ -1,0 +1,131 @@
+"""The folder that claims stand in: where it is, how it is made, and whether it can be trusted.
+
+It is like /tmp: everybody may add files, and only the owner of a file may remove it (or the owner of the folder, or
+root). So it has to be a real folder, and sticky where others may write to it, inode(7).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from gpu_tracker.errors import ClaimsError, ParameterError
+from gpu_tracker.fleet.users import user_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE = 'GPU_TRACKER_CLAIMS'
+"""The environment variable that names another folder."""
+_OTHER_CHOICE = f'{VARIABLE} chooses another folder.'
+_SHARED_MODE = 0o1777
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def default_path(environment: Mapping[str, str] = os.environ, lock_folder: str = '/run/lock') -> str:
+    """Return where claims stand unless told otherwise.
+
+    All users have to come to the same answer, so without the variable it depends on nothing but the machine. /tmp
+    comes second: a service with ``PrivateTmp`` has one of its own. /dev/shm is not considered: ``RemoveIPC`` of
+    logind.conf(5) removes what a user has there as soon as that user logs out.
+
+    :raises ParameterError: if the variable holds something else than an absolute path.
+    """
+    chosen = environment.get(VARIABLE)
+    if chosen:
+        if not os.path.isabs(chosen):
+            raise ParameterError(VARIABLE, chosen, 'an absolute path')
+        return chosen
+    try:
+        mode = os.stat(lock_folder).st_mode
+    except OSError:
+        mode = 0
+    if stat.S_ISDIR(mode) and mode & stat.S_ISVTX and mode & stat.S_IWOTH:
+        return f'{lock_folder}/gpu-tracker'
+    return '/tmp/gpu-tracker-claims'  # noqa: S108 - what may go wrong there is looked at
+
+
+def open_folder(path: str) -> int | None:
+    """Return a descriptor of the folder, None where there is none.
+
+    :param path: Without a slash at its end, which would make the kernel follow a symbolic link after all.
+    :raises ClaimsError: if what is there is no folder, or one in which others could remove this user's files.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ClaimsError(f'GPU claims cannot be kept in {_found(path)}: {_why(error)}. {_OTHER_CHOICE}') from error
+    mode = os.fstat(descriptor).st_mode
+    if mode & _WRITABLE_BY_OTHERS and not mode & stat.S_ISVTX:
+        os.close(descriptor)
+        raise ClaimsError(
+            f'GPU claims cannot be kept in {_found(path)}: other users may write to it, and without the sticky bit '
+            f'(chmod +t) they may remove the claims in it. {_OTHER_CHOICE}'
+        )
+    return descriptor
+
+
+def make_folder(path: str) -> None:
+    """Make the folder for all users, unless there is something at its path meanwhile.
+
+    It is made beside its place and moved there, so that nobody ever sees it with the mode that the umask leaves. The
+    rename may replace an empty folder that somebody else has made meanwhile: a claim that is about to be written there
+    finds the folder gone then, and starts again.
+
+    :raises ClaimsError: if that is not possible.
+    """
+    temporary = f'{path}.{os.getpid()}-{os.urandom(8).hex()}'
+    try:
+        os.mkdir(temporary, 0o700)
+        try:
+            descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                os.fchmod(descriptor, _SHARED_MODE)
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, path)
+        except BaseException:
+            try:
+                os.rmdir(temporary)
+            except OSError:
+                pass  # it was moved, and Ctrl-C came then
+            raise
+    except OSError as error:
+        if not os.path.lexists(path):
+            raise ClaimsError(
+                f'The folder {path} for GPU claims cannot be made: {_why(error)}. {_OTHER_CHOICE}'
+            ) from error
+
+
+def is_at(path: str, descriptor: int) -> bool:
+    """Tell whether the open folder is still the one that the path leads to."""
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
+def unusable(path: str, error: OSError) -> ClaimsError:
+    """Return what to raise where the operating system refuses to list, lock or write in the folder."""
+    return ClaimsError(f'GPU claims cannot be kept in {_found(path)}: {_why(error)}. {_OTHER_CHOICE}')
+
+
+def _found(path: str) -> str:
+    """Describe what is at the path and whose it is."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return path
+    kinds = {stat.S_IFLNK: 'a symbolic link', stat.S_IFDIR: 'a folder', stat.S_IFREG: 'a file'}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), 'no folder')
+    return f'{path} ({kind} of {user_name(found.st_uid)}, mode {stat.S_IMODE(found.st_mode):04o})'
+
+
+def _why(error: OSError) -> str:
+    if error.errno in {errno.ENOTDIR, errno.ELOOP}:
+        return 'it is not a folder'
+    return (error.strerror or str(error)).lower()

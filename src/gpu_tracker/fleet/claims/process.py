@@ -1,0 +1,100 @@
+"""Which process holds a claim: its ID with its start tells it from a later one of the same number.
+
+On Linux this is read from /proc itself, as psutil costs 30 ms to import.
+"""
+
+from __future__ import annotations
+
+import os
+
+from gpu_tracker.process_tree import default_reader, stat
+from gpu_tracker.process_tree.process import Process
+
+_MOST_OF_A_STAT_FILE = 4096
+
+
+def start_of(pid: int, *, reader: str | None = None, proc: str = '/proc') -> float | None:
+    """Return when a process started, in clock ticks since the machine did (by psutil: in seconds since 1970).
+
+    None where there is no such process, or where it cannot be looked at. It stays the same through execve(2).
+
+    :param reader: As in :func:`~gpu_tracker.process_tree.default_reader`, which is the default.
+    """
+    if (reader or default_reader()) == 'psutil':
+        return _portable_start_of(pid)
+    process = _read(pid, proc)
+    return None if process is None else process.start
+
+
+def lives(pid: int, start: float | None, *, reader: str | None = None, proc: str = '/proc') -> bool:
+    """Tell whether the process still runs; one that waits to be reaped (a zombie) does not.
+
+    Where it cannot be looked at, whatever process has its number now is taken for it: a GPU that is given to nobody for
+    too long is better than one that is given to two.
+
+    :param start: What :func:`start_of` has said of it; None: the number has to do.
+    """
+    if (reader or default_reader()) == 'psutil':
+        return _portable_lives(pid, start)
+    process = _read(pid, proc)
+    if process is None:
+        return _exists(pid)
+    return not process.ended and start in (None, process.start)
+
+
+def pid_namespace(proc: str = '/proc') -> int | None:
+    """Return what numbers the processes that this one sees, pid_namespaces(7); None where there is no such thing."""
+    try:
+        return os.stat(f'{proc}/self/ns/pid').st_ino
+    except OSError:
+        return None
+
+
+def _read(pid: int, proc: str) -> Process | None:
+    """Return the process as /proc tells of it; None where there is none, or none to be seen (``hidepid``)."""
+    try:
+        if os.readlink(f'{proc}/self') != str(os.getpid()):
+            return None  # a /proc of another PID namespace (unshare --pid): its numbers mean other processes
+        descriptor = os.open(f'{proc}/{pid}/stat', os.O_RDONLY)
+        try:
+            line = os.read(descriptor, _MOST_OF_A_STAT_FILE)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    process = Process(pid)
+    stat.update(process, line)
+    return process
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)  # sends nothing, kill(2)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, so there is one
+    return True
+
+
+def _portable_start_of(pid: int) -> float | None:
+    import psutil  # noqa: PLC0415 - not on Linux, see above
+
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.Error:
+        return None
+
+
+def _portable_lives(pid: int, start: float | None) -> bool:
+    import psutil  # noqa: PLC0415 - not on Linux, see above
+
+    try:
+        process = psutil.Process(pid)
+        if process.status() in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}:
+            return False
+        return start in (None, process.create_time())
+    except psutil.NoSuchProcess:  # a zombie as well
+        return False
+    except psutil.AccessDenied:
+        return True

@@ -1,0 +1,163 @@
+"""What stands in the file of a claim. Pure.
+
+Every user of the machine can write such files, so nothing in them is taken on trust: what does not look like a claim is
+none, and nothing that stands in one can make its reader fail.
+"""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpu_tracker.fleet.claims.claim import Claim
+from gpu_tracker.fleet.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpu_tracker.fleet.claims.moment import Moment
+
+MOST_BYTES = 65536
+LONGEST_TIME = 1e10
+"""Seconds, some 300 years. Ten times as much is still a year that calendars can tell."""
+_MOST_UUIDS = 1024
+_LONGEST_UUID = 128
+_LONGEST_COMMAND = 1000
+_LARGEST_PID = 2**31 - 1
+_LARGEST_NUMBER = 2**64
+
+
+class Record(NamedTuple):
+    """A claim as it is written; the names of the fields are the keys in the file."""
+
+    uuids: tuple[str, ...]
+    uid: int
+    """For people who look into the file. Whose claim it is, its owner tells: in another user namespace, or where a file
+    server makes root a nobody, the same user has another number."""
+    pid: int | None
+    process_start: float | None
+    pid_namespace: int | None
+    boot_id: str
+    host: str
+    """Machines may share a folder, as that of a user: one does not tidy up what another has written."""
+    made: float
+    """Seconds since 1970."""
+    expires_at: float | None
+    """On the clock of :attr:`Moment.clock`, which setting the time does not move."""
+    command: str | None
+
+
+def encode(record: Record) -> bytes:
+    """Return what to write.
+
+    :raises ValueError: if it could not be read again, such as one with no or too many UUIDs.
+    """
+    data = json.dumps(record._asdict(), indent=1).encode('ascii') + b'\n'
+    if decode(data) != record:
+        raise ValueError(f'no claim can be made of {record!r}')
+    return data
+
+
+def decode(data: bytes) -> Record | None:
+    """Return the claim that stands in a file, None where none does."""
+    if len(data) > MOST_BYTES:
+        return None
+    try:
+        fields = json.loads(data.decode('ascii'))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict):
+        return None
+    values: dict[str, Any] = {key: fields.get(key) for key in Record._fields}
+    if not all(is_valid(values[key]) for key, is_valid in _CHECKS.items()):
+        return None
+    if values['pid'] is None and values['expires_at'] is None:
+        return None  # nothing would ever end it
+    values['uuids'] = tuple(values['uuids'])
+    values['command'] = bounded(values['command'])
+    return Record(**values)
+
+
+def bounded(command: str | None) -> str | None:
+    """Return a command that can be shown on a terminal: not too long, and without characters that do something."""
+    if command is None:
+        return None
+    if len(command) > _LONGEST_COMMAND:
+        command = command[: _LONGEST_COMMAND - 1] + '…'
+    return printable(command)
+
+
+def is_void(record: Record, moment: Moment) -> bool:
+    """Tell whether a claim holds no more: its machine was started anew, its time is up or its process has ended.
+
+    A process in another PID namespace, that of a container, cannot be looked up by its number, so it is taken to live.
+    """
+    if moment.boot_id not in (None, record.boot_id):
+        return True
+    if record.expires_at is not None and record.expires_at <= moment.clock:
+        return True
+    if record.pid is None or record.pid_namespace != moment.pid_namespace:
+        return False
+    return not moment.lives(record.pid, record.process_start)
+
+
+def is_of_this_machine(record: Record, moment: Moment) -> bool:
+    """Tell whether a claim was made on this machine, in this run of it or an earlier one."""
+    return moment.boot_id == record.boot_id or moment.host == record.host
+
+
+def claim_of(record: Record, owner: int, moment: Moment) -> Claim:
+    """Return a claim for those who deal with claims.
+
+    :param owner: Whose file it is.
+    """
+    return Claim(
+        uuids=record.uuids,
+        user_id=owner,
+        process_id=record.pid,
+        process_start=record.process_start,
+        pid_namespace=record.pid_namespace,
+        boot_id=record.boot_id,
+        made=record.made,
+        expires=None if record.expires_at is None else moment.time + (record.expires_at - moment.clock),
+        command=record.command,
+    )
+
+
+def _is_text(value: object, longest: int) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= longest and value.isascii() and value.isprintable()
+
+
+def _is_uuid(value: object) -> bool:
+    return isinstance(value, str) and _is_text(value, _LONGEST_UUID) and not set(value) & set(' ,')
+
+
+def _is_list_of_uuids(value: object) -> bool:
+    return isinstance(value, list) and 0 < len(value) <= _MOST_UUIDS and all(map(_is_uuid, value))
+
+
+def _is_number(value: object, least: int, largest: float) -> bool:
+    return type(value) is int and least <= value <= largest  # not isinstance: True is an int, too
+
+
+def _is_real(value: object, largest: float) -> bool:
+    return isinstance(value, float) and isfinite(value) and 0 <= value <= largest
+
+
+def _is_command(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_COMMAND
+
+
+_CHECKS: dict[str, Callable[[object], bool]] = {
+    'uuids': _is_list_of_uuids,
+    'uid': lambda value: _is_number(value, 0, _LARGEST_NUMBER),
+    'pid': lambda value: value is None or _is_number(value, 1, _LARGEST_PID),
+    'process_start': lambda value: value is None or _is_real(value, _LARGEST_NUMBER),
+    'pid_namespace': lambda value: value is None or _is_number(value, 0, _LARGEST_NUMBER),
+    'boot_id': lambda value: _is_text(value, _LONGEST_UUID),
+    'host': lambda value: value == '' or _is_text(value, 255),
+    'made': lambda value: _is_real(value, 10 * LONGEST_TIME),
+    'expires_at': lambda value: value is None or _is_real(value, 10 * LONGEST_TIME),
+    'command': lambda value: value is None or _is_command(value),
+}

@@ -1,0 +1,127 @@
+"""The files of claims in their folder: each is written whole, and read with distrust.
+
+Everything goes through the folder's descriptor, so nobody can put another folder in its place meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.files import write_all
+from gpu_tracker.fleet.claims.record import MOST_BYTES, decode
+
+if TYPE_CHECKING:
+    from gpu_tracker.fleet.claims.record import Record
+
+# Their own names only: a user may have chosen a folder in which other things stand as well.
+_RECORD = re.compile(r'\d+-\d+-[0-9a-f]{16}\.json')
+_UNFINISHED = re.compile(r'\.\d+-\d+-[0-9a-f]{16}\.tmp')
+_MODE = 0o644
+_TEN_YEARS = 10 * 365 * 86400
+
+
+class RecordFile(NamedTuple):
+    """A file with a claim in it."""
+
+    name: str
+    owner: int
+    changed: int
+    """When it was last changed, in nanoseconds since 1970, by a clock that its owner cannot turn back."""
+    record: Record
+
+
+def read_records(folder: int) -> list[RecordFile]:
+    """Return the files that claims stand in, those first that were written first; all others are passed over.
+
+    :raises OSError: if the folder cannot be listed.
+    """
+    found = []
+    for name in os.listdir(folder):
+        if _RECORD.fullmatch(name):
+            file = _read(folder, name)
+            if file is not None:
+                found.append(file)
+    return sorted(found, key=lambda file: (file.changed, file.name))
+
+
+def write_record(folder: int, data: bytes) -> str:
+    """Write a claim; return the name of its file.
+
+    :raises OSError: if that fails, for instance because the folder is gone; no file of it is left.
+    """
+    stem = f'{os.geteuid()}-{os.getpid()}-{os.urandom(8).hex()}'
+    unfinished, name = f'.{stem}.tmp', f'{stem}.json'
+    try:
+        _write(folder, unfinished, data)
+        os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        # Also where Ctrl-C comes in between, so both may be there.
+        for possible in (unfinished, name):
+            remove(folder, possible)
+        raise
+    return name
+
+
+def remove(folder: int, name: str) -> None:
+    """Remove a file, where it is there and may be removed."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        pass  # a claim that holds no more is passed over wherever claims are read
+
+
+def remove_unfinished(folder: int) -> None:
+    """Remove what writers have left that were killed; under the lock, where no other writer can be at work.
+
+    Those of this user only, or all of them for root.
+    """
+    for name in os.listdir(folder):
+        if _UNFINISHED.fullmatch(name):
+            try:
+                owner = os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
+            except FileNotFoundError:
+                continue
+            if is_own(owner):
+                remove(folder, name)
+
+
+def is_own(owner: int) -> bool:
+    """Tell whether this process tidies up the files of that user."""
+    return os.geteuid() in {0, owner}
+
+
+def _read(folder: int, name: str) -> RecordFile | None:
+    try:
+        # O_NONBLOCK: opening a FIFO would wait for somebody to write into it.
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
+    except OSError:
+        return None  # removed since it was listed, a link, a socket, or closed to this user
+    try:
+        info = os.fstat(file)
+        if not stat.S_ISREG(info.st_mode):
+            return None
+        data = os.read(file, MOST_BYTES + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    record = decode(data)
+    return None if record is None else RecordFile(name, info.st_uid, info.st_ctime_ns, record)
+
+
+def _write(folder: int, name: str, data: bytes) -> None:
+    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+    try:
+        write_all(file, data)
+        os.fchmod(file, _MODE)  # whatever the umask
+        # systemd-tmpfiles and its like remove what has not been touched for some days, and with it the claim of a
+        # training of three weeks. The later time of access keeps the kernel from renewing that one when somebody reads
+        # the file (relatime, mount(8)).
+        future = time.time() + _TEN_YEARS
+        os.utime(file, (future + 1, future))
+    finally:
+        os.close(file)

@@ -1,0 +1,47 @@
+"""A claim in words for people."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from gpu_tracker.fleet.printable import printable
+from gpu_tracker.fleet.users import user_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpu_tracker.fleet.claims.claim import Claim
+
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+
+
+def describe(claim: Claim, now: float, name_of: Callable[[int], str] = user_name) -> str:
+    """Return who has claimed, for what and how long: ``claimed by ann (pid 4242, python train.py) for another 58 s``.
+
+    :param now: Seconds since 1970.
+    :param name_of: Tells the name of the user with an ID.
+    """
+    return f'claimed by {printable(name_of(claim.user_id))}{_purpose(claim)}{_time(claim, now)}'
+
+
+def remaining(seconds: float) -> str:
+    """Return a time to wait, rounded up: ``58 s``, ``12 min``, ``5 h``."""
+    for length, unit in ((1, 's'), (_MINUTE, 'min')):
+        if seconds <= 2 * _MINUTE * length:
+            return f'{max(0, math.ceil(seconds / length))} {unit}'
+    return f'{math.ceil(seconds / _HOUR)} h'
+
+
+def _purpose(claim: Claim) -> str:
+    known = []
+    if claim.process_id is not None:
+        known.append(f'pid {claim.process_id}')
+    if claim.command is not None:
+        known.append(printable(claim.command))
+    return f' ({", ".join(known)})' if known else ''
+
+
+def _time(claim: Claim, now: float) -> str:
+    return '' if claim.expires is None else f' for another {remaining(claim.expires - now)}'

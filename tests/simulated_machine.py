@@ -1,0 +1,46 @@
+"""A machine with processes, clocks and restarts of a test's making, and claims on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpu_tracker.fleet.claims.moment import Moment
+
+if TYPE_CHECKING:
+    from gpu_tracker.fleet.claims.folder import ClaimFolder, HeldClaim
+
+
+class Machine:
+    """What there is to know of a machine, to be changed by the test."""
+
+    def __init__(self) -> None:
+        self.clock = 100.0
+        self.boot_id: str | None = 'boot-1'
+        self.host = 'node7'
+        self.processes = {7: 70.0, 8: 80.0}
+
+    def moment(self) -> Moment:
+        """Return it as it is now."""
+        return Moment(
+            clock=self.clock,
+            time=1_700_000_000.0 + self.clock,
+            boot_id=self.boot_id,
+            host=self.host,
+            pid_namespace=4026531836,
+            start_of=self.processes.get,
+            lives=lambda pid, start: pid in self.processes and start in (None, self.processes[pid]),
+        )
+
+
+def claim(
+    folder: ClaimFolder, *uuids: str, process: int | None = 7, seconds: float | None = None, command: str | None = None
+) -> HeldClaim:
+    """Claim these GPUs, for a process, for a time or both."""
+    held = folder.claim(lambda _: uuids, process_id=process, seconds=seconds, command=command)
+    assert held is not None
+    return held
+
+
+def claimed(folder: ClaimFolder) -> list[tuple[str, ...]]:
+    """Return the GPUs of each claim that holds."""
+    return [claim.uuids for claim in folder.claims()]

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpu_tracker.errors import ClaimsError
+from gpu_tracker.fleet.claims import place
+from gpu_tracker.fleet.claims.lock import Patience, _is_locked, lock, unlock
+from gpu_tracker.fleet.claims.lock_holder import holder_of
+from gpu_tracker.fleet.users import user_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / 'claims')
+
+
+def is_locked(folder: str) -> bool:
+    descriptor = place.open_folder(folder)
+    assert descriptor is not None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def test_the_folder_is_made_and_locked(folder: str) -> None:
+    descriptor = lock(folder, Patience(5))
+    assert is_locked(folder)
+    unlock(descriptor)
+    assert not is_locked(folder)
+    assert os.listdir(folder) == []
+
+
+def test_unlocking_also_ends_the_lock_of_copies_of_the_descriptor(folder: str) -> None:
+    descriptor = lock(folder, Patience(5))
+    copy = os.dup(descriptor)  # as a process has it that was forked meanwhile
+    unlock(descriptor)
+    assert not is_locked(folder)
+    os.close(copy)
+
+
+@pytest.mark.parametrize('kind', [fcntl.LOCK_EX, fcntl.LOCK_SH])
+def test_waiting_ends_and_names_the_holder(folder: str, kind: int) -> None:
+    place.make_folder(folder)
+    descriptor = place.open_folder(folder)
+    assert descriptor is not None
+    fcntl.flock(descriptor, kind)
+    with pytest.raises(ClaimsError) as caught:
+        lock(folder, Patience(0.05))
+    os.close(descriptor)
+    start = (
+        f'No GPU can be claimed: {folder} has been locked for 0.05 s by process {os.getpid()} of '
+        f'{user_name(os.geteuid())} ('
+    )
+    end = '), and gpu-tracker itself locks it for milliseconds only. GPU_TRACKER_CLAIMS chooses another folder.'
+    assert str(caught.value).startswith(start)
+    assert str(caught.value).endswith(end)
+
+
+def test_a_folder_that_was_replaced_is_locked_anew(folder: str) -> None:
+    first = lock(folder, Patience(5))
+    os.rmdir(folder)
+    second = lock(folder, Patience(5))
+    assert not place.is_at(folder, first)
+    assert place.is_at(folder, second)
+    unlock(first)
+    unlock(second)
+
+
+def test_a_folder_that_was_moved_since_it_was_opened_is_not_used(folder: str) -> None:
+    place.make_folder(folder)
+    descriptor = place.open_folder(folder)
+    assert descriptor is not None
+    os.rename(folder, f'{folder}.away')
+    place.make_folder(folder)
+    assert not _is_locked(descriptor, folder)
+    os.close(descriptor)
+
+
+def holder(path: Path, lines: str, files: dict[str, str]) -> str | None:
+    proc = path / 'proc'
+    proc.mkdir()
+    info = path.stat()
+    at = f'{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}'
+    (proc / 'locks').write_text(lines.replace('HERE', at))
+    for name, text in files.items():
+        (proc / name).parent.mkdir(exist_ok=True)
+        (proc / name).write_text(text)
+    return holder_of(str(path), str(proc))
+
+
+LOCKS = """\
+1: POSIX  ADVISORY  WRITE 11 HERE 0 EOF
+2: FLOCK  ADVISORY  WRITE 12 00:01:99999999 0 EOF
+3: FLOCK  ADVISORY  READ  13 HERE 0 EOF
+3: -> FLOCK  ADVISORY  WRITE 14 HERE 0 EOF
+"""
+
+
+def test_the_holder_of_a_lock(tmp_path: Path) -> None:
+    files = {'13/status': 'Name:\tx\nUid:\t0\t4000000000\t0\t0\n', '13/cmdline': 'python\0-c\0pass\x1b\0'}
+    assert holder(tmp_path, LOCKS, files) == 'process 13 of 4000000000 (python -c pass?)'
+
+
+def test_a_holder_without_a_command_line(tmp_path: Path) -> None:
+    files = {'13/status': 'Uid:\t0\t4000000000\t0\t0\n', '13/cmdline': ''}
+    assert holder(tmp_path, LOCKS, files) == 'process 13 of 4000000000'
+
+
+def test_a_holder_that_cannot_be_looked_at(tmp_path: Path) -> None:
+    assert holder(tmp_path, LOCKS, {}) == 'process 13'
+
+
+@pytest.mark.parametrize('lines', ['', 'nonsense\n\n', '1: FLOCK ADVISORY WRITE 0 HERE 0 EOF\n', '1: FLOCK\n'])
+def test_a_holder_that_is_not_told(tmp_path: Path, lines: str) -> None:
+    assert holder(tmp_path, lines, {}) is None
+
+
+def test_without_proc_no_holder_is_told(tmp_path: Path) -> None:
+    assert holder_of(str(tmp_path), str(tmp_path / 'proc')) is None

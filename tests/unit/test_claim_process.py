@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gpu_tracker.fleet.claims import process
+from gpu_tracker.fleet.claims.moment import boot_id, now
+from simulated_proc import ProcFolder
+
+NOBODYS = 2**22 + 1  # above what pid_max(5) may be
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> ProcFolder:
+    folder = ProcFolder(tmp_path)
+    (tmp_path / 'self').symlink_to(str(os.getpid()))
+    return folder
+
+
+def lives(proc: ProcFolder, pid: int, start: float | None) -> bool:
+    return process.lives(pid, start, reader='proc', proc=str(proc.path))
+
+
+def start_of(proc: ProcFolder, pid: int) -> float | None:
+    return process.start_of(pid, reader='proc', proc=str(proc.path))
+
+
+def test_a_process_is_known_by_its_start(proc: ProcFolder) -> None:
+    proc.put(NOBODYS, 1, start=4321, name='a) S 1 (b')
+    assert start_of(proc, NOBODYS) == 4321.0
+    assert lives(proc, NOBODYS, 4321.0)
+    assert lives(proc, NOBODYS, None)
+    assert not lives(proc, NOBODYS, 4320.0)
+
+
+@pytest.mark.parametrize(
+    ('state', 'threads', 'alive'), [('Z', 1, False), ('X', 1, False), ('Z', 2, True), ('D', 1, True)]
+)
+def test_a_zombie_has_ended_unless_only_its_first_thread_has(
+    proc: ProcFolder, state: str, threads: int, alive: bool
+) -> None:
+    proc.put(NOBODYS, 1, start=4321, state=state, threads=threads)
+    assert lives(proc, NOBODYS, 4321.0) is alive
+
+
+def test_a_process_that_is_gone(proc: ProcFolder) -> None:
+    assert start_of(proc, NOBODYS) is None
+    assert not lives(proc, NOBODYS, 4321.0)
+    assert not lives(proc, NOBODYS, None)
+
+
+def test_a_process_that_is_hidden_is_taken_for_the_one_with_its_number(proc: ProcFolder) -> None:
+    assert start_of(proc, os.getppid()) is None
+    assert lives(proc, os.getppid(), 4321.0)
+
+
+def test_a_proc_folder_of_another_pid_namespace_is_not_believed(proc: ProcFolder) -> None:
+    proc.put(NOBODYS, 1, start=4321)
+    proc.put(os.getpid(), 1, start=4321)
+    (proc.path / 'self').unlink()
+    (proc.path / 'self').symlink_to('1')
+    assert start_of(proc, os.getpid()) is None
+    assert lives(proc, os.getpid(), 5.0)
+    assert not lives(proc, NOBODYS, 4321.0)
+
+
+def test_this_process_whichever_way_it_is_read() -> None:
+    for reader in ('proc', 'psutil'):
+        start = process.start_of(os.getpid(), reader=reader)
+        assert start is not None
+        assert process.lives(os.getpid(), start, reader=reader)
+        assert process.lives(os.getpid(), None, reader=reader)
+        assert not process.lives(os.getpid(), start - 1, reader=reader)
+        assert process.start_of(NOBODYS, reader=reader) is None
+        assert not process.lives(NOBODYS, None, reader=reader)
+
+
+def test_the_present_moment() -> None:
+    first, second = now(), now()
+    assert first.boot_id == second.boot_id == Path('/proc/sys/kernel/random/boot_id').read_text().strip()
+    assert first.clock <= second.clock
+    assert first.host == os.uname().nodename
+    assert f'pid:[{first.pid_namespace}]' == os.readlink('/proc/self/ns/pid')
+
+
+def test_without_proc_nothing_is_known(tmp_path: Path) -> None:
+    assert boot_id(str(tmp_path)) is None
+    assert process.pid_namespace(str(tmp_path)) is None
