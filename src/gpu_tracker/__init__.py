@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gpu_tracker.fleet.api import available_gpus, claim_gpus, gpu_info
     from gpu_tracker.tracker import Tracker
     from gpu_tracker.usage import (
         ComputeTime,
@@ -29,7 +30,13 @@ __all__ = [
     'ResourceUsage',
     'Tracker',
     '__version__',
+    'available_gpus',
+    'claim_gpus',
+    'gpu_info',
 ]
+
+_MODULES = {'Tracker': 'tracker', 'available_gpus': 'fleet.api', 'claim_gpus': 'fleet.api', 'gpu_info': 'fleet.api'}
+"""Name -> the module that it is from, for those that are not from ``usage``."""
 
 
 def __dir__() -> list[str]:
@@ -42,7 +49,7 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         from importlib import import_module  # noqa: PLC0415
 
-        module = import_module(f'gpu_tracker.{"tracker" if name == "Tracker" else "usage"}')
+        module = import_module(f'gpu_tracker.{_MODULES.get(name, "usage")}')
         return globals().setdefault(name, getattr(module, name))
     message = f'module {__name__!r} has no attribute {name!r}'
     raise AttributeError(message)

@@ -23,3 +23,23 @@ def from_bytes(size: float | None, unit: str) -> float | None:
 def from_seconds(seconds: float, unit: str) -> float:
     """Convert ``seconds`` into ``unit``."""
     return seconds / TIME_UNITS[unit]
+
+
+_BINARY = {'kib': 2**10, 'mib': 2**20, 'gib': 2**30, 'tib': 2**40}
+_SIZES: dict[str, float] = {'b': 1, 'kb': 1e3, 'mb': 1e6, 'gb': 1e9, 'tb': 1e12} | _BINARY
+
+SIZES_ACCEPTED = 'a size with its unit, such as 10GB or 8GiB'
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes of a size such as ``10GB`` (10**10) or ``8GiB`` (2**33); None where it is none.
+
+    Units are B, kB, MB, GB, TB (decimal) and KiB, MiB, GiB, TiB (binary), in upper or lower case.
+    """
+    text = text.strip().lower()
+    number = text.rstrip('abcdefghijklmnopqrstuvwxyz')
+    unit = _SIZES.get(text[len(number) :])
+    number = number.strip()
+    if unit is None or not number.replace('.', '', 1).isdecimal() or not number.isascii():
+        return None
+    return round(float(number) * unit)

@@ -36,8 +36,11 @@ if TYPE_CHECKING:
         def peak_memory(self, uuid: str, pid: int) -> int | None:
             """Return the bytes of a process' own peak on one GPU, None where the driver keeps no account of it."""
 
-        def survey(self) -> list[DeviceState]:
-            """Look at all GPUs and MIG devices once, with no need to know them by UUID, in PCI bus order."""
+        def survey(self, *, with_load: bool = True) -> list[DeviceState]:
+            """Look at all GPUs and MIG devices once, in PCI bus order.
+
+            Without load neither sensors nor utilization are asked, and processes only where the memory is unknown.
+            """
 
         def take_messages(self) -> list[tuple[str, str]]:
             """Return what is to be told and was not taken yet: ('info' or 'warning', text)."""

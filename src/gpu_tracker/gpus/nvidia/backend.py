@@ -69,11 +69,11 @@ class NvidiaBackend:
             self._devices = tuple(self._open_device(index) for index in range(self._count))
         return self._devices
 
-    def survey(self) -> list[DeviceState]:
+    def survey(self, *, with_load: bool = True) -> list[DeviceState]:
         """Look at all GPUs and their MIG devices once."""
         from gpu_tracker.gpus.nvidia.survey import survey  # noqa: PLC0415 - a run's sampler needs none of it
 
-        return survey(self._calls)
+        return survey(self._calls, with_load=with_load)
 
     def read(self, uuid: str) -> DeviceReading:
         """Look at one GPU."""

@@ -12,11 +12,9 @@ from gpu_tracker.gpus.state import DeviceState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from ctypes import c_void_p
 
     from gpu_tracker.gpus.nvidia.calls import Calls
-    from gpu_tracker.gpus.reading import ProcessMemory
 
 _FULL = 100
 """Percent; a larger utilization is garbage."""
@@ -25,12 +23,12 @@ _MEGA = 1_000_000
 _MILLI = 1000
 
 
-def survey(calls: Calls) -> list[DeviceState]:
+def survey(calls: Calls, *, with_load: bool) -> list[DeviceState]:
     """Return all GPUs that the driver counts, in PCI bus order; one that cannot be read keeps the driver's place.
 
     The driver numbers its GPUs in that order too, but nvml.h promises nothing.
     """
-    found = [_whole_gpu(calls, index) for index in range(pynvml.nvmlDeviceGetCount())]
+    found = [_whole_gpu(calls, index, with_load=with_load) for index in range(pynvml.nvmlDeviceGetCount())]
     in_order = iter(sorted((gpu for gpu in found if gpu.pci_bus_id is not None), key=_bus_position))
     placed = [gpu if gpu.pci_bus_id is None else next(in_order) for gpu in found]
     return [gpu._replace(number=index) for index, gpu in enumerate(placed)]
@@ -41,7 +39,7 @@ def _bus_position(gpu: DeviceState) -> tuple[int, ...]:
     return tuple(int(part, 16) for part in str(gpu.pci_bus_id).partition('.')[0].split(':'))
 
 
-def _whole_gpu(calls: Calls, index: int) -> DeviceState:
+def _whole_gpu(calls: Calls, index: int, *, with_load: bool) -> DeviceState:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
         uuid = pynvml.nvmlDeviceGetUUID(handle)
@@ -52,12 +50,17 @@ def _whole_gpu(calls: Calls, index: int) -> DeviceState:
         index, uuid, quietly(lambda: pynvml.nvmlDeviceGetName(handle)), None if pci is None else pci.busId
     )
     try:
-        state = _with_memory(calls, state, handle)
-        processes = calls.processes(handle)
+        state = _with_memory(calls, state, handle, with_processes=with_load)
     except pynvml.NVMLError as error:
         return state._replace(problem=problem_of(error.value))
-    parts = _mig_devices(calls, handle) if is_in_mig_mode(handle) else None
-    of_parts = [part.processes for part in parts or ()]
+    if is_in_mig_mode(handle):
+        parts = _mig_devices(calls, handle, with_processes=with_load)
+        state = state._replace(mig_devices=parts, processes=merge(state.processes, [part.processes for part in parts]))
+    return _with_load(state, handle) if with_load else state
+
+
+def _with_load(state: DeviceState, handle: c_void_p) -> DeviceState:
+    """Add what the sensors tell."""
     rates = quietly(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle))
     clock = quietly(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))
     temperature = quietly(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
@@ -67,48 +70,45 @@ def _whole_gpu(calls: Calls, index: int) -> DeviceState:
         sm_clock=None if clock is None else clock * _MEGA,
         power=_watts(quietly(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))),
         power_limit=_watts(quietly(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))),
-        processes=merge(processes, of_parts),
-        mig_devices=parts,
     )
 
 
-def _with_memory(calls: Calls, state: DeviceState, handle: c_void_p) -> DeviceState:
-    """Add what is known of the memory: nothing of a GPU that has none of its own.
+def _with_memory(calls: Calls, state: DeviceState, handle: c_void_p, *, with_processes: bool) -> DeviceState:
+    """Add the memory, and the processes where they are wanted or where only they tell whether the GPU is in use.
 
     :raises pynvml.NVMLError: The GPU is out of reach.
     """
     try:
         memory = calls.memory(handle)
     except pynvml.NVMLError as error:
-        if error.value == pynvml.NVML_ERROR_NOT_SUPPORTED:
-            return state
-        raise
-    if memory.total == 0:
-        return state
-    return state._replace(memory_total=memory.total, memory_used=memory.used, memory_free=memory.free)
+        if error.value != pynvml.NVML_ERROR_NOT_SUPPORTED:
+            raise
+        memory = None
+    if memory is not None and memory.total > 0:  # else it has no memory of its own
+        state = state._replace(memory_total=memory.total, memory_used=memory.used, memory_free=memory.free)
+    if with_processes or state.memory_total is None:
+        listed = calls.processes(handle)
+        state = state._replace(processes=None if listed is None else without_doubles(listed))
+    return state
 
 
-def _mig_devices(calls: Calls, gpu: c_void_p) -> tuple[DeviceState, ...]:
-    return tuple(_mig_device(calls, number, handle) for number, handle in mig_devices(gpu))
+def _mig_devices(calls: Calls, gpu: c_void_p, *, with_processes: bool) -> tuple[DeviceState, ...]:
+    return tuple(
+        _mig_device(calls, number, handle, with_processes=with_processes) for number, handle in mig_devices(gpu)
+    )
 
 
-def _mig_device(calls: Calls, number: int, handle: c_void_p) -> DeviceState:
+def _mig_device(calls: Calls, number: int, handle: c_void_p, *, with_processes: bool) -> DeviceState:
     """Look at a MIG device, which has no sensors of its own."""
     try:
-        state = DeviceState(
-            number, pynvml.nvmlDeviceGetUUID(handle), quietly(partial(pynvml.nvmlDeviceGetName, handle))
-        )
-        state = _with_memory(calls, state, handle)
-        processes = calls.processes(handle)
+        uuid = pynvml.nvmlDeviceGetUUID(handle)
+        state = DeviceState(number, uuid, quietly(partial(pynvml.nvmlDeviceGetName, handle)))
+        state = _with_memory(calls, state, handle, with_processes=with_processes)
     except pynvml.NVMLError as error:
         return DeviceState(number, problem=problem_of(error.value))
-    return state._replace(processes=None if processes is None else _of_instance(handle, processes))
-
-
-def _of_instance(handle: c_void_p, entries: Iterable[ProcessMemory]) -> list[ProcessMemory]:
-    processes = without_doubles(list(entries))
-    name_instance(handle, processes)
-    return processes
+    if state.processes is not None:
+        name_instance(handle, state.processes)
+    return state
 
 
 def _watts(milliwatts: int | None) -> float | None:

@@ -1,0 +1,110 @@
+"""The GPUs of this machine as they stand now."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from gpu_tracker.errors import GpuError
+from gpu_tracker.fleet.gpu import Gpu
+from gpu_tracker.fleet.processes import ProcessLookup
+from gpu_tracker.gpus import BACKENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from gpu_tracker.fleet.claims.claim import Claim
+    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus.state import DeviceState
+
+PATIENCE = 60.0
+"""Seconds. Opening the driver takes up to 3 s a GPU where nothing else keeps it loaded; some drivers hang for ever."""
+
+
+class Inventory:
+    """The drivers of this machine's GPUs, opened at the first look.
+
+    The drivers are asked in a thread of their own, since a call into a driver that hangs cannot be interrupted.
+
+    :param backends: The vendors' openers.
+    :param patience: Seconds to wait for an answer.
+    """
+
+    def __init__(
+        self, backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS, patience: float = PATIENCE
+    ) -> None:
+        self._openers = backends
+        self._patience = patience
+        self._opened: list[GpuBackend] | None = None
+        self._is_asking = False
+
+    @property
+    def has_driver(self) -> bool:
+        """Whether the last look has found a driver."""
+        return bool(self._opened)
+
+    def look(self, *, with_load: bool = True) -> list[Gpu]:
+        """Look at all GPUs and their MIG devices.
+
+        :param with_load: Ask for utilization, sensors and processes too; else they are None, but for the processes of
+            GPUs that do not report their memory.
+        :raises GpuError: A driver is there and does not work, or does not answer.
+        """
+        states = self._ask_in_time(with_load=with_load)
+        lookup = ProcessLookup()
+        return [_gpu(state, lookup) for state in states]
+
+    def close(self) -> None:
+        """Let go of the drivers; of one that still has to answer only the end of this process can let go."""
+        if not self._is_asking:  # Thread.is_alive() is wrong after Ctrl-C in Thread.join() up to Python 3.12
+            for backend in self._opened or ():
+                backend.close()
+        self._opened = None
+
+    def _ask_in_time(self, *, with_load: bool) -> list[DeviceState]:
+        answers: list[list[DeviceState]] = []
+        failures: list[Exception] = []
+
+        def ask() -> None:
+            try:
+                answers.append(self._ask(with_load=with_load))
+            except Exception as error:  # noqa: BLE001 - raised anew below, in the thread that asked
+                failures.append(error)
+            self._is_asking = False
+
+        self._is_asking = True
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(self._patience)
+        if failures:
+            raise failures[0]
+        if not answers:
+            raise GpuError(f'The GPU driver has not answered for {self._patience:g} seconds.', 'timeout')
+        return answers[0]
+
+    def _ask(self, *, with_load: bool) -> list[DeviceState]:
+        if self._opened is None:
+            opened = [opener() for opener in self._openers.values()]
+            self._opened = [backend for backend in opened if backend is not None]
+        return [state for backend in self._opened for state in backend.survey(with_load=with_load)]
+
+
+def with_claims(gpus: Iterable[Gpu], claims: Iterable[Claim]) -> list[Gpu]:
+    """Return the GPUs with the claims on them and on their MIG devices."""
+    by_uuid = {uuid: claim for claim in claims for uuid in claim.uuids}
+
+    def with_claim(gpu: Gpu) -> Gpu:
+        parts = None if gpu.mig_devices is None else tuple(with_claim(part) for part in gpu.mig_devices)
+        return gpu._replace(claim=by_uuid.get(gpu.state.uuid or ''), mig_devices=parts)
+
+    return [with_claim(gpu) for gpu in gpus]
+
+
+def _gpu(state: DeviceState, lookup: ProcessLookup, parent: DeviceState | None = None) -> Gpu:
+    parts: Sequence[DeviceState] | None = state.mig_devices
+    return Gpu(
+        state,
+        processes=None if state.processes is None else lookup.describe(state.processes),
+        mig_devices=None if parts is None else tuple(_gpu(part, lookup, state) for part in parts),
+        parent=parent,
+    )

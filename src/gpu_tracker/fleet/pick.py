@@ -1,0 +1,142 @@
+"""Picks GPUs: looks, chooses, claims what it chose where asked to, and waits where asked to."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from gpu_tracker.fleet.choice import choose
+from gpu_tracker.fleet.inventory import with_claims
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpu_tracker.fleet.choice import Choice, Request
+    from gpu_tracker.fleet.claims.claim import Claim
+    from gpu_tracker.fleet.claims.folder import ClaimFolder, HeldClaim
+    from gpu_tracker.fleet.gpu import Gpu
+
+    class Looks(Protocol):
+        """What looks at the GPUs of a machine."""
+
+        def look(self, *, with_load: bool) -> list[Gpu]:
+            """Return all GPUs as they are now; see Inventory."""
+
+
+_LONGEST_PURPOSE = 200
+"""Characters: a record of a claim has to stay small."""
+
+PAUSE = 1.0
+"""Seconds between two looks while waiting."""
+
+FRESH = 1.0
+"""Seconds: how old a look at the GPUs may be when they are claimed."""
+
+
+class Terms(NamedTuple):
+    """What a claim is held by: a process, a time, or both."""
+
+    process_id: int | None
+    seconds: float | None
+    command: str | None
+
+
+def purpose(words: Sequence[str]) -> str | None:
+    """Return the command line that GPUs are claimed for, not more of it than others have use for."""
+    text = shlex.join(words)
+    return (text if len(text) <= _LONGEST_PURPOSE else f'{text[: _LONGEST_PURPOSE - 1]}…') or None
+
+
+class Waiting(NamedTuple):
+    """How to wait until the request can be met.
+
+    :ivar seconds: At most so long; None: for ever.
+    :ivar tell: Called once, when waiting begins, with the reason.
+    """
+
+    seconds: float | None
+    tell: Callable[[Exception], None] = lambda _: None
+
+
+class Picked(NamedTuple):
+    """GPUs that meet a request, the claim on them, if one was wanted, and all GPUs that there are."""
+
+    chosen: list[Gpu]
+    claim: HeldClaim | None
+    gpus: list[Gpu]
+
+
+class Picker:
+    """Picks GPUs of a machine.
+
+    :param inventory: Looks at the GPUs.
+    :param folder: The claims of all users.
+    :param clock: Seconds, for deadlines.
+    """
+
+    def __init__(
+        self,
+        inventory: Looks,
+        folder: ClaimFolder,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._inventory = inventory
+        self._folder = folder
+        self._clock = clock
+        self._sleep = sleep
+
+    def pick(self, request: Request, terms: Terms | None = None, waiting: Waiting | None = None) -> Picked:
+        """Pick GPUs as the request says, claiming them on the terms given.
+
+        :raises GpusUnavailableError: Too few are free, and waiting is not wanted, does not help, or took too long.
+        :raises GpuError: A driver does not work.
+        :raises ClaimsError: The claims cannot be read or written.
+        """
+        deadline = None if waiting is None or waiting.seconds is None else self._clock() + waiting.seconds
+        has_told = False
+        while True:
+            picked, choice = self._try(request, terms)
+            if picked is not None:
+                return picked
+            error = choice.error()
+            if waiting is None or not choice.is_possible:
+                raise error
+            left = PAUSE if deadline is None else deadline - self._clock()
+            if left <= 0:
+                raise error
+            if not has_told:
+                waiting.tell(error)
+                has_told = True
+            self._sleep(min(PAUSE, left))
+
+    def _try(self, request: Request, terms: Terms | None) -> tuple[Picked | None, Choice]:
+        """Look and choose; with terms, record the claim under the lock under which those of others were read."""
+        began = self._clock()
+        gpus = self._inventory.look(with_load=request.needs_load)
+        if terms is None:
+            choice = choose(with_claims(gpus, self._folder.claims()), request)
+            return (Picked(choice.chosen, None, gpus) if choice.is_enough else None), choice
+        made: list[Choice] = []
+
+        def decide(claims: Sequence[Claim]) -> list[str]:
+            made.append(choose(with_claims(gpus, claims), request))
+            return made[-1].uuids if made[-1].is_enough else []
+
+        held = self._folder.claim(decide, process_id=terms.process_id, seconds=terms.seconds, command=terms.command)
+        choice = made[-1]
+        if held is None:
+            return None, choice
+        if self._clock() - began <= FRESH or self._is_still_free(choice, request):
+            return Picked(choice.chosen, held, gpus), choice
+        held.release()
+        return self._try(request, terms)
+
+    def _is_still_free(self, choice: Choice, request: Request) -> bool:
+        """Look again, after the lock was long in coming.
+
+        Meanwhile a claim for a time may have been made on the GPU, been used, and run out.
+        """
+        gpus = self._inventory.look(with_load=request.needs_load)
+        return set(choice.uuids) <= set(choose(gpus, request._replace(exactly=None, at_most=None)).uuids)

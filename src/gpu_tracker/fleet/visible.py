@@ -1,0 +1,54 @@
+"""Which GPUs CUDA_VISIBLE_DEVICES leaves, read as CUDA reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker.fleet.gpu import Gpu
+
+VARIABLE = 'CUDA_VISIBLE_DEVICES'
+ORDER_VARIABLE = 'CUDA_DEVICE_ORDER'
+PCI_ORDER = 'PCI_BUS_ID'
+
+
+def visible(gpus: Sequence[Gpu], value: str | None) -> list[Gpu]:
+    """Return the GPUs and MIG devices that the variable's value leaves, in the order of ``gpus``.
+
+    As in CUDA the list ends at its first entry that names no GPU, so ``''`` and ``'-1'`` leave none. An index counts
+    in PCI bus order, and it and a GPU's UUID stand for its MIG devices too.
+    """
+    if value is None:
+        return [device for gpu in gpus for device in gpu.devices()]
+    kept: set[int] = set()
+    everything = [device for gpu in gpus for device in gpu.devices()]
+    for entry in value.split(','):
+        found = find(gpus, entry.strip())
+        if found is None:
+            break
+        kept |= {id(device) for device in found.devices()}
+    return [device for device in everything if id(device) in kept]
+
+
+def find(gpus: Sequence[Gpu], name: str) -> Gpu | None:
+    """Return the one GPU or MIG device that an index, a UUID or the beginning of one names."""
+    if name.isdecimal():
+        return next((gpu for gpu in gpus if gpu.state.number == int(name)), None)
+    if not name.startswith(('GPU-', 'MIG-')):
+        return None
+    devices = [device for gpu in gpus for device in gpu.devices()]
+    matching = [device for device in devices if (device.state.uuid or '').lower().startswith(name.lower())]
+    return matching[0] if len(matching) == 1 else None
+
+
+def counts_otherwise(gpus: Sequence[Gpu], value: str | None, order: str | None) -> bool:
+    """Tell whether CUDA may number the GPUs of the variable in another order than this module does.
+
+    Unless told to use the PCI bus order CUDA puts the fastest GPU first, which matters where they are not all alike.
+    """
+    if value is None or order == PCI_ORDER:
+        return False
+    indices = [entry for entry in value.split(',') if entry.strip().isdecimal()]
+    return bool(indices) and len({gpu.state.name for gpu in gpus} - {None}) > 1  # a lost GPU tells no name

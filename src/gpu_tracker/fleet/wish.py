@@ -1,0 +1,121 @@
+"""What a GPU has to be like to be chosen, and why one is not: the one definition of a free GPU."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.fleet.claims.wording import describe
+
+if TYPE_CHECKING:
+    from gpu_tracker.fleet.gpu import Gpu
+
+_WHOLE = 100
+"""Percent: then it does not matter how much memory is in use."""
+_GIGABYTE = 1e9
+
+
+class Wish(NamedTuple):
+    """The limits within which a GPU is free; None is no limit."""
+
+    max_used_percent: float = 20.0
+    """Percent of its memory in use. Of a GPU without memory of its own no process may compute on it."""
+    max_utilization: float | None = None
+    """Percent."""
+    min_free: int | None = None
+    """Bytes."""
+    max_temperature: float | None = None
+    """Degrees Celsius; of a MIG device that of its GPU."""
+
+
+UNREADABLE = 'unreadable'
+"""Lost, or not to be read by this user."""
+SPLIT = 'split'
+"""In MIG mode: its MIG devices are free or not, each by itself."""
+IN_USE = 'in_use'
+CLAIMED = 'claimed'
+"""Somebody has claimed it, and nothing else is in the way."""
+
+
+class Obstacle(NamedTuple):
+    """Why a GPU is not free."""
+
+    text: str
+    kind: str
+    """UNREADABLE, SPLIT, IN_USE or CLAIMED."""
+    is_lasting: bool = False
+    """Waiting does not help."""
+
+
+ANY = Wish()
+
+
+def obstacle(gpu: Gpu, wish: Wish) -> Obstacle | None:
+    """Return the first thing in the way of choosing a GPU, a claim last of all; None where it can be chosen."""
+    checks = (_out_of_reach, _in_use, _too_little_free, _too_busy, _too_hot, _claimed)
+    return next((found for check in checks if (found := check(gpu, wish)) is not None), None)
+
+
+def _out_of_reach(gpu: Gpu, _: Wish) -> Obstacle | None:
+    if gpu.state.problem is not None:
+        return Obstacle(gpu.state.problem, UNREADABLE, is_lasting=True)
+    if gpu.mig_devices is None:
+        return None
+    text = 'in MIG mode; its MIG devices are chosen by UUID' if gpu.mig_devices else 'in MIG mode without MIG devices'
+    return Obstacle(text, SPLIT, is_lasting=True)
+
+
+def _in_use(gpu: Gpu, wish: Wish) -> Obstacle | None:
+    if wish.max_used_percent >= _WHOLE:
+        return None
+    state = gpu.state
+    if state.memory_total and state.memory_used is not None:
+        percent = 100 * state.memory_used / state.memory_total
+        if percent <= wish.max_used_percent:
+            return None
+        return Obstacle(f'{percent:.1f} % of its memory is in use; at most {wish.max_used_percent:g} % may be', IN_USE)
+    if gpu.processes is None:
+        return Obstacle('neither its memory nor its processes are reported', IN_USE, is_lasting=True)
+    computing = sum(process.computes for process in gpu.processes)
+    if computing:
+        what = 'a process computes' if computing == 1 else f'{computing} processes compute'
+        return Obstacle(f'{what} on it, and it does not report its memory', IN_USE)
+    return None
+
+
+def _too_little_free(gpu: Gpu, wish: Wish) -> Obstacle | None:
+    if wish.min_free is None:
+        return None
+    total, free = gpu.state.memory_total, gpu.state.memory_free
+    if total is None or free is None:
+        return Obstacle('its free memory is not reported', IN_USE, is_lasting=True)
+    if free >= wish.min_free:
+        return None
+    text = f'{free / _GIGABYTE:.1f} GB of its memory are free; {wish.min_free / _GIGABYTE:g} GB must be'
+    return Obstacle(text, IN_USE, is_lasting=total < wish.min_free)
+
+
+def _too_busy(gpu: Gpu, wish: Wish) -> Obstacle | None:
+    if wish.max_utilization is None:
+        return None
+    utilization = gpu.state.utilization
+    if utilization is None:
+        return Obstacle('its utilization is not reported', IN_USE, is_lasting=True)
+    if utilization <= wish.max_utilization:
+        return None
+    return Obstacle(f'its utilization is {utilization:g} %; at most {wish.max_utilization:g} % may be', IN_USE)
+
+
+def _too_hot(gpu: Gpu, wish: Wish) -> Obstacle | None:
+    if wish.max_temperature is None:
+        return None
+    temperature = (gpu.parent or gpu.state).temperature
+    if temperature is None:
+        return Obstacle('its temperature is not reported', IN_USE, is_lasting=True)
+    if temperature <= wish.max_temperature:
+        return None
+    return Obstacle(f'it has {temperature:g} °C; at most {wish.max_temperature:g} °C may be', IN_USE)
+
+
+def _claimed(gpu: Gpu, _: Wish) -> Obstacle | None:
+    return None if gpu.claim is None else Obstacle(describe(gpu.claim, time.time()), CLAIMED)

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from brief_gpus import claim, gpu, mig, split, state
+from gpu_tracker.errors import GpuError
+from gpu_tracker.fleet.inventory import Inventory, with_claims
+from gpu_tracker.gpus.reading import ProcessMemory
+
+
+class Backend:
+    """An opened driver with these GPUs; what it is asked, it answers when ``may_answer`` is set."""
+
+    def __init__(self, *states, answers: bool = True) -> None:
+        self._states = states
+        self.may_answer = threading.Event()
+        self.is_closed = False
+        if answers:
+            self.may_answer.set()
+
+    def survey(self, *, with_load):
+        self.asked_for_load = with_load
+        self.may_answer.wait(30)
+        return list(self._states)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_gpus_of_all_vendors_with_their_mig_devices() -> None:
+    part = mig(0, 'MIG-a', processes=[ProcessMemory(2**31 - 1, 5)])
+    backend = Backend(state(0), state(1, mig_devices=(part,)))
+    inventory = Inventory({'one': lambda: backend, 'none': lambda: None})
+    first, second = inventory.look()
+    assert first == gpu(0)
+    assert second.label == 'GPU 1'
+    (device,) = second.mig_devices
+    assert device.label == 'GPU 1 MIG 0'
+    assert device.parent == second.state
+    assert [(process.pid, process.memory, process.is_seen) for process in device.processes] == [(2**31 - 1, 5, False)]
+    assert inventory.has_driver
+    inventory.close()
+    assert backend.is_closed
+
+
+def test_the_driver_is_opened_once() -> None:
+    opened: list[Backend] = []
+
+    def open_backend() -> Backend:
+        opened.append(Backend(state(0)))
+        return opened[-1]
+
+    inventory = Inventory({'one': open_backend})
+    inventory.look()
+    inventory.look()
+    assert len(opened) == 1
+
+
+def test_the_load_is_asked_for_unless_told_otherwise() -> None:
+    backend = Backend(state(0))
+    inventory = Inventory({'one': lambda: backend})
+    inventory.look()
+    assert backend.asked_for_load
+    inventory.look(with_load=False)
+    assert not backend.asked_for_load
+
+
+def test_no_driver_no_gpus() -> None:
+    inventory = Inventory({'none': lambda: None})
+    assert inventory.look() == []
+    assert not inventory.has_driver
+    inventory.close()
+
+
+def test_processes_that_are_not_listed_are_unknown() -> None:
+    (shown,) = Inventory({'one': lambda: Backend(state(0, processes=None))}).look()
+    assert shown.processes is None
+
+
+def test_what_the_driver_raises_is_raised() -> None:
+    def fail() -> Backend:
+        raise GpuError('it does not work', 'broken')
+
+    with pytest.raises(GpuError, match='it does not work'):
+        Inventory({'one': fail}).look()
+
+
+def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
+    backend = Backend(state(0), answers=False)
+    with pytest.raises(GpuError, match=r'^The GPU driver has not answered for 0\.01 seconds\.$') as caught:
+        Inventory({'one': lambda: backend}, patience=0.01).look()
+    assert caught.value.cause == 'timeout'
+    backend.may_answer.set()
+
+
+def test_claims_are_found_by_uuid() -> None:
+    machine = [gpu(0), split(1, mig(0, 'MIG-a'), mig(1, 'MIG-b'))]
+    ours, theirs = claim('GPU-0', 'MIG-b'), claim('GPU-7')
+    first, second = with_claims(machine, [ours, theirs])
+    assert first.claim == ours
+    assert second.claim is None
+    assert [part.claim for part in second.mig_devices] == [None, ours]

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import time
+
+import pytest
+
+from gpu_tracker.fleet.gpu import GpuProcess
+from gpu_tracker.fleet.processes import ProcessLookup, program_of
+from gpu_tracker.gpus.reading import ProcessMemory
+
+NOBODY_HERE = 2**22 + 1  # above every process ID that Linux gives
+
+
+@pytest.mark.parametrize(
+    ('words', 'program'),
+    [
+        (['python', '-u', 'train.py', '--lr', '1'], 'train.py'),
+        (['/usr/bin/python3', '/home/ann/my train.py', 'other.py'], '/home/ann/my train.py'),
+        (['python', '-m', 'ipykernel_launcher', '-f', 'kernel.json'], 'jupyter'),
+        (['python', '-Xfrozen_modules=off', '-m', 'ipykernel_launcher'], 'jupyter'),
+        (['python', '-m', 'ipykernel'], 'jupyter'),
+        (['blender', '-b', 'scene.blend'], 'blender -b scene.blend'),
+        (['sleep'], 'sleep'),
+        ([], ''),
+    ],
+)
+def test_what_a_command_line_is_about(words: list[str], program: str) -> None:
+    assert program_of(words) == program
+
+
+def test_a_process_is_looked_up() -> None:
+    before = time.time()
+    with subprocess.Popen(['sleep', '1000']) as process:
+        try:
+            (seen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(process.pid, 5, computes=False)])
+        finally:
+            process.kill()
+    assert seen._replace(started=None) == GpuProcess(
+        process.pid, 5, pwd.getpwuid(os.geteuid()).pw_name, None, 'sleep 1000', 'sleep 1000', computes=False
+    )
+    assert before - 0.1 <= seen.started <= time.time() + 0.1
+    assert seen.is_seen
+
+
+def test_words_are_quoted() -> None:
+    with subprocess.Popen(['sh', '-c', 'sleep 1000; :']) as process:
+        try:
+            (seen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(process.pid, None)])
+        finally:
+            process.kill()
+    # Between fork and exec it may still be this test's own command line.
+    assert seen.command == "sh -c 'sleep 1000; :'"
+
+
+def test_a_zombie_has_its_name() -> None:
+    process = subprocess.Popen(['true'])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    (seen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(process.pid, 1)])
+    process.wait()
+    assert (seen.command, seen.program) == ('true', 'true')
+
+
+def test_a_process_that_is_not_there_cannot_be_seen() -> None:
+    (unseen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(NOBODY_HERE, 5)])
+    assert unseen == GpuProcess(NOBODY_HERE, 5)
+    assert not unseen.is_seen
+
+
+def test_in_a_container_a_process_without_cuda_is_not_taken_for_the_one_that_the_driver_means() -> None:
+    (unseen,) = ProcessLookup(is_certain=False).describe([ProcessMemory(os.getpid(), 5)])
+    assert unseen == GpuProcess(os.getpid(), 5)
+
+
+def test_a_process_in_two_instances_has_the_sum_of_its_memory() -> None:
+    lookup = ProcessLookup(is_certain=True)
+    described = lookup.describe(
+        [
+            ProcessMemory(NOBODY_HERE + 1, 7, 1, 0),
+            ProcessMemory(NOBODY_HERE, 5, 1, 0),
+            ProcessMemory(NOBODY_HERE + 1, 8, 2, 0, computes=False),
+        ]
+    )
+    assert described == (GpuProcess(NOBODY_HERE, 5), GpuProcess(NOBODY_HERE + 1, 15))
+    (unknown,) = lookup.describe([ProcessMemory(NOBODY_HERE, 5, 1, 0), ProcessMemory(NOBODY_HERE, None, 2, 0)])
+    assert unknown.memory is None
+
+
+def test_nothing_on_a_gpu() -> None:
+    assert ProcessLookup(is_certain=True).describe([]) == ()

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
+from gpu_tracker.fleet import status
+from gpu_tracker.fleet.status import status_of
+from gpu_tracker.fleet.wish import ANY, Wish, obstacle
+
+DRAWS = SEEN._replace(computes=False)
+
+
+def why(gpu, **limits) -> str | None:
+    found = obstacle(gpu, ANY._replace(**limits))
+    return None if found is None else found.text
+
+
+def lasts(gpu, **limits) -> bool:
+    return obstacle(gpu, ANY._replace(**limits)).is_lasting
+
+
+def test_a_fifth_of_the_memory_may_be_in_use() -> None:
+    assert why(used(0, 2)) is None
+    assert why(used(0, 2, SEEN)) is None
+    assert why(used(0, 2.1)) == '21.0 % of its memory is in use; at most 20 % may be'
+    assert why(used(0, 2.1), max_used_percent=21) is None
+    assert not lasts(used(0, 9))
+
+
+def test_no_limit_on_memory_looks_neither_at_memory_nor_at_processes() -> None:
+    assert why(used(0, 10), max_used_percent=100) is None
+    assert why(gpu(memory_total=None, memory_used=None, processes=(SEEN,)), max_used_percent=100) is None
+
+
+def test_without_memory_of_its_own_a_gpu_is_free_while_nothing_computes_on_it() -> None:
+    unified = {'memory_total': None, 'memory_used': None, 'memory_free': None}
+    assert why(gpu(**unified)) is None
+    assert why(gpu(**unified, processes=(DRAWS,))) is None
+    assert why(gpu(**unified, processes=(SEEN,))) == 'a process computes on it, and it does not report its memory'
+    two = (SEEN, DRAWS, UNSEEN)
+    assert why(gpu(**unified, processes=two)) == '2 processes compute on it, and it does not report its memory'
+    assert why(gpu(**unified, processes=None)) == 'neither its memory nor its processes are reported'
+    assert lasts(gpu(**unified, processes=None))
+
+
+def test_least_free_memory() -> None:
+    assert why(used(0, 2), min_free=8 * GB) is None
+    assert why(used(0, 2), min_free=8 * GB + 1) == '8.0 GB of its memory are free; 8 GB must be'
+    assert why(used(0, 1.5), min_free=9 * GB) == '8.5 GB of its memory are free; 9 GB must be'
+    assert not lasts(used(0, 1.5), min_free=10 * GB)
+    assert lasts(used(0, 1.5), min_free=11 * GB)
+    unified = gpu(memory_total=None, memory_used=None, memory_free=None)
+    assert why(unified, min_free=GB) == 'its free memory is not reported'
+    assert lasts(unified, min_free=GB)
+
+
+def test_utilization() -> None:
+    assert why(gpu(utilization=30.0)) is None
+    assert why(gpu(utilization=30.0), max_utilization=30) is None
+    assert why(gpu(utilization=31.0), max_utilization=30) == 'its utilization is 31 %; at most 30 % may be'
+    assert not lasts(gpu(utilization=31.0), max_utilization=30)
+    assert why(gpu(utilization=None), max_utilization=30) == 'its utilization is not reported'
+    assert lasts(gpu(utilization=None), max_utilization=30)
+
+
+def test_temperature_is_that_of_the_whole_gpu() -> None:
+    assert why(gpu(temperature=70.0), max_temperature=70) is None
+    assert why(gpu(temperature=71.0), max_temperature=70) == 'it has 71 °C; at most 70 °C may be'
+    assert why(gpu(temperature=None), max_temperature=70) == 'its temperature is not reported'
+    part = split(0, mig(0, 'MIG-a'), temperature=71.0).mig_devices[0]
+    assert why(part, max_temperature=70) == 'it has 71 °C; at most 70 °C may be'
+    assert why(part, max_temperature=71) is None
+
+
+def test_a_gpu_out_of_reach() -> None:
+    assert why(lost(0)) == 'lost'
+    assert lasts(lost(0))
+
+
+def test_a_gpu_in_mig_mode_is_not_used_whole() -> None:
+    assert why(split(0, mig(0, 'MIG-a'))) == 'in MIG mode; its MIG devices are chosen by UUID'
+    assert why(split(0)) == 'in MIG mode without MIG devices'
+    assert why(split(0, mig(0, 'MIG-a')).mig_devices[0]) is None
+
+
+def test_a_claim_is_told_last() -> None:
+    assert why(gpu(claim=claim('GPU-0'))) == 'claimed by root (pid 4242, python train.py)'
+    assert why(used(0, 9)._replace(claim=claim('GPU-0'))) == '90.0 % of its memory is in use; at most 20 % may be'
+    assert not lasts(gpu(claim=claim('GPU-0')))
+    timed = claim('GPU-0', process_id=None, process_start=None, command=None, expires=time.time() + 3599)
+    assert why(gpu(claim=timed)) == 'claimed by root for another 60 min'
+
+
+@pytest.mark.parametrize(
+    ('shown', 'expected'),
+    [
+        (gpu(), status.FREE),
+        (used(0, 2, SEEN), status.FREE),
+        (used(0, 3, SEEN), status.IN_USE),
+        (used(0, 3, SEEN, UNSEEN), status.IN_USE_UNSEEN),
+        (used(0, 3), status.IN_USE_UNSEEN),
+        (used(0, 3)._replace(processes=None), status.IN_USE_UNSEEN),
+        (gpu(claim=claim('GPU-0')), status.CLAIMED),
+        (used(0, 3, SEEN)._replace(claim=claim('GPU-0')), status.IN_USE),
+        (split(0, mig(0, 'MIG-a')), status.SPLIT),
+        (lost(0), status.UNREADABLE),
+    ],
+)
+def test_status(shown, expected) -> None:
+    assert status_of(shown) == expected
+
+
+def test_free_is_what_can_be_chosen_without_further_wishes() -> None:
+    assert Wish() == ANY
+    assert ANY == (20.0, None, None, None)
