@@ -1,0 +1,130 @@
+"""GPUs as the rows of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.fleet import status
+from gpu_tracker.fleet.display.columns import INDEX, MARK
+from gpu_tracker.fleet.display.durations import ago
+from gpu_tracker.fleet.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpu_tracker.fleet.gpu import Gpu, GpuProcess
+    from gpu_tracker.gpus.state import DeviceState
+
+MARKS = {
+    status.FREE: '[ ]',
+    status.IN_USE: '[~]',
+    status.IN_USE_UNSEEN: '[!]',
+    status.CLAIMED: '[c]',
+    status.SPLIT: '[-]',
+    status.UNREADABLE: '[x]',
+}
+
+_UNKNOWN = 'N/A'
+_UNSEEN = '?'
+_BRAND = 'NVIDIA '
+_GIGA = 1e9
+_MEGA = 1e6
+
+
+class Row(NamedTuple):
+    """A row of the table, fit for a terminal."""
+
+    status: str
+    cells: Mapping[str, str]
+    """By the names of their columns; those that are missing are empty."""
+    note: str | None = None
+    """What stands in place of all columns after the mark."""
+
+
+def rows(gpus: Iterable[Gpu], now: float) -> list[Row]:
+    """Return a row for each GPU, in the order of their indices, and below it one for each of its MIG devices.
+
+    :param now: Seconds since 1970.
+    """
+    in_order = sorted(gpus, key=lambda gpu: gpu.state.number)
+    return [_row(part, now) for gpu in in_order for part in gpu.devices()]
+
+
+def _row(gpu: Gpu, now: float) -> Row:
+    state = gpu.state
+    gpu_status = status.status_of(gpu)
+    cells = {
+        INDEX: str(state.number) if gpu.parent is None else f'{gpu.parent.number}:{state.number}',
+        MARK: MARKS[gpu_status],
+    }
+    if state.problem is not None:
+        return Row(gpu_status, cells, printable(state.problem))
+    cells |= {
+        'type': _type(state, gpu.parent),
+        'utilization': _figure(state.utilization, '%'),
+        'memory': _memory(state),
+        **_sensors(state, unknown=_UNKNOWN if gpu.parent is None else ''),
+        **_process_cells(_own_processes(gpu), now),
+    }
+    if gpu_status == status.IN_USE_UNSEEN and gpu.processes == ():
+        cells['users'] = _UNSEEN  # they are not even listed
+    return Row(gpu_status, cells)
+
+
+def _type(state: DeviceState, parent: DeviceState | None) -> str:
+    """Return the product's name without its brand; of a MIG device that part of it which its GPU's has not."""
+    if state.name is None:
+        return _UNKNOWN
+    name = state.name
+    if parent is not None and parent.name is not None:
+        name = name.removeprefix(parent.name + ' ')
+    return printable(name.removeprefix(_BRAND))
+
+
+def _memory(state: DeviceState) -> str:
+    if state.memory_used is None and state.memory_total is None:
+        return _UNKNOWN
+    return f'{_gigabytes(state.memory_used)}/{_gigabytes(state.memory_total)}'
+
+
+def _gigabytes(size: int | None) -> str:
+    return _UNKNOWN if size is None else f'{size / _GIGA:.1f}'
+
+
+def _sensors(state: DeviceState, unknown: str) -> dict[str, str]:
+    """Return what a MIG device does not have: it is its GPU's, and stands in that one's row."""
+    return {
+        'temperature': _figure(state.temperature, '°C', unknown),
+        'clock': _figure(None if state.sm_clock is None else state.sm_clock / _MEGA, '', unknown),
+        'power': _figure(state.power, 'W', unknown),
+    }
+
+
+def _figure(value: float | None, unit: str, unknown: str = _UNKNOWN) -> str:
+    return unknown if value is None else f'{value:.0f}{unit}'
+
+
+def _own_processes(gpu: Gpu) -> Sequence[GpuProcess] | None:
+    """Return the processes that stand in the GPU's row: all but those in the rows of its MIG devices."""
+    if gpu.processes is None or not gpu.mig_devices:
+        return gpu.processes
+    elsewhere = {process.pid for part in gpu.mig_devices for process in part.processes or ()}
+    return [process for process in gpu.processes if process.pid not in elsewhere]
+
+
+def _process_cells(processes: Sequence[GpuProcess] | None, now: float) -> dict[str, str]:
+    if processes is None:
+        return dict.fromkeys(('users', 'since', 'pids', 'command'), _UNKNOWN)
+    if not processes:
+        return {}
+    starts = [process.started for process in processes if process.started is not None]
+    return {
+        'users': _each_once((process.user or _UNSEEN for process in processes), ','),
+        'since': ago(now - min(starts)) if starts else _UNKNOWN,
+        'pids': _each_once((str(process.pid) for process in processes), ','),
+        'command': _each_once((process.program for process in processes if process.program), ', ') or _UNKNOWN,
+    }
+
+
+def _each_once(words: Iterable[str], separator: str) -> str:
+    return separator.join(dict.fromkeys(map(printable, words)))

@@ -1,0 +1,38 @@
+"""The columns of the table of GPUs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    name: str
+    title: str
+    least: int | None = None
+    """How narrow it may become; None: it is never narrower than its contents."""
+    is_number: bool = False
+    """Numbers stand at the right of their column."""
+
+
+INDEX = 'index'
+MARK = 'mark'
+
+COLUMNS = (
+    Column(INDEX, 'GPU'),
+    Column(MARK, ''),
+    Column('type', 'type', least=14),
+    Column('utilization', 'util', is_number=True),
+    Column('memory', 'memory GB', is_number=True),
+    Column('temperature', 'temp', is_number=True),
+    Column('clock', 'MHz', is_number=True),
+    Column('power', 'power', is_number=True),
+    Column('users', 'users', least=8),
+    Column('since', 'since', least=11),
+    Column('pids', 'pids', least=7),
+    Column('command', 'command', least=10),
+)
+
+LEFT_OUT_FIRST = ('clock', 'power', 'since', 'temperature', 'pids', 'type', 'command', 'utilization', 'users')
+"""Which columns go where there is no room, the first of these first; the others stay."""

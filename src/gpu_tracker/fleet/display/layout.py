@@ -1,0 +1,53 @@
+"""Which columns a table shows, and how wide, where room is short."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpu_tracker.fleet.display.columns import Column
+
+GAP = 2
+"""Blanks between two columns."""
+
+
+def layout(
+    columns: Sequence[Column], contents: Mapping[str, int], width: int | None, left_out_first: Sequence[str]
+) -> list[tuple[Column, int]]:
+    """Return the columns that are shown, in their order, each with its width.
+
+    First columns that may become narrower do, then columns are left out. What remains cannot be made to fit.
+
+    :param contents: How wide the title and the cells of each column are.
+    :param width: How wide the table may be; None: as wide as it is.
+    :param left_out_first: The columns that may be left out, in that order.
+    """
+    shown = {column.name: column for column in columns}
+    if width is None:
+        return [(column, contents[name]) for name, column in shown.items()]
+    widths = {name: _least(column, contents[name]) for name, column in shown.items()}
+    for name in left_out_first:
+        if _total(widths) <= width:
+            break
+        del shown[name], widths[name]
+    _widen(widths, contents, width - _total(widths))
+    return [(column, widths[name]) for name, column in shown.items()]
+
+
+def _least(column: Column, content: int) -> int:
+    return content if column.least is None else min(column.least, content)
+
+
+def _total(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + GAP * (len(widths) - 1)
+
+
+def _widen(widths: dict[str, int], contents: Mapping[str, int], spare: int) -> None:
+    """Hand out what is left, always to the narrowest column that lacks some: a long list leaves room for the others."""
+    for _ in range(spare):
+        short = [name for name in widths if widths[name] < contents[name]]
+        if not short:
+            break
+        widths[min(short, key=widths.__getitem__)] += 1

@@ -1,0 +1,82 @@
+"""The lines of the table of GPUs, which plain text, colours and pictures have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.fleet.display.cells import Row, rows
+from gpu_tracker.fleet.display.claim_lines import claim_lines
+from gpu_tracker.fleet.display.columns import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK, Column
+from gpu_tracker.fleet.display.layout import GAP, layout
+from gpu_tracker.fleet.display.terminal_text import cut, padded, shortened, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from gpu_tracker.fleet.gpu import Gpu
+
+HEADER = 'header'
+PLAIN = ''
+
+
+class Span(NamedTuple):
+    """A piece of a line, all in one tone."""
+
+    text: str
+    tone: str = PLAIN
+    """A status, ``HEADER`` or ``PLAIN``."""
+
+
+def table_lines(
+    gpus: Sequence[Gpu], *, width: int | None, now: float, user_name: Callable[[int], str]
+) -> list[list[Span]]:
+    """Return the table with its claims; no line ends in blanks, and none is wider than ``width``."""
+    content = rows(gpus, now)
+    titles = Row(HEADER, {column.name: column.title for column in COLUMNS})
+    places = layout(COLUMNS, _content_widths([titles, *content]), width, LEFT_OUT_FIRST)
+    header = Span(''.join(span.text for span in _line(titles, places)), HEADER)
+    table = [[header], *(_line(row, places) for row in content)]
+    claims = [[Span(line)] for line in claim_lines(gpus, now, user_name)]
+    return [_fitted(_without_blank_end(line), width) for line in table + claims]
+
+
+def _content_widths(content: Iterable[Row]) -> dict[str, int]:
+    widths = dict.fromkeys((column.name for column in COLUMNS), 0)
+    for row in content:
+        for name, text in row.cells.items():
+            widths[name] = max(widths[name], width_of(text))
+    return widths
+
+
+def _line(row: Row, places: Sequence[tuple[Column, int]]) -> list[Span]:
+    line = []
+    for column, width in places:
+        if row.note is not None and column.name not in {INDEX, MARK}:
+            line.append(Span(row.note, row.status))
+            break
+        text = shortened(row.cells.get(column.name, ''), width)
+        line.append(
+            Span(padded(text, width, to_the_right=column.is_number), row.status if column.name == MARK else PLAIN)
+        )
+        line.append(Span(' ' * GAP))
+    return line
+
+
+def _without_blank_end(line: list[Span]) -> list[Span]:
+    while line and not line[-1].text.strip():
+        line = line[:-1]
+    return [*line[:-1], line[-1]._replace(text=line[-1].text.rstrip())] if line else []
+
+
+def _fitted(line: list[Span], width: int | None) -> list[Span]:
+    """Cut what is wider than the table may be: sentences, and all lines where even the least columns have no room."""
+    if width is None or sum(width_of(span.text) for span in line) <= width:
+        return line
+    kept: list[Span] = []
+    room = width
+    for span in line:
+        if width_of(span.text) >= room:
+            return [*kept, span._replace(text=cut(span.text, room))]
+        kept.append(span)
+        room -= width_of(span.text)
+    return kept
