@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 # The first argument picks a command: a module of this folder with a function run(arguments) that returns the exit code.
 # Without one of these names the arguments belong to the tracking of a command or process.
-COMMANDS: dict[str, str] = {}
+COMMANDS = {'available': 'available', 'gpus': 'gpus', 'ls': 'gpus'}
 DEFAULT_COMMAND = 'track'
 
 FAILURE = 125  # the exit code of our own failures; those of the tracked command are its own
@@ -39,7 +39,8 @@ def _run(arguments: list[str]) -> int:
         from gpu_tracker.errors import GpuTrackerError  # noqa: PLC0415
 
         if isinstance(error, options.UsageError):
-            output.complain(f"{error}\nTry 'gpu-tracker --help'.")
+            command = f' {arguments[0]}' if arguments and arguments[0] in COMMANDS else ''
+            output.complain(f"{error}\nTry 'gpu-tracker{command} --help'.")
         elif isinstance(error, GpuTrackerError):
             output.complain(str(error))
         else:

@@ -5,12 +5,11 @@ POSIX only. The child is forked from here and not by a helper, because only a pa
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
 
-from gpu_tracker.cli import command_words
+from gpu_tracker.cli.execute import execute, restore_signals
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _CANCELLED = 125
@@ -64,16 +63,12 @@ class HeldCommand:
         """Wait for the word to go and become the program; runs in the new process only."""
         os.close(self._go_writer)
         os.close(self.exec_handle)
-        if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-        for name in ('SIGPIPE', 'SIGXFSZ'):  # ignored by the interpreter for itself, signal(2) keeps that over exec
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), signal.SIG_DFL)
+        restore_signals()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if os.read(self._go_reader, 1) != _GO:
             return
         try:
-            _execute(words)
+            execute(words)
         except OSError as error:
             os.write(self._error_writer, str(error.errno).encode())
 
@@ -86,20 +81,3 @@ def become_subreaper() -> None:
 
     # It fails before Linux 3.4 only; orphans then are known from their parents alone, as without a launcher.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def _execute(words: list[str]) -> None:
-    """Replace this process by the program, as execvp(3) does: a script that names no interpreter goes to the shell."""
-    try:
-        os.execvp(words[0], words)
-    except OSError as error:
-        path = command_words.find_program(words[0], os.get_exec_path())
-        if error.errno != errno.ENOEXEC or path is None or not _is_text(path):
-            raise
-        os.execv(command_words.SHELL, [command_words.SHELL, path, *words[1:]])
-
-
-def _is_text(path: str) -> bool:
-    """Tell a script from a damaged or foreign binary, by the zero bytes that shells look for as well."""
-    with open(path, 'rb') as file:
-        return b'\0' not in file.read(256)

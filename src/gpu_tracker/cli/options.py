@@ -31,8 +31,12 @@ class Given(NamedTuple):
     option: Option
 
 
-def parse(text: str, version: str, arguments: list[str]) -> dict[str, str | bool | list[str] | None] | str:
+def parse(
+    text: str, version: str, arguments: list[str], command: str | None = None
+) -> dict[str, str | bool | list[str] | None] | str:
     """Read ``arguments`` by the docopt ``text``: return the values by name, or what to print for help and version.
+
+    ``command`` is the word in front of the arguments that has led to this text.
 
     Raises UsageError naming the argument that does not fit.
     """
@@ -40,11 +44,19 @@ def parse(text: str, version: str, arguments: list[str]) -> dict[str, str | bool
     try:
         # Captured, because a print into a closed pipe fails only when the interpreter ends.
         with contextlib.redirect_stdout(printed):
-            return dict(docopt(text, arguments, version=version))
+            return dict(docopt(text, [*([command] if command else []), *arguments], version=version))
     except (DocoptExit, DocoptLanguageError) as error:
         raise UsageError(explain(text, arguments)) from error
     except SystemExit:
         return printed.getvalue()
+
+
+def part_at_dashes(arguments: list[str]) -> tuple[list[str], list[str] | None]:
+    """Part ``arguments`` at the first ``--``, which never is an option's value; None where there is none."""
+    if '--' not in arguments:
+        return arguments, None
+    position = arguments.index('--')
+    return arguments[:position], arguments[position + 1 :]
 
 
 def number(option: str, kind: type[Number], given: str, accepted: str) -> Number:

@@ -10,6 +10,9 @@ from gpu_tracker.cli import FAILURE
 STANDARD_OUTPUT = 1
 STANDARD_ERROR = 2
 
+_NOT_EXECUTABLE = 126
+_NOT_FOUND = 127
+
 _reserved: set[int] = set()
 
 
@@ -58,6 +61,12 @@ def print_text(text: str) -> int:
         complain(f'cannot write to standard output: {reason(error)}')
         return FAILURE
     return 0
+
+
+def not_started(program: str, error: OSError) -> int:
+    """Print why a program could not be started, and return the exit code that shells have for it."""
+    complain(f'cannot start {program!r}: {reason(error)}')
+    return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
 
 
 class Destination:

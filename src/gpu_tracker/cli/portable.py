@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
     from gpu_tracker.tracker import Tracker
 
-_NOT_FOUND = 127
-_NOT_EXECUTABLE = 126
-
 
 def track(request: Request) -> int:
     """Start the command of ``request``, track it to its end, write the report, and return the exit code."""
@@ -38,8 +35,7 @@ def track(request: Request) -> int:
     try:
         command = subprocess.Popen(request.words)
     except OSError as error:
-        output.complain(f'cannot start {request.words[0]!r}: {output.reason(error)}')
-        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+        return output.not_started(request.words[0], error)
     signal.signal(signal.SIGTERM, lambda number, _: command.send_signal(number))
     for number in early:
         command.send_signal(number)

@@ -72,7 +72,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
 
     Raises UsageError where arguments do not go together, ParameterError where a value is wrong.
     """
-    before, after = _split(arguments)
+    before, after = options.part_at_dashes(arguments)
     # One word is enough for docopt, whose matching of many thousand arguments takes seconds.
     shortened = before if after is None else [*before, '--', *after[:1]]
     try:
@@ -96,14 +96,6 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         parameters=_parameters(values),
         values=values,
     )
-
-
-def _split(arguments: list[str]) -> tuple[list[str], list[str] | None]:
-    """Part ``arguments`` at the first ``--``, which never is an option's value; None where there is none."""
-    if '--' not in arguments:
-        return arguments, None
-    position = arguments.index('--')
-    return arguments[:position], arguments[position + 1 :]
 
 
 def _check_choice(text: str, before: list[str], after: list[str] | None) -> None:

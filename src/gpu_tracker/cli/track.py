@@ -53,6 +53,11 @@ Options:
   -h --help               Print this text.
   -v --version            Print the version.
 
+Other commands:
+  gpu-tracker gpus        Show the GPUs of this machine; in short, gpu-tracker ls.
+  gpu-tracker available   Name those that are free, claim them, run a command on
+                          them. Each has a --help of its own.
+
 The command keeps its standard input, output and error, and its signals. The exit
 code is the command's own, 128 + n where signal n ended it, 127 where it was not
 found, 126 where it could not be started, and 125 where gpu-tracker itself failed.

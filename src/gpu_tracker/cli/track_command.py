@@ -13,16 +13,13 @@ if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
     from gpu_tracker.command_tracker import CommandTracker
 
-_NOT_FOUND = 127
-_NOT_EXECUTABLE = 126
-
 
 def track(request: Request) -> int:
     """Start the command of ``request``, track it to its end, write the report, and return the exit code."""
     # Most failures show before anything is started for nothing; the exec tells the rest.
     error = command_words.start_fault(request.words[0], os.get_exec_path())
     if error is not None:
-        return _not_started(request, error)
+        return output.not_started(request.words[0], error)
     command = HeldCommand(request.words)
     try:
         tracker = _start_tracker(command, request)
@@ -38,14 +35,8 @@ def track(request: Request) -> int:
         os.waitpid(command.process_id, 0)
         tracker.discard()
         request.destination.forget()
-        return _not_started(request, error)
+        return output.not_started(request.words[0], error)
     return _follow(command.process_id, tracker, request)
-
-
-def _not_started(request: Request, error: OSError) -> int:
-    """Print why the program could not be started, and return the exit code that shells have for it."""
-    output.complain(f'cannot start {request.words[0]!r}: {output.reason(error)}')
-    return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
 
 
 def _start_tracker(command: HeldCommand, request: Request) -> CommandTracker:

@@ -1,0 +1,209 @@
+"""``gpu-tracker available``: names free GPUs, claims them, and runs a command on them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import command_words, options, output
+from gpu_tracker.errors import GpusUnavailableError, ParameterError
+from gpu_tracker.fleet import visible
+from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.fleet.inventory import Inventory
+from gpu_tracker.fleet.pick import Picker, Terms, Waiting, purpose
+from gpu_tracker.fleet.request import check_seconds, make_request
+
+if TYPE_CHECKING:
+    from gpu_tracker.fleet.choice import Request
+    from gpu_tracker.fleet.pick import Picked
+
+TEXT = """
+Names the free GPUs of this machine, or runs a command on them.
+
+Usage:
+  gpu-tracker available [options]
+  gpu-tracker available [options] -- <command> [<argument>...]
+
+Options:
+  -l --limit=<n>             At most so many GPUs.
+  -n --count=<n>             Exactly so many GPUs.
+  --max-used-percent=<p>     How much of a GPU's memory may be in use, in percent.
+                             [default: 20]
+  --max-utilization=<p>      How busy a GPU may be, in percent.
+  --min-free=<size>          Memory that has to be free: 10GB or 8GiB.
+  --max-temperature=<c>      How hot a GPU may be, in degrees Celsius.
+  --order=<order>            Which come first: index, free (most free memory) or
+                             power (highest power limit). [default: index]
+  --uuid                     Give UUIDs instead of indices, of MIG devices too.
+  --exclude=<gpus>           GPUs that are not wanted: indices or UUIDs with commas
+                             between them.
+  --wait                     Wait until the wish can be met.
+  --wait-seconds=<s>         Wait, but at most so long.
+  --claim                    Claim the GPUs, so that no other claim gets them: until
+                             the command ends, or for --claim-seconds.
+  --claim-seconds=<s>        How long a claim lasts at most; without a command a
+                             claim needs it.
+  -h --help                  Print this text.
+  -v --version               Print the version.
+
+Without a command the GPUs are printed with commas between them. With one,
+CUDA_VISIBLE_DEVICES is set to them and CUDA_DEVICE_ORDER to PCI_BUS_ID, the order
+in which indices count; the command takes the place of gpu-tracker, so signals and
+exit code are its own. CUDA_VISIBLE_DEVICES, where set already, limits the choice.
+
+Exit codes: 1 where none, or fewer than -n, are free, with the reasons on standard
+error; 125 where the driver or gpu-tracker fails; 126 and 127 where the command
+cannot be started or is not found.
+"""
+
+_OPTION_OF = {
+    'limit': '--limit',
+    'count': '--count',
+    'max_used_percent': '--max-used-percent',
+    'max_utilization': '--max-utilization',
+    'min_free': '--min-free',
+    'max_temperature': '--max-temperature',
+    'order': '--order',
+    'exclude': '--exclude',
+    'wait_seconds': '--wait-seconds',
+    'claim_seconds': '--claim-seconds',
+}
+_NONE_FREE = 1
+
+Values = dict[str, str | bool | list[str] | None]
+
+
+def run(arguments: list[str]) -> int:
+    """Do what ``arguments`` ask for, and return the exit code."""
+    before, words = options.part_at_dashes(arguments[1:])
+    given = [*before, *(['--', 'command'] if words else [])]
+    values = options.parse(TEXT, f'gpu-tracker {__version__}', given, arguments[0])
+    if isinstance(values, str):
+        return output.print_text(values)
+    if words is not None and not (words and words[0]):
+        raise options.UsageError('the command is empty: give one after --')
+    try:
+        return _available(values, words)
+    except ParameterError as error:
+        option = _OPTION_OF.get(error.parameter, error.parameter)
+        raise options.of_option(error, option, None) from error
+    except GpusUnavailableError as error:
+        output.complain(str(error))
+        return _NONE_FREE
+
+
+def _available(values: Values, words: list[str] | None) -> int:
+    request = _request(values)
+    terms = _terms(values, words)
+    waiting = _waiting(values)
+    if words is not None:
+        fault = command_words.start_fault(words[0], os.get_exec_path())
+        if fault is not None:
+            return output.not_started(words[0], fault)
+    inventory = Inventory()
+    try:
+        picked = Picker(inventory, ClaimFolder()).pick(request, terms, waiting)
+    finally:
+        inventory.close()
+    try:
+        _warn(request, picked)
+        names = ','.join(request.name(gpu) for gpu in picked.chosen)
+        code = output.print_text(f'{names}\n') if words is None else _become(words, names)
+    except BaseException:
+        _release(picked)
+        raise
+    if code:
+        _release(picked)
+    return code
+
+
+def _release(picked: Picked) -> None:
+    if picked.claim is not None:
+        picked.claim.release()
+
+
+def _request(values: Values) -> Request:
+    if values['--limit'] is not None and values['--count'] is not None:
+        raise options.UsageError('--limit and --count do not go together: at most so many, or exactly so many')
+    excluded = _text(values, '--exclude')
+    return make_request(
+        max_used_percent=_number(values, '--max-used-percent') or 0,
+        max_utilization=_number(values, '--max-utilization'),
+        min_free=_text(values, '--min-free'),
+        max_temperature=_number(values, '--max-temperature'),
+        limit=_whole_number(values, '--limit'),
+        count=_whole_number(values, '--count'),
+        order=_text(values, '--order') or '',
+        uuid=bool(values['--uuid']),
+        exclude=[] if excluded is None else [name.strip() for name in excluded.split(',')],
+        visible_devices=os.environ.get(visible.VARIABLE),
+    )
+
+
+def _terms(values: Values, words: list[str] | None) -> Terms | None:
+    seconds = check_seconds('claim_seconds', _number(values, '--claim-seconds'))
+    if not values['--claim']:
+        if seconds is not None:
+            raise options.UsageError('--claim-seconds goes with --claim')
+        return None
+    if words is None:
+        if seconds is None:
+            raise options.UsageError('--claim needs --claim-seconds, or a command after -- that it lasts for')
+        return Terms(None, seconds, None)
+    return Terms(os.getpid(), seconds, purpose(words))
+
+
+def _waiting(values: Values) -> Waiting | None:
+    seconds = check_seconds('wait_seconds', _number(values, '--wait-seconds'))
+    if seconds is None and not values['--wait']:
+        return None
+    return Waiting(seconds, lambda error: output.complain(f'waiting: {error}'))
+
+
+def _warn(request: Request, picked: Picked) -> None:
+    """Say where an index may mean another GPU to CUDA than it does here."""
+    if visible.counts_otherwise(picked.gpus, request.visible_devices, os.environ.get(visible.ORDER_VARIABLE)):
+        output.complain(
+            f'{visible.VARIABLE}={request.visible_devices} was read in PCI bus order; the GPUs here differ, and CUDA '
+            f'itself counts otherwise unless {visible.ORDER_VARIABLE} is {visible.PCI_ORDER}'
+        )
+    if request.by_uuid:
+        return
+    highest = max(gpu.state.number for gpu in picked.chosen)
+    missing = [gpu.label for gpu in picked.gpus if gpu.state.problem is not None and gpu.state.number < highest]
+    if missing:
+        output.complain(f'{", ".join(missing)} cannot be read: CUDA may count the others without it; --uuid is certain')
+
+
+def _become(words: list[str], names: str) -> int:
+    """Become the command, on the GPUs of these names; return an exit code where that fails."""
+    environment = os.environ | {visible.VARIABLE: names, visible.ORDER_VARIABLE: visible.PCI_ORDER}
+    if os.name != 'posix':
+        import subprocess  # noqa: PLC0415 - where a process cannot become another
+
+        return subprocess.run(words, env=environment, check=False).returncode
+    from gpu_tracker.cli.execute import execute, restore_signals  # noqa: PLC0415 - POSIX only
+
+    restore_signals()
+    try:
+        execute(words, environment)
+    except OSError as error:
+        return output.not_started(words[0], error)
+    return 0
+
+
+def _number(values: Values, option: str) -> float | None:
+    given = _text(values, option)
+    return None if given is None else options.number(option, float, given, 'a number')
+
+
+def _whole_number(values: Values, option: str) -> int | None:
+    given = _text(values, option)
+    return None if given is None else options.number(option, int, given, 'a positive whole number')
+
+
+def _text(values: Values, name: str) -> str | None:
+    """Return the value of the option ``name`` as docopt has read it."""
+    value = values[name]
+    return value if isinstance(value, str) else None
