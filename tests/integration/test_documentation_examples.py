@@ -15,12 +15,14 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from simulated_nvml import Gpu, Mig, Process, SimulatedDriver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +96,7 @@ EXAMPLES = [example for page in PAGES for example in examples_in(page)]
 def folder(tmp_path: Path) -> Path:
     """Return an empty folder but for the programs that the pages start."""
     shutil.copytree(ROOT / 'examples', tmp_path / 'examples')
+    shutil.copy(ROOT / 'examples' / 'train.py', tmp_path)
     return tmp_path
 
 
@@ -114,6 +117,38 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
+@pytest.fixture
+def gpus(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Return the variables with which programs find the machine of gpus.rst, where somebody trains on GPU 0."""
+    elsewhere = tmp_path_factory.mktemp('gpus')
+    driver = SimulatedDriver(elsewhere)
+    with subprocess.Popen([sys.executable, 'train.py', '1000'], cwd=folder, stdout=subprocess.DEVNULL) as training:
+        kind = {
+            'name': 'NVIDIA A100-SXM4-40GB',
+            'total': 40 * 2**30,
+            'temperature': 64,
+            'sm_clock': 1410,
+            'power': 302_000,
+            'power_limit': 400_000,
+        }
+        parts = [
+            Mig(uuid=f'MIG-bbbbbbbb-0000-0000-0000-00000000000{n}', gi=n + 1, total=5 * 2**30, used=(1 - n) * 2**32,
+                name='NVIDIA A100-SXM4-40GB MIG 1g.5gb')
+            for n in range(2)
+        ]  # fmt: skip
+        nowhere = Process(2**22 + 1, memory=2**32, gi=1, ci=0)
+        machine = [
+            Gpu(**kind, used=40_800_000_000, util=95, processes=[Process(training.pid, memory=37 * 2**30)]),
+            Gpu(**kind, used=2**29),
+            Gpu(**kind, used=2**29),
+            Gpu(**kind, used=2**32, mig=parts, processes=[nowhere]),
+        ]
+        uuids = (f'GPU-aaaaaaaa-0000-0000-0000-00000000000{n}' for n in range(4))
+        driver.write(gpus=[replace(gpu, uuid=uuid) for gpu, uuid in zip(machine, uuids, strict=True)])
+        yield driver.environment() | {'GPU_TRACKER_CLAIMS': str(elsewhere / 'claims')}
+        training.kill()
+
+
 def run(command: list[str], folder: Path, environment: dict[str, str], place: str) -> str:
     """Return what the command prints, as a terminal would show it."""
     done = subprocess.run(
@@ -132,7 +167,11 @@ def run(command: list[str], folder: Path, environment: dict[str, str], place: st
 
 
 @pytest.mark.parametrize('example', EXAMPLES, ids=lambda example: example.place)
-def test_example_runs_as_shown(example: Example, folder: Path, environment: dict[str, str]) -> None:
+def test_example_runs_as_shown(
+    example: Example, folder: Path, environment: dict[str, str], request: pytest.FixtureRequest
+) -> None:
+    if example.place.startswith('gpus.rst'):
+        environment = environment | request.getfixturevalue('gpus')
     if example.language == 'python':
         (folder / 'example.py').write_text(example.code)
         printed = run([sys.executable, 'example.py'], folder, environment, example.place)
