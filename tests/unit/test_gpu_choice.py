@@ -70,10 +70,10 @@ def test_mig_devices_stand_where_their_gpu_does_in_every_order() -> None:
     assert names(machine, Request(by_uuid=True, order='free')) == ['GPU-1', 'MIG-a']
 
 
-def test_excluded_gpus_need_no_reason() -> None:
-    choice = choose(GPUS, Request(exclude=('0', 'GPU-1', '3')))
+def test_what_is_left_out_is_told() -> None:
+    choice = choose(GPUS, Request(exclude=('0', 'GPU-1'), visible_devices='2,1'))
     assert [gpu.label for gpu in choice.chosen] == ['GPU 2']
-    assert choice.reasons == []
+    assert choice.reasons == ['GPU 0: excluded', 'GPU 1: excluded', 'GPU 3: left out by CUDA_VISIBLE_DEVICES=2,1']
 
 
 def test_excluding_a_gpu_excludes_its_mig_devices() -> None:
@@ -90,12 +90,12 @@ def test_what_is_excluded_has_to_exist() -> None:
 
 def test_nothing_is_left_to_choose_from() -> None:
     for request, reason in (
-        (Request(visible_devices=''), "CUDA_VISIBLE_DEVICES='' and what is excluded leave no GPU of this machine"),
-        (Request(exclude=('0', '1', '2', '3')), 'all GPUs of this machine are excluded'),
+        (Request(visible_devices=''), 'left out by CUDA_VISIBLE_DEVICES='),
+        (Request(exclude=('0', '1', '2', '3')), 'excluded'),
     ):
         choice = choose(GPUS, request)
         assert choice.chosen == []
-        assert choice.reasons == [reason]
+        assert choice.reasons == [f'GPU {number}: {reason}' for number in range(4)]
         assert not choice.is_possible
     assert choose([], Request()).reasons == ['this machine has no GPU with a driver']
 

@@ -68,6 +68,7 @@ _OPTION_OF = {
     'exclude': '--exclude',
     'wait_seconds': '--wait-seconds',
     'claim_seconds': '--claim-seconds',
+    'seconds': '--claim-seconds',  # what a claim calls it
 }
 _NONE_FREE = 1
 

@@ -42,6 +42,9 @@ A GPU is free where `gpu-tracker available` gives it: at most 20 % of its memory
 in use and nobody has claimed it. The index is the place in PCI bus order.
 """
 
+_LONGEST_INTERVAL = 1e9
+"""Seconds: longer than anybody waits, and short enough for every system's clock."""
+
 
 def run(arguments: list[str]) -> int:
     """Show what ``arguments`` ask for, and return the exit code."""
@@ -56,6 +59,8 @@ def run(arguments: list[str]) -> int:
         gpus = machine.look()
         if not machine.has_driver:
             output.complain('no GPU driver is installed or loaded on this machine')
+        elif not gpus:
+            output.complain('this machine has a GPU driver and no GPU')
         if values['--json']:
             return output.print_text(f'{_json(gpus, indent=2)}\n')
         text = _table(gpus, screen.width(), color=not values['--no-color'] and screen.shows_colors())
@@ -92,7 +97,7 @@ def _interval(given: str) -> float:
     seconds = options.number('--interval', float, given, accepted)
     if not 0 < seconds < float('inf'):
         raise ParameterError('--interval', given, accepted)
-    return seconds
+    return min(seconds, _LONGEST_INTERVAL)
 
 
 def _watch(machine: _Machine, interval: float, *, as_json: bool, color: bool) -> int:
@@ -102,15 +107,14 @@ def _watch(machine: _Machine, interval: float, *, as_json: bool, color: bool) ->
         gpus = machine.look()
         if as_json:
             code = output.print_text(f'{_json(gpus, indent=None)}\n')
-        elif screen.width() is None:
-            code = output.print_text(f'{_table(gpus, None, color=False)}\n\n')
         else:
             text = _table(gpus, screen.width(), color=color and screen.shows_colors()) if gpus else 'no GPU'
-            code = output.print_text(screen.in_place(text))
+            code = output.print_text(screen.in_place(text) if screen.can_go_back() else f'{text}\n\n')
         if code:
             return code
-        following = max(following + interval, time.monotonic())
-        time.sleep(following - time.monotonic())
+        now = time.monotonic()
+        following = max(following + interval, now)
+        time.sleep(following - now)
 
 
 def _json(gpus: list[Gpu], indent: int | None) -> str:

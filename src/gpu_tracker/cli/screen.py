@@ -24,8 +24,12 @@ def width() -> int | None:
 
 def shows_colors() -> bool:
     """Tell whether standard output is a terminal on which colours are wanted, see no-color.org."""
-    wanted = not os.environ.get('NO_COLOR') and os.environ.get('TERM') != 'dumb'
-    return wanted and os.isatty(STANDARD_OUTPUT)
+    return not os.environ.get('NO_COLOR') and can_go_back()
+
+
+def can_go_back() -> bool:
+    """Tell whether standard output is a terminal that does more with text than to put it below the text before."""
+    return os.environ.get('TERM') != 'dumb' and os.isatty(STANDARD_OUTPUT)
 
 
 def in_place(text: str) -> str:

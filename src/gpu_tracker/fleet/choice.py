@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
-from gpu_tracker.fleet.visible import find, visible
+from gpu_tracker.fleet.visible import VARIABLE, find, visible
 from gpu_tracker.fleet.wish import ANY, Wish, obstacle
 
 if TYPE_CHECKING:
@@ -83,11 +83,14 @@ def choose(gpus: Sequence[Gpu], request: Request) -> Choice:
     """
     if not gpus:
         return Choice([], request.exactly or 1, ['this machine has no GPU with a driver'], is_possible=False)
-    candidates = _candidates(gpus, request)
-    reasons = [] if candidates else [_why_no_candidate(request)]
+    left_out = _left_out(gpus, request)
+    reasons = []
     free: list[Gpu] = []
     may_become_free = 0
-    for gpu in candidates:
+    for gpu in _nameable(gpus, request):
+        if id(gpu) in left_out:
+            reasons.append(f'{gpu.label}: {left_out[id(gpu)]}')
+            continue
         found = obstacle(gpu, request.wish)
         if found is None:
             free.append(gpu)
@@ -101,22 +104,26 @@ def choose(gpus: Sequence[Gpu], request: Request) -> Choice:
     return Choice(free[:most], wanted, reasons, is_possible=len(free) + may_become_free >= wanted)
 
 
-def _candidates(gpus: Sequence[Gpu], request: Request) -> list[Gpu]:
-    """Return the GPUs that may be chosen at all; of a GPU in MIG mode, where UUIDs are wanted, its MIG devices."""
-    excluded: set[int] = set()
+def _nameable(gpus: Sequence[Gpu], request: Request) -> list[Gpu]:
+    """Return what can be named at all: whole GPUs or, where UUIDs are wanted, a GPU's MIG devices instead of it."""
+    if not request.by_uuid:
+        return list(gpus)
+    return [device for gpu in gpus for device in gpu.mig_devices or (gpu,)]
+
+
+def _left_out(gpus: Sequence[Gpu], request: Request) -> dict[int, str]:
+    """Return, by identity, why GPUs and MIG devices are not even looked at."""
+    shown = {id(device) for device in visible(gpus, request.visible_devices)}
+    left_out = {
+        id(device): f'left out by {VARIABLE}={request.visible_devices}'
+        for gpu in gpus
+        for device in gpu.devices()
+        if id(device) not in shown
+    }
     for name in request.exclude:
         found = find(gpus, name)
         if found is None:
             there = ', '.join(str(gpu.state.number) for gpu in gpus)
             raise ParameterError('exclude', name, f'the index or UUID of a GPU (indices here: {there})')
-        excluded |= {id(device) for device in found.devices()}
-    left = [device for device in visible(gpus, request.visible_devices) if id(device) not in excluded]
-    if request.by_uuid:
-        return [device for device in left if not device.mig_devices]
-    return [device for device in left if device.parent is None]
-
-
-def _why_no_candidate(request: Request) -> str:
-    if request.visible_devices is None:
-        return 'all GPUs of this machine are excluded'
-    return f'CUDA_VISIBLE_DEVICES={request.visible_devices!r} and what is excluded leave no GPU of this machine'
+        left_out |= dict.fromkeys(map(id, found.devices()), 'excluded')
+    return left_out

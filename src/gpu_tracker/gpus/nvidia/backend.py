@@ -70,10 +70,16 @@ class NvidiaBackend:
         return self._devices
 
     def survey(self, *, with_load: bool = True) -> list[DeviceState]:
-        """Look at all GPUs and their MIG devices once."""
+        """Look at all GPUs and their MIG devices once.
+
+        :raises GpuError: The driver has stopped working.
+        """
         from gpu_tracker.gpus.nvidia.survey import survey  # noqa: PLC0415 - a run's sampler needs none of it
 
-        return survey(self._calls, with_load=with_load)
+        try:
+            return survey(self._calls, with_load=with_load)
+        except pynvml.NVMLError as error:
+            raise GpuError(*explain_failed_init(error.value)) from error
 
     def read(self, uuid: str) -> DeviceReading:
         """Look at one GPU."""

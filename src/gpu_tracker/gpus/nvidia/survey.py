@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ctypes import c_void_p
 
     from gpu_tracker.gpus.nvidia.calls import Calls
+    from gpu_tracker.gpus.reading import ProcessMemory
 
 _FULL = 100
 """Percent; a larger utilization is garbage."""
@@ -87,9 +88,22 @@ def _with_memory(calls: Calls, state: DeviceState, handle: c_void_p, *, with_pro
     if memory is not None and memory.total > 0:  # else it has no memory of its own
         state = state._replace(memory_total=memory.total, memory_used=memory.used, memory_free=memory.free)
     if with_processes or state.memory_total is None:
-        listed = calls.processes(handle)
-        state = state._replace(processes=None if listed is None else without_doubles(listed))
+        state = state._replace(processes=_processes(calls, handle))
     return state
+
+
+def _processes(calls: Calls, handle: c_void_p) -> list[ProcessMemory] | None:
+    """Return the processes; None where the GPU, or a driver older than R450, does not list them.
+
+    :raises pynvml.NVMLError: The GPU is out of reach.
+    """
+    try:
+        listed = calls.processes(handle)
+    except pynvml.NVMLError as error:
+        if error.value == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+            return None
+        raise
+    return None if listed is None else without_doubles(listed)
 
 
 def _mig_devices(calls: Calls, gpu: c_void_p, *, with_processes: bool) -> tuple[DeviceState, ...]:

@@ -1,0 +1,237 @@
+"""``gpu-tracker available -- command``: the command finds everything as if gpu-tracker had not been there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli_program import PROGRAM, eventually, shell
+from gpu_machine import GB, Machine
+from simulated_nvml import Failure, Gpu, Hang, Mig
+from tracked_program import status_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BUSY = '  GPU 0 (NVIDIA Simulated GPU): 90.0 % of its memory is in use; at most 20 % may be\n'
+NONE_FREE = f'no GPU is available\n{BUSY}'
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    machine = Machine(tmp_path)
+    machine.write(gpus=[Gpu(total=GB), Gpu(uuid='GPU-b', total=GB, mig=[Mig(uuid='MIG-b', gi=1)]), Gpu(total=GB)])
+    return machine
+
+
+@pytest.fixture
+def busy(machine: Machine) -> Machine:
+    machine.write(gpus=[Gpu(total=10 * GB, used=9 * GB)])
+    return machine
+
+
+def test_the_command_gets_the_gpus_and_keeps_its_streams_and_exit_code(machine: Machine) -> None:
+    command = 'read line; echo "$line: $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER"; echo "$@" >&2; exit 7'
+    told = machine.told('available', '--', 'sh', '-c', command, 'sh', '-x', 'a  b', '--', '*', stdin=None, input='in\n')
+    assert told == (7, 'in: 0,2 PCI_BUS_ID\n', '-x a  b -- *\n')
+    told = machine.told_each(
+        ['available', '--limit=1', '--', 'printenv', 'CUDA_VISIBLE_DEVICES'],
+        ['available', '-n', '3', '--uuid', '--order=power', '--', 'printenv', 'CUDA_VISIBLE_DEVICES'],
+        [
+            'CUDA_VISIBLE_DEVICES=2',
+            'CUDA_DEVICE_ORDER=FASTEST_FIRST',
+            'available',
+            '--',
+            'printenv',
+            'CUDA_DEVICE_ORDER',
+        ],
+        ['available', '--', *PROGRAM, 'available', '--exclude=2'],
+    )
+    zero, two = 'GPU-00000000-0000-0000-0000-000000000000', 'GPU-00000000-0000-0000-0000-000000000002'
+    assert told == [(0, '0\n', ''), (0, f'{zero},MIG-b,{two}\n', ''), (0, 'PCI_BUS_ID\n', ''), (0, '0\n', '')]
+
+
+def test_the_command_is_the_same_process_with_the_same_descriptors_and_signals(machine: Machine) -> None:
+    # Of the signals only 1 to 28: posix_spawn(3) ignores 32 and 33, which the C library keeps for itself.
+    signals = r"sed -n 's/^Sig\(...\):.*\(.\{7\}\)$/\1 \2/p' /proc/self/status"
+    look = ['sh', '-c', f'echo $$; cd /proc/self/fd; echo *; {signals}']
+    direct = subprocess.run(look, capture_output=True, text=True, check=True).stdout.splitlines()
+    with machine.started('available', '--claim', '--', *look) as process:
+        output, errors = process.communicate()
+    assert (process.returncode, errors) == (0, '')
+    assert output.splitlines() == [str(process.pid), *direct[1:]]
+
+
+def test_a_failure_in_a_substitution_can_be_seen_by_the_shell(machine: Machine) -> None:
+    machine.write(gpus=[Gpu(total=GB)])
+    script = 'gpus=$("$@") && echo "runs on $gpus"'
+    run = shell(script, 'available', env=machine.environment())
+    assert (run.returncode, run.stdout) == (0, 'runs on 0\n')
+    machine.write(gpus=[Gpu(total=GB, used=GB)])
+    run = shell(script, 'available', env=machine.environment())
+    assert (run.returncode, run.stdout) == (1, '')
+
+
+def test_the_command_is_light(machine: Machine) -> None:
+    machine.write(gpus=[Gpu(total=GB)])
+    program = (
+        'import sys\nfrom gpu_tracker.cli import main\nmain(["available"])\n'
+        'print([name for name in ("dataclasses", "psutil", "rich", "inspect") if name in sys.modules])'
+    )
+    run = subprocess.run(
+        [sys.executable, '-c', program], env=machine.environment(), capture_output=True, text=True, check=True
+    )
+    assert run.stdout == '0\n[]\n'
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_reach_the_command(machine: Machine, number: signal.Signals) -> None:
+    with machine.started('available', '--claim', '--', 'sh', '-c', 'echo runs; exec sleep 1000') as process:
+        assert process.stdout.readline() == 'runs\n'
+        process.send_signal(number)
+        assert process.communicate() == ('', '')
+    assert process.returncode == -number
+
+
+def test_ctrl_c_reaches_the_command(machine: Machine) -> None:
+    with machine.terminal('available', '--', 'sh', '-c', 'trap "echo over; exit 9" INT; echo runs; read x') as terminal:
+        eventually(lambda: 'runs\n' in terminal.shown)
+        terminal.press('\x03')
+        assert terminal.wait() == 9
+        assert terminal.shown == 'runs\n^Cover\n'
+
+
+def test_a_script_without_an_interpreter_goes_to_the_shell(machine: Machine, tmp_path: Path) -> None:
+    script = tmp_path / 'job'
+    script.write_text('echo "$1 $CUDA_VISIBLE_DEVICES"\n')
+    script.chmod(0o755)
+    assert machine.told('available', '-l', '1', '--', str(script), 'on') == (0, 'on 0\n', '')
+
+
+def test_a_command_that_cannot_be_started_is_told_of_before_a_gpu_is_claimed(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / 'text').write_text('text')
+    told = machine.told_each(
+        ['available', '--claim', '--', 'no-such-program', '-x'],
+        ['available', '--claim', '--', f'{tmp_path}/text'],
+        ['available', '--claim', '--', str(tmp_path)],
+    )
+    start = 'gpu-tracker: cannot start '
+    assert told == [
+        (127, '', f"{start}'no-such-program': No such file or directory\n"),
+        (126, '', f"{start}'{tmp_path}/text': Permission denied\n"),
+        (126, '', f"{start}'{tmp_path}': Permission denied\n"),
+    ]
+    assert machine.driver.calls() == []
+    assert not machine.claims.exists()
+
+
+def test_a_claim_is_given_back_where_the_command_turns_out_to_be_no_program(machine: Machine, tmp_path: Path) -> None:
+    damaged = tmp_path / 'damaged'
+    damaged.write_bytes(b'\x7fELF\0')
+    damaged.chmod(0o755)
+    code, printed, errors = machine.told('available', '--claim', '--', str(damaged))
+    assert (code, printed) == (126, '')
+    assert errors == f"gpu-tracker: cannot start '{damaged}': Exec format error\n"
+    assert os.listdir(machine.claims) == []
+
+
+@pytest.mark.parametrize(
+    ('redirection', 'reason'),
+    [
+        ('> /dev/full', 'No space left on device'),
+        ('>&-', 'it is closed'),
+        ('> >(:)', 'Broken pipe'),
+    ],
+)
+def test_a_claim_that_cannot_be_told_is_given_back(machine: Machine, redirection: str, reason: str) -> None:
+    machine.write(gpus=[Gpu(total=GB)])
+    # The reader of the pipe has ended when the one who writes into it starts.
+    script = f'exec {redirection}; wait $!; exec "$@"' if '(' in redirection else f'exec "$@" {redirection}'
+    run = shell(script, 'available', '--claim', '--claim-seconds=1000', env=machine.environment())
+    assert (run.returncode, run.stdout) == (125, '')
+    assert run.stderr == f'gpu-tracker: cannot write to standard output: {reason}\n'
+    assert os.listdir(machine.claims) == []
+
+
+def test_waiting_goes_on_until_the_wish_is_met(busy: Machine) -> None:
+    with busy.started('available', '--wait') as process:
+        waiting = process.stderr.readline() + process.stderr.readline()
+        assert waiting == f'gpu-tracker: waiting: {NONE_FREE}'
+        busy.write(gpus=[Gpu(total=10 * GB, used=GB)])
+        assert process.communicate() == ('0\n', '')
+    assert process.returncode == 0
+
+
+def test_waiting_for_more_than_there_are_yet(machine: Machine) -> None:
+    machine.write(gpus=[Gpu(total=10 * GB, used=9 * GB), Gpu(total=GB)])
+    with machine.started(
+        'available', '-n', '2', '--wait-seconds=60', '--', 'printenv', 'CUDA_VISIBLE_DEVICES'
+    ) as process:
+        waiting = process.stderr.readline() + process.stderr.readline()
+        assert waiting == f'gpu-tracker: waiting: 1 GPU is available, not 2\n{BUSY}'
+        machine.write(gpus=[Gpu(total=10 * GB), Gpu(total=GB)])
+        assert process.communicate() == ('0,1\n', '')
+    assert process.returncode == 0
+
+
+def test_waiting_ends_when_its_time_is_up(busy: Machine) -> None:
+    told = busy.told('available', '--wait-seconds=0.05', '--', 'echo', 'ran')
+    assert told == (1, '', f'gpu-tracker: waiting: {NONE_FREE}gpu-tracker: {NONE_FREE}')
+
+
+def test_ctrl_c_ends_waiting(busy: Machine) -> None:
+    with busy.terminal('available', '--wait', '--claim', '--', 'echo', 'ran') as terminal:
+        eventually(lambda: 'at most 20 % may be\n' in terminal.shown)
+        terminal.press('\x03')
+        assert terminal.wait() == 130
+        assert terminal.shown == f'gpu-tracker: waiting: {NONE_FREE}^C'
+
+
+def test_a_driver_that_fails_while_waiting_ends_it(busy: Machine) -> None:
+    with busy.started('available', '--wait') as process:
+        process.stderr.readline()
+        process.stderr.readline()
+        busy.write(gpus=[Gpu(total=10 * GB)], fail=[Failure('nvmlDeviceGetCount*', 999)])
+        output, errors = process.communicate()
+    assert (process.returncode, output) == (125, '')
+    assert errors == (
+        'gpu-tracker: The NVIDIA driver could not be initialized: it reports an unknown error (NVML code 999), as after a '
+        'suspend or a crash of the driver. GPU figures are unknown.\n'
+    )
+
+
+def test_ctrl_c_ends_a_look_at_a_driver_that_hangs(machine: Machine) -> None:
+    machine.write(gpus=[Gpu(total=GB)], hang=[Hang('nvmlDeviceGetMemoryInfo*'), Hang('nvmlShutdown')])
+    with machine.terminal('available') as terminal:
+        eventually(lambda: 'nvmlDeviceGetName' in machine.driver.calls())
+        assert status_of(terminal.process.pid, 'Threads') == 2
+        terminal.press('\x03')
+        assert terminal.wait() == 130
+        assert terminal.shown == '^C'
+
+
+HANGING = """
+from gpu_tracker.errors import GpuError
+from gpu_tracker.fleet.inventory import Inventory
+
+inventory = Inventory(patience=0.2)
+try:
+    inventory.look()
+except GpuError as error:
+    print(error, error.cause)
+inventory.close()
+"""
+
+
+@pytest.mark.parametrize('where', ['nvmlInit*', 'nvmlDeviceGetMemoryInfo*'])
+def test_a_driver_that_hangs_is_not_waited_for_for_ever(machine: Machine, where: str) -> None:
+    machine.write(gpus=[Gpu(total=GB)], hang=[Hang(where), Hang('nvmlShutdown')])
+    run = subprocess.run(
+        [sys.executable, '-c', HANGING], env=machine.environment(), capture_output=True, text=True, check=True
+    )
+    assert run.stdout == 'The GPU driver has not answered for 0.2 seconds. timeout\n'
