@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulated_nvml import Account, Failure, Gpu, Mig, Process, SimulatedDriver, ramp, steps
+from simulated_nvml import WHOLE_GPU, Account, Failure, Gpu, Mig, Process, SimulatedDriver, ramp, steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -225,6 +225,18 @@ answer = [code_of(nvmlDeviceGetName, gpu), code_of(nvmlDeviceGetName, other),
     assert run(driver, code) == [None, 4, [None, 15, None], None]
     driver.write(gpus=[Gpu(), Gpu()], fail=failures, now=5.0)
     assert run(driver, code) == [None, 4, [None, 15, None], 999]
+
+
+def test_a_failure_concerns_a_gpu_with_its_mig_devices_or_one_of_them(driver: SimulatedDriver) -> None:
+    code = """
+parts = [nvmlDeviceGetMigDeviceHandleByIndex(gpu, index) for index in range(2)]
+answer = [code_of(nvmlDeviceGetName, device) for device in (gpu, *parts)]"""
+    gpu = Gpu(mig=[Mig(uuid='MIG-a', gi=1), Mig(uuid='MIG-b', gi=2)])
+    answers = []
+    for mig in (None, WHOLE_GPU, 0, 1):
+        driver.write(gpus=[gpu], fail=[Failure('nvmlDeviceGetName', 4, gpu=0, mig=mig)])
+        answers.append(run(driver, code))
+    assert answers == [[4, 4, 4], [4, None, None], [None, 4, None], [None, None, 4]]
 
 
 def test_calls_are_logged(driver: SimulatedDriver) -> None:

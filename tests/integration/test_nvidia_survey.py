@@ -8,58 +8,15 @@ import pytest
 
 from gpu_machine import GB, GIB, Machine
 from simulated_nvml import Failure, Gpu, Mig, Process
+from surveyed_gpus import NOTHING, process, survey
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-SURVEY = """
-import json, sys
-from gpu_tracker.gpus import open_nvidia
-
-def plain(state):
-    fields = state._asdict()
-    if state.processes is not None:
-        fields['processes'] = [{name: getattr(entry, name) for name in entry.__slots__} for entry in state.processes]
-    fields['mig_devices'] = None if state.mig_devices is None else [plain(part) for part in state.mig_devices]
-    return fields
-
-backend = open_nvidia()
-print(json.dumps([plain(state) for state in backend.survey()]))
-backend.close()
-"""
-
-NOTHING = {
-    'number': 0,
-    'uuid': None,
-    'name': None,
-    'pci_bus_id': None,
-    'problem': None,
-    'memory_total': None,
-    'memory_used': None,
-    'memory_free': None,
-    'utilization': None,
-    'temperature': None,
-    'sm_clock': None,
-    'power': None,
-    'power_limit': None,
-    'processes': None,
-    'mig_devices': None,
-}
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
-
-
-def process(pid: int, memory: int | None, gpu: int | None = None, compute: int | None = None, *, computes: bool = True):
-    return {
-        'pid': pid,
-        'memory': memory,
-        'gpu_instance': gpu,
-        'compute_instance': compute,
-        'computes': computes,
-    }
 
 
 def test_all_that_a_gpu_tells_in_base_units(machine: Machine) -> None:
@@ -85,7 +42,7 @@ def test_all_that_a_gpu_tells_in_base_units(machine: Machine) -> None:
             )
         ]
     )
-    assert machine.answer(SURVEY) == [
+    assert survey(machine) == [
         NOTHING
         | {
             'uuid': 'GPU-a',
@@ -118,43 +75,13 @@ def test_gpus_stand_in_the_order_of_the_pci_bus_and_lost_ones_keep_their_place(m
             Gpu(uuid='GPU-a', pci='00000000:0A:02.0'),
         ]
     )
-    assert [(gpu['number'], gpu['uuid'], gpu['problem']) for gpu in machine.answer(SURVEY)] == [
+    assert [(gpu['number'], gpu['uuid'], gpu['problem']) for gpu in survey(machine)] == [
         (0, 'GPU-a', None),
         (1, None, 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'),
         (2, 'GPU-b', None),
         (3, 'GPU-c', None),
         (4, 'GPU-d', None),
     ]
-
-
-def test_a_gpu_that_fails_says_why_with_what_it_has_told_before(machine: Machine) -> None:
-    machine.write(
-        gpus=[Gpu(uuid=f'GPU-{letter}', total=GB) for letter in 'abcdef'],
-        fail=[
-            Failure('nvmlDevice*', 4, gpu=0),
-            Failure('nvmlDeviceGetUUID', 16, gpu=1),
-            Failure('nvmlDeviceGetMemoryInfo*', 15, gpu=2),
-            Failure('nvmlDeviceGet*RunningProcesses*', 999, gpu=3),
-            Failure('nvmlDeviceGetHandleByIndex*', 23, gpu=4),
-            Failure('nvmlDeviceGet[NTCPE]*', 3, gpu=5),
-        ],
-    )
-    gpus = machine.answer(SURVEY)
-    assert [(gpu['uuid'], gpu['problem']) for gpu in gpus] == [
-        (None, 'may not be read by this user (NVML code 4)'),
-        (None, 'needs a reset before it can be used again (NVML code 16)'),
-        ('GPU-c', 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'),
-        ('GPU-d', 'cannot be read: unknown error of the NVIDIA driver (NVML code 999)'),
-        (None, 'cannot be read (NVML code 23)'),
-        ('GPU-f', None),
-    ]
-    assert gpus[2] == NOTHING | {
-        'number': 2,
-        'uuid': 'GPU-c',
-        'name': 'NVIDIA Simulated GPU',
-        'pci_bus_id': '00000000:03:00.0',
-        'problem': 'lost: fallen off the bus or otherwise out of reach (NVML code 15)',
-    }
 
 
 def test_what_a_gpu_does_not_support_is_unknown(machine: Machine) -> None:
@@ -168,7 +95,7 @@ def test_what_a_gpu_does_not_support_is_unknown(machine: Machine) -> None:
         ],
         fail=[Failure('nvmlDeviceGet*RunningProcesses*', 3, gpu=3)],
     )
-    gpus = machine.answer(SURVEY)
+    gpus = survey(machine)
     assert [
         (gpu['uuid'], gpu['memory_total'], gpu['memory_used'], gpu['memory_free'], gpu['utilization'], gpu['processes'])
         for gpu in gpus
@@ -179,6 +106,50 @@ def test_what_a_gpu_does_not_support_is_unknown(machine: Machine) -> None:
         ('GPU-lists', GB, 0, GB, 0.0, None),
         ('GPU-idle', GB, 0, GB, 0.0, []),
     ]
+
+
+def test_figures_that_cannot_be_are_unknown(machine: Machine) -> None:
+    not_available = 0xFFFFFFFF
+    machine.write(
+        gpus=[
+            Gpu(uuid='GPU-a', total=GB, used=2 * GB, util=101, processes=[Process(7, memory=5)]),
+            Gpu(
+                uuid='GPU-b',
+                total=GB,
+                used=GB,
+                util=100,
+                temperature=1001,
+                sm_clock=not_available,
+                power=not_available,
+                power_limit=not_available,
+            ),
+            Gpu(uuid='GPU-c', total=GB, temperature=not_available, sm_clock=0, power=0, power_limit=1),
+        ]
+    )
+    first, second, third = survey(machine)
+    assert first == NOTHING | {
+        'uuid': 'GPU-a',
+        'name': 'NVIDIA Simulated GPU',
+        'pci_bus_id': '00000000:01:00.0',
+        'processes': [process(7, 5)],
+    }
+    assert second == NOTHING | {
+        'number': 1,
+        'uuid': 'GPU-b',
+        'name': 'NVIDIA Simulated GPU',
+        'pci_bus_id': '00000000:02:00.0',
+        'memory_total': GB,
+        'memory_used': GB,
+        'memory_free': 0,
+        'utilization': 100.0,
+        'processes': [],
+    }
+    assert (third['temperature'], third['sm_clock'], third['power'], third['power_limit']) == (None, 0, 0.0, 0.001)
+
+
+def test_only_the_processes_of_a_gpu_with_impossible_memory_tell_whether_it_is_in_use(machine: Machine) -> None:
+    machine.write(gpus=[Gpu(total=GB, used=2 * GB, processes=[Process(7, memory=5)]), Gpu(total=GB)])
+    assert [gpu['processes'] for gpu in survey(machine, with_load=False)] == [[process(7, 5)], None]
 
 
 def test_mig_devices_stand_in_their_gpu_and_their_processes_in_both(machine: Machine) -> None:
@@ -199,7 +170,7 @@ def test_mig_devices_stand_in_their_gpu_and_their_processes_in_both(machine: Mac
             Gpu(uuid='GPU-c', total=40 * GB),
         ]
     )
-    split, undivided, whole = machine.answer(SURVEY)
+    split, undivided, whole = survey(machine)
     assert (split['utilization'], split['temperature'], split['memory_used']) == (None, 44.0, 9 * GB)
     assert split['processes'] == [process(7, 8 * GB, 1, 0), process(8, None, 2, 3)]
     assert split['mig_devices'] == [
@@ -223,26 +194,21 @@ def test_mig_devices_stand_in_their_gpu_and_their_processes_in_both(machine: Mac
     assert (undivided['mig_devices'], whole['mig_devices']) == ([], None)
 
 
-def test_a_mig_device_that_fails_says_why(machine: Machine) -> None:
-    machine.write(
-        gpus=[Gpu(uuid='GPU-a', total=40 * GB, mig=[Mig(uuid='MIG-a', gi=1, total=20 * GB)])],
-        fail=[Failure('nvmlDeviceGetMemoryInfo*', 999, after=1)],
-    )
-    (gpu,) = machine.answer(SURVEY)
-    assert gpu['problem'] is None
-    assert gpu['mig_devices'] == [
-        NOTHING | {'problem': 'cannot be read: unknown error of the NVIDIA driver (NVML code 999)'}
-    ]
-
-
 def test_a_process_that_the_driver_lists_twice_is_one(machine: Machine) -> None:
     machine.write(gpus=[Gpu(total=GB, processes=[Process(7, memory=5)])], duplicates=True)
-    (gpu,) = machine.answer(SURVEY)
+    (gpu,) = survey(machine)
     assert gpu['processes'] == [process(7, 5)]
+
+
+def test_a_driver_of_before_2020_lists_no_processes(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, generation=2)
+    machine.write(gpus=[Gpu(uuid='GPU-a', total=10 * GB, used=GB, util=5, processes=[Process(7, memory=GB)])])
+    (gpu,) = survey(machine)
+    assert (gpu['problem'], gpu['memory_used'], gpu['utilization'], gpu['processes']) == (None, GB, 5.0, None)
 
 
 def test_a_driver_of_before_2021(tmp_path: Path) -> None:
     machine = Machine(tmp_path, generation=1)
     machine.write(gpus=[Gpu(uuid='GPU-a', total=10 * GB, used=GB, processes=[Process(7, memory=GB)])])
-    (gpu,) = machine.answer(SURVEY)
+    (gpu,) = survey(machine)
     assert (gpu['problem'], gpu['memory_used'], gpu['processes']) == (None, GB, [process(7, GB)])

@@ -34,6 +34,9 @@ GPU_IS_LOST = 15
 VERSION_MISMATCH = 18
 UNKNOWN = 999
 
+WHOLE_GPU = -1
+"""The MIG device that a failure names where it concerns only the GPU itself."""
+
 Value = int | str | None
 """A number, a script (see steps and ramp), or None: not known."""
 
@@ -152,6 +155,8 @@ class Failure:
     code: int
     _: KW_ONLY
     gpu: int | None = None
+    mig: int | None = None
+    """None: the GPU and all its MIG devices; WHOLE_GPU: only the GPU itself; a number: only that MIG device."""
     starts: float | None = None
     ends: float | None = None
     after: int | None = None
@@ -171,7 +176,7 @@ class Hang:
 
 
 _FILE_NAMES = {'starts': 'from', 'ends': 'until'}
-_NO_FIELDS_OF_THE_FILE = {'mig', 'processes', 'accounts', 'missing'}
+_NO_FIELDS_OF_THE_FILE = {'processes', 'accounts', 'missing'}
 
 
 def _line(kind: str, entry: object, **more: object) -> str:

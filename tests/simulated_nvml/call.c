@@ -61,8 +61,9 @@ Device device_handle(int gpu, int mig)
 static int entry_concerns(const Entry *entry, const Call *call)
 {
     const char *functions = entry_text(entry, "functions"), *gpu = entry_text(entry, "gpu");
+    const char *mig = entry_text(entry, "mig");
     return functions && fnmatch(functions, call->function, 0) == 0 && (gpu == NULL || atoi(gpu) == call->gpu) &&
-           entry_is_current(entry, call->state.now);
+           (mig == NULL || atoi(mig) == call->mig) && entry_is_current(entry, call->state.now);
 }
 
 /* Applies the `hang` and `fail` lines. A hang lasts as long as its line is there, so that a test can end it. */

@@ -8,11 +8,12 @@
  *   process gpu=0 pid=12 memory=na types=CG
  *   mig     gpu=0 index=1 gi=1 ci=0
  *   account gpu=0 pid=12 max_memory=1000
- *   fail    functions=nvmlDeviceGet* code=15 gpu=0 from=1 until=2 after=3 times=1
+ *   fail    functions=nvmlDeviceGet* code=15 gpu=0 mig=-1 from=1 until=2 after=3 times=1
  *   hang    functions=nvmlInit* seconds=60
  *
  * A value over time is a number, "na", steps ("0:10,2.5:90": from 2.5 s on it is 90) or a line between points
  * ("~0:0,10:100"). Times are seconds since the start of the script.
+ * Trouble concerns all devices, or with gpu= a GPU and all its MIG devices; with mig= only that one, -1 being the GPU.
  */
 #ifndef SIMULATED_NVML_STATE_H
 #define SIMULATED_NVML_STATE_H

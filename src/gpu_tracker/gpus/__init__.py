@@ -6,6 +6,10 @@ no vendor's library: the openers do.
 
 from __future__ import annotations
 
+import sys
+
+from gpu_tracker.errors import GpuError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
             """Look at all GPUs and MIG devices once, in PCI bus order.
 
             Without load neither sensors nor utilization are asked, and processes only where the memory is unknown.
+            Whether a GPU can be read does not depend on it.
             """
 
         def take_messages(self) -> list[tuple[str, str]]:
@@ -52,14 +57,22 @@ if TYPE_CHECKING:
 def open_nvidia() -> GpuBackend | None:
     """Open the NVIDIA driver; None where this machine has none, or has it installed and not loaded.
 
-    :raises gpu_tracker.errors.GpuError: The driver is there and does not work.
+    :raises gpu_tracker.errors.GpuError: The driver is there and does not work, or nvidia-ml-py is hidden by the package
+        that is called pynvml.
     """
     from gpu_tracker.gpus.nvidia import library  # noqa: PLC0415 - importing this package imports no vendor's module
 
     if not library.is_there():
         return None
-    from gpu_tracker.gpus.nvidia import backend  # noqa: PLC0415 - imports pynvml: 35 ms
+    try:
+        from gpu_tracker.gpus.nvidia import backend  # noqa: PLC0415 - imports pynvml: 35 ms
+    except AttributeError as error:
+        pynvml = sys.modules.get('pynvml')
+        if error.obj is not pynvml:
+            raise
+        from gpu_tracker.gpus.nvidia.errors import explain_foreign_pynvml  # noqa: PLC0415 - only for this failure
 
+        raise GpuError(*explain_foreign_pynvml(getattr(pynvml, '__file__', None))) from error
     return backend.open_backend()
 
 

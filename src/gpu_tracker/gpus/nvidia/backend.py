@@ -7,7 +7,16 @@ import time
 import pynvml
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.nvidia.calls import Calls, merge, mig_devices, name_instance, quietly
+from gpu_tracker.gpus.nvidia.calls import (
+    FULL,
+    Calls,
+    is_in_mig_mode,
+    merge,
+    mig_devices,
+    name_instance,
+    quietly,
+    utilization,
+)
 from gpu_tracker.gpus.nvidia.errors import describe, explain_failed_init
 from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
 
@@ -23,9 +32,6 @@ if TYPE_CHECKING:
 
 _VALUE_FIELDS = ('dVal', 'uiVal', 'ulVal', 'ullVal', 'sllVal', 'siVal', 'usVal')
 """nvmlValueType_t -> the member of the union that holds a sample's value."""
-
-_FULL = 100
-"""Percent; a larger utilization is garbage."""
 
 _CLOCK_TOLERANCE_US = 1_000_000
 """A sample that is stamped further in the future than this is garbage, which some drivers return."""
@@ -90,18 +96,19 @@ class NvidiaBackend:
 
         A process that does both stands in both lists with the same memory. In MIG mode the MIG devices are asked too.
         """
+        whole = self._handles[uuid]
+        is_divided = quietly(lambda: is_in_mig_mode(whole))  # a GPU that does not tell lists its processes all the same
         parts = []
-        for _, handle in mig_devices(self._handles[uuid]):
+        for _, handle in mig_devices(whole) if is_divided else ():
             in_part = self._listed(uuid, handle)
             if in_part is not None:
                 name_instance(handle, in_part)
             parts.append(in_part)
-        return merge(self._listed(uuid, self._handles[uuid]), parts)
+        return merge(self._listed(uuid, whole), parts)
 
     def utilization(self, uuid: str) -> float | None:
         """Return the percent that the driver reports of now: nvmlDeviceGetUtilizationRates."""
-        rates = self._ask(uuid, 'utilization', lambda: pynvml.nvmlDeviceGetUtilizationRates(self._handles[uuid]))
-        return float(rates.gpu) if rates is not None and rates.gpu <= _FULL else None
+        return self._ask(uuid, 'utilization', lambda: utilization(self._handles[uuid]))
 
     def peak_memory(self, uuid: str, pid: int) -> int | None:
         """Return a process' peak in accounting mode, where root has switched that on; it is never switched on here."""
@@ -163,7 +170,7 @@ class NvidiaBackend:
         field = _VALUE_FIELDS[value_type] if value_type < len(_VALUE_FIELDS) else 'uiVal'
         latest = self._wall_clock() * 1e6 + _CLOCK_TOLERANCE_US
         values = {sample.timeStamp: float(getattr(sample.sampleValue, field)) for sample in samples}
-        kept = sorted((when, v) for when, v in values.items() if last_seen < when <= latest and 0 <= v <= _FULL)
+        kept = sorted((when, v) for when, v in values.items() if last_seen < when <= latest and 0 <= v <= FULL)
         if kept:
             self._last_seen[uuid] = kept[-1][0]
         return kept

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 _COMPUTE = 0
 _GRAPHICS = 1
 
-_NO_INSTANCE = 0xFFFFFFFF
-"""What the driver gives as the instance IDs of a process outside MIG mode."""
+NOT_AVAILABLE = 0xFFFFFFFF
+"""What the driver gives for a number of 32 bits that it does not have, as the instance IDs outside MIG mode."""
+
+FULL = 100
+"""Percent; a larger utilization is garbage."""
 
 _NO_SUCH_VERSION = {
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
@@ -28,6 +31,13 @@ _NO_SUCH_VERSION = {
     pynvml.NVML_ERROR_NOT_SUPPORTED,
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
 }
+
+_NO_MIG = {
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+    pynvml.NVML_ERROR_INVALID_ARGUMENT,
+    pynvml.NVML_ERROR_NOT_SUPPORTED,
+}
+"""How drivers and GPUs answer that do not know MIG mode."""
 
 
 def quietly(question: Callable[[], T]) -> T | None:
@@ -93,16 +103,34 @@ class Calls:
         return self._lists[kind](handle)
 
 
+def utilization(handle: c_void_p) -> float | None:
+    """Return the percent of now, None where it is garbage.
+
+    :raises pynvml.NVMLError: The driver does not tell it.
+    """
+    rates = pynvml.nvmlDeviceGetUtilizationRates(handle)
+    return float(rates.gpu) if rates.gpu <= FULL else None
+
+
 def is_in_mig_mode(handle: c_void_p) -> bool:
-    """Tell whether a GPU is divided into MIG devices, be it none."""
-    mode = quietly(lambda: pynvml.nvmlDeviceGetMigMode(handle))
-    return mode is not None and mode[0] == pynvml.NVML_FEATURE_ENABLED
+    """Tell whether a GPU is divided into MIG devices, be it none.
+
+    :raises pynvml.NVMLError: The driver knows the mode and does not tell it.
+    """
+    try:
+        mode = pynvml.nvmlDeviceGetMigMode(handle)
+    except pynvml.NVMLError as error:
+        if error.value in _NO_MIG:
+            return False
+        raise
+    return mode[0] == pynvml.NVML_FEATURE_ENABLED
 
 
 def mig_devices(handle: c_void_p) -> list[tuple[int, c_void_p]]:
-    """Return the numbers and handles of a GPU's MIG devices; they change when it is divided anew, and may have gaps."""
-    if not is_in_mig_mode(handle):
-        return []
+    """Return numbers and handles of the MIG devices of a GPU in MIG mode.
+
+    They change when the GPU is divided anew, and the numbers may have gaps.
+    """
     count = quietly(lambda: pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)) or 0
     found = [(i, quietly(partial(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, i))) for i in range(count)]
     return [(number, device) for number, device in found if device is not None]
@@ -142,7 +170,7 @@ def without_doubles(entries: list[ProcessMemory]) -> list[ProcessMemory]:
 
 
 def _process_memory(process: pynvml._Process, kind: int) -> ProcessMemory:
-    in_mig = process.gpuInstanceId != _NO_INSTANCE
+    in_mig = process.gpuInstanceId != NOT_AVAILABLE
     return ProcessMemory(
         process.pid,
         process.usedGpuMemory,

@@ -54,6 +54,16 @@ def problem_of(code: int) -> str:
     return _STATES.get(code, f'cannot be read (NVML code {code})')
 
 
+def explain_foreign_pynvml(path: str | None) -> tuple[str, str]:
+    """Return a sentence on another package's pynvml, found at a path, and the short name of the cause."""
+    text = (
+        f"The Python package 'pynvml' ({path}) hides nvidia-ml-py, with which gpu-tracker reads NVIDIA GPUs: both are "
+        'imported under that name. GPU figures are unknown until "pip uninstall pynvml" and then '
+        '"pip install --force-reinstall nvidia-ml-py" have been run.'
+    )
+    return text, 'foreign-pynvml'
+
+
 def explain_failed_init(code: int) -> tuple[str, str]:
     """Return a sentence on a driver that could not be opened, and the short name of the cause."""
     other = f'The NVIDIA driver could not be initialized (NVML code {code}). GPU figures are unknown.'

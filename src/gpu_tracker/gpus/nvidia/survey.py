@@ -6,7 +6,16 @@ from functools import partial
 
 import pynvml
 
-from gpu_tracker.gpus.nvidia.calls import is_in_mig_mode, merge, mig_devices, name_instance, quietly, without_doubles
+from gpu_tracker.gpus.nvidia.calls import (
+    NOT_AVAILABLE,
+    is_in_mig_mode,
+    merge,
+    mig_devices,
+    name_instance,
+    quietly,
+    utilization,
+    without_doubles,
+)
 from gpu_tracker.gpus.nvidia.errors import problem_of
 from gpu_tracker.gpus.state import DeviceState
 
@@ -17,8 +26,10 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.nvidia.calls import Calls
     from gpu_tracker.gpus.reading import ProcessMemory
 
-_FULL = 100
-"""Percent; a larger utilization is garbage."""
+_OUT_OF_REACH = {pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED}
+
+_HOTTEST = 1000
+"""Degrees Celsius; more is garbage."""
 
 _MEGA = 1_000_000
 _MILLI = 1000
@@ -51,10 +62,11 @@ def _whole_gpu(calls: Calls, index: int, *, with_load: bool) -> DeviceState:
         index, uuid, quietly(lambda: pynvml.nvmlDeviceGetName(handle)), None if pci is None else pci.busId
     )
     try:
-        state = _with_memory(calls, state, handle, with_processes=with_load)
+        is_divided = is_in_mig_mode(handle)
+        state = _with_memory(calls, state, handle, is_divided=is_divided, with_processes=with_load)
     except pynvml.NVMLError as error:
         return state._replace(problem=problem_of(error.value))
-    if is_in_mig_mode(handle):
+    if is_divided:
         parts = _mig_devices(calls, handle, with_processes=with_load)
         state = state._replace(mig_devices=parts, processes=merge(state.processes, [part.processes for part in parts]))
     return _with_load(state, handle) if with_load else state
@@ -62,47 +74,51 @@ def _whole_gpu(calls: Calls, index: int, *, with_load: bool) -> DeviceState:
 
 def _with_load(state: DeviceState, handle: c_void_p) -> DeviceState:
     """Add what the sensors tell."""
-    rates = quietly(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle))
-    clock = quietly(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))
+    clock = _available(quietly(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)))
     temperature = quietly(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
     return state._replace(
-        utilization=float(rates.gpu) if rates is not None and rates.gpu <= _FULL else None,
-        temperature=None if temperature is None else float(temperature),
+        utilization=quietly(lambda: utilization(handle)),
+        temperature=None if temperature is None or temperature > _HOTTEST else float(temperature),
         sm_clock=None if clock is None else clock * _MEGA,
         power=_watts(quietly(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))),
         power_limit=_watts(quietly(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))),
     )
 
 
-def _with_memory(calls: Calls, state: DeviceState, handle: c_void_p, *, with_processes: bool) -> DeviceState:
+def _with_memory(
+    calls: Calls, state: DeviceState, handle: c_void_p, *, is_divided: bool = False, with_processes: bool
+) -> DeviceState:
     """Add the memory, and the processes where they are wanted or where only they tell whether the GPU is in use.
 
-    :raises pynvml.NVMLError: The GPU is out of reach.
+    :param is_divided: Whether this is a GPU in MIG mode: its own memory may be kept from users who can use its parts.
+    :raises pynvml.NVMLError: The GPU cannot be read. What is asked only with processes never decides that, so that
+        both ways of looking agree.
     """
     try:
         memory = calls.memory(handle)
     except pynvml.NVMLError as error:
-        if error.value != pynvml.NVML_ERROR_NOT_SUPPORTED:
+        is_unknown = is_divided or error.value == pynvml.NVML_ERROR_NOT_SUPPORTED
+        if error.value in _OUT_OF_REACH or not is_unknown:
             raise
         memory = None
-    if memory is not None and memory.total > 0:  # else it has no memory of its own
+    if memory is not None and max(memory.used, memory.free, 1) <= memory.total:  # 0: it has no memory of its own
         state = state._replace(memory_total=memory.total, memory_used=memory.used, memory_free=memory.free)
     if with_processes or state.memory_total is None:
-        state = state._replace(processes=_processes(calls, handle))
+        state = state._replace(processes=_processes(calls, state, handle))
     return state
 
 
-def _processes(calls: Calls, handle: c_void_p) -> list[ProcessMemory] | None:
-    """Return the processes; None where the GPU, or a driver older than R450, does not list them.
+def _processes(calls: Calls, state: DeviceState, handle: c_void_p) -> list[ProcessMemory] | None:
+    """Return the processes; None where the GPU, or a driver older than R450, does not list them, or not to this user.
 
-    :raises pynvml.NVMLError: The GPU is out of reach.
+    :raises pynvml.NVMLError: The GPU is out of reach, and its memory did not tell that.
     """
     try:
         listed = calls.processes(handle)
     except pynvml.NVMLError as error:
-        if error.value == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
-            return None
-        raise
+        if error.value in _OUT_OF_REACH and state.memory_total is None:
+            raise
+        return None
     return None if listed is None else without_doubles(listed)
 
 
@@ -126,4 +142,9 @@ def _mig_device(calls: Calls, number: int, handle: c_void_p, *, with_processes: 
 
 
 def _watts(milliwatts: int | None) -> float | None:
-    return None if milliwatts is None else milliwatts / _MILLI
+    known = _available(milliwatts)
+    return None if known is None else known / _MILLI
+
+
+def _available(number: int | None) -> int | None:
+    return None if number == NOT_AVAILABLE else number
