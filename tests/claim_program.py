@@ -68,6 +68,18 @@ class Actor:
         self._held.append(held)
         return held.claim.uuids
 
+    def claim_for_both(self, count: int, seconds: float) -> object:
+        """Claim that many GPUs, for as long as this process runs and for a time at most; tell which."""
+        held = self._folder.claim(first_free(count), process_id=os.getpid(), seconds=seconds, command='actor')
+        if held is None:
+            return None
+        self._held.append(held)
+        return held.claim.uuids
+
+    def outlive_process(self) -> object:
+        """Let only its time end the oldest claim."""
+        return self._held[0].outlive_process()
+
     def claims(self) -> object:
         """Tell what is claimed, and by whom."""
         return [[claim.user_id, *claim.uuids] for claim in self._folder.claims()]
@@ -101,9 +113,19 @@ class Actor:
         return True
 
     def fill_the_disk(self) -> object:
-        """Claim where no file can grow any more."""
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-        return self.claim(1)
+        """Work where no file can grow any more."""
+        return resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    def take_rights(self, umask: int) -> object:
+        """Set which rights files are made without."""
+        return os.umask(umask)
+
+    def count_opened(self) -> object:
+        """Read the claims; tell how many files were opened for that, and how many claims there are."""
+        opened: list[object] = []
+        sys.addaudithook(lambda event, arguments: opened.append(arguments[0]) if event == 'open' else None)
+        claims = self._folder.claims()
+        return [sum(isinstance(name, str) and name.endswith('.json') for name in opened), len(claims)]
 
     def sees(self, pid: int) -> object:
         """Tell whether a process is to be seen."""

@@ -17,6 +17,9 @@ class Machine:
         self.clock = 100.0
         self.boot_id: str | None = 'boot-1'
         self.host = 'node7'
+        self.machine = 'a1b2c3d4'
+        self.pid_namespace = 4026531836
+        self.is_shared = False
         self.processes = {7: 70.0, 8: 80.0}
 
     def moment(self) -> Moment:
@@ -26,9 +29,11 @@ class Machine:
             time=1_700_000_000.0 + self.clock,
             boot_id=self.boot_id,
             host=self.host,
-            pid_namespace=4026531836,
+            machine=self.machine,
+            pid_namespace=self.pid_namespace,
             start_of=self.processes.get,
             lives=lambda pid, start: pid in self.processes and start in (None, self.processes[pid]),
+            is_shared=lambda _: self.is_shared,
         )
 
 

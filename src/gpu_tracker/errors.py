@@ -64,3 +64,7 @@ class GpusUnavailableError(GpuTrackerError):
 
 class ClaimsError(GpuTrackerError):
     """Claims on GPUs could not be read or made: their folder cannot be used, or somebody keeps it locked."""
+
+
+class ClaimsLockedError(ClaimsError):
+    """Somebody has kept the claims on GPUs locked for too long; later it may go."""

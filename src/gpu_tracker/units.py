@@ -28,6 +28,9 @@ def from_seconds(seconds: float, unit: str) -> float:
 _BINARY = {'kib': 2**10, 'mib': 2**20, 'gib': 2**30, 'tib': 2**40}
 _SIZES: dict[str, float] = {'b': 1, 'kb': 1e3, 'mb': 1e6, 'gb': 1e9, 'tb': 1e12} | _BINARY
 
+_MOST_DIGITS = 30
+"""Of a size: more than anybody has use for, and fewer than numbers can have."""
+
 SIZES_ACCEPTED = 'a size with its unit, such as 10GB or 8GiB'
 
 
@@ -40,6 +43,8 @@ def parse_size(text: str) -> int | None:
     number = text.rstrip('abcdefghijklmnopqrstuvwxyz')
     unit = _SIZES.get(text[len(number) :])
     number = number.strip()
+    if len(number) > _MOST_DIGITS:
+        return None
     if unit is None or not number.replace('.', '', 1).isdecimal() or not number.isascii():
         return None
     return round(float(number) * unit)

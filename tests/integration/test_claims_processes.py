@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,9 @@ import pytest
 from claim_actors import ONE, OTHER, PROGRAM, Actors, environment, shared_folder, tool
 from claim_program import GPUS, first_free
 from cli_program import eventually, state_of
+from gpu_tracker.fleet.claims import process
 from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.fleet.claims.wording import describe
 from tracked_program import as_root, run, run_words
 
 if TYPE_CHECKING:
@@ -94,6 +97,51 @@ def test_a_claim_for_a_time_outlives_its_maker(actors: Actors, path: str) -> Non
     assert eventually(lambda: claimed(path) == ['GPU-0'])
 
 
+def test_a_claim_made_to_outlive_its_process_does_so_from_then_on(actors: Actors, path: str) -> None:
+    first, second = actors.start(), actors.start()
+    assert first.ask('claim_for_both', 1, 1000) == ['GPU-0']
+    assert second.ask('claim_for_both', 1, 1000) == ['GPU-1']
+    assert first.ask('outlive_process') is None
+    for actor in (first, second):
+        actor.end(signal.SIGKILL)
+    assert claimed(path) == ['GPU-0']
+    assert actors.start().ask('claim', 4) is None
+    assert len(os.listdir(path)) == 1
+
+
+def test_a_claim_that_cannot_be_made_to_outlive_its_process_stands_as_before(actors: Actors, path: str) -> None:
+    actor = actors.start()
+    actor.ask('claim_for_both', 1, 1000)
+    (record,) = Path(path).iterdir()
+    before = record.read_text()
+    actor.ask('fill_the_disk')
+    assert 'file too large' in actor.ask('outlive_process')['error']
+    assert [file.read_text() for file in Path(path).iterdir()] == [before]
+    actor.end(signal.SIGKILL)
+    assert claimed(path) == []
+
+
+FIRST_THREAD_ENDS = """
+import ctypes, threading
+threading.Thread(target=threading.Event().wait).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_claim_is_kept_while_any_thread_of_its_process_runs(actors: Actors, path: str) -> None:
+    actor = actors.start()
+    actor.ask('claim', 1)
+    (claim,) = ClaimFolder(path).claims()
+    actor.tell('execute', sys.executable, '-c', FIRST_THREAD_ENDS)
+    assert eventually(lambda: state_of(actor.pid) == 'Z')
+    assert claimed(path) == ['GPU-0']
+    assert process.lives(actor.pid, claim.process_start, reader='proc')
+    assert process.lives(actor.pid, None, reader='psutil')
+    os.kill(actor.pid, signal.SIGKILL)
+    assert eventually(lambda: claimed(path) == [])
+    assert eventually(lambda: not process.lives(actor.pid, None, reader='psutil'))
+
+
 def test_a_process_that_is_stopped_keeps_what_it_has(actors: Actors, path: str) -> None:
     actor = actors.start()
     actor.ask('claim', 1)
@@ -119,7 +167,8 @@ def test_a_holder_of_the_lock_costs_a_bounded_wait_and_is_named(actors: Actors, 
 def test_a_full_disk_is_told_and_leaves_nothing_behind(actors: Actors, path: str) -> None:
     actor = actors.start()
     actor.ask('claim', 1)
-    assert actor.ask('fill_the_disk')['error'].endswith(
+    actor.ask('fill_the_disk')
+    assert actor.ask('claim', 1)['error'].endswith(
         'file too large. GPU_TRACKER_CLAIMS chooses another folder.'  # the limit of RLIMIT_FSIZE
     )
     assert len(os.listdir(path)) == 1
@@ -207,6 +256,20 @@ def race(path: str, witnesses: str) -> dict[str, int]:
     return told
 
 
+CLAIM = """
+import os, sys
+from gpu_tracker.errors import ClaimsError
+from gpu_tracker.fleet.claims.folder import ClaimFolder
+path, seconds, uuid = sys.argv[1:]
+try:
+    ClaimFolder(path).claim(
+        lambda _: [uuid], process_id=os.getpid(), seconds=float(seconds) if seconds else None, command='sleep 100'
+    )
+except ClaimsError as error:
+    print(error)
+"""
+
+
 @as_root
 def test_processes_that_proc_hides_keep_their_claims() -> None:
     script = 'mount -t proc -o hidepid=2 proc /proc && exec "$@"'
@@ -222,13 +285,29 @@ def test_processes_that_proc_hides_keep_their_claims() -> None:
 
 @as_root
 def test_a_claim_of_another_pid_namespace_holds_until_its_time_is_up(path: str) -> None:
-    claim = """
-import os, sys
-from gpu_tracker.fleet.claims.folder import ClaimFolder
-seconds = float(sys.argv[2]) if sys.argv[2] else None
-ClaimFolder(sys.argv[1]).claim(lambda _: [sys.argv[3]], process_id=os.getpid(), seconds=seconds, command=None)
-"""
     words = tool('unshare', '--pid', '--fork', '--mount-proc')
-    run(claim, path, '', 'GPU-0', words=words)
-    run(claim, path, '0.01', 'GPU-1', words=words)
+    run(CLAIM, path, '', 'GPU-0', words=words)
+    run(CLAIM, path, '0.01', 'GPU-1', words=words)
     assert eventually(lambda: claimed(path) == ['GPU-0'])
+    (claim,) = ClaimFolder(path).claims()
+    assert describe(claim, 0.0, lambda _: 'root') == 'claimed by root (pid 1 in another container, sleep 100)'
+
+
+@as_root
+def test_in_a_container_with_the_claims_of_the_machine_a_claim_needs_a_time(path: str, tmp_path: Path) -> None:
+    inside = tmp_path / 'inside'
+    inside.mkdir()
+    os.mkdir(path)
+    os.chmod(path, 0o1777)  # noqa: S103 - as all users need it
+    words = tool(
+        'unshare', '--pid', '--fork', '--mount-proc', 'sh', '-c', 'mount --bind "$0" "$1" && shift && exec "$@"'
+    )
+    words = (*words, path, str(inside))
+    complaint = f'No GPU can be claimed without a time here: {inside} is shared with the outside of this container, '
+    assert run(CLAIM, inside, '', 'GPU-0', words=words).stdout.startswith(complaint)
+    assert claimed(path) == []
+    assert run(CLAIM, inside, '1000', 'GPU-0', words=words).stdout == ''
+    (claim,) = ClaimFolder(path).claims()
+    assert claim.in_another_container
+    assert run(CLAIM, path, '', 'GPU-1').stdout == ''  # outside, where its end is seen
+    assert claimed(path) == ['GPU-0']

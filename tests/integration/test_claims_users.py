@@ -51,6 +51,33 @@ def test_users_see_and_respect_each_others_claims(actors: Actors, path: Path) ->
     assert other.ask('claim', 2) == ['GPU-0', 'GPU-1']
 
 
+@pytest.mark.parametrize('umask', [0o777, 0o400, 0o077])
+def test_a_user_whose_files_are_made_without_rights_claims_all_the_same(actors: Actors, path: Path, umask: int) -> None:
+    one, other = actors.start(user=ONE), actors.start(user=OTHER)
+    one.ask('take_rights', umask)
+    assert one.ask('claim_for_both', 1, 1000) == ['GPU-0']
+    assert (path.stat().st_uid, oct(path.stat().st_mode)) == (ONE, '0o41777')
+    assert one.ask('outlive_process') is None
+    (record,) = path.iterdir()
+    assert (record.stat().st_uid, oct(record.stat().st_mode)) == (ONE, '0o100644')
+    assert one.ask('claims') == other.ask('claims') == [[ONE, 'GPU-0']]
+    assert os.listdir(path.parent) == ['claims']
+
+
+def test_a_stranger_with_thousands_of_records_costs_others_little(
+    actors: Actors, path: Path, owned_by_root: None
+) -> None:
+    one = actors.start(user=ONE)
+    one.ask('claim', 1, 1000)
+    (record,) = path.iterdir()
+    text = record.read_text()
+    for number in range(2000):
+        bogus = path / f'{OTHER}-1-{number:016x}.json'
+        bogus.write_text(text if number % 2 else text + ' ' * 20_000)  # half of them too large to be one
+        os.chown(bogus, OTHER, OTHER)
+    assert one.ask('count_opened') == [257, 257]
+
+
 def test_nobody_takes_a_claim_away_from_another(actors: Actors, path: Path, owned_by_root: None) -> None:
     one, other = actors.start(user=ONE), actors.start(user=OTHER)
     one.ask('claim', 4)

@@ -129,13 +129,13 @@ def test_waiting_ends_at_once_where_it_cannot_help(eight: Machine) -> None:
 
 def test_wrong_arguments_are_named(eight: Machine) -> None:
     complaints = [
-        (['-l', '0'], '--limit must be a positive whole number, not 0\n'),
+        (['-l', '0'], "--limit must be a positive whole number, not '0'\n"),
         (['-l', 'two'], "--limit must be a positive whole number, not 'two'\n"),
         (['-n', '1.5'], "--count must be a positive whole number, not '1.5'\n"),
-        (['-n', '-1'], '--count must be a positive whole number, not -1\n'),
+        (['-n', '-1'], "--count must be a positive whole number, not '-1'\n"),
         (['--max-used-percent=all'], "--max-used-percent must be a number, not 'all'\n"),
-        (['--max-used-percent=101'], '--max-used-percent must be a percentage from 0 to 100, not 101.0\n'),
-        (['--max-utilization=nan'], '--max-utilization must be a percentage from 0 to 100, not nan\n'),
+        (['--max-used-percent=101'], "--max-used-percent must be a percentage from 0 to 100, not '101'\n"),
+        (['--max-utilization=nan'], "--max-utilization must be a percentage from 0 to 100, not 'nan'\n"),
         (['--max-temperature=warm'], "--max-temperature must be a number, not 'warm'\n"),
         (['--min-free=10'], "--min-free must be a size with its unit, such as 10GB or 8GiB, not '10'\n"),
         (['--min-free=GB'], "--min-free must be a size with its unit, such as 10GB or 8GiB, not 'GB'\n"),
@@ -148,9 +148,9 @@ def test_wrong_arguments_are_named(eight: Machine) -> None:
             ['--exclude=GPU-3'],  # begins two UUIDs
             "--exclude must be the index or UUID of a GPU (indices here: 0, 1, 2, 3, 4, 5, 6, 7), not 'GPU-3'\n",
         ),
-        (['--wait-seconds=0'], '--wait-seconds must be a positive number of seconds, not 0.0\n'),
+        (['--wait-seconds=0'], "--wait-seconds must be a positive number of seconds, not '0'\n"),
         (['--wait-seconds=long'], "--wait-seconds must be a number, not 'long'\n"),
-        (['--claim', '--claim-seconds=-1'], '--claim-seconds must be a positive number of seconds, not -1.0\n'),
+        (['--claim', '--claim-seconds=-1'], "--claim-seconds must be a positive number of seconds, not '-1'\n"),
         (
             ['-l', '1', '-n', '1'],
             f'--limit and --count do not go together: at most so many, or exactly so many\n{HINT}',
@@ -161,8 +161,8 @@ def test_wrong_arguments_are_named(eight: Machine) -> None:
         (['--wait=5'], f'--wait takes no value\n{HINT}'),
         (['-n'], f'-n needs a value\n{HINT}'),
         (['-l', '1', '-l', '1'], f'-l was given twice\n{HINT}'),
-        (['--'], f'the command is empty: give one after --\n{HINT}'),
-        (['-l', '1', 'python', 'train.py'], f"unexpected argument 'python'\n{HINT}"),
+        (['--'], f'the command is empty: give a command after --\n{HINT}'),
+        (['-l', '1', 'python', 'train.py'], f"unexpected argument 'python': give a command after --\n{HINT}"),
     ]
     told = eight.told_each(*(['available', *arguments] for arguments, _ in complaints))
     assert told == [(125, '', f'gpu-tracker: {complaint}') for _, complaint in complaints]

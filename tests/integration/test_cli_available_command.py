@@ -53,7 +53,8 @@ def test_the_command_gets_the_gpus_and_keeps_its_streams_and_exit_code(machine: 
         ['available', '--', *PROGRAM, 'available', '--exclude=2'],
     )
     zero, two = 'GPU-00000000-0000-0000-0000-000000000000', 'GPU-00000000-0000-0000-0000-000000000002'
-    assert told == [(0, '0\n', ''), (0, f'{zero},MIG-b,{two}\n', ''), (0, 'PCI_BUS_ID\n', ''), (0, '0\n', '')]
+    one_mig = 'gpu-tracker: a CUDA program uses one MIG device at most, and no other GPU beside it; -l 1 gives one\n'
+    assert told == [(0, '0\n', ''), (0, f'{zero},MIG-b,{two}\n', one_mig), (0, 'PCI_BUS_ID\n', ''), (0, '0\n', '')]
 
 
 def test_the_command_is_the_same_process_with_the_same_descriptors_and_signals(machine: Machine) -> None:
@@ -141,20 +142,56 @@ def test_a_claim_is_given_back_where_the_command_turns_out_to_be_no_program(mach
 
 
 @pytest.mark.parametrize(
-    ('redirection', 'reason'),
+    ('redirection', 'end'),
     [
-        ('> /dev/full', 'No space left on device'),
-        ('>&-', 'it is closed'),
-        ('> >(:)', 'Broken pipe'),
+        ('> /dev/full', (125, 'gpu-tracker: cannot write to standard output: No space left on device\n')),
+        ('>&-', (125, 'gpu-tracker: cannot write to standard output: it is closed\n')),
+        ('> >(:)', (128 + signal.SIGPIPE, '')),
     ],
 )
-def test_a_claim_that_cannot_be_told_is_given_back(machine: Machine, redirection: str, reason: str) -> None:
+def test_a_claim_that_cannot_be_told_is_given_back(machine: Machine, redirection: str, end: tuple[int, str]) -> None:
     machine.write(gpus=[Gpu(total=GB)])
     # The reader of the pipe has ended when the one who writes into it starts.
     script = f'exec {redirection}; wait $!; exec "$@"' if '(' in redirection else f'exec "$@" {redirection}'
     run = shell(script, 'available', '--claim', '--claim-seconds=1000', env=machine.environment())
-    assert (run.returncode, run.stdout) == (125, '')
-    assert run.stderr == f'gpu-tracker: cannot write to standard output: {reason}\n'
+    assert run.stdout == ''
+    assert (run.returncode, run.stderr) == end
+    assert os.listdir(machine.claims) == []
+
+
+def test_a_command_behind_a_lost_gpu_gets_uuids(machine: Machine) -> None:
+    machine.write(gpus=[Gpu(total=GB, missing=True), Gpu(uuid='GPU-b', total=GB), Gpu(total=GB, missing=True)])
+    told = machine.told_each(
+        ['available', '--', 'printenv', 'CUDA_VISIBLE_DEVICES'],
+        ['available', '--uuid', '--', 'printenv', 'CUDA_VISIBLE_DEVICES'],
+        ['available'],
+    )
+    lost = 'gpu-tracker: GPU 0 cannot be read: '
+    assert told == [
+        (0, 'GPU-b\n', f'{lost}CUDA_VISIBLE_DEVICES has UUIDs, since CUDA may count without it\n'),
+        (0, 'GPU-b\n', ''),
+        (0, '1\n', f'{lost}CUDA may count the others without it; --uuid is certain\n'),
+    ]
+
+
+def test_who_is_killed_before_the_gpus_are_told_has_claimed_nothing(machine: Machine) -> None:
+    machine.write(gpus=[Gpu(total=GB)], hang=[Hang('nvmlDeviceGetName', 1.1)])
+    with machine.started('available', '--claim', '--claim-seconds=1000') as process:
+        # The look was so slow that there is another one after the claim.
+        eventually(lambda: machine.claims.exists() and any(n.endswith('.json') for n in os.listdir(machine.claims)))
+        process.kill()
+        process.wait()
+    machine.write(gpus=[Gpu(total=GB)])
+    assert machine.available() == '0'
+
+
+def test_a_driver_that_fails_after_the_claim_leaves_none(machine: Machine) -> None:
+    slow = [Hang('nvmlDeviceGetName', 1.1)]
+    failing = [Failure('nvmlDeviceGetCount*', 999, after=2)]  # at the opening, at the first look, and then no more
+    machine.write(gpus=[Gpu(total=GB)], hang=slow, fail=failing)
+    code, printed, errors = machine.told('available', '--claim', '--claim-seconds=1000')
+    assert (code, printed) == (125, '')
+    assert errors.startswith('gpu-tracker: The NVIDIA driver could not be initialized')
     assert os.listdir(machine.claims) == []
 
 
@@ -188,7 +225,7 @@ def test_ctrl_c_ends_waiting(busy: Machine) -> None:
     with busy.terminal('available', '--wait', '--claim', '--', 'echo', 'ran') as terminal:
         eventually(lambda: 'at most 20 % may be\n' in terminal.shown)
         terminal.press('\x03')
-        assert terminal.wait() == 130
+        assert terminal.wait() == -signal.SIGINT
         assert terminal.shown == f'gpu-tracker: waiting: {NONE_FREE}^C'
 
 
@@ -200,8 +237,8 @@ def test_a_driver_that_fails_while_waiting_ends_it(busy: Machine) -> None:
         output, errors = process.communicate()
     assert (process.returncode, output) == (125, '')
     assert errors == (
-        'gpu-tracker: The NVIDIA driver could not be initialized: it reports an unknown error (NVML code 999), as after a '
-        'suspend or a crash of the driver. GPU figures are unknown.\n'
+        'gpu-tracker: The NVIDIA driver could not be initialized: it reports an unknown error (NVML code 999), as '
+        'after a suspend or a crash of the driver. GPU figures are unknown.\n'
     )
 
 
@@ -211,7 +248,7 @@ def test_ctrl_c_ends_a_look_at_a_driver_that_hangs(machine: Machine) -> None:
         eventually(lambda: 'nvmlDeviceGetName' in machine.driver.calls())
         assert status_of(terminal.process.pid, 'Threads') == 2
         terminal.press('\x03')
-        assert terminal.wait() == 130
+        assert terminal.wait() == -signal.SIGINT
         assert terminal.shown == '^C'
 
 

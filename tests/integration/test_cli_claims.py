@@ -50,6 +50,7 @@ def test_a_claim_lasts_as_long_as_its_command(machine: Machine) -> None:
         'user': USER,
         'user_id': os.geteuid(),
         'pid': job.pid,
+        'in_another_container': False,
         'expires': None,
         'command': command,
     }
@@ -66,7 +67,7 @@ def test_a_claim_for_a_time_needs_no_process(machine: Machine) -> None:
     claim = machine.gpus()[0]['claim']
     assert before + 10000 <= claim.pop('expires') + 0.1 <= time.time() + 10000.1
     assert before <= claim.pop('made') <= time.time()
-    assert claim == {'user': USER, 'user_id': os.geteuid(), 'pid': None, 'command': None}
+    assert claim == {'user': USER, 'user_id': os.geteuid(), 'pid': None, 'in_another_container': False, 'command': None}
     table = machine.told('gpus')[1].splitlines()
     assert table[3:] == [f'GPU 0: claimed by {USER} for another 3 h']
     told = machine.told('available', '--claim', '-n', '2', '--', 'echo', 'ran')

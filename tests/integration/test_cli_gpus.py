@@ -159,7 +159,7 @@ def test_json_has_all_that_the_table_has(eight: Machine) -> None:
     code, printed, errors = eight.told('gpus', '--json')
     assert (code, errors) == (0, '')
     seen = json.loads(printed)
-    assert list(seen) == ['hostname', 'time', 'gpus']
+    assert list(seen) == ['hostname', 'time', 'claims_problem', 'gpus']
     assert seen['hostname'] == os.uname().nodename
     assert before <= seen['time'] <= time.time()
     gpus = seen['gpus']
@@ -258,11 +258,18 @@ def test_a_failed_write_is_told(machine: Machine) -> None:
         assert (told[0], told[2]) == (125, 'gpu-tracker: cannot write to standard output: No space left on device\n')
 
 
-def test_claims_that_cannot_be_read_cost_the_claims_only(machine: Machine) -> None:
+def test_claims_that_cannot_be_read_leave_it_open_which_gpus_are_free(machine: Machine) -> None:
     machine.write(gpus=[IDLE])
     machine.claims.write_text('')
+    problem = f'GPU claims cannot be kept in {machine.claims} (a file'
     code, printed, errors = machine.told('gpus')
     assert (code, len(printed.splitlines())) == (0, 2)
-    assert errors.startswith(
-        f'gpu-tracker: claims are not shown: GPU claims cannot be kept in {machine.claims} (a file'
-    )
+    assert printed.splitlines()[1].startswith('0    [?]  ')
+    assert errors.startswith(f'gpu-tracker: claims are not known: {problem}')
+    code, printed, errors = machine.told('gpus', '--json')
+    assert json.loads(printed)['claims_problem'].startswith(problem)
+    assert json.loads(printed)['gpus'][0]['status'] == 'unknown'
+    assert errors.startswith(f'gpu-tracker: claims are not known: {problem}')
+    code, printed, errors = machine.told('available')
+    assert (code, printed) == (125, '')
+    assert errors.startswith(f'gpu-tracker: {problem}')

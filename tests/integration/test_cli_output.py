@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -178,15 +179,25 @@ def test_closed_streams_give_no_traceback_and_nothing_else_gets_their_text(
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize('arguments', [['-e', 'true'], ['--help'], ['--version']])
-def test_a_reader_that_has_gone_gives_no_traceback(arguments: list[str]) -> None:
+def without_reader(*arguments: str) -> subprocess.CompletedProcess[str]:
     reader, writer = os.pipe()
     os.close(reader)
     run = gpu_tracker(*arguments, stdout=writer)
     os.close(writer)
+    return run
+
+
+def test_a_report_whose_reader_has_gone_gives_no_traceback() -> None:
+    run = without_reader('-e', 'true')
     assert run.stderr.splitlines()[-1].startswith('gpu-tracker: cannot write ')
     assert 'Traceback' not in run.stderr
     assert run.returncode == 125
+
+
+@pytest.mark.parametrize('argument', ['--help', '--version'])
+def test_a_text_whose_reader_has_gone_ends_as_coreutils_do(argument: str) -> None:
+    run = without_reader(argument)
+    assert (run.returncode, run.stderr) == (128 + signal.SIGPIPE, '')
 
 
 def test_a_standard_output_that_its_other_end_has_made_non_blocking_gets_everything() -> None:

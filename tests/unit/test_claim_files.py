@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.errors import ClaimsError
 from gpu_tracker.fleet.claims.folder import ClaimFolder
 from gpu_tracker.fleet.claims.record import MOST_BYTES
+from gpu_tracker.fleet.claims.record_files import MOST_RECORDS
 from simulated_machine import Machine, claim, claimed
+from tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +60,7 @@ def record(**changes: object) -> str:
         'pid_namespace': None,
         'boot_id': 'boot-1',
         'host': 'node7',
+        'machine': 'a1b2c3d4',
         'made': 5.0,
         'expires_at': 1000.0,
         'command': None,
@@ -91,11 +95,11 @@ PLANTS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize('plant', PLANTS)
+@pytest.mark.parametrize('kind', PLANTS)
 @pytest.mark.parametrize('name', ['12345-7-0123456789abcdef.json', '.12345-7-0123456789abcdef.tmp', 'README'])
-def test_whatever_somebody_plants_is_passed_over(folder: ClaimFolder, path: Path, name: str, plant: str) -> None:
+def test_whatever_somebody_plants_is_passed_over(folder: ClaimFolder, path: Path, name: str, kind: str) -> None:
     held = claim(folder, 'GPU-1')
-    PLANTS[plant](path / name)
+    PLANTS[kind](path / name)
     assert folder.claims() == [held.claim]
     claim(folder, 'GPU-2', process=8)
     assert claimed(folder) == [('GPU-1',), ('GPU-2',)]
@@ -115,6 +119,52 @@ def test_records_under_names_that_are_none_of_ours_are_passed_over(folder: Claim
     for name in ('a.json', '1-2-3.json', '1-7-0123456789abcdef.json~', '.1-7-0123456789abcdef.json', 'x\n.json'):
         (path / name).write_text(record())
     assert folder.claims() == []
+
+
+def plant(path: Path, count: int, text: str, owner: int) -> None:
+    """Write files that look like claims, one after the other."""
+    path.mkdir(exist_ok=True)
+    for number in range(count):
+        file = path / f'12345-{owner}-{number:016x}.json'
+        file.write_text(text.replace('GPU-9', f'GPU-{owner}-{number}'))
+        os.chown(file, owner, -1)
+
+
+def test_so_many_claims_of_one_user_are_read_and_no_more_can_be_made(folder: ClaimFolder, path: Path) -> None:
+    plant(path, MOST_RECORDS - 1, record(), os.geteuid())
+    held = claim(folder, 'GPU-1')
+    assert len(folder.claims()) == MOST_RECORDS == 256
+    assert folder.claims()[-1] == held.claim
+    with pytest.raises(ClaimsError) as caught:
+        claim(folder, 'GPU-2')
+    assert str(caught.value) == (
+        f'No GPU can be claimed: {path} has 256 files of this user, and more would not be read. What holds no more is '
+        'removed with each claim; files that are no claims stay.'
+    )
+    assert len(os.listdir(path)) == 256
+    held.release()
+    claim(folder, 'GPU-2')
+
+
+def test_void_claims_in_any_number_are_in_nobodys_way_for_long(folder: ClaimFolder, path: Path) -> None:
+    plant(path, 400, record(expires_at=1.0), os.geteuid())
+    assert claimed(folder) == []
+    claim(folder, 'GPU-1')
+    assert len(os.listdir(path)) == 145
+    claim(folder, 'GPU-2')
+    assert len(os.listdir(path)) == 2
+
+
+@as_root
+def test_a_stranger_with_any_number_of_claims_hides_none_of_others(folder: ClaimFolder, path: Path) -> None:
+    plant(path, 300, record(), 54321)
+    plant(path, 300, record(), 54322)
+    claim(folder, 'GPU-1')
+    claims = folder.claims()
+    assert [claim.uuids for claim in claims if claim.user_id == os.geteuid()] == [('GPU-1',)]
+    for owner in (54321, 54322):
+        read = [claim.uuids for claim in claims if claim.user_id == owner]
+        assert read == [(f'GPU-{owner}-{number}',) for number in range(256)]  # those that are longest there
 
 
 def test_what_a_killed_writer_has_left_is_removed(folder: ClaimFolder, path: Path) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpu_tracker.fleet.claims.claim import Claim
+    from gpu_tracker.fleet.claims.moment import Moment
 
 
 @pytest.fixture
@@ -51,6 +52,7 @@ def test_a_claim_is_seen_by_all_and_given_back(folder: ClaimFolder, path: Path, 
         'made': 1_700_000_100.0,
         'expires': None,
         'command': 'python a.py',
+        'in_another_container': False,
     }
     assert second.claim.expires == 1_700_000_160.0
     first.release()
@@ -145,10 +147,47 @@ def test_claims_of_another_machine_that_shares_the_folder_stay(
     folder: ClaimFolder, path: Path, machine: Machine
 ) -> None:
     claim(folder, 'GPU-1')
-    machine.boot_id, machine.host = 'boot-of-8', 'node8'
-    claim(folder, 'GPU-1').release()
-    machine.boot_id, machine.host = 'boot-1', 'node7'
-    assert claimed(folder) == [('GPU-1',)]
+    for host, identity in (('node8', 'a1b2c3d4'), ('node7', 'ffffffff'), ('node7', '')):
+        machine.boot_id, machine.host, machine.machine = 'boot-of-another', host, identity
+        claim(folder, 'GPU-1').release()
+        machine.boot_id, machine.host, machine.machine = 'boot-1', 'node7', 'a1b2c3d4'
+        assert claimed(folder) == [('GPU-1',)]
+
+
+def test_machines_without_an_identity_are_told_apart_by_their_names(
+    folder: ClaimFolder, path: Path, machine: Machine
+) -> None:
+    machine.machine = ''
+    claim(folder, 'GPU-1')
+    machine.boot_id = 'boot-2'
+    claim(folder, 'GPU-2')
+    assert len(os.listdir(path)) == 1
+
+
+def test_a_claim_of_another_container_says_so(folder: ClaimFolder, machine: Machine) -> None:
+    claim(folder, 'GPU-1')
+    claim(folder, 'GPU-2', process=None, seconds=60)
+    machine.pid_namespace = 4026532999
+    machine.processes.clear()
+    assert [(claim.uuids, claim.in_another_container) for claim in folder.claims()] == [
+        (('GPU-1',), True),
+        (('GPU-2',), False),
+    ]
+
+
+def test_what_could_hold_for_ever_is_not_claimed(folder: ClaimFolder, path: Path, machine: Machine) -> None:
+    machine.is_shared = True
+    with pytest.raises(ClaimsError) as caught:
+        claim(folder, 'GPU-1')
+    assert str(caught.value) == (
+        f'No GPU can be claimed without a time here: {path} is shared with the outside of this container, where nobody '
+        'can tell when process 7 ends, so its claim might hold until the machine is restarted. Say how long the claim '
+        'lasts at most: --claim-seconds, in Python seconds=.'
+    )
+    assert not path.exists()
+    claim(folder, 'GPU-1', seconds=60)
+    claim(folder, 'GPU-2', process=None, seconds=60)
+    assert claimed(folder) == [('GPU-1',), ('GPU-2',)]
 
 
 def test_a_claim_for_a_time_alone_outlives_its_maker(folder: ClaimFolder, machine: Machine) -> None:
@@ -216,6 +255,25 @@ def test_a_folder_that_is_removed_while_somebody_chooses_is_made_again(folder: C
 
     assert folder.claim(choose, process_id=7, seconds=None, command=None) is not None
     assert calls == [[], []]
+    assert claimed(folder) == [('GPU-1',)]
+
+
+def test_a_folder_that_is_removed_while_it_is_read(path: Path, machine: Machine) -> None:
+    asked = []
+
+    def moment() -> Moment:
+        """Remove the folder when it is open."""
+        asked.append(path.exists())
+        if path.exists() and asked.count(True) == 1:
+            path.rmdir()
+        return machine.moment()
+
+    path.mkdir()
+    folder = ClaimFolder(str(path), lock_timeout=5, moment=moment)
+    assert folder.claims() == []
+    asked.clear()
+    claim(folder, 'GPU-1')
+    assert asked == [False, True, True]
     assert claimed(folder) == [('GPU-1',)]
 
 

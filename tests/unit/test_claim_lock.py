@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.errors import ClaimsError
+from gpu_tracker.errors import ClaimsError, ClaimsLockedError
 from gpu_tracker.fleet.claims import place
-from gpu_tracker.fleet.claims.lock import Patience, _is_locked, lock, unlock
+from gpu_tracker.fleet.claims.lock import Patience, _is_locked, lock, under_lock
 from gpu_tracker.fleet.claims.lock_holder import holder_of
 from gpu_tracker.fleet.users import user_name
 
@@ -34,17 +34,13 @@ def is_locked(folder: str) -> bool:
 
 
 def test_the_folder_is_made_and_locked(folder: str) -> None:
-    descriptor = lock(folder, Patience(5))
-    assert is_locked(folder)
-    unlock(descriptor)
+    assert under_lock(folder, Patience(5), lambda _: is_locked(folder))
     assert not is_locked(folder)
     assert os.listdir(folder) == []
 
 
 def test_unlocking_also_ends_the_lock_of_copies_of_the_descriptor(folder: str) -> None:
-    descriptor = lock(folder, Patience(5))
-    copy = os.dup(descriptor)  # as a process has it that was forked meanwhile
-    unlock(descriptor)
+    copy = under_lock(folder, Patience(5), os.dup)  # as a process has it that was forked meanwhile
     assert not is_locked(folder)
     os.close(copy)
 
@@ -55,8 +51,9 @@ def test_waiting_ends_and_names_the_holder(folder: str, kind: int) -> None:
     descriptor = place.open_folder(folder)
     assert descriptor is not None
     fcntl.flock(descriptor, kind)
-    with pytest.raises(ClaimsError) as caught:
+    with pytest.raises(ClaimsLockedError) as caught:
         lock(folder, Patience(0.05))
+    assert isinstance(caught.value, ClaimsError)
     os.close(descriptor)
     start = (
         f'No GPU can be claimed: {folder} has been locked for 0.05 s by process {os.getpid()} of '
@@ -73,8 +70,8 @@ def test_a_folder_that_was_replaced_is_locked_anew(folder: str) -> None:
     second = lock(folder, Patience(5))
     assert not place.is_at(folder, first)
     assert place.is_at(folder, second)
-    unlock(first)
-    unlock(second)
+    os.close(first)
+    os.close(second)
 
 
 def test_a_folder_that_was_moved_since_it_was_opened_is_not_used(folder: str) -> None:

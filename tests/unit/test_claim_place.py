@@ -31,6 +31,22 @@ def test_the_lock_folder_of_the_machine_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize('mode', [0o755, 0o777, 0o1775])
+def test_the_claims_of_the_machine_in_a_lock_folder_that_is_for_root_alone(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
+    claims = tmp_path / 'gpu-tracker'
+    claims.mkdir()
+    claims.chmod(0o1777)
+    assert place.default_path({}, str(tmp_path)) == str(claims)
+    for unsafe in (0o755, 0o777, 0o1775):
+        claims.chmod(unsafe)
+        assert place.default_path({}, str(tmp_path)) == '/tmp/gpu-tracker-claims'
+    claims.chmod(0o1777)
+    claims.rename(tmp_path / 'elsewhere')
+    claims.symlink_to('elsewhere')
+    assert place.default_path({}, str(tmp_path)) == '/tmp/gpu-tracker-claims'
+
+
+@pytest.mark.parametrize('mode', [0o755, 0o777, 0o1775])
 def test_a_lock_folder_that_not_everybody_can_write_to_safely_is_left_alone(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
     assert place.default_path({}, str(tmp_path)) == '/tmp/gpu-tracker-claims'
@@ -52,7 +68,7 @@ def test_the_variable_needs_an_absolute_path(value: str) -> None:
     assert str(caught.value) == f"GPU_TRACKER_CLAIMS must be an absolute path, not '{value}'"
 
 
-@pytest.mark.parametrize('umask', [0o000, 0o022, 0o077, 0o177])
+@pytest.mark.parametrize('umask', [0o000, 0o022, 0o077, 0o177, 0o400, 0o777])
 def test_the_folder_is_made_for_all_users_whatever_the_umask(tmp_path: Path, umask: int) -> None:
     folder = tmp_path / 'claims'
     before = os.umask(umask)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.fleet.claims import process
-from gpu_tracker.fleet.claims.moment import boot_id, now
+from gpu_tracker.fleet.claims.moment import boot_id, machine, now
 from simulated_proc import ProcFolder
 
 NOBODYS = 2**22 + 1  # above what pid_max(5) may be
@@ -83,6 +83,17 @@ def test_the_present_moment() -> None:
     assert first.clock <= second.clock
     assert first.host == os.uname().nodename
     assert f'pid:[{first.pid_namespace}]' == os.readlink('/proc/self/ns/pid')
+
+
+def test_a_machine_is_known_by_what_its_id_cannot_be_computed_from(tmp_path: Path) -> None:
+    file = tmp_path / 'machine-id'
+    assert machine(str(file)) == ''
+    assert machine(str(tmp_path)) == ''
+    file.touch()
+    assert machine(str(file)) == ''
+    file.write_text('0123456789abcdef0123456789abcdef\n')
+    assert machine(str(file)) == '7759b50e'
+    assert now().machine == machine('/etc/machine-id')
 
 
 def test_without_proc_nothing_is_known(tmp_path: Path) -> None:

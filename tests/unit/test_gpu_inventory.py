@@ -6,7 +6,7 @@ import pytest
 
 from brief_gpus import claim, gpu, mig, split, state
 from gpu_tracker.errors import GpuError
-from gpu_tracker.fleet.inventory import Inventory, with_claims
+from gpu_tracker.fleet.inventory import Inventory, with_claims, without_claims
 from gpu_tracker.gpus.reading import ProcessMemory
 
 
@@ -102,3 +102,14 @@ def test_claims_are_found_by_uuid() -> None:
     assert first.claim == ours
     assert second.claim is None
     assert [part.claim for part in second.mig_devices] == [None, ours]
+
+
+def test_of_two_claims_on_one_gpu_the_first_counts() -> None:
+    ours, theirs = claim('GPU-0'), claim('GPU-0', user_id=1)
+    assert with_claims([gpu(0)], [ours, theirs])[0].claim == ours
+
+
+def test_claims_that_cannot_be_read_are_unknown() -> None:
+    first, second = without_claims([gpu(0), split(1, mig(0, 'MIG-a'))])
+    assert not first.is_claim_known
+    assert [part.is_claim_known for part in second.devices()] == [False, False]

@@ -3,17 +3,18 @@ from __future__ import annotations
 import pytest
 
 from brief_gpus import SEEN, claim, gpu, lost, used
-from gpu_tracker.errors import GpusUnavailableError
-from gpu_tracker.fleet.choice import Request
+from gpu_tracker.errors import ClaimsLockedError, GpuError, GpusUnavailableError
 from gpu_tracker.fleet.pick import PAUSE, Picker, Terms, Waiting, purpose
+from gpu_tracker.fleet.request import Request
 from gpu_tracker.fleet.wish import ANY
 
 BUSY = used(0, 9, SEEN)
 FREE = gpu(0)
+TERMS = Terms(7, None, 'job')
 
 
 class Machine:
-    """Shows one list of GPUs after the other, the last one again and again."""
+    """Shows one list of GPUs after the other, the last one again and again; what is an exception is raised."""
 
     def __init__(self, *views) -> None:
         self._views = list(views)
@@ -22,30 +23,35 @@ class Machine:
     def look(self, *, with_load):
         self.looks += 1
         self.asked_for_load = with_load
-        return self._views.pop(0) if len(self._views) > 1 else self._views[0]
+        view = self._views.pop(0) if len(self._views) > 1 else self._views[0]
+        if isinstance(view, BaseException):
+            raise view
+        return view
 
 
 class Claims:
-    """A claim folder in memory; ``later`` holds claims that others make between two calls."""
+    """A claim folder in memory.
 
-    def __init__(self, *claims, later=()) -> None:
-        self._claims = list(claims)
-        self._later = list(later)
+    :param claims: What is claimed at first.
+    :param then: What is claimed at each reading after that, the last one again and again.
+    """
+
+    def __init__(self, *claims, then=()) -> None:
+        self._readings = [list(claims), *then]
         self.held: list[Held] = []
         self.while_locked = lambda: None
         self.made: list[tuple[list[str], int | None, float | None, str | None]] = []
 
     def claims(self):
-        return self._claims
+        return self._readings.pop(0) if len(self._readings) > 1 else self._readings[0]
 
     def claim(self, choose, *, process_id, seconds, command):
-        uuids = choose(self._claims)
-        self._claims = self._later.pop(0) if self._later else self._claims
+        self.while_locked()
+        uuids = choose(self.claims())
         if not uuids:
             return None
         self.made.append((uuids, process_id, seconds, command))
         self.held.append(Held())
-        self.while_locked()
         return self.held[-1]
 
 
@@ -72,6 +78,15 @@ class Clock:
         self.now += seconds
 
 
+def picker(machine, claims, clock=None) -> Picker:
+    clock = clock or Clock()
+    return Picker(machine, claims, lambda: clock.now, clock.sleep)
+
+
+def pick(request, machine, claims, terms=None, waiting=None, clock=None):
+    return picker(machine, claims, clock).pick(request, terms, waiting)
+
+
 def test_only_what_the_request_needs_is_asked() -> None:
     machine = Machine([FREE])
     for request, needs in (
@@ -86,19 +101,11 @@ def test_only_what_the_request_needs_is_asked() -> None:
         assert machine.asked_for_load is needs
 
 
-def pick(request, machine, claims, terms=None, waiting=None, clock=None):
-    clock = clock or Clock()
-    return Picker(machine, claims, lambda: clock.now, clock.sleep).pick(request, terms, waiting)
-
-
-TERMS = Terms(7, None, 'job')
-
-
 def test_without_terms_nothing_is_claimed() -> None:
     claims = Claims()
-    picked = pick(Request(), Machine([FREE, gpu(1)]), claims)
-    assert [gpu.label for gpu in picked.chosen] == ['GPU 0', 'GPU 1']
-    assert picked.claim is None
+    picking = picker(Machine([FREE, gpu(1)]), claims)
+    assert [gpu.label for gpu in picking.pick(Request()).chosen] == ['GPU 0', 'GPU 1']
+    assert picking.held is None
     assert claims.made == []
 
 
@@ -107,11 +114,23 @@ def test_what_others_have_claimed_is_not_chosen() -> None:
     assert [gpu.label for gpu in picked.chosen] == ['GPU 1']
 
 
-def test_the_claim_is_on_what_was_chosen() -> None:
+@pytest.mark.parametrize('terms', [None, TERMS])
+def test_what_was_claimed_before_the_look_or_is_after_it_is_not_chosen(terms: Terms | None) -> None:
+    claims = Claims(claim('GPU-0'), then=[[claim('GPU-1')]])
+    picked = pick(Request(), Machine([FREE, gpu(1), gpu(2)]), claims, terms)
+    assert [gpu.label for gpu in picked.chosen] == ['GPU 2']
+
+
+def test_the_claim_is_on_what_was_chosen_and_is_given_back_once() -> None:
     claims = Claims(claim('GPU-0'))
-    picked = pick(Request(at_most=1), Machine([FREE, gpu(1), gpu(2)]), claims, TERMS)
-    assert picked.claim is claims.held[0]
+    picking = picker(Machine([FREE, gpu(1), gpu(2)]), claims)
+    picking.pick(Request(at_most=1), TERMS)
+    assert picking.held is claims.held[0]
     assert claims.made == [(['GPU-1'], 7, None, 'job')]
+    picking.release()
+    picking.release()
+    assert claims.held[0].is_released
+    assert picking.held is None
 
 
 def test_too_few_are_not_claimed() -> None:
@@ -138,10 +157,30 @@ def test_waiting_looks_again_until_the_request_is_met_and_tells_once() -> None:
 
 def test_waiting_for_a_claim_to_end() -> None:
     clock = Clock()
-    claims = Claims(claim('GPU-0'), later=[[claim('GPU-0')], []])
-    picked = pick(Request(), Machine([FREE]), claims, TERMS, clock.waiting(), clock)
-    assert picked.claim is claims.held[0]
+    taken = [claim('GPU-0')]
+    claims = Claims(*taken, then=[taken, taken, []])
+    picking = picker(Machine([FREE]), claims, clock)
+    picking.pick(Request(), TERMS, clock.waiting())
+    assert picking.held is claims.held[0]
     assert clock.now == 2 * PAUSE
+    assert clock.told == ['no GPU is available\n  GPU 0 (Model A): claimed by root (pid 4242, python train.py)']
+
+
+def test_a_lock_that_is_held_for_long_is_waited_for() -> None:
+    clock = Clock()
+    claims = Claims()
+    failures = [ClaimsLockedError('somebody holds the lock'), None]
+
+    def fail_once() -> None:
+        if (error := failures.pop(0)) is not None:
+            raise error
+
+    claims.while_locked = fail_once
+    pick(Request(), Machine([FREE]), claims, TERMS, clock.waiting(), clock)
+    assert clock.told == ['somebody holds the lock']
+    failures[:] = [ClaimsLockedError('again')]
+    with pytest.raises(ClaimsLockedError, match='again'):
+        pick(Request(), Machine([FREE]), claims, TERMS)
 
 
 def test_waiting_ends_in_time() -> None:
@@ -173,9 +212,10 @@ def test_gpus_that_were_looked_at_long_before_the_claim_are_looked_at_again() ->
     claims = Claims()
     claims.while_locked = lambda: clock.sleep(1.5)
     machine = Machine([FREE, gpu(1)])
-    picked = pick(Request(at_most=1), machine, claims, TERMS, clock=clock)
-    assert (machine.looks, picked.claim) == (2, claims.held[0])
-    assert not picked.claim.is_released
+    picking = picker(machine, claims, clock)
+    picking.pick(Request(at_most=1), TERMS)
+    assert (machine.looks, picking.held) == (2, claims.held[0])
+    assert not picking.held.is_released
 
 
 def test_a_claim_on_what_was_taken_meanwhile_is_given_back() -> None:
@@ -184,14 +224,25 @@ def test_a_claim_on_what_was_taken_meanwhile_is_given_back() -> None:
     waits = [1.5, 0.5]
     claims.while_locked = lambda: clock.sleep(waits.pop(0))
     machine = Machine([FREE, gpu(1)], [BUSY, gpu(1)], [BUSY, gpu(1)])
-    picked = pick(Request(at_most=1), machine, claims, TERMS, clock=clock)
+    picking = picker(machine, claims, clock)
+    picking.pick(Request(at_most=1), TERMS)
     assert [uuids for uuids, *_ in claims.made] == [['GPU-0'], ['GPU-1']]
     assert [held.is_released for held in claims.held] == [True, False]
-    assert picked.claim is claims.held[1]
+    assert picking.held is claims.held[1]
 
 
-def test_purposes_are_quoted_and_cut() -> None:
+@pytest.mark.parametrize('failure', [GpuError('it does not work', 'broken'), KeyboardInterrupt()])
+def test_nothing_stays_claimed_where_the_second_look_fails(failure: BaseException) -> None:
+    clock = Clock()
+    claims = Claims()
+    claims.while_locked = lambda: clock.sleep(1.5)
+    picking = picker(Machine([FREE], failure), claims, clock)
+    with pytest.raises(type(failure)):
+        picking.pick(Request(), TERMS)
+    assert claims.held[0].is_released
+    assert picking.held is None
+
+
+def test_purposes_are_quoted() -> None:
     assert purpose(['python', 'my train.py']) == "python 'my train.py'"
     assert purpose([]) is None
-    assert purpose(['x' * 200]) == 'x' * 200
-    assert purpose(['x' * 201]) == 'x' * 199 + '…'

@@ -4,14 +4,28 @@ import os
 import pwd
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
+from cli_program import eventually
 from gpu_tracker.fleet.gpu import GpuProcess
 from gpu_tracker.fleet.processes import ProcessLookup, program_of
 from gpu_tracker.gpus.reading import ProcessMemory
 
 NOBODY_HERE = 2**22 + 1  # above every process ID that Linux gives
+
+
+def seen_running(*words: str, computes: bool = True) -> GpuProcess:
+    """Return a process of this test as it is seen when its program runs: before that, it has no command line."""
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+        try:
+            line = Path(f'/proc/{process.pid}/cmdline')
+            eventually(lambda: line.read_bytes().decode().split('\0')[:-1] == list(words))
+            (seen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(process.pid, 5, computes=computes)])
+        finally:
+            process.kill()
+    return seen
 
 
 @pytest.mark.parametrize(
@@ -33,26 +47,17 @@ def test_what_a_command_line_is_about(words: list[str], program: str) -> None:
 
 def test_a_process_is_looked_up() -> None:
     before = time.time()
-    with subprocess.Popen(['sleep', '1000']) as process:
-        try:
-            (seen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(process.pid, 5, computes=False)])
-        finally:
-            process.kill()
+    seen = seen_running('sleep', '1000', computes=False)
     assert seen._replace(started=None) == GpuProcess(
-        process.pid, 5, pwd.getpwuid(os.geteuid()).pw_name, None, 'sleep 1000', 'sleep 1000', computes=False
+        seen.pid, 5, pwd.getpwuid(os.geteuid()).pw_name, None, 'sleep 1000', 'sleep 1000', computes=False
     )
     assert before - 0.1 <= seen.started <= time.time() + 0.1
     assert seen.is_seen
 
 
 def test_words_are_quoted() -> None:
-    with subprocess.Popen(['sh', '-c', 'sleep 1000; :']) as process:
-        try:
-            (seen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(process.pid, None)])
-        finally:
-            process.kill()
-    # Between fork and exec it may still be this test's own command line.
-    assert seen.command == "sh -c 'sleep 1000; :'"
+    seen = seen_running('sh', '-c', 'read line; :')
+    assert seen.command == "sh -c 'read line; :'"
 
 
 def test_a_zombie_has_its_name() -> None:

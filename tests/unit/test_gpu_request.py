@@ -5,11 +5,11 @@ import math
 import pytest
 
 from gpu_tracker.errors import ParameterError
-from gpu_tracker.fleet.choice import Request
-from gpu_tracker.fleet.request import check_count, check_seconds, make_request
+from gpu_tracker.fleet.request import Request, check_count, check_seconds, make_request
 from gpu_tracker.units import parse_size
 
 PERCENTAGE = 'a percentage from 0 to 100'
+NAMES = 'indices or UUIDs of GPUs: a list, or a text with commas between them'
 SIZE = 'a size with its unit, such as 10GB or 8GiB'
 
 
@@ -31,6 +31,7 @@ def test_everything_given() -> None:
     )
     assert request.wish == (30.0, 5.0, 10_000_000_000, -3.5)
     assert request[1:] == (2, None, 'free', True, ('1', 'GPU-a'), '0')
+    assert make_request(exclude='0, GPU-a').exclude == ('0', 'GPU-a')
     assert make_request(count=3, min_free=12).exactly == 3
     assert make_request(min_free=12).wish.min_free == 12
 
@@ -54,6 +55,13 @@ def test_everything_given() -> None:
         ('limit', 1.0, 'a positive whole number'),
         ('count', True, 'a positive whole number'),
         ('order', 'name', 'index, free or power'),
+        ('order', [], 'index, free or power'),
+        ('max_temperature', 10**400, 'a number of degrees Celsius'),
+        ('exclude', 1, NAMES),
+        ('exclude', None, NAMES),
+        ('exclude', [1.0], NAMES),
+        ('exclude', [True], NAMES),
+        ('min_free', '9' * 400 + 'GB', SIZE),
     ],
 )
 def test_what_cannot_be_used(name: str, value: object, accepted: str) -> None:

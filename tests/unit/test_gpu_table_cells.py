@@ -38,6 +38,7 @@ def test_every_status_has_a_mark_of_its_own():
         status.IN_USE,
         status.IN_USE_UNSEEN,
         status.CLAIMED,
+        status.UNKNOWN,
         status.SPLIT,
         status.UNREADABLE,
     }

@@ -78,6 +78,7 @@ MIG_DEVICE_AS_JSON = {
         'user': 'alice',
         'user_id': 1000,
         'pid': None,
+        'in_another_container': False,
         'made': 1_799_999_998.0,
         'expires': 1_800_000_057.2,
         'command': None,
@@ -97,7 +98,7 @@ def only(gpu):
 
 def test_a_machine():
     machine = as_json(*reversed(GPUS))
-    assert list(machine) == ['hostname', 'time', 'gpus']
+    assert list(machine) == ['hostname', 'time', 'claims_problem', 'gpus']
     assert (machine['hostname'], machine['time']) == ('node01', 1_800_000_000.0)
     assert [(gpu['index'], gpu['status']) for gpu in machine['gpus']] == [
         (0, 'free'),
@@ -112,7 +113,14 @@ def test_a_machine():
 
 
 def test_a_machine_without_gpus():
-    assert as_json() == {'hostname': 'node01', 'time': 1_800_000_000.0, 'gpus': []}
+    assert as_json() == {'hostname': 'node01', 'time': 1_800_000_000.0, 'claims_problem': None, 'gpus': []}
+
+
+def test_claims_that_cannot_be_read_leave_no_gpu_free():
+    known = [gpu._replace(is_claim_known=False) for gpu in (FREE, IN_USE)]
+    taken = snapshot(known, hostname='node01', now=NOW, user_name=user_name, claims_problem='it is locked')
+    assert taken['claims_problem'] == 'it is locked'
+    assert [gpu['status'] for gpu in taken['gpus']] == ['unknown', 'in_use']
 
 
 def test_a_gpu_in_use():
@@ -143,6 +151,7 @@ def test_a_claim_that_a_process_holds():
         'user': 'alice',
         'user_id': 1000,
         'pid': 4300,
+        'in_another_container': False,
         'made': 1_799_999_998.0,
         'expires': None,
         'command': 'python sweep.py --seed 7',

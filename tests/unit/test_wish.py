@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
 from gpu_tracker.fleet import status
 from gpu_tracker.fleet.status import status_of
-from gpu_tracker.fleet.wish import ANY, Wish, obstacle
+from gpu_tracker.fleet.wish import ANY, CLAIMED, Obstacle, Wish, obstacle
 
 DRAWS = SEEN._replace(computes=False)
 
@@ -85,18 +83,18 @@ def test_a_gpu_in_mig_mode_is_not_used_whole() -> None:
     assert why(split(0, mig(0, 'MIG-a')).mig_devices[0]) is None
 
 
-def test_a_claim_is_told_last() -> None:
-    assert why(gpu(claim=claim('GPU-0'))) == 'claimed by root (pid 4242, python train.py)'
+def test_a_claim_is_told_last_and_has_its_words_made_later() -> None:
+    assert obstacle(gpu(claim=claim('GPU-0')), ANY) == Obstacle(CLAIMED, '')
     assert why(used(0, 9)._replace(claim=claim('GPU-0'))) == '90.0 % of its memory is in use; at most 20 % may be'
     assert not lasts(gpu(claim=claim('GPU-0')))
-    timed = claim('GPU-0', process_id=None, process_start=None, command=None, expires=time.time() + 3599)
-    assert why(gpu(claim=timed)) == 'claimed by root for another 60 min'
 
 
 @pytest.mark.parametrize(
     ('shown', 'expected'),
     [
         (gpu(), status.FREE),
+        (gpu()._replace(is_claim_known=False), status.UNKNOWN),
+        (used(0, 3, SEEN)._replace(is_claim_known=False), status.IN_USE),
         (used(0, 2, SEEN), status.FREE),
         (used(0, 3, SEEN), status.IN_USE),
         (used(0, 3, SEEN, UNSEEN), status.IN_USE_UNSEEN),

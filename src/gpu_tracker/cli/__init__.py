@@ -14,7 +14,6 @@ COMMANDS = {'available': 'available', 'gpus': 'gpus', 'ls': 'gpus'}
 DEFAULT_COMMAND = 'track'
 
 FAILURE = 125  # the exit code of our own failures; those of the tracked command are its own
-_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,7 +23,19 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(arguments)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return _end_by('SIGINT')
+
+
+def _end_by(name: str) -> int:
+    """End by the signal itself, so that a shell sees it: after Ctrl-C it ends its loop only if the program did."""
+    import os  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+
+    number = getattr(signal, name)
+    signal.signal(number, signal.SIG_DFL)
+    if os.name == 'posix':
+        os.kill(os.getpid(), number)
+    return 128 + int(number)
 
 
 def _run(arguments: list[str]) -> int:

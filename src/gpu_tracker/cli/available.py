@@ -15,8 +15,8 @@ from gpu_tracker.fleet.pick import Picker, Terms, Waiting, purpose
 from gpu_tracker.fleet.request import check_seconds, make_request
 
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.choice import Request
     from gpu_tracker.fleet.pick import Picked
+    from gpu_tracker.fleet.request import Request
 
 TEXT = """
 Names the free GPUs of this machine, or runs a command on them.
@@ -71,6 +71,7 @@ _OPTION_OF = {
     'seconds': '--claim-seconds',  # what a claim calls it
 }
 _NONE_FREE = 1
+_GIVE = 'give a command after --'
 
 Values = dict[str, str | bool | list[str] | None]
 
@@ -79,16 +80,22 @@ def run(arguments: list[str]) -> int:
     """Do what ``arguments`` ask for, and return the exit code."""
     before, words = options.part_at_dashes(arguments[1:])
     given = [*before, *(['--', 'command'] if words else [])]
-    values = options.parse(TEXT, f'gpu-tracker {__version__}', given, arguments[0])
+    try:
+        values = options.parse(TEXT, f'gpu-tracker {__version__}', given, arguments[0])
+    except options.UsageError as error:
+        _, stray = options.given_and_stray(TEXT, before)
+        raise options.UsageError(f'{error}: {_GIVE}') if stray else error from None
     if isinstance(values, str):
         return output.print_text(values)
     if words is not None and not (words and words[0]):
-        raise options.UsageError('the command is empty: give one after --')
+        raise options.UsageError(f'the command is empty: {_GIVE}')
     try:
         return _available(values, words)
     except ParameterError as error:
         option = _OPTION_OF.get(error.parameter, error.parameter)
-        raise options.of_option(error, option, None) from error
+        # Shown as it was written, but for a list of GPUs of which the error knows the one that is wrong.
+        written = None if option == '--exclude' else _text(values, option)
+        raise options.of_option(error, option, written) from error
     except GpusUnavailableError as error:
         output.complain(str(error))
         return _NONE_FREE
@@ -102,32 +109,35 @@ def _available(values: Values, words: list[str] | None) -> int:
         fault = command_words.start_fault(words[0], os.get_exec_path())
         if fault is not None:
             return output.not_started(words[0], fault)
-    inventory = Inventory()
+    inventory = Inventory(tell=output.complain)
+    picker = Picker(inventory, ClaimFolder())
     try:
-        picked = Picker(inventory, ClaimFolder()).pick(request, terms, waiting)
-    finally:
+        picked = picker.pick(request, terms, waiting)
         inventory.close()
-    try:
-        _warn(request, picked)
-        names = ','.join(request.name(gpu) for gpu in picked.chosen)
-        code = output.print_text(f'{names}\n') if words is None else _become(words, names)
+        _warn(request, picked, words)
+        code = _print(request, picked, picker) if words is None else _become(words, request, picked)
     except BaseException:
-        _release(picked)
+        picker.release()
+        inventory.close()
         raise
     if code:
-        _release(picked)
+        picker.release()
     return code
 
 
-def _release(picked: Picked) -> None:
-    if picked.claim is not None:
-        picked.claim.release()
+def _print(request: Request, picked: Picked, picker: Picker) -> int:
+    """Print the names of the GPUs; from then on a claim needs no process any more."""
+    missing = _missing(picked)
+    if missing and not request.by_uuid:
+        output.complain(f'{missing} cannot be read: CUDA may count the others without it; --uuid is certain')
+    if picker.held is not None:
+        picker.held.outlive_process()
+    return output.print_text(f'{",".join(request.name(gpu) for gpu in picked.chosen)}\n')
 
 
 def _request(values: Values) -> Request:
     if values['--limit'] is not None and values['--count'] is not None:
         raise options.UsageError('--limit and --count do not go together: at most so many, or exactly so many')
-    excluded = _text(values, '--exclude')
     return make_request(
         max_used_percent=_number(values, '--max-used-percent') or 0,
         max_utilization=_number(values, '--max-utilization'),
@@ -137,7 +147,7 @@ def _request(values: Values) -> Request:
         count=_whole_number(values, '--count'),
         order=_text(values, '--order') or '',
         uuid=bool(values['--uuid']),
-        exclude=[] if excluded is None else [name.strip() for name in excluded.split(',')],
+        exclude=_text(values, '--exclude') or (),
         visible_devices=os.environ.get(visible.VARIABLE),
     )
 
@@ -151,7 +161,7 @@ def _terms(values: Values, words: list[str] | None) -> Terms | None:
     if words is None:
         if seconds is None:
             raise options.UsageError('--claim needs --claim-seconds, or a command after -- that it lasts for')
-        return Terms(None, seconds, None)
+        return Terms(os.getpid(), seconds, None)
     return Terms(os.getpid(), seconds, purpose(words))
 
 
@@ -162,23 +172,31 @@ def _waiting(values: Values) -> Waiting | None:
     return Waiting(seconds, lambda error: output.complain(f'waiting: {error}'))
 
 
-def _warn(request: Request, picked: Picked) -> None:
-    """Say where an index may mean another GPU to CUDA than it does here."""
+def _warn(request: Request, picked: Picked, words: list[str] | None) -> None:
+    """Say what CUDA may understand in another way than the user."""
     if visible.counts_otherwise(picked.gpus, request.visible_devices, os.environ.get(visible.ORDER_VARIABLE)):
         output.complain(
             f'{visible.VARIABLE}={request.visible_devices} was read in PCI bus order; the GPUs here differ, and CUDA '
             f'itself counts otherwise unless {visible.ORDER_VARIABLE} is {visible.PCI_ORDER}'
         )
-    if request.by_uuid:
-        return
-    highest = max(gpu.state.number for gpu in picked.chosen)
-    missing = [gpu.label for gpu in picked.gpus if gpu.state.problem is not None and gpu.state.number < highest]
-    if missing:
-        output.complain(f'{", ".join(missing)} cannot be read: CUDA may count the others without it; --uuid is certain')
+    is_list = words is None and (request.exactly, request.at_most) == (None, None)
+    if len(picked.chosen) > 1 and any(gpu.parent is not None for gpu in picked.chosen) and not is_list:
+        output.complain('a CUDA program uses one MIG device at most, and no other GPU beside it; -l 1 gives one')
 
 
-def _become(words: list[str], names: str) -> int:
-    """Become the command, on the GPUs of these names; return an exit code where that fails."""
+def _missing(picked: Picked) -> str:
+    """Return the GPUs without which CUDA may count those that were chosen: they cannot be read and come before one."""
+    highest = max((gpu.parent or gpu.state).number for gpu in picked.chosen)
+    return ', '.join(gpu.label for gpu in picked.gpus if gpu.state.problem and gpu.state.number < highest)
+
+
+def _become(words: list[str], request: Request, picked: Picked) -> int:
+    """Become the command, on the GPUs that were picked; return an exit code where that fails."""
+    missing = _missing(picked)
+    if missing and not request.by_uuid:
+        output.complain(f'{missing} cannot be read: {visible.VARIABLE} has UUIDs, since CUDA may count without it')
+        request = request._replace(by_uuid=True)
+    names = ','.join(request.name(gpu) for gpu in picked.chosen)
     environment = os.environ | {visible.VARIABLE: names, visible.ORDER_VARIABLE: visible.PCI_ORDER}
     if os.name != 'posix':
         import subprocess  # noqa: PLC0415 - where a process cannot become another
@@ -206,5 +224,5 @@ def _whole_number(values: Values, option: str) -> int | None:
 
 def _text(values: Values, name: str) -> str | None:
     """Return the value of the option ``name`` as docopt has read it."""
-    value = values[name]
+    value = values.get(name)
     return value if isinstance(value, str) else None

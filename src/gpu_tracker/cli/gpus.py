@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
-from gpu_tracker.errors import ClaimsError, ParameterError
+from gpu_tracker.errors import ClaimsError, GpuError, ParameterError
 from gpu_tracker.fleet.claims.folder import ClaimFolder
-from gpu_tracker.fleet.inventory import Inventory, with_claims
+from gpu_tracker.fleet.inventory import Inventory, with_claims, without_claims
 from gpu_tracker.fleet.users import user_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpu_tracker.fleet.gpu import Gpu
 
 TEXT = """
@@ -36,7 +39,7 @@ Options:
   -v --version          Print the version.
 
 [ ] free   [~] in use   [!] in use by processes that cannot be seen   [c] claimed
-[-] divided into MIG devices   [x] cannot be read
+[-] divided into MIG devices   [?] claims not known   [x] cannot be read
 
 A GPU is free where `gpu-tracker available` gives it: at most 20 % of its memory is
 in use and nobody has claimed it. The index is the place in PCI bus order.
@@ -52,44 +55,55 @@ def run(arguments: list[str]) -> int:
     if isinstance(values, str):
         return output.print_text(values)
     interval = _interval(str(values['--interval']))
+    watches = bool(values['--watch'])
+    show: Callable[[_Seen], int] = _Table(color=not values['--no-color'], watches=watches)
+    if values['--json']:
+        show = partial(_show_json, indent=None if watches else 2)
     machine = _Machine()
     try:
-        if values['--watch']:
-            return _watch(machine, interval, as_json=bool(values['--json']), color=not values['--no-color'])
-        gpus = machine.look()
+        if watches:
+            return _watch(machine, interval, show)
+        seen = machine.look()
         if not machine.has_driver:
             output.complain('no GPU driver is installed or loaded on this machine')
-        elif not gpus:
+        elif not seen.gpus:
             output.complain('this machine has a GPU driver and no GPU')
-        if values['--json']:
-            return output.print_text(f'{_json(gpus, indent=2)}\n')
-        text = _table(gpus, screen.width(), color=not values['--no-color'] and screen.shows_colors())
-        return output.print_text(f'{text}\n' if gpus else '')
+        return show(seen)
     finally:
         machine.close()
 
 
+class _Seen(NamedTuple):
+    """One look at the machine."""
+
+    gpus: list[Gpu]
+    claims_problem: str | None
+
+
 class _Machine:
-    """What is asked again and again; says once what is wrong with the claims."""
+    """What is looked at again and again; each thing that is wrong is told once."""
 
     def __init__(self) -> None:
-        self._inventory = Inventory()
-        self._has_complained = False
+        self._inventory = Inventory(tell=output.complain)
+        self._told: set[str] = set()
         self.close = self._inventory.close
 
     @property
     def has_driver(self) -> bool:
         return self._inventory.has_driver
 
-    def look(self) -> list[Gpu]:
+    def look(self) -> _Seen:
         gpus = self._inventory.look()
         try:
-            return with_claims(gpus, ClaimFolder().claims())
+            return _Seen(with_claims(gpus, ClaimFolder().claims()), None)
         except ClaimsError as error:
-            if not self._has_complained:
-                self._has_complained = True
-                output.complain(f'claims are not shown: {error}')
-            return gpus
+            self.tell_once(f'claims are not known: {error}')
+            return _Seen(without_claims(gpus), str(error))
+
+    def tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            output.complain(text)
 
 
 def _interval(given: str) -> float:
@@ -100,34 +114,56 @@ def _interval(given: str) -> float:
     return min(seconds, _LONGEST_INTERVAL)
 
 
-def _watch(machine: _Machine, interval: float, *, as_json: bool, color: bool) -> int:
-    """Show the GPUs at each point of a grid of time, until a signal or a failed write ends it."""
+def _watch(machine: _Machine, interval: float, show: Callable[[_Seen], int]) -> int:
+    """Show the GPUs at each point of a grid of time, until a signal or a failed write ends it.
+
+    What fails at the first look ends it too; a failure later may pass.
+    """
     following = time.monotonic()
+    seen = machine.look()
     while True:
-        gpus = machine.look()
-        if as_json:
-            code = output.print_text(f'{_json(gpus, indent=None)}\n')
-        else:
-            text = _table(gpus, screen.width(), color=color and screen.shows_colors()) if gpus else 'no GPU'
-            code = output.print_text(screen.in_place(text) if screen.can_go_back() else f'{text}\n\n')
+        code = show(seen)
         if code:
             return code
         now = time.monotonic()
         following = max(following + interval, now)
         time.sleep(following - now)
+        try:
+            seen = machine.look()
+        except GpuError as error:
+            machine.tell_once(str(error))
 
 
-def _json(gpus: list[Gpu], indent: int | None) -> str:
+def _show_json(seen: _Seen, indent: int | None) -> int:
+    """Print a look as one JSON object, in one line unless it is indented."""
     import json  # noqa: PLC0415 - the table does without
 
     from gpu_tracker.fleet.snapshot_json import snapshot  # noqa: PLC0415
 
     hostname = os.uname().nodename if hasattr(os, 'uname') else os.environ.get('COMPUTERNAME', '')
-    seen = snapshot(gpus, hostname=hostname, now=time.time(), user_name=user_name)
-    return json.dumps(seen, indent=indent)
+    taken = snapshot(
+        seen.gpus, hostname=hostname, now=time.time(), user_name=user_name, claims_problem=seen.claims_problem
+    )
+    return output.print_text(f'{json.dumps(taken, indent=indent)}\n')
 
 
-def _table(gpus: list[Gpu], width: int | None, *, color: bool) -> str:
-    from gpu_tracker.fleet.display.table import table_text  # noqa: PLC0415 - JSON does without
+class _Table:
+    """Prints a look as a table, while watching on a terminal in the place of the table before."""
 
-    return table_text(gpus, width=width, now=time.time(), user_name=user_name, color=color)
+    def __init__(self, *, color: bool, watches: bool) -> None:
+        self._color = color and screen.shows_colors()
+        self._place = screen.Place() if watches and screen.can_go_back() else None
+        self._watches = watches
+
+    def __call__(self, seen: _Seen) -> int:
+        from gpu_tracker.fleet.display.table import table_text  # noqa: PLC0415 - JSON does without
+
+        width = screen.width()
+        text = 'no GPU'
+        if seen.gpus:
+            text = table_text(seen.gpus, width=width, now=time.time(), user_name=user_name, color=self._color)
+        elif not self._watches:
+            return 0  # a line on standard error has said so
+        if self._place is not None:
+            return output.print_text(self._place.show(text))
+        return output.print_text(f'{text}\n\n' if self._watches else f'{text}\n')

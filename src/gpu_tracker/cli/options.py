@@ -62,7 +62,7 @@ def part_at_dashes(arguments: list[str]) -> tuple[list[str], list[str] | None]:
 def number(option: str, kind: type[Number], given: str, accepted: str) -> Number:
     """Return the number that was ``given`` to ``option``; raise ParameterError where it is none."""
     try:
-        return kind(given)
+        return kind(given.replace('_', '?'))  # Python allows underscores between digits, users of other programs do not
     except ValueError:
         raise ParameterError(option, given, accepted) from None
 

@@ -10,6 +10,7 @@ from gpu_tracker.cli import FAILURE
 STANDARD_OUTPUT = 1
 STANDARD_ERROR = 2
 
+_READER_GONE = 141
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 
@@ -54,9 +55,14 @@ def write_standard_output(text: str) -> None:
 
 
 def print_text(text: str) -> int:
-    """Print ``text``, such as the help, on standard output, and return the exit code."""
+    """Print ``text``, such as the help, on standard output, and return the exit code.
+
+    Where its reader has gone, as ``head`` does, nothing is to be said: the code is that of SIGPIPE in a shell.
+    """
     try:
         write_standard_output(text)
+    except BrokenPipeError:
+        return _READER_GONE
     except OSError as error:
         complain(f'cannot write to standard output: {reason(error)}')
         return FAILURE

@@ -6,9 +6,9 @@ import os
 
 from gpu_tracker.cli.output import STANDARD_OUTPUT
 
-_HOME = '\x1b[H'
-_CLEAR_REST_OF_LINE = '\x1b[K'
+_LINE_UP = '\x1b[{}A'
 _CLEAR_BELOW = '\x1b[J'
+_MOST_DIGITS = 4
 
 
 def width() -> int | None:
@@ -19,7 +19,8 @@ def width() -> int | None:
     if not os.isatty(STANDARD_OUTPUT):
         return None
     given = os.environ.get('COLUMNS', '')
-    return int(given) if given.isdecimal() and int(given) else _size()[0]
+    is_usable = given.isdecimal() and len(given) <= _MOST_DIGITS and int(given) > 0
+    return int(given) if is_usable else _size()[0]
 
 
 def shows_colors() -> bool:
@@ -32,13 +33,21 @@ def can_go_back() -> bool:
     return os.environ.get('TERM') != 'dumb' and os.isatty(STANDARD_OUTPUT)
 
 
-def in_place(text: str) -> str:
-    """Return what shows ``text`` from the top of the terminal on, in the place of what was there.
+class Place:
+    """A place on the terminal, below what stands there already, where one text follows the other."""
 
-    Lines that do not fit below each other are left out: they would make the terminal scroll.
-    """
-    lines = text.splitlines()[: _size()[1] - 1]
-    return _HOME + ''.join(f'{line}{_CLEAR_REST_OF_LINE}\n' for line in lines) + _CLEAR_BELOW
+    def __init__(self) -> None:
+        self._lines = 0
+
+    def show(self, text: str) -> str:
+        """Return what shows ``text`` in the place of the text before.
+
+        Lines that do not fit below each other are left out: they would make the terminal scroll.
+        """
+        lines = text.splitlines()[: _size()[1] - 1]
+        back = _LINE_UP.format(self._lines) if self._lines else ''
+        self._lines = len(lines)
+        return back + _CLEAR_BELOW + ''.join(f'{line}\n' for line in lines)
 
 
 def _size() -> tuple[int, int]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
-from gpu_tracker.errors import GpusUnavailableError
+from gpu_tracker.errors import GpusUnavailableError, TrackerStateError
 from gpu_tracker.fleet.claims.folder import ClaimFolder
 from gpu_tracker.fleet.inventory import Inventory
 from gpu_tracker.fleet.pick import Picker, Terms, Waiting, purpose
@@ -15,10 +14,10 @@ from gpu_tracker.fleet.request import check_count, check_seconds, make_request
 from gpu_tracker.fleet.visible import VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from gpu_tracker.fleet.choice import Request
+    from gpu_tracker.fleet.request import Request
 
 _MEBIBYTE = 2**20
 
@@ -72,7 +71,7 @@ def available_gpus(
     max_temperature: float | None = None,
     order: str = 'index',
     uuid: bool = False,
-    exclude: Sequence[str | int] = (),
+    exclude: str | Sequence[str | int] = (),
 ) -> list[str]:
     """Return the GPUs that are free, which is what ``gpu-tracker available`` prints.
 
@@ -86,11 +85,13 @@ def available_gpus(
     :param max_temperature: Degrees Celsius.
     :param order: ``'index'``; ``'free'``, most free memory first; ``'power'``, highest power limit of the board first.
     :param uuid: Return UUIDs, of MIG devices too, instead of indices.
-    :param exclude: GPUs that are not wanted: indices, UUIDs or beginnings of UUIDs.
+    :param exclude: GPUs that are not wanted: indices (``5:0`` is a MIG device), UUIDs or beginnings of UUIDs, in a list
+        or with commas between them.
     :returns: Indices in PCI bus order (which CUDA uses where CUDA_DEVICE_ORDER is PCI_BUS_ID), as strings, or UUIDs.
         Empty where none is free.
     :raises ValueError: A parameter has a value that cannot be used.
     :raises gpu_tracker.errors.GpuError: The driver does not work.
+    :raises gpu_tracker.errors.ClaimsError: The claims of others cannot be read.
     """
     request = make_request(
         max_used_percent=max_used_percent,
@@ -125,7 +126,7 @@ def claim_gpus(
     max_temperature: float | None = None,
     order: str = 'index',
     uuid: bool = False,
-    exclude: Sequence[str | int] = (),
+    exclude: str | Sequence[str | int] = (),
 ) -> AbstractContextManager[list[str]]:
     """Claim free GPUs for the time of a ``with`` block, so that no other claim gives them to anybody else.
 
@@ -158,19 +159,34 @@ def claim_gpus(
     check_seconds('seconds', seconds)
     longest = check_seconds('wait_seconds', wait_seconds)
     waiting = Waiting(longest) if wait or longest is not None else None
-    return _claimed(request, waiting, seconds)
+    return _Claim(request, seconds, waiting)
 
 
-@contextmanager
-def _claimed(request: Request, waiting: Waiting | None, seconds: float | None) -> Iterator[list[str]]:
-    inventory = Inventory()
-    terms = Terms(os.getpid(), seconds, purpose(sys.argv))
-    try:
-        picked = Picker(inventory, ClaimFolder()).pick(request, terms, waiting)
-    finally:
-        inventory.close()
-    try:
-        yield [request.name(gpu) for gpu in picked.chosen]
-    finally:
-        if picked.claim is not None:
-            picked.claim.release()
+class _Claim:
+    """GPUs that are claimed while a block runs; one object may be used for several blocks, one after the other."""
+
+    def __init__(self, request: Request, seconds: float | None, waiting: Waiting | None) -> None:
+        self._request = request
+        self._seconds = seconds
+        self._waiting = waiting
+        self._picker: Picker | None = None
+
+    def __enter__(self) -> list[str]:
+        if self._picker is not None:
+            raise TrackerStateError('these GPUs are claimed already: every block needs a claim_gpus() of its own')
+        inventory = Inventory()
+        picker = self._picker = Picker(inventory, ClaimFolder())
+        try:
+            terms = Terms(os.getpid(), self._seconds, purpose(sys.argv))
+            picked = picker.pick(self._request, terms, self._waiting)
+            inventory.close()
+        except BaseException:
+            self.__exit__()
+            inventory.close()
+            raise
+        return [self._request.name(gpu) for gpu in picked.chosen]
+
+    def __exit__(self, *exception: object) -> None:
+        if self._picker is not None:
+            self._picker.release()
+        self._picker = None

@@ -5,54 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
+from gpu_tracker.fleet.claims.wording import describe
+from gpu_tracker.fleet.request import ORDERS
 from gpu_tracker.fleet.visible import VARIABLE, find, visible
-from gpu_tracker.fleet.wish import ANY, Wish, obstacle
+from gpu_tracker.fleet.wish import CLAIMED, Obstacle, obstacle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from gpu_tracker.fleet.gpu import Gpu
+    from gpu_tracker.fleet.request import Request
 
-ORDERS: dict[str, Callable[[Gpu], float]] = {
-    'index': lambda gpu: (gpu.parent or gpu.state).number,
-    'free': lambda gpu: -(gpu.state.memory_free or 0),
-    'power': lambda gpu: -((gpu.parent or gpu.state).power_limit or 0),
-}
-"""Name of an order -> what is sorted by, smallest first; among equals the lower index comes first."""
-
-
-class Request(NamedTuple):
-    """Which GPUs are wanted, and how many."""
-
-    wish: Wish = ANY
-    at_most: int | None = None
-    exactly: int | None = None
-    """None: whatever is free, but at least one."""
-    order: str = 'index'
-    by_uuid: bool = False
-    """Names are UUIDs, and MIG devices may be chosen; else names are indices."""
-    exclude: tuple[str, ...] = ()
-    """Indices, UUIDs or beginnings of UUIDs."""
-    visible_devices: str | None = None
-    """What CUDA_VISIBLE_DEVICES says; None where it is not set."""
-
-    @property
-    def needs_load(self) -> bool:
-        """Whether more has to be known of the GPUs than their memory."""
-        return (self.wish.max_utilization, self.wish.max_temperature) != (None, None) or self.order == 'power'
-
-    def name(self, gpu: Gpu) -> str:
-        """Return what a chosen GPU is called."""
-        return str(gpu.state.uuid if self.by_uuid else gpu.state.number)
+_LEFT_OUT = 'left_out'
 
 
 class Choice(NamedTuple):
-    """What has been chosen, and what stood in the way of the rest."""
+    """What has been chosen, and what stands in the way of the rest."""
 
     chosen: list[Gpu]
     wanted: int
-    reasons: list[str]
-    """One for each GPU that is not free."""
+    others: list[tuple[Gpu, Obstacle]]
+    """Those that are not free, by index."""
     is_possible: bool
     """Whether waiting may help."""
 
@@ -66,14 +39,19 @@ class Choice(NamedTuple):
         """Whether the request is met."""
         return len(self.chosen) >= self.wanted
 
-    def error(self) -> GpusUnavailableError:
-        """Return the exception that says why the request is not met."""
-        found = len(self.chosen)
-        if found == 0:
-            summary = 'no GPU is available'
-        else:
-            summary = f'{found} GPU{"s are" if found > 1 else " is"} available, not {self.wanted}'
-        return GpusUnavailableError(summary, self.reasons)
+    def error(self, now: float) -> GpusUnavailableError:
+        """Return the exception that says why the request is not met.
+
+        Users' names are looked up for it, which may take long.
+
+        :param now: Seconds since 1970.
+        """
+        reasons = [_reason(gpu, found, now) for gpu, found in self.others]
+        free = len(self.chosen)
+        if free > 0:
+            summary = f'{free} GPU{"s are" if free > 1 else " is"} available, not {self.wanted}'
+            return GpusUnavailableError(summary, reasons)
+        return GpusUnavailableError('no GPU is available', reasons or ['this machine has no GPU with a driver'])
 
 
 def choose(gpus: Sequence[Gpu], request: Request) -> Choice:
@@ -81,27 +59,20 @@ def choose(gpus: Sequence[Gpu], request: Request) -> Choice:
 
     :raises ParameterError: A GPU to exclude does not exist.
     """
-    if not gpus:
-        return Choice([], request.exactly or 1, ['this machine has no GPU with a driver'], is_possible=False)
     left_out = _left_out(gpus, request)
-    reasons = []
     free: list[Gpu] = []
-    may_become_free = 0
+    others: list[tuple[Gpu, Obstacle]] = []
     for gpu in _nameable(gpus, request):
-        if id(gpu) in left_out:
-            reasons.append(f'{gpu.label}: {left_out[id(gpu)]}')
-            continue
-        found = obstacle(gpu, request.wish)
+        found = left_out.get(id(gpu)) or obstacle(gpu, request.wish)
         if found is None:
             free.append(gpu)
         else:
-            may_become_free += not found.is_lasting
-            name = '' if gpu.state.name is None else f' ({gpu.state.name})'
-            reasons.append(f'{gpu.label}{name}: {found.text}')
+            others.append((gpu, found))
     free.sort(key=ORDERS[request.order])
     wanted = request.exactly or 1
     most = request.exactly if request.at_most is None else request.at_most
-    return Choice(free[:most], wanted, reasons, is_possible=len(free) + may_become_free >= wanted)
+    may_become_free = sum(not found.is_lasting for _, found in others)
+    return Choice(free[:most], wanted, others, is_possible=len(free) + may_become_free >= wanted)
 
 
 def _nameable(gpus: Sequence[Gpu], request: Request) -> list[Gpu]:
@@ -111,19 +82,38 @@ def _nameable(gpus: Sequence[Gpu], request: Request) -> list[Gpu]:
     return [device for gpu in gpus for device in gpu.mig_devices or (gpu,)]
 
 
-def _left_out(gpus: Sequence[Gpu], request: Request) -> dict[int, str]:
+def _left_out(gpus: Sequence[Gpu], request: Request) -> dict[int, Obstacle]:
     """Return, by identity, why GPUs and MIG devices are not even looked at."""
+    if not gpus:
+        return {}
     shown = {id(device) for device in visible(gpus, request.visible_devices)}
+    invisible = Obstacle(_LEFT_OUT, f'left out by {VARIABLE}={request.visible_devices}', is_lasting=True)
     left_out = {
-        id(device): f'left out by {VARIABLE}={request.visible_devices}'
+        id(device): invisible
         for gpu in gpus
         for device in gpu.devices()
-        if id(device) not in shown
+        # A GPU of which a MIG device is visible says that its MIG devices are chosen by UUID.
+        if shown.isdisjoint(map(id, device.devices()))
     }
     for name in request.exclude:
-        found = find(gpus, name)
+        found = _find_listed(gpus, name)
         if found is None:
             there = ', '.join(str(gpu.state.number) for gpu in gpus)
             raise ParameterError('exclude', name, f'the index or UUID of a GPU (indices here: {there})')
-        left_out |= dict.fromkeys(map(id, found.devices()), 'excluded')
+        left_out |= {id(device): Obstacle(_LEFT_OUT, 'excluded', is_lasting=True) for device in found.devices()}
     return left_out
+
+
+def _find_listed(gpus: Sequence[Gpu], name: str) -> Gpu | None:
+    """Return what a UUID names, or an index as the table shows it: ``5``, or ``5:0`` for a MIG device of that GPU."""
+    whole, colon, number = name.partition(':')
+    gpu = find(gpus, whole)
+    if not colon or gpu is None:
+        return gpu
+    return next((device for device in gpu.mig_devices or () if str(device.state.number) == number), None)
+
+
+def _reason(gpu: Gpu, found: Obstacle, now: float) -> str:
+    name = '' if gpu.state.name is None or found.kind == _LEFT_OUT else f' ({gpu.state.name})'
+    text = describe(gpu.claim, now) if found.kind == CLAIMED and gpu.claim is not None else found.text
+    return f'{gpu.label}{name}: {text}'

@@ -43,6 +43,8 @@ class Gpu(NamedTuple):
     """None: not in MIG mode."""
     parent: DeviceState | None = None
     """The GPU that this is a MIG device of; None for a whole GPU."""
+    is_claim_known: bool = True
+    """Whether a claim would stand here; False: the claims could not be read."""
 
     @property
     def label(self) -> str:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 PATIENCE = 60.0
 """Seconds. Opening the driver takes up to 3 s a GPU where nothing else keeps it loaded; some drivers hang for ever."""
 
+_LONG = 5.0
+"""Seconds after which people wonder."""
+
 
 class Inventory:
     """The drivers of this machine's GPUs, opened at the first look.
@@ -28,11 +31,17 @@ class Inventory:
 
     :param backends: The vendors' openers.
     :param patience: Seconds to wait for an answer.
+    :param tell: Called once with a text for people where an answer is long in coming.
     """
 
     def __init__(
-        self, backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS, patience: float = PATIENCE
+        self,
+        backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS,
+        patience: float = PATIENCE,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self._tell = tell
+        self._has_told = False
         self._openers = backends
         self._patience = patience
         self._opened: list[GpuBackend] | None = None
@@ -75,7 +84,11 @@ class Inventory:
         self._is_asking = True
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
-        thread.join(self._patience)
+        thread.join(min(_LONG, self._patience))
+        if self._is_asking and not self._has_told:
+            self._has_told = True
+            self._tell('waiting for the GPU driver to answer')
+        thread.join(max(0, self._patience - _LONG))
         if failures:
             raise failures[0]
         if not answers:
@@ -90,14 +103,27 @@ class Inventory:
 
 
 def with_claims(gpus: Iterable[Gpu], claims: Iterable[Claim]) -> list[Gpu]:
-    """Return the GPUs with the claims on them and on their MIG devices."""
-    by_uuid = {uuid: claim for claim in claims for uuid in claim.uuids}
+    """Return the GPUs with the claims on them and on their MIG devices; of two claims on one GPU the first counts."""
+    by_uuid: dict[str, Claim] = {}
+    for claim in claims:
+        for uuid in claim.uuids:
+            by_uuid.setdefault(uuid, claim)
 
     def with_claim(gpu: Gpu) -> Gpu:
         parts = None if gpu.mig_devices is None else tuple(with_claim(part) for part in gpu.mig_devices)
         return gpu._replace(claim=by_uuid.get(gpu.state.uuid or ''), mig_devices=parts)
 
     return [with_claim(gpu) for gpu in gpus]
+
+
+def without_claims(gpus: Iterable[Gpu]) -> list[Gpu]:
+    """Return the GPUs as they are where the claims cannot be read."""
+
+    def unknown(gpu: Gpu) -> Gpu:
+        parts = None if gpu.mig_devices is None else tuple(unknown(part) for part in gpu.mig_devices)
+        return gpu._replace(is_claim_known=False, mig_devices=parts)
+
+    return [unknown(gpu) for gpu in gpus]
 
 
 def _gpu(state: DeviceState, lookup: ProcessLookup, parent: DeviceState | None = None) -> Gpu:

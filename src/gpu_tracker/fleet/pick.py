@@ -6,16 +6,19 @@ import shlex
 import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from gpu_tracker.errors import ClaimsLockedError
 from gpu_tracker.fleet.choice import choose
 from gpu_tracker.fleet.inventory import with_claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.fleet.choice import Choice, Request
+    from gpu_tracker.errors import GpuTrackerError
+    from gpu_tracker.fleet.choice import Choice
     from gpu_tracker.fleet.claims.claim import Claim
     from gpu_tracker.fleet.claims.folder import ClaimFolder, HeldClaim
     from gpu_tracker.fleet.gpu import Gpu
+    from gpu_tracker.fleet.request import Request
 
     class Looks(Protocol):
         """What looks at the GPUs of a machine."""
@@ -23,9 +26,6 @@ if TYPE_CHECKING:
         def look(self, *, with_load: bool) -> list[Gpu]:
             """Return all GPUs as they are now; see Inventory."""
 
-
-_LONGEST_PURPOSE = 200
-"""Characters: a record of a claim has to stay small."""
 
 PAUSE = 1.0
 """Seconds between two looks while waiting."""
@@ -35,17 +35,16 @@ FRESH = 1.0
 
 
 class Terms(NamedTuple):
-    """What a claim is held by: a process, a time, or both."""
+    """What a claim is held by: a process and, where given, a time."""
 
-    process_id: int | None
+    process_id: int
     seconds: float | None
     command: str | None
 
 
 def purpose(words: Sequence[str]) -> str | None:
-    """Return the command line that GPUs are claimed for, not more of it than others have use for."""
-    text = shlex.join(words)
-    return (text if len(text) <= _LONGEST_PURPOSE else f'{text[: _LONGEST_PURPOSE - 1]}…') or None
+    """Return the command line that GPUs are claimed for."""
+    return shlex.join(words) or None
 
 
 class Waiting(NamedTuple):
@@ -56,19 +55,18 @@ class Waiting(NamedTuple):
     """
 
     seconds: float | None
-    tell: Callable[[Exception], None] = lambda _: None
+    tell: Callable[[GpuTrackerError], None] = lambda _: None
 
 
 class Picked(NamedTuple):
-    """GPUs that meet a request, the claim on them, if one was wanted, and all GPUs that there are."""
+    """GPUs that meet a request, and all GPUs that there are."""
 
     chosen: list[Gpu]
-    claim: HeldClaim | None
     gpus: list[Gpu]
 
 
 class Picker:
-    """Picks GPUs of a machine.
+    """Picks GPUs of a machine, and holds the claim on them.
 
     :param inventory: Looks at the GPUs.
     :param folder: The claims of all users.
@@ -86,9 +84,12 @@ class Picker:
         self._folder = folder
         self._clock = clock
         self._sleep = sleep
+        self.held: HeldClaim | None = None
 
     def pick(self, request: Request, terms: Terms | None = None, waiting: Waiting | None = None) -> Picked:
         """Pick GPUs as the request says, claiming them on the terms given.
+
+        Nothing stays claimed where this raises.
 
         :raises GpusUnavailableError: Too few are free, and waiting is not wanted, does not help, or took too long.
         :raises GpuError: A driver does not work.
@@ -97,46 +98,62 @@ class Picker:
         deadline = None if waiting is None or waiting.seconds is None else self._clock() + waiting.seconds
         has_told = False
         while True:
-            picked, choice = self._try(request, terms)
-            if picked is not None:
-                return picked
-            error = choice.error()
-            if waiting is None or not choice.is_possible:
-                raise error
+            error: GpuTrackerError
+            try:
+                picked, choice = self._try(request, terms)
+            except ClaimsLockedError as locked:
+                error, may_wait = locked, True
+            else:
+                if picked is not None:
+                    return picked
+                error, may_wait = choice.error(time.time()), choice.is_possible
             left = PAUSE if deadline is None else deadline - self._clock()
-            if left <= 0:
+            if waiting is None or not may_wait or left <= 0:
                 raise error
             if not has_told:
                 waiting.tell(error)
                 has_told = True
             self._sleep(min(PAUSE, left))
 
+    def release(self) -> None:
+        """Give back what has been claimed, if anything."""
+        if self.held is not None:
+            self.held.release()
+            self.held = None
+
     def _try(self, request: Request, terms: Terms | None) -> tuple[Picked | None, Choice]:
         """Look and choose; with terms, record the claim under the lock under which those of others were read."""
         began = self._clock()
+        # A claim for a time may end between the look and the choice, when its job has only just taken the memory that
+        # the look has not seen. So what was claimed before the look is not chosen either.
+        earlier = self._folder.claims()
         gpus = self._inventory.look(with_load=request.needs_load)
         if terms is None:
-            choice = choose(with_claims(gpus, self._folder.claims()), request)
-            return (Picked(choice.chosen, None, gpus) if choice.is_enough else None), choice
+            choice = choose(with_claims(gpus, [*self._folder.claims(), *earlier]), request)
+            return (Picked(choice.chosen, gpus) if choice.is_enough else None), choice
         made: list[Choice] = []
 
         def decide(claims: Sequence[Claim]) -> list[str]:
-            made.append(choose(with_claims(gpus, claims), request))
+            made.append(choose(with_claims(gpus, [*claims, *earlier]), request))
             return made[-1].uuids if made[-1].is_enough else []
 
-        held = self._folder.claim(decide, process_id=terms.process_id, seconds=terms.seconds, command=terms.command)
+        self.held = self._folder.claim(
+            decide, process_id=terms.process_id, seconds=terms.seconds, command=terms.command
+        )
         choice = made[-1]
-        if held is None:
+        if self.held is None:
             return None, choice
-        if self._clock() - began <= FRESH or self._is_still_free(choice, request):
-            return Picked(choice.chosen, held, gpus), choice
-        held.release()
+        try:
+            is_still_free = self._clock() - began <= FRESH or self._is_still_free(choice, request)
+        except BaseException:
+            self.release()
+            raise
+        if is_still_free:
+            return Picked(choice.chosen, gpus), choice
+        self.release()
         return self._try(request, terms)
 
     def _is_still_free(self, choice: Choice, request: Request) -> bool:
-        """Look again, after the lock was long in coming.
-
-        Meanwhile a claim for a time may have been made on the GPU, been used, and run out.
-        """
+        """Look again, after the first look or the lock took long: what was free may have been taken meanwhile."""
         gpus = self._inventory.look(with_load=request.needs_load)
         return set(choice.uuids) <= set(choose(gpus, request._replace(exactly=None, at_most=None)).uuids)

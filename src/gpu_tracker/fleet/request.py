@@ -1,23 +1,57 @@
-"""Makes a request for GPUs out of what a user gives, checked. The names are those of the public functions."""
+"""Which GPUs a user asks for, checked. The names are those of the public functions."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ParameterError
-from gpu_tracker.fleet.choice import ORDERS, Request
-from gpu_tracker.fleet.wish import Wish
+from gpu_tracker.fleet.wish import ANY, Wish
 from gpu_tracker.units import SIZES_ACCEPTED, parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from gpu_tracker.fleet.gpu import Gpu
 
 _WHOLE = 100.0
 _PERCENTAGE = 'a percentage from 0 to 100'
 _DEGREES = 'a number of degrees Celsius'
 _COUNT = 'a positive whole number'
 _SECONDS = 'a positive number of seconds'
+_NAMES = 'indices or UUIDs of GPUs: a list, or a text with commas between them'
+
+ORDERS: dict[str, Callable[[Gpu], float]] = {
+    'index': lambda gpu: (gpu.parent or gpu.state).number,
+    'free': lambda gpu: -(gpu.state.memory_free or 0),
+    'power': lambda gpu: -((gpu.parent or gpu.state).power_limit or 0),
+}
+"""Name of an order -> what is sorted by, smallest first; among equals the lower index comes first."""
+
+
+class Request(NamedTuple):
+    """Which GPUs are wanted, and how many."""
+
+    wish: Wish = ANY
+    at_most: int | None = None
+    exactly: int | None = None
+    """None: whatever is free, but at least one."""
+    order: str = 'index'
+    by_uuid: bool = False
+    """Names are UUIDs, and MIG devices may be chosen; else names are indices."""
+    exclude: tuple[str, ...] = ()
+    """Indices, UUIDs or beginnings of UUIDs."""
+    visible_devices: str | None = None
+    """What CUDA_VISIBLE_DEVICES says; None where it is not set."""
+
+    @property
+    def needs_load(self) -> bool:
+        """Whether more has to be known of the GPUs than their memory."""
+        return (self.wish.max_utilization, self.wish.max_temperature) != (None, None) or self.order == 'power'
+
+    def name(self, gpu: Gpu) -> str:
+        """Return what a chosen GPU is called."""
+        return str(gpu.state.uuid if self.by_uuid else gpu.state.number)
 
 
 def make_request(
@@ -30,7 +64,7 @@ def make_request(
     count: int | None = None,
     order: str = 'index',
     uuid: bool = False,
-    exclude: Sequence[str | int] = (),
+    exclude: str | Sequence[str | int] = (),
     visible_devices: str | None = None,
 ) -> Request:
     """Return the request.
@@ -43,7 +77,7 @@ def make_request(
         _size('min_free', min_free),
         None if max_temperature is None else _number('max_temperature', max_temperature, _DEGREES),
     )
-    if order not in ORDERS:
+    if not isinstance(order, str) or order not in ORDERS:
         raise ParameterError('order', order, 'index, free or power')
     return Request(
         wish,
@@ -51,7 +85,7 @@ def make_request(
         None if count is None else check_count('count', count),
         order,
         uuid,
-        tuple(str(name) for name in exclude),
+        _names('exclude', exclude),
         visible_devices,
     )
 
@@ -76,9 +110,24 @@ def check_seconds(name: str, value: object) -> float | None:
 def _number(name: str, value: object, accepted: str, least: float = -math.inf, most: float = math.inf) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ParameterError(name, value, accepted)
-    if not math.isfinite(value) or not least <= value <= most:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or not least <= number <= most:
         raise ParameterError(name, value, accepted)
-    return float(value)
+    return number
+
+
+def _names(option: str, given: object) -> tuple[str, ...]:
+    """Return the names of GPUs in a list, or in a text with commas."""
+    if isinstance(given, str):
+        return tuple(name.strip() for name in given.split(','))
+    if not isinstance(given, (list, tuple, set, frozenset)):
+        raise ParameterError(option, given, _NAMES)
+    if any(isinstance(name, bool) or not isinstance(name, (str, int)) for name in given):
+        raise ParameterError(option, given, _NAMES)
+    return tuple(map(str, given))
 
 
 def _size(name: str, value: object) -> int | None:

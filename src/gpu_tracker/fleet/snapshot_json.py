@@ -15,14 +15,24 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.gpu import Gpu, GpuProcess
 
 
-def snapshot(gpus: Sequence[Gpu], *, hostname: str, now: float, user_name: Callable[[int], str]) -> dict[str, object]:
+def snapshot(
+    gpus: Sequence[Gpu],
+    *,
+    hostname: str,
+    now: float,
+    user_name: Callable[[int], str],
+    claims_problem: str | None = None,
+) -> dict[str, object]:
     """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus`` in index order.
+
+    ``claims_problem`` tells why the claims could not be read, and is null where they could.
 
     A GPU has these keys, and so has a MIG device, which stands in the ``mig_devices`` of its GPU:
 
     - ``index``: its place in PCI bus order, from 0; a MIG device's number on its GPU
     - ``uuid``, ``pci_bus_id``, ``type``: as the driver tells them
-    - ``status``: ``free``, ``in_use``, ``in_use_unseen``, ``claimed``, ``split`` or ``unreadable``
+    - ``status``: ``free``, ``in_use``, ``in_use_unseen``, ``claimed``, ``unknown`` (it may be claimed), ``split`` or
+      ``unreadable``
     - ``problem``: why it cannot be read, in words; null where it can
     - ``utilization_percent``, ``memory_total_bytes``, ``memory_used_bytes``, ``memory_free_bytes``,
       ``temperature_celsius``, ``sm_clock_hertz``, ``power_watts``, ``power_limit_watts``
@@ -30,7 +40,8 @@ def snapshot(gpus: Sequence[Gpu], *, hostname: str, now: float, user_name: Calla
       each. Each has ``pid``, ``user``, ``command`` (the whole command line), ``program`` (what it is about),
       ``started`` in seconds since 1970, ``memory_bytes``, and ``computes``, which is false where it only draws; of one
       that cannot be looked up from here, ``user``, ``command``, ``program`` and ``started`` are null.
-    - ``claim``: null, or ``user``, ``user_id``, ``pid`` (null: none holds it), ``made`` and ``expires`` in seconds
+    - ``claim``: null, or ``user``, ``user_id``, ``pid`` (null: none holds it),
+      ``in_another_container`` (then the pid is one of that container), ``made`` and ``expires`` in seconds
       since 1970 (null: when its process ends), and ``command``
     - ``mig_devices``: null where it is not in MIG mode
 
@@ -38,7 +49,12 @@ def snapshot(gpus: Sequence[Gpu], *, hostname: str, now: float, user_name: Calla
     :param user_name: Tells the name of the user with an ID.
     """
     in_order = sorted(gpus, key=lambda gpu: gpu.state.number)
-    return {'hostname': hostname, 'time': now, 'gpus': [_gpu(gpu, user_name) for gpu in in_order]}
+    return {
+        'hostname': hostname,
+        'time': now,
+        'claims_problem': claims_problem,
+        'gpus': [_gpu(gpu, user_name) for gpu in in_order],
+    }
 
 
 def _gpu(gpu: Gpu, user_name: Callable[[int], str]) -> dict[str, object]:
@@ -81,6 +97,7 @@ def _claim(claim: Claim, user_name: Callable[[int], str]) -> dict[str, object]:
         'user': user_name(claim.user_id),
         'user_id': claim.user_id,
         'pid': claim.process_id,
+        'in_another_container': claim.in_another_container,
         'made': claim.made,
         'expires': claim.expires,
         'command': claim.command,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NamedTuple
-
-from gpu_tracker.fleet.claims.wording import describe
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.gpu import Gpu
@@ -35,14 +32,17 @@ SPLIT = 'split'
 IN_USE = 'in_use'
 CLAIMED = 'claimed'
 """Somebody has claimed it, and nothing else is in the way."""
+BEYOND_LIMITS = 'beyond_limits'
+"""Not in use, but not as wished."""
 
 
 class Obstacle(NamedTuple):
     """Why a GPU is not free."""
 
-    text: str
     kind: str
-    """UNREADABLE, SPLIT, IN_USE or CLAIMED."""
+    """UNREADABLE, SPLIT, IN_USE, CLAIMED or BEYOND_LIMITS."""
+    text: str
+    """Empty for a claim, whose words need a clock and the names of users."""
     is_lasting: bool = False
     """Waiting does not help."""
 
@@ -58,11 +58,11 @@ def obstacle(gpu: Gpu, wish: Wish) -> Obstacle | None:
 
 def _out_of_reach(gpu: Gpu, _: Wish) -> Obstacle | None:
     if gpu.state.problem is not None:
-        return Obstacle(gpu.state.problem, UNREADABLE, is_lasting=True)
+        return Obstacle(UNREADABLE, gpu.state.problem, is_lasting=True)
     if gpu.mig_devices is None:
         return None
     text = 'in MIG mode; its MIG devices are chosen by UUID' if gpu.mig_devices else 'in MIG mode without MIG devices'
-    return Obstacle(text, SPLIT, is_lasting=True)
+    return Obstacle(SPLIT, text, is_lasting=True)
 
 
 def _in_use(gpu: Gpu, wish: Wish) -> Obstacle | None:
@@ -73,13 +73,13 @@ def _in_use(gpu: Gpu, wish: Wish) -> Obstacle | None:
         percent = 100 * state.memory_used / state.memory_total
         if percent <= wish.max_used_percent:
             return None
-        return Obstacle(f'{percent:.1f} % of its memory is in use; at most {wish.max_used_percent:g} % may be', IN_USE)
+        return Obstacle(IN_USE, f'{percent:.1f} % of its memory is in use; at most {wish.max_used_percent:g} % may be')
     if gpu.processes is None:
-        return Obstacle('neither its memory nor its processes are reported', IN_USE, is_lasting=True)
+        return Obstacle(IN_USE, 'neither its memory nor its processes are reported', is_lasting=True)
     computing = sum(process.computes for process in gpu.processes)
     if computing:
         what = 'a process computes' if computing == 1 else f'{computing} processes compute'
-        return Obstacle(f'{what} on it, and it does not report its memory', IN_USE)
+        return Obstacle(IN_USE, f'{what} on it, and it does not report its memory')
     return None
 
 
@@ -88,11 +88,11 @@ def _too_little_free(gpu: Gpu, wish: Wish) -> Obstacle | None:
         return None
     total, free = gpu.state.memory_total, gpu.state.memory_free
     if total is None or free is None:
-        return Obstacle('its free memory is not reported', IN_USE, is_lasting=True)
+        return Obstacle(BEYOND_LIMITS, 'its free memory is not reported', is_lasting=True)
     if free >= wish.min_free:
         return None
     text = f'{free / _GIGABYTE:.1f} GB of its memory are free; {wish.min_free / _GIGABYTE:g} GB must be'
-    return Obstacle(text, IN_USE, is_lasting=total < wish.min_free)
+    return Obstacle(BEYOND_LIMITS, text, is_lasting=total < wish.min_free)
 
 
 def _too_busy(gpu: Gpu, wish: Wish) -> Obstacle | None:
@@ -100,10 +100,10 @@ def _too_busy(gpu: Gpu, wish: Wish) -> Obstacle | None:
         return None
     utilization = gpu.state.utilization
     if utilization is None:
-        return Obstacle('its utilization is not reported', IN_USE, is_lasting=True)
+        return Obstacle(BEYOND_LIMITS, 'its utilization is not reported', is_lasting=True)
     if utilization <= wish.max_utilization:
         return None
-    return Obstacle(f'its utilization is {utilization:g} %; at most {wish.max_utilization:g} % may be', IN_USE)
+    return Obstacle(BEYOND_LIMITS, f'its utilization is {utilization:g} %; at most {wish.max_utilization:g} % may be')
 
 
 def _too_hot(gpu: Gpu, wish: Wish) -> Obstacle | None:
@@ -111,11 +111,11 @@ def _too_hot(gpu: Gpu, wish: Wish) -> Obstacle | None:
         return None
     temperature = (gpu.parent or gpu.state).temperature
     if temperature is None:
-        return Obstacle('its temperature is not reported', IN_USE, is_lasting=True)
+        return Obstacle(BEYOND_LIMITS, 'its temperature is not reported', is_lasting=True)
     if temperature <= wish.max_temperature:
         return None
-    return Obstacle(f'it has {temperature:g} °C; at most {wish.max_temperature:g} °C may be', IN_USE)
+    return Obstacle(BEYOND_LIMITS, f'it has {temperature:g} °C; at most {wish.max_temperature:g} °C may be')
 
 
 def _claimed(gpu: Gpu, _: Wish) -> Obstacle | None:
-    return None if gpu.claim is None else Obstacle(describe(gpu.claim, time.time()), CLAIMED)
+    return None if gpu.claim is None else Obstacle(CLAIMED, '')

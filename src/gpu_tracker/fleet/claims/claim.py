@@ -24,3 +24,6 @@ class Claim(NamedTuple):
     """Seconds since 1970 as the clock now stands; None: when its process ends."""
     command: str | None
     """What the GPUs were claimed for."""
+    in_another_container: bool = False
+    """The ID of its process is one of another container's, or of the machine's where this process is in a container:
+    nobody here can tell whether the process still runs."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ClaimsError, ParameterError
 from gpu_tracker.fleet.claims import moment as present
 from gpu_tracker.fleet.claims import place, record, record_files
-from gpu_tracker.fleet.claims.lock import Patience, lock, unlock
+from gpu_tracker.fleet.claims.held import HeldClaim, Written
+from gpu_tracker.fleet.claims.lock import Patience, under_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,37 +20,24 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.claims.moment import Moment
     from gpu_tracker.fleet.claims.record_files import RecordFile
 
+__all__ = ['ClaimFolder', 'HeldClaim']
+
 _SUPPORTED = sys.platform != 'win32'
 
 
-class HeldClaim:
-    """A claim that this process has made, and can give back."""
+class _Terms(NamedTuple):
+    """What is to be claimed, for whom and how long."""
 
-    def __init__(self, claim: Claim, path: str, name: str) -> None:
-        self.claim = claim
-        self._path = path
-        self._name = name
-        self._maker = os.getpid()
-        self._released = False
+    choose: Callable[[list[Claim]], Sequence[str]]
+    process_id: int | None
+    process_start: float | None
+    boot_id: str
+    seconds: float | None
+    command: str | None
 
-    def release(self) -> None:
-        """Give the GPUs back; without the lock, as a file goes at once or not at all.
 
-        Does nothing the second time, nor in a forked child: the claim is its parent's. That the file cannot be removed,
-        because somebody has changed the folder meanwhile, is no error either: whoever gives GPUs back can do nothing
-        about it, and may be doing so because of an error that matters more. The claim then ends with its process or
-        its time.
-        """
-        if self._released or os.getpid() != self._maker:
-            return
-        self._released = True
-        try:
-            folder = place.open_folder(self._path)
-        except ClaimsError:
-            return  # see above
-        if folder is not None:
-            record_files.remove(folder, self._name)
-            os.close(folder)
+class _FolderGoneError(Exception):
+    """The folder was removed after it was locked."""
 
 
 class ClaimFolder:
@@ -86,6 +75,8 @@ class ClaimFolder:
             moment = self._moment()
             holding, _ = self._read(folder, moment)
             return _claims_of(holding, moment)
+        except _FolderGoneError:
+            return []
         finally:
             os.close(folder)
 
@@ -101,11 +92,13 @@ class ClaimFolder:
 
         :param choose: Gets the claims that hold and returns UUIDs. It is called under the lock, so it has to be quick
             and must not ask any GPU; it is called again where the folder was removed meanwhile. What it raises goes
-            through, and nothing is claimed.
+            through, and nothing is claimed. Nothing is either where Ctrl-C comes before this returns.
         :param process_id: The process that holds the claim, this one or another: the claim ends with it.
-        :param seconds: How long the claim lasts at most; needed where there is no process.
+        :param seconds: How long the claim lasts at most; needed where there is no process, and in a container where
+            others outside use the same folder: they cannot tell whether the process still runs.
         :param command: What the GPUs are for, which others are shown.
-        :raises ClaimsError: if the folder cannot be used, or stays locked by others.
+        :raises ClaimsLockedError: if the folder stays locked by others.
+        :raises ClaimsError: if the folder cannot be used, or if only a time could end the claim and there is none.
         :raises ProcessLookupError: if there is no such process.
         :raises ValueError: if ``seconds`` is missing or no time, or UUIDs are chosen that are claimed or are none.
         """
@@ -115,44 +108,59 @@ class ClaimFolder:
             raise ParameterError('seconds', seconds, 'given where no process holds the claim')
         if seconds is not None and not 0 < seconds <= record.LONGEST_TIME:
             raise ParameterError('seconds', seconds, f'above 0 and at most {record.LONGEST_TIME:g}')
-        boot_id, start = _identity(process_id, self._moment())
+        moment = self._moment()
+        boot_id, start = _identity(process_id, moment)
+        if seconds is None and moment.is_shared(self.path):
+            raise ClaimsError(
+                f'No GPU can be claimed without a time here: {self.path} is shared with the outside of this container, '
+                f'where nobody can tell when process {process_id} ends, so its claim might hold until the machine is '
+                'restarted. Say how long the claim lasts at most: --claim-seconds, in Python seconds=.'
+            )
+        terms = _Terms(choose, process_id, start, boot_id, seconds, command)
         patience = Patience(self._lock_timeout)
         while True:
-            folder = lock(self.path, patience)
+            written = Written(self.path, record_files.new_name(), self._lock_timeout, self._moment)
             try:
-                moment = self._moment()
-                holding, void = self._read(folder, moment)
-                self._tidy_up(folder, void, moment)
-                claims = _claims_of(holding, moment)
-                uuids = _unclaimed(tuple(choose(claims)), claims)
-                if not uuids:
-                    return None
-                new = record.Record(
-                    uuids=uuids,
-                    uid=os.geteuid(),
-                    pid=process_id,
-                    process_start=start,
-                    pid_namespace=None if process_id is None else moment.pid_namespace,
-                    boot_id=boot_id,
-                    host=moment.host,
-                    made=moment.time,
-                    expires_at=None if seconds is None else moment.clock + seconds,
-                    command=record.bounded(command),
-                )
-                name = self._write(folder, new)
-            finally:
-                unlock(folder)
-            if name is not None:
-                return HeldClaim(record.claim_of(new, os.geteuid(), moment), self.path, name)
+                return under_lock(self.path, patience, partial(self._claim, terms, written))
+            except _FolderGoneError:
+                pass
+            except BaseException:
+                written.remove()  # Ctrl-C may come when it is there already
+                raise
             if not patience.wait():
                 raise ClaimsError(f'No GPU can be claimed: {self.path} is removed again and again')
+
+    def _claim(self, terms: _Terms, written: Written, folder: int) -> HeldClaim | None:
+        """Choose, and write what was chosen; under the lock."""
+        moment = self._moment()
+        holding, void = self._read(folder, moment)
+        self._tidy_up(folder, void, moment)
+        claims = _claims_of(holding, moment)
+        uuids = _unclaimed(tuple(terms.choose(claims)), claims)
+        if not uuids:
+            return None
+        new = record.Record(
+            uuids=uuids,
+            uid=os.geteuid(),
+            pid=terms.process_id,
+            process_start=terms.process_start,
+            pid_namespace=None if terms.process_id is None else moment.pid_namespace,
+            boot_id=terms.boot_id,
+            host=moment.host,
+            machine=moment.machine,
+            made=moment.time,
+            expires_at=None if terms.seconds is None else moment.clock + terms.seconds,
+            command=record.bounded(terms.command),
+        )
+        self._write(folder, written.name, new)
+        return HeldClaim(record.claim_of(new, os.geteuid(), moment), new, written)
 
     def _read(self, folder: int, moment: Moment) -> tuple[list[RecordFile], list[RecordFile]]:
         """Return the claims that hold and those that are void."""
         try:
             files = record_files.read_records(folder)
         except OSError as error:
-            raise place.unusable(self.path, error) from error
+            raise self._fault(error) from error
         holding: list[RecordFile] = []
         void: list[RecordFile] = []
         for file in files:
@@ -164,19 +172,29 @@ class ClaimFolder:
         for file in void:
             if record_files.is_own(file.owner) and record.is_of_this_machine(file.record, moment):
                 record_files.remove(folder, file.name)
-        record_files.remove_unfinished(folder)
-
-    def _write(self, folder: int, new: record.Record) -> str | None:
-        """Write a claim and return the name of its file; None where the folder is gone and has to be made anew.
-
-        While it is empty, a cleaner of /tmp may remove it in spite of the lock.
-        """
         try:
-            return record_files.write_record(folder, record.encode(new))
-        except FileNotFoundError:
-            return None
+            record_files.remove_unfinished(folder)
         except OSError as error:
-            raise place.unusable(self.path, error) from error
+            raise self._fault(error) from error
+
+    def _write(self, folder: int, name: str, new: record.Record) -> None:
+        """Write a claim, where it would be read."""
+        try:
+            if record_files.is_full(folder):
+                raise ClaimsError(
+                    f'No GPU can be claimed: {self.path} has {record_files.MOST_RECORDS} files of this user, and more '
+                    'would not be read. What holds no more is removed with each claim; files that are no claims stay.'
+                )
+            record_files.write_record(folder, name, record.encode(new))
+        except OSError as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: OSError) -> Exception:
+        """Return what to raise instead.
+
+        While the folder is empty, a cleaner of /tmp may remove it in spite of the lock: it is made anew then.
+        """
+        return _FolderGoneError() if isinstance(error, FileNotFoundError) else place.unusable(self.path, error)
 
 
 def _claims_of(files: list[RecordFile], moment: Moment) -> list[Claim]:

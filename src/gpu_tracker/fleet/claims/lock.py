@@ -9,12 +9,18 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import TYPE_CHECKING, TypeVar
 
-from gpu_tracker.errors import ClaimsError
+from gpu_tracker.errors import ClaimsLockedError
 from gpu_tracker.fleet.claims import place
 
 if sys.platform != 'win32':
     import fcntl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Result = TypeVar('Result')
 
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.03
@@ -41,7 +47,10 @@ class Patience:
 def lock(path: str, patience: Patience) -> int:
     """Return a descriptor of the folder, which is made where it is missing, with the lock on it.
 
-    :raises ClaimsError: if the folder cannot be used, or others keep it locked for too long.
+    Wherever Ctrl-C comes, a program that goes on after it, as a notebook does, does not keep the lock.
+
+    :raises ClaimsLockedError: if others keep it locked for too long.
+    :raises ClaimsError: if the folder cannot be used.
     """
     while True:
         folder = place.open_folder(path)
@@ -49,32 +58,43 @@ def lock(path: str, patience: Patience) -> int:
             place.make_folder(path)
             folder = place.open_folder(path)
         if folder is not None:
-            if _is_locked(folder, path):
-                return folder
+            try:
+                if _is_locked(folder, path):
+                    return folder
+            except BaseException:
+                os.close(folder)
+                raise
             os.close(folder)
         if not patience.wait():
-            raise ClaimsError(_complaint(path, patience.seconds))
+            raise ClaimsLockedError(_complaint(path, patience.seconds))
 
 
-def unlock(folder: int) -> None:
-    """Give the lock back and close the folder.
+def under_lock(path: str, patience: Patience, work: Callable[[int], Result]) -> Result:
+    """Return what ``work`` returns, which is given a descriptor of the locked folder.
 
-    Closing alone would not do where another thread has started a process meanwhile, which has the folder open as well
-    until it calls execve(2).
+    :raises ClaimsError: as :func:`lock` does.
     """
-    fcntl.flock(folder, fcntl.LOCK_UN)
-    os.close(folder)
+    folder = lock(path, patience)
+    try:
+        return work(folder)
+    finally:
+        # Written out here, as Ctrl-C may come between the call of a Python function and its first line.
+        try:
+            # Closing alone would not do where another thread has started a process meanwhile, which has the folder
+            # open as well until it calls execve(2).
+            fcntl.flock(folder, fcntl.LOCK_UN)
+        finally:
+            os.close(folder)
 
 
 def _is_locked(folder: int, path: str) -> bool:
-    """Lock the folder, unless others do or it is no longer the one at the path; close it where that is an error."""
+    """Lock the folder, unless others do or it is no longer the one at the path."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return place.is_at(path, folder)
     except BlockingIOError:
         return False
     except OSError as error:
-        os.close(folder)
         raise place.unusable(path, error) from error
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import binascii
 import os
 import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.fleet.claims import process
+from gpu_tracker.fleet.claims import process, sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,14 +25,18 @@ class Moment(NamedTuple):
     """Another one each time the machine starts; None where it cannot be told."""
     host: str
     """The machine's name."""
+    machine: str
+    """What tells it from others of that name; empty where nothing does."""
     pid_namespace: int | None
     start_of: Callable[[int], float | None] = process.start_of
     lives: Callable[[int, float | None], bool] = process.lives
+    is_shared: Callable[[str], bool] = sharing.is_shared
+    """Whether a folder is also used from outside the container that this process is in."""
 
 
 def now() -> Moment:
     """Return the present moment."""
-    return Moment(_clock(), time.time(), boot_id(), _host(), process.pid_namespace())
+    return Moment(_clock(), time.time(), boot_id(), _host(), machine(), process.pid_namespace())
 
 
 def boot_id(proc: str = '/proc') -> str | None:
@@ -45,6 +50,19 @@ def boot_id(proc: str = '/proc') -> str | None:
             return file.read().strip() or None
     except (OSError, ValueError):
         return None
+
+
+def machine(file: str = '/etc/machine-id') -> str:
+    """Return what another machine of the same name has not; empty where there is no machine-id(5).
+
+    That page asks not to show the ID itself to others, so this is a checksum that it cannot be computed from.
+    """
+    try:
+        with open(file, 'rb') as opened:
+            known = opened.read(256).strip()
+    except OSError:
+        return ''
+    return f'{binascii.crc32(known):08x}' if known else ''
 
 
 def _clock() -> float:

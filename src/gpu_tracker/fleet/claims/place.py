@@ -15,7 +15,7 @@ from gpu_tracker.fleet.users import user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 VARIABLE = 'GPU_TRACKER_CLAIMS'
 """The environment variable that names another folder."""
@@ -27,8 +27,9 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 def default_path(environment: Mapping[str, str] = os.environ, lock_folder: str = '/run/lock') -> str:
     """Return where claims stand unless told otherwise.
 
-    All users have to come to the same answer, so without the variable it depends on nothing but the machine. /tmp
-    comes second: a service with ``PrivateTmp`` has one of its own. /dev/shm is not considered: ``RemoveIPC`` of
+    All users have to come to the same answer, so without the variable it depends on nothing but the machine. In a
+    container nobody may be able to write to the folder for locks, and yet the claims of the machine be mounted there.
+    /tmp comes second: a service with ``PrivateTmp`` has one of its own. /dev/shm is not considered: ``RemoveIPC`` of
     logind.conf(5) removes what a user has there as soon as that user logs out.
 
     :raises ParameterError: if the variable holds something else than an absolute path.
@@ -38,13 +39,19 @@ def default_path(environment: Mapping[str, str] = os.environ, lock_folder: str =
         if not os.path.isabs(chosen):
             raise ParameterError(VARIABLE, chosen, 'an absolute path')
         return chosen
-    try:
-        mode = os.stat(lock_folder).st_mode
-    except OSError:
-        mode = 0
-    if stat.S_ISDIR(mode) and mode & stat.S_ISVTX and mode & stat.S_IWOTH:
-        return f'{lock_folder}/gpu-tracker'
+    folder = f'{lock_folder}/gpu-tracker'
+    if _is_for_all(os.stat, lock_folder) or _is_for_all(os.lstat, folder):
+        return folder
     return '/tmp/gpu-tracker-claims'  # noqa: S108 - what may go wrong there is looked at
+
+
+def _is_for_all(look: Callable[[str], os.stat_result], path: str) -> bool:
+    """Tell whether everybody may add files to a folder, and remove only their own."""
+    try:
+        mode = look(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISDIR(mode) and bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
 
 
 def open_folder(path: str) -> int | None:
@@ -59,7 +66,11 @@ def open_folder(path: str) -> int | None:
         return None
     except OSError as error:
         raise ClaimsError(f'GPU claims cannot be kept in {_found(path)}: {_why(error)}. {_OTHER_CHOICE}') from error
-    mode = os.fstat(descriptor).st_mode
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except BaseException:
+        os.close(descriptor)
+        raise
     if mode & _WRITABLE_BY_OTHERS and not mode & stat.S_ISVTX:
         os.close(descriptor)
         raise ClaimsError(
@@ -80,25 +91,37 @@ def make_folder(path: str) -> None:
     """
     temporary = f'{path}.{os.getpid()}-{os.urandom(8).hex()}'
     try:
-        os.mkdir(temporary, 0o700)
         try:
-            descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                os.fchmod(descriptor, _SHARED_MODE)
-            finally:
-                os.close(descriptor)
+            os.mkdir(temporary, 0o700)
+            _open_to_all(temporary)
             os.rename(temporary, path)
         except BaseException:
             try:
                 os.rmdir(temporary)
             except OSError:
-                pass  # it was moved, and Ctrl-C came then
+                pass  # it was not made, or it was moved and Ctrl-C came then
             raise
     except OSError as error:
         if not os.path.lexists(path):
             raise ClaimsError(
                 f'The folder {path} for GPU claims cannot be made: {_why(error)}. {_OTHER_CHOICE}'
             ) from error
+
+
+def _open_to_all(folder: str) -> None:
+    """Give the folder its mode, without following a link that somebody has put in its place.
+
+    The umask may have left its own maker no right to open it, as O_PATH needs none, open(2).
+    """
+    if not hasattr(os, 'O_PATH'):
+        os.chmod(folder, _SHARED_MODE, follow_symlinks=False)
+        return
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        # Not /proc/self, which has no open files where the first thread of a program has ended.
+        os.chmod(f'/proc/thread-self/fd/{descriptor}', _SHARED_MODE)
+    finally:
+        os.close(descriptor)
 
 
 def is_at(path: str, descriptor: int) -> bool:

@@ -91,8 +91,8 @@ def _portable_lives(pid: int, start: float | None) -> bool:
 
     try:
         process = psutil.Process(pid)
-        if process.status() in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}:
-            return False
+        if process.status() in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD} and process.num_threads() <= 1:
+            return False  # with more threads, only its first one has ended
         return start in (None, process.create_time())
     except psutil.NoSuchProcess:  # a zombie as well
         return False

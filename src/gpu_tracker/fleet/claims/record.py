@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from gpu_tracker.fleet.claims.moment import Moment
 
-MOST_BYTES = 65536
+MOST_BYTES = 16384
 LONGEST_TIME = 1e10
 """Seconds, some 300 years. Ten times as much is still a year that calendars can tell."""
-_MOST_UUIDS = 1024
+_MOST_UUIDS = 256
 _LONGEST_UUID = 128
-_LONGEST_COMMAND = 1000
+_LONGEST_COMMAND = 200
 _LARGEST_PID = 2**31 - 1
 _LARGEST_NUMBER = 2**64
 
@@ -41,11 +41,15 @@ class Record(NamedTuple):
     boot_id: str
     host: str
     """Machines may share a folder, as that of a user: one does not tidy up what another has written."""
+    machine: str
+    """As in :class:`Moment`: machines may have the same name."""
     made: float
     """Seconds since 1970."""
     expires_at: float | None
     """On the clock of :attr:`Moment.clock`, which setting the time does not move."""
     command: str | None
+    """What the GPUs are for, usually a command line; its beginning, as all users can read it, even those from whom
+    ``hidepid`` of proc(5) hides the command lines of others."""
 
 
 def encode(record: Record) -> bytes:
@@ -103,8 +107,12 @@ def is_void(record: Record, moment: Moment) -> bool:
 
 
 def is_of_this_machine(record: Record, moment: Moment) -> bool:
-    """Tell whether a claim was made on this machine, in this run of it or an earlier one."""
-    return moment.boot_id == record.boot_id or moment.host == record.host
+    """Tell whether a claim was made on this machine, in this run of it or an earlier one.
+
+    Neither the name nor the machine ID would do alone: names repeat from network to network, IDs where a disk was
+    copied.
+    """
+    return moment.boot_id == record.boot_id or (moment.host, moment.machine) == (record.host, record.machine)
 
 
 def claim_of(record: Record, owner: int, moment: Moment) -> Claim:
@@ -122,6 +130,7 @@ def claim_of(record: Record, owner: int, moment: Moment) -> Claim:
         made=record.made,
         expires=None if record.expires_at is None else moment.time + (record.expires_at - moment.clock),
         command=record.command,
+        in_another_container=record.pid is not None and record.pid_namespace != moment.pid_namespace,
     )
 
 
@@ -145,10 +154,6 @@ def _is_real(value: object, largest: float) -> bool:
     return isinstance(value, float) and isfinite(value) and 0 <= value <= largest
 
 
-def _is_command(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST_COMMAND
-
-
 _CHECKS: dict[str, Callable[[object], bool]] = {
     'uuids': _is_list_of_uuids,
     'uid': lambda value: _is_number(value, 0, _LARGEST_NUMBER),
@@ -157,7 +162,8 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
     'pid_namespace': lambda value: value is None or _is_number(value, 0, _LARGEST_NUMBER),
     'boot_id': lambda value: _is_text(value, _LONGEST_UUID),
     'host': lambda value: value == '' or _is_text(value, 255),
+    'machine': lambda value: value == '' or _is_text(value, _LONGEST_UUID),
     'made': lambda value: _is_real(value, 10 * LONGEST_TIME),
     'expires_at': lambda value: value is None or _is_real(value, 10 * LONGEST_TIME),
-    'command': lambda value: value is None or _is_command(value),
+    'command': lambda value: value is None or isinstance(value, str),
 }

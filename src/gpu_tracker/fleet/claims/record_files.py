@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 _RECORD = re.compile(r'\d+-\d+-[0-9a-f]{16}\.json')
 _UNFINISHED = re.compile(r'\.\d+-\d+-[0-9a-f]{16}\.tmp')
 _MODE = 0o644
+MOST_RECORDS = 256
+"""How many of one user are read: a stranger with thousands must not make everybody wait."""
 _TEN_YEARS = 10 * 365 * 86400
+
+
+class _Listed(NamedTuple):
+    """A file that may be read, as it is listed."""
+
+    changed: int
+    name: str
 
 
 class RecordFile(NamedTuple):
@@ -37,33 +46,56 @@ class RecordFile(NamedTuple):
 def read_records(folder: int) -> list[RecordFile]:
     """Return the files that claims stand in, those first that were written first; all others are passed over.
 
+    Of each user only the first :data:`MOST_RECORDS` files are opened.
+
     :raises OSError: if the folder cannot be listed.
     """
     found = []
-    for name in os.listdir(folder):
-        if _RECORD.fullmatch(name):
-            file = _read(folder, name)
-            if file is not None:
-                found.append(file)
+    for listed in _listed(folder).values():
+        for file in sorted(listed)[:MOST_RECORDS]:
+            read = read_record(folder, file.name)
+            if read is not None:
+                found.append(read)
     return sorted(found, key=lambda file: (file.changed, file.name))
 
 
-def write_record(folder: int, data: bytes) -> str:
-    """Write a claim; return the name of its file.
+def is_full(folder: int) -> bool:
+    """Tell whether this user has so many files that one more would not be read.
+
+    :raises OSError: if the folder cannot be listed.
+    """
+    return len(_listed(folder).get(os.geteuid(), ())) >= MOST_RECORDS
+
+
+def new_name() -> str:
+    """Return a name for the file of a claim that no other has."""
+    return f'{os.geteuid()}-{os.getpid()}-{os.urandom(8).hex()}.json'
+
+
+def write_record(folder: int, name: str, data: bytes) -> None:
+    """Write a claim into a new file.
 
     :raises OSError: if that fails, for instance because the folder is gone; no file of it is left.
     """
-    stem = f'{os.geteuid()}-{os.getpid()}-{os.urandom(8).hex()}'
-    unfinished, name = f'.{stem}.tmp', f'{stem}.json'
+    try:
+        replace_record(folder, name, data)
+    except BaseException:
+        remove(folder, name)  # Ctrl-C may come when it is there already
+        raise
+
+
+def replace_record(folder: int, name: str, data: bytes) -> None:
+    """Write a claim in the place of the one that stands in the file, if there is one.
+
+    :raises OSError: if that fails; the file is as it was.
+    """
+    unfinished = f'.{name.removesuffix(".json")}.tmp'
     try:
         _write(folder, unfinished, data)
         os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        # Also where Ctrl-C comes in between, so both may be there.
-        for possible in (unfinished, name):
-            remove(folder, possible)
+        remove(folder, unfinished)
         raise
-    return name
 
 
 def remove(folder: int, name: str) -> None:
@@ -94,7 +126,8 @@ def is_own(owner: int) -> bool:
     return os.geteuid() in {0, owner}
 
 
-def _read(folder: int, name: str) -> RecordFile | None:
+def read_record(folder: int, name: str) -> RecordFile | None:
+    """Return the file with this name, None where no claim stands in it or it cannot be read."""
     try:
         # O_NONBLOCK: opening a FIFO would wait for somebody to write into it.
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
@@ -111,6 +144,20 @@ def _read(folder: int, name: str) -> RecordFile | None:
         os.close(file)
     record = decode(data)
     return None if record is None else RecordFile(name, info.st_uid, info.st_ctime_ns, record)
+
+
+def _listed(folder: int) -> dict[int, list[_Listed]]:
+    """Return the files that claims may stand in, by their owners."""
+    found: dict[int, list[_Listed]] = {}
+    for name in os.listdir(folder):
+        if _RECORD.fullmatch(name):
+            try:
+                info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            except OSError:
+                continue  # removed since it was listed
+            if stat.S_ISREG(info.st_mode) and info.st_size <= MOST_BYTES:
+                found.setdefault(info.st_uid, []).append(_Listed(info.st_ctime_ns, name))
+    return found
 
 
 def _write(folder: int, name: str, data: bytes) -> None:

@@ -37,7 +37,7 @@ def remaining(seconds: float) -> str:
 def _purpose(claim: Claim) -> str:
     known = []
     if claim.process_id is not None:
-        known.append(f'pid {claim.process_id}')
+        known.append(f'pid {claim.process_id}' + (' in another container' if claim.in_another_container else ''))
     if claim.command is not None:
         known.append(printable(claim.command))
     return f' ({", ".join(known)})' if known else ''

@@ -20,6 +20,7 @@ MARKS = {
     status.IN_USE: '[~]',
     status.IN_USE_UNSEEN: '[!]',
     status.CLAIMED: '[c]',
+    status.UNKNOWN: '[?]',
     status.SPLIT: '[-]',
     status.UNREADABLE: '[x]',
 }

@@ -24,6 +24,7 @@ _STYLES = {
     status.IN_USE: Style(color='blue'),
     status.IN_USE_UNSEEN: Style(color='red'),
     status.CLAIMED: Style(color='yellow'),
+    status.UNKNOWN: Style(color='yellow'),
     status.UNREADABLE: Style(color='magenta'),
 }
 """The colours that every terminal has, in the shades that its user has chosen."""
