@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+import gpu_tracker
 from gpu_machine import GB, Machine
 from simulated_nvml import UNKNOWN, Failure, Gpu
 from simulated_nvml.probe import Probe
 from tracked_program import run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OPEN = """
 import json
@@ -54,10 +52,14 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.fixture
 def hidden(machine: Machine, tmp_path: Path) -> dict[str, str]:
-    """Give the environment of a machine on which the old package pynvml hides nvidia-ml-py."""
+    """Give the environment of a machine on which the old package pynvml hides nvidia-ml-py.
+
+    It lies beside gpu-tracker, as in one environment: the sampler looks there first.
+    """
     package = tmp_path / 'old' / 'pynvml'
     package.mkdir(parents=True)
     (package / '__init__.py').write_text(OLD_PYNVML)
+    (package.parent / 'gpu_tracker').symlink_to(Path(gpu_tracker.__file__).parent)
     environment = machine.environment()
     return environment | {'PYTHONPATH': f'{package.parent}:{environment["PYTHONPATH"]}'}
 
