@@ -69,6 +69,10 @@ class Actor:
     def ask(self, word: str, *arguments: object) -> Any:
         """Have something done, and return the answer."""
         self.tell(word, *arguments)
+        return self.answer()
+
+    def answer(self) -> Any:
+        """Return what it says next."""
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 

@@ -61,20 +61,15 @@ class Actor:
 
     def claim(self, count: int, seconds: float | None = None) -> object:
         """Claim that many GPUs, for as long as this process runs or for a time; tell which."""
-        process_id = os.getpid() if seconds is None else None
-        held = self._folder.claim(first_free(count), process_id=process_id, seconds=seconds, command='actor')
-        if held is None:
-            return None
-        self._held.append(held)
-        return held.claim.uuids
+        return self._claim(count, os.getpid() if seconds is None else None, seconds)
 
     def claim_for_both(self, count: int, seconds: float) -> object:
         """Claim that many GPUs, for as long as this process runs and for a time at most; tell which."""
-        held = self._folder.claim(first_free(count), process_id=os.getpid(), seconds=seconds, command='actor')
-        if held is None:
-            return None
-        self._held.append(held)
-        return held.claim.uuids
+        return self._claim(count, os.getpid(), seconds)
+
+    def claim_for_programs(self, count: int) -> object:
+        """Claim that many GPUs, for this process and whatever program it becomes; tell which."""
+        return self._claim(count, os.getpid(), None, survives_exec=True)
 
     def outlive_process(self) -> object:
         """Let only its time end the oldest claim."""
@@ -95,6 +90,18 @@ class Actor:
             self._held[0].release()
             os._exit(0)
         return os.waitpid(child, 0)[1]
+
+    def spawn(self, *words: str) -> object:
+        """Start a program that inherits what there is to inherit; tell its process ID."""
+        return os.posix_spawn(words[0], words, os.environ)
+
+    def fork(self) -> object:
+        """Start a child that does nothing; tell its process ID."""
+        child = os.fork()
+        if child == 0:
+            while True:
+                signal.pause()
+        return child
 
     def lock(self) -> object:
         """Lock the folder for good."""
@@ -151,9 +158,24 @@ class Actor:
         ]
         return [self._outcome(attempt) for attempt in attempts]
 
+    def leave(self) -> None:
+        """End as a program does that has nothing more to do."""
+        sys.exit()
+
     def execute(self, *words: str) -> None:
         """Become another program."""
         os.execv(words[0], words)
+
+    def _claim(
+        self, count: int, process_id: int | None, seconds: float | None, *, survives_exec: bool = False
+    ) -> object:
+        held = self._folder.claim(
+            first_free(count), process_id=process_id, seconds=seconds, command='actor', survives_exec=survives_exec
+        )
+        if held is None:
+            return None
+        self._held.append(held)
+        return held.claim.uuids
 
     @staticmethod
     def _outcome(attempt: Callable[[], object]) -> str:
@@ -183,11 +205,14 @@ class Race:
         os.set_blocking(self._news, False)
 
     def run(self) -> dict[str, int]:
-        """Race for that long, and tell what has happened."""
+        """Race for that long, and longer where too little has happened yet; tell what has happened."""
         counts = {'claims': 0, 'twice': 0, 'killed': 0, 'killed_with_lock': 0, 'folder_removed': 0, 'failed': 0}
         end = time.monotonic() + self._seconds
+        latest = end + 40
         chance = Random()  # noqa: S311 - as in _race
-        while time.monotonic() < end:
+        while time.monotonic() < end or (
+            time.monotonic() < latest and not (counts['claims'] > len(GPUS) and counts['killed_with_lock'])
+        ):
             while len(self._alive) < self._racers:
                 self._start()
             time.sleep(0.002)

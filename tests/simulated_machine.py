@@ -19,7 +19,6 @@ class Machine:
         self.host = 'node7'
         self.machine = 'a1b2c3d4'
         self.pid_namespace = 4026531836
-        self.is_shared = False
         self.processes = {7: 70.0, 8: 80.0}
 
     def moment(self) -> Moment:
@@ -33,7 +32,6 @@ class Machine:
             pid_namespace=self.pid_namespace,
             start_of=self.processes.get,
             lives=lambda pid, start: pid in self.processes and start in (None, self.processes[pid]),
-            is_shared=lambda _: self.is_shared,
         )
 
 

@@ -16,7 +16,6 @@ from claim_program import GPUS, first_free
 from cli_program import eventually, state_of
 from gpu_tracker.fleet.claims import process
 from gpu_tracker.fleet.claims.folder import ClaimFolder
-from gpu_tracker.fleet.claims.wording import describe
 from tracked_program import as_root, run, run_words
 
 if TYPE_CHECKING:
@@ -256,20 +255,6 @@ def race(path: str, witnesses: str) -> dict[str, int]:
     return told
 
 
-CLAIM = """
-import os, sys
-from gpu_tracker.errors import ClaimsError
-from gpu_tracker.fleet.claims.folder import ClaimFolder
-path, seconds, uuid = sys.argv[1:]
-try:
-    ClaimFolder(path).claim(
-        lambda _: [uuid], process_id=os.getpid(), seconds=float(seconds) if seconds else None, command='sleep 100'
-    )
-except ClaimsError as error:
-    print(error)
-"""
-
-
 @as_root
 def test_processes_that_proc_hides_keep_their_claims() -> None:
     script = 'mount -t proc -o hidepid=2 proc /proc && exec "$@"'
@@ -281,33 +266,3 @@ def test_processes_that_proc_hides_keep_their_claims() -> None:
         assert other.ask('claims') == [[ONE, 'GPU-0']]
         one.end(signal.SIGKILL)
         assert other.ask('claims') == []
-
-
-@as_root
-def test_a_claim_of_another_pid_namespace_holds_until_its_time_is_up(path: str) -> None:
-    words = tool('unshare', '--pid', '--fork', '--mount-proc')
-    run(CLAIM, path, '', 'GPU-0', words=words)
-    run(CLAIM, path, '0.01', 'GPU-1', words=words)
-    assert eventually(lambda: claimed(path) == ['GPU-0'])
-    (claim,) = ClaimFolder(path).claims()
-    assert describe(claim, 0.0, lambda _: 'root') == 'claimed by root (pid 1 in another container, sleep 100)'
-
-
-@as_root
-def test_in_a_container_with_the_claims_of_the_machine_a_claim_needs_a_time(path: str, tmp_path: Path) -> None:
-    inside = tmp_path / 'inside'
-    inside.mkdir()
-    os.mkdir(path)
-    os.chmod(path, 0o1777)  # noqa: S103 - as all users need it
-    words = tool(
-        'unshare', '--pid', '--fork', '--mount-proc', 'sh', '-c', 'mount --bind "$0" "$1" && shift && exec "$@"'
-    )
-    words = (*words, path, str(inside))
-    complaint = f'No GPU can be claimed without a time here: {inside} is shared with the outside of this container, '
-    assert run(CLAIM, inside, '', 'GPU-0', words=words).stdout.startswith(complaint)
-    assert claimed(path) == []
-    assert run(CLAIM, inside, '1000', 'GPU-0', words=words).stdout == ''
-    (claim,) = ClaimFolder(path).claims()
-    assert claim.in_another_container
-    assert run(CLAIM, path, '', 'GPU-1').stdout == ''  # outside, where its end is seen
-    assert claimed(path) == ['GPU-0']

@@ -65,7 +65,12 @@ def test_the_command_is_the_same_process_with_the_same_descriptors_and_signals(m
     with machine.started('available', '--claim', '--', *look) as process:
         output, errors = process.communicate()
     assert (process.returncode, errors) == (0, '')
-    assert output.splitlines() == [str(process.pid), *direct[1:]]
+    process_id, descriptors, *masks = output.splitlines()
+    assert (int(process_id), masks) == (process.pid, direct[2:])
+    # Number 20 is the claim's file, whose lock tells other containers that the command lives.
+    assert [number for number in descriptors.split() if number != '20'] == direct[1].split()
+    with machine.started('available', '--', *look) as process:
+        assert process.communicate() == ('\n'.join([str(process.pid), *direct[1:]]) + '\n', '')
 
 
 def test_a_failure_in_a_substitution_can_be_seen_by_the_shell(machine: Machine) -> None:

@@ -78,10 +78,10 @@ def test_a_claim_for_a_time_needs_no_process(machine: Machine) -> None:
 
 
 def test_a_claim_ends_by_itself_when_its_time_is_up(machine: Machine) -> None:
-    assert machine.available('--claim', '--claim-seconds=0.2') == '0,1'
+    assert machine.available('--claim', '--claim-seconds=1.5') == '0,1'
     code, printed, _ = machine.told('available', '-n', '2', '--wait')
     assert (code, printed) == (0, '0,1\n')
-    limited = ['available', '-n', '2', '--claim', '--claim-seconds=0.2', '--', *JOB]
+    limited = ['available', '-n', '2', '--claim', '--claim-seconds=1.5', '--', *JOB]
     with machine.started(*limited, stdin=subprocess.PIPE) as job:
         assert job.stdout.readline() == '0,1\n'
         code, printed, _ = machine.told('available', '-n', '2', '--wait')

@@ -42,6 +42,8 @@ try:
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 except BlockingIOError:
     sys.exit(99)
+with open(f'{sys.argv[1]}/holders', 'a') as holders:
+    print(os.getpid(), file=holders)
 time.sleep(0.1)  # what jobs do
 """
 
@@ -118,14 +120,21 @@ def test_fifty_jobs_race_for_four_gpus_and_are_killed_at_random(machine: Machine
         words = ['available', '-n', '1', '--claim', '--wait', '--', *job]
         jobs = [stack.enter_context(machine.started(*words, stdout=errors, stderr=errors)) for _ in range(50)]
         alive = jobs
-        killed = set()
+        killed = killed_holders = 0
         while alive:
-            if len(killed) < to_kill and chance.random() < 0.3:
-                victim = chance.choice(alive)
+            holders = {int(pid) for pid in text_of(tmp_path / 'holders').split()}
+            holding = [job for job in alive if job.pid in holders]
+            if holders and killed < to_kill and chance.random() < 0.3:
+                # By turns somebody who holds a GPU, where there is one, and anybody.
+                victim = chance.choice(holding if killed % 2 and holding else alive)
                 victim.kill()
-                killed.add(victim)
+                victim.wait()
+                killed += 1
+                killed_holders += victim in holding
             time.sleep(0.02)  # between two strokes of fate
             alive = [job for job in alive if job.poll() is None]
+    assert killed == to_kill
+    assert killed_holders > 0
     ends = [job.returncode for job in jobs]
     assert set(ends) == {0, -9}
     assert ends.count(0) >= 50 - to_kill

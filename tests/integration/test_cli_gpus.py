@@ -159,7 +159,7 @@ def test_json_has_all_that_the_table_has(eight: Machine) -> None:
     code, printed, errors = eight.told('gpus', '--json')
     assert (code, errors) == (0, '')
     seen = json.loads(printed)
-    assert list(seen) == ['hostname', 'time', 'claims_problem', 'gpus']
+    assert list(seen) == ['hostname', 'time', 'driver_problem', 'claims_problem', 'gpus']
     assert seen['hostname'] == os.uname().nodename
     assert before <= seen['time'] <= time.time()
     gpus = seen['gpus']

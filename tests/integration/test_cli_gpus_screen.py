@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,8 @@ def frame(*lines: str) -> str:
 
 def test_watching_redraws_in_place_until_ctrl_c(machine: Machine) -> None:
     header, *rows = (HEADER + ROWS).splitlines()
-    with machine.terminal('gpus', '--watch', '--interval=0.01', '--no-color', env={'COLUMNS': '120'}) as terminal:
+    wide = ('sh', '-c', 'stty cols 120 rows 30; exec "$@"', 'sh')
+    with machine.terminal('gpus', '--watch', '--interval=0.01', '--no-color', before=wide) as terminal:
         before = frame(header, *rows)
         three_up, two_up = '\x1b[3A', '\x1b[2A'
         eventually(lambda: terminal.shown.count(three_up + before) >= 2)
@@ -133,10 +135,29 @@ def test_watching_goes_on_where_the_driver_fails_for_a_moment(machine: Machine) 
     # Asked at the opening and at each look; the second and third look fail.
     machine.write(gpus=[Gpu(total=GB)], fail=[Failure('nvmlDeviceGetCount*', UNKNOWN, after=2, times=2)])
     with machine.started('ls', '--watch', '--json', '--interval=0.01') as process:
-        for _ in range(4):
-            assert json.loads(process.stdout.readline())['gpus'][0]['status'] == 'free'
+        looks = [json.loads(process.stdout.readline()) for _ in range(4)]
         process.terminate()
-        assert process.stderr.read().count('unknown error') == 1
+        told = process.stderr.read()
+    assert [look['gpus'] and look['gpus'][0]['status'] for look in looks] == ['free', None, None, 'free']
+    problem = looks[1]['driver_problem']
+    assert 'unknown error' in problem
+    assert [look['driver_problem'] for look in looks] == [None, problem, problem, None]
+    assert told == f'gpu-tracker: {problem}\n'
+
+
+def test_watching_in_place_shows_that_the_driver_fails(machine: Machine) -> None:
+    machine.write(gpus=[Gpu(total=GB)], fail=[Failure('nvmlDeviceGetCount*', UNKNOWN, after=2)])
+    with machine.terminal('gpus', '--watch', '--interval=0.01') as terminal:
+        problem = 'The NVIDIA driver could not be initialized: it reports an unknown error'
+        eventually(lambda: terminal.shown.count(f'\x1b[1A\x1b[Jnot known: {problem}') >= 2)
+        assert terminal.shown.count(f'gpu-tracker: {problem}') == 1
+
+
+def test_watching_in_place_keeps_to_the_width_of_the_terminal(machine: Machine) -> None:
+    narrow = ('sh', '-c', 'stty cols 50 rows 20; exec "$@"', 'sh')
+    with machine.terminal('gpus', '--watch', '--interval=1000', env={'COLUMNS': '200'}, before=narrow) as terminal:
+        eventually(lambda: terminal.shown.endswith('\n'))
+        assert max(len(line) for line in re.sub('\x1b\\[[0-9]*[mJ]', '', terminal.shown).splitlines()) <= 50
 
 
 def test_watching_ends_with_its_terminal(machine: Machine) -> None:

@@ -248,3 +248,31 @@ def test_unified_memory_is_free_while_nothing_computes_on_it(machine: Machine) -
     machine.write(gpus=[Gpu(total=None, processes=[Process(NO_SUCH_PROCESS)]), Gpu(total=None)])
     text = f'{START}print(json.dumps([gput.available_gpus(), gput.available_gpus(100)]))'
     assert machine.answer(text) == [['1'], ['0', '1']]
+
+
+BEHIND_A_LOST_GPU = """
+import json, warnings
+import gpu_tracker
+
+def warned(ask):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always')
+        return [ask(), [str(warning.message) for warning in caught]]
+
+def claimed(**options):
+    with gpu_tracker.claim_gpus(1, **options) as gpus:
+        return gpus
+
+print(json.dumps([
+    warned(gpu_tracker.available_gpus),
+    warned(lambda: gpu_tracker.available_gpus(uuid=True)),
+    warned(claimed),
+    warned(lambda: claimed(uuid=True)),
+]))
+"""
+
+
+def test_indices_behind_a_gpu_that_cannot_be_read_are_warned_of(machine: Machine) -> None:
+    machine.write(gpus=[Gpu(missing=True), Gpu(uuid='GPU-b', total=GB)])
+    text = 'GPU 0 cannot be read: CUDA may count the others without it; uuid=True is certain'
+    assert machine.answer(BEHIND_A_LOST_GPU) == [[['1'], [text]], [['GPU-b'], []], [['1'], [text]], [['GPU-b'], []]]

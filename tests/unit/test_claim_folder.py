@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.errors import ClaimsError, ParameterError
+from gpu_tracker.errors import ClaimsError, ClaimsLockedError, ParameterError
 from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.fleet.claims.lock import Patience, lock
 from simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
@@ -164,30 +165,18 @@ def test_machines_without_an_identity_are_told_apart_by_their_names(
     assert len(os.listdir(path)) == 1
 
 
-def test_a_claim_of_another_container_says_so(folder: ClaimFolder, machine: Machine) -> None:
-    claim(folder, 'GPU-1')
-    claim(folder, 'GPU-2', process=None, seconds=60)
-    machine.pid_namespace = 4026532999
-    machine.processes.clear()
-    assert [(claim.uuids, claim.in_another_container) for claim in folder.claims()] == [
-        (('GPU-1',), True),
-        (('GPU-2',), False),
-    ]
-
-
-def test_what_could_hold_for_ever_is_not_claimed(folder: ClaimFolder, path: Path, machine: Machine) -> None:
-    machine.is_shared = True
-    with pytest.raises(ClaimsError) as caught:
-        claim(folder, 'GPU-1')
-    assert str(caught.value) == (
-        f'No GPU can be claimed without a time here: {path} is shared with the outside of this container, where nobody '
-        'can tell when process 7 ends, so its claim might hold until the machine is restarted. Say how long the claim '
-        'lasts at most: --claim-seconds, in Python seconds=.'
-    )
-    assert not path.exists()
-    claim(folder, 'GPU-1', seconds=60)
-    claim(folder, 'GPU-2', process=None, seconds=60)
-    assert claimed(folder) == [('GPU-1',), ('GPU-2',)]
+def test_a_claim_with_less_patience(path: Path, machine: Machine) -> None:
+    folder = ClaimFolder(str(path), lock_timeout=1e9, moment=machine.moment)
+    other = lock(str(path), Patience(5))
+    for patience, lasting in ((0.01, 'has been locked for 0.01 s'), (0.0, 'is locked'), (-1.0, 'is locked')):
+        with pytest.raises(ClaimsLockedError) as caught:
+            folder.claim(lambda _: ['GPU-1'], process_id=7, seconds=None, command=None, lock_timeout=patience)
+        assert str(caught.value).startswith(f'No GPU can be claimed: {path} {lasting} by process ')
+    os.close(other)
+    for patience in (0.0, -1.0):
+        held = folder.claim(lambda _: ['GPU-1'], process_id=7, seconds=None, command=None, lock_timeout=patience)
+        assert held is not None
+        held.release()
 
 
 def test_a_claim_for_a_time_alone_outlives_its_maker(folder: ClaimFolder, machine: Machine) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from cli_program import PATIENCE
 from gpu_tracker.fleet.claims import place
 from gpu_tracker.fleet.claims.folder import ClaimFolder
 from simulated_machine import Machine, claim, claimed
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
+    from gpu_tracker.fleet.claims.folder import HeldClaim
+
 
 class CtrlC:
     """Interrupts what is done in the claims' own modules, once, at its ``n``-th opportunity."""
@@ -30,7 +33,7 @@ class CtrlC:
         self._left = n
         self.came = False
         self.after_open = False
-        """It came when a file had just been opened and nobody knew its descriptor yet."""
+        """It came when a file had just been opened, or a descriptor copied, and nobody knew the number yet."""
 
     def run(self, work: Callable[[], object]) -> None:
         """Do what is to be interrupted."""
@@ -47,7 +50,7 @@ class CtrlC:
             return
         if self._left == 0:
             self.came = True
-            self.after_open = argument is os.open
+            self.after_open = argument in (os.open, fcntl.fcntl)
             sys.setprofile(None)
             raise KeyboardInterrupt
         self._left -= 1
@@ -70,34 +73,47 @@ def descriptors() -> int:
     return len(os.listdir('/proc/self/fd'))
 
 
-def interrupt_everywhere(tmp_path: Path, prepare: Callable[[ClaimFolder], Callable[[], object]]) -> list[list[str]]:
+class Work(NamedTuple):
+    """What is to be interrupted."""
+
+    do: Callable[[], object]
+    clean_up: Callable[[], object] = lambda: None
+    """Closes what the work needed and may leave open."""
+
+
+def interrupt_everywhere(tmp_path: Path, prepare: Callable[[ClaimFolder], Work]) -> list[list[str]]:
     """Interrupt work wherever that is possible; return what files were there after each time.
 
     :param prepare: Is given the folder of claims and returns the work.
     """
-    left = []
-    before = descriptors()
+    left: list[list[str]] = []
     while True:
         n = len(left)
-        folder = ClaimFolder(f'{tmp_path}/{n}', lock_timeout=0.2, moment=Machine().moment)
+        folder = ClaimFolder(f'{tmp_path}/{n}', lock_timeout=PATIENCE, moment=Machine().moment)
+        before = descriptors()
         work = prepare(folder)
         ctrl_c = CtrlC(n)
-        ctrl_c.run(work)
+        ctrl_c.run(work.do)
+        work.clean_up()
+        assert descriptors() <= before + ctrl_c.after_open, n
         if not ctrl_c.came:
             return left
         assert not is_locked(folder.path), n
-        assert descriptors() <= before + ctrl_c.after_open, n
-        before = descriptors()
         assert [name for name in os.listdir(tmp_path) if not name.isdecimal()] == [], n
         left.append(os.listdir(folder.path) if os.path.isdir(folder.path) else [])
 
 
 @pytest.mark.parametrize('is_there', [False, True])
 def test_claiming(tmp_path: Path, is_there: bool) -> None:
-    def prepare(folder: ClaimFolder) -> Callable[[], object]:
+    def prepare(folder: ClaimFolder) -> Work:
         if is_there:
             claim(folder, 'GPU-0').release()
-        return lambda: folder.claim(lambda _: ['GPU-1'], process_id=7, seconds=None, command='train')
+        made: list[HeldClaim | None] = []
+
+        def work() -> None:
+            made.append(folder.claim(lambda _: ['GPU-1'], process_id=7, seconds=None, command='train'))
+
+        return Work(work, lambda: [held.lock.let_go() for held in made if held is not None])
 
     left = interrupt_everywhere(tmp_path, prepare)
     assert len(left) > 50
@@ -105,15 +121,14 @@ def test_claiming(tmp_path: Path, is_there: bool) -> None:
 
 
 def test_reading(tmp_path: Path) -> None:
-    def prepare(folder: ClaimFolder) -> Callable[[], object]:
-        claim(folder, 'GPU-0')
-        return folder.claims
+    def prepare(folder: ClaimFolder) -> Work:
+        return Work(folder.claims, claim(folder, 'GPU-0').lock.let_go)
 
     assert len(interrupt_everywhere(tmp_path, prepare)) > 20
 
 
 def test_giving_back(tmp_path: Path) -> None:
-    def prepare(folder: ClaimFolder) -> Callable[[], object]:
+    def prepare(folder: ClaimFolder) -> Work:
         held = claim(folder, 'GPU-0')
 
         def work() -> None:
@@ -122,7 +137,7 @@ def test_giving_back(tmp_path: Path) -> None:
             finally:
                 held.release()
 
-        return work
+        return Work(work)
 
     left = interrupt_everywhere(tmp_path, prepare)
     assert len(left) > 5
@@ -132,9 +147,10 @@ def test_giving_back(tmp_path: Path) -> None:
 def test_outliving_the_process(tmp_path: Path) -> None:
     folders = []
 
-    def prepare(folder: ClaimFolder) -> Callable[[], object]:
+    def prepare(folder: ClaimFolder) -> Work:
         folders.append(folder)
-        return claim(folder, 'GPU-0', seconds=60).outlive_process
+        held = claim(folder, 'GPU-0', seconds=60)
+        return Work(held.outlive_process, held.lock.let_go)
 
     left = interrupt_everywhere(tmp_path, prepare)
     assert len(left) > 30

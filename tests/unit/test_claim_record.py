@@ -254,17 +254,34 @@ TIMED = RECORD._replace(pid=None, process_start=None, pid_namespace=None, expire
         (RECORD._replace(expires_at=50.5), moment(lives=RUNS), False),
         (RECORD._replace(expires_at=50.0), moment(lives=RUNS), True),
         (RECORD._replace(expires_at=60.0), moment(lives=[]), True),
-        (RECORD._replace(pid_namespace=1), moment(lives=[]), False),  # in a container: not to be looked up
-        (RECORD._replace(pid_namespace=1), moment(boot_id='boot-2'), True),
-        (RECORD._replace(pid_namespace=1, expires_at=49.0), moment(), True),
-        (RECORD._replace(pid_namespace=None), moment(lives=[]), False),
         (TIMED, moment(), False),
         (TIMED, moment(clock=60.0), True),
         (TIMED, moment(boot_id='boot-2'), True),
     ],
 )
-def test_when_a_claim_is_void(record: Record, at: Moment, void: bool) -> None:
-    assert is_void(record, at) is void
+@pytest.mark.parametrize('is_held', [False, True])
+def test_when_a_claim_is_void(record: Record, at: Moment, void: bool, is_held: bool) -> None:
+    assert is_void(record, at, is_held=is_held) is void
+
+
+ELSEWHERE = RECORD._replace(pid_namespace=1)
+
+
+@pytest.mark.parametrize(
+    ('record', 'at', 'is_held', 'void'),
+    [
+        (ELSEWHERE, moment(lives=[]), True, False),
+        (ELSEWHERE, moment(lives=RUNS), False, True),  # the process with its number here is another
+        (ELSEWHERE._replace(pid_namespace=None), moment(lives=[]), True, False),
+        (ELSEWHERE._replace(pid_namespace=None), moment(lives=RUNS), False, True),
+        (ELSEWHERE, moment(boot_id='boot-2'), True, True),
+        (ELSEWHERE._replace(expires_at=50.5), moment(), True, False),
+        (ELSEWHERE._replace(expires_at=50.5), moment(), False, True),
+        (ELSEWHERE._replace(expires_at=50.0), moment(), True, True),
+    ],
+)
+def test_when_a_claim_of_another_container_is_void(record: Record, at: Moment, is_held: bool, void: bool) -> None:
+    assert is_void(record, at, is_held=is_held) is void
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,8 @@
-"""Random lives of claims: whatever happens, no GPU has two owners and none is lost."""
+"""Random lives of claims: whatever happens, no GPU has two owners and none is lost.
+
+All is looked at from two PID namespaces: from the one that numbers the processes, and from that of a container, where
+only the files tell which of them still run.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
+from cli_program import PATIENCE
 from gpu_tracker.fleet.claims.folder import ClaimFolder
 from gpu_tracker.fleet.claims.record import Record, encode
 from simulated_machine import Machine
@@ -43,7 +48,10 @@ class Claims(RuleBasedStateMachine):
         self.path = tempfile.mkdtemp()
         self.machine = Machine()
         self.machine.processes = {1: 0.1, 2: 0.2}
-        self.folder = ClaimFolder(f'{self.path}/claims', lock_timeout=0.5, moment=self.machine.moment)
+        self.folder = ClaimFolder(f'{self.path}/claims', lock_timeout=PATIENCE, moment=self.machine.moment)
+        self.from_container = ClaimFolder(
+            self.folder.path, moment=lambda: self.machine.moment()._replace(pid_namespace=4026532999)
+        )
         self.starts = 1
         self.boots = 1
         self.owned: list[Owned] = []
@@ -51,7 +59,7 @@ class Claims(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.restart()
-        assert self.folder.claims() == []
+        assert self.folder.claims() == self.from_container.claims() == []
         last = self.folder.claim(lambda _: GPUS, process_id=None, seconds=1, command=None)
         assert last is not None
         assert len(os.listdir(self.folder.path)) == 1 + self.halves_in_place()
@@ -73,12 +81,16 @@ class Claims(RuleBasedStateMachine):
     @rule(pid=PIDS)
     def process_starts(self, pid: int) -> None:
         """Also under the number of one that has ended, or has been overlooked in its end."""
+        self.process_ends(pid)
         self.starts += 1
         self.machine.processes[pid] = float(self.starts)
 
     @rule(pid=PIDS)
     def process_ends(self, pid: int) -> None:
         self.machine.processes.pop(pid, None)
+        for owned in self.owned:
+            if owned.process is not None and owned.process[0] == pid:
+                owned.held.lock.let_go()  # as the kernel does, which closes all that it had open
 
     @rule(target=made, pid=PIDS, count=st.integers(1, 4), seconds=st.none() | st.integers(1, 20), timed=st.booleans())
     def claim(self, pid: int, count: int, seconds: int | None, timed: bool) -> object:
@@ -145,14 +157,16 @@ class Claims(RuleBasedStateMachine):
         self.boots += 1
         self.machine.boot_id = f'boot-{self.boots}'
         self.machine.clock = 1.0
-        self.machine.processes.clear()
+        for pid in list(self.machine.processes):
+            self.process_ends(pid)
         self.owned.clear()
 
     @invariant()
     def nobody_shares_and_nothing_is_lost(self) -> None:
-        claimed = [uuid for claim in self.folder.claims() for uuid in claim.uuids]
-        assert len(claimed) == len(set(claimed))
-        assert sorted(claimed) == sorted(self.taken())
+        for folder in (self.folder, self.from_container):
+            claimed = [uuid for claim in folder.claims() for uuid in claim.uuids]
+            assert len(claimed) == len(set(claimed))
+            assert sorted(claimed) == sorted(self.taken())
 
 
 Claims.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from brief_gpus import claim, gpu, mig, split, state
+from cli_program import eventually
 from gpu_tracker.errors import GpuError
 from gpu_tracker.fleet.inventory import Inventory, with_claims, without_claims
 from gpu_tracker.gpus.reading import ProcessMemory
@@ -17,12 +18,15 @@ class Backend:
         self._states = states
         self.may_answer = threading.Event()
         self.is_closed = False
+        self.looks = self.answered = 0
         if answers:
             self.may_answer.set()
 
     def survey(self, *, with_load):
         self.asked_for_load = with_load
+        self.looks += 1
         self.may_answer.wait(30)
+        self.answered += 1
         return list(self._states)
 
     def close(self) -> None:
@@ -93,6 +97,33 @@ def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
         Inventory({'one': lambda: backend}, patience=0.01).look()
     assert caught.value.cause == 'timeout'
     backend.may_answer.set()
+
+
+def test_a_driver_that_hangs_is_asked_nothing_more_until_it_answers() -> None:
+    backend = Backend(state(0), answers=False)
+    told: list[str] = []
+    inventory = Inventory({'one': lambda: backend}, patience=0.01, tell=told.append)
+    for _ in range(3):
+        with pytest.raises(GpuError, match='has not answered'):
+            inventory.look()
+    assert backend.looks == 1
+    assert told == ['waiting for the GPU driver to answer']
+    inventory.close()
+    assert not backend.is_closed  # it is still being asked
+    backend.may_answer.set()
+
+
+def test_the_answer_to_an_earlier_question_is_not_taken_for_the_present() -> None:
+    backend = Backend(state(0), answers=False)
+    inventory = Inventory({'one': lambda: backend}, patience=0.01)
+    with pytest.raises(GpuError, match='has not answered'):
+        inventory.look()
+    backend.may_answer.set()
+    eventually(lambda: backend.answered == 1)
+    assert len(inventory.look()) == 1
+    assert backend.looks == 2
+    inventory.close()
+    assert backend.is_closed
 
 
 def test_claims_are_found_by_uuid() -> None:

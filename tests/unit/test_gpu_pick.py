@@ -39,13 +39,16 @@ class Claims:
     def __init__(self, *claims, then=()) -> None:
         self._readings = [list(claims), *then]
         self.held: list[Held] = []
+        self.lock_timeouts: list[float | None] = []
         self.while_locked = lambda: None
         self.made: list[tuple[list[str], int | None, float | None, str | None]] = []
 
     def claims(self):
         return self._readings.pop(0) if len(self._readings) > 1 else self._readings[0]
 
-    def claim(self, choose, *, process_id, seconds, command):
+    def claim(self, choose, *, process_id, seconds, command, survives_exec, lock_timeout):
+        self.lock_timeouts.append(lock_timeout)
+        self.survives_exec = survives_exec
         self.while_locked()
         uuids = choose(self.claims())
         if not uuids:
@@ -241,6 +244,32 @@ def test_nothing_stays_claimed_where_the_second_look_fails(failure: BaseExceptio
         picking.pick(Request(), TERMS)
     assert claims.held[0].is_released
     assert picking.held is None
+
+
+def test_the_lock_is_not_waited_for_beyond_the_time_to_wait() -> None:
+    clock = Clock()
+    claims = Claims(claim('GPU-0'))
+    with pytest.raises(GpusUnavailableError):
+        pick(Request(), Machine([FREE]), claims, TERMS, clock.waiting(11.5), clock)
+    assert claims.lock_timeouts[:3] == [10.0, 10.0, 9.5]
+    assert claims.lock_timeouts[-1] == 0
+    pick(Request(), Machine([FREE]), claims := Claims(), TERMS, clock.waiting(), clock)
+    assert claims.lock_timeouts == [None]
+
+
+def test_a_claim_for_a_command_survives_exec() -> None:
+    claims = Claims()
+    pick(Request(), Machine([FREE]), claims, TERMS)
+    assert not claims.survives_exec
+    pick(Request(), Machine([FREE]), claims, TERMS._replace(survives_exec=True))
+    assert claims.survives_exec
+
+
+def test_gpus_that_cuda_may_not_count() -> None:
+    machine = Machine([lost(0), gpu(1), lost(2), gpu(3), lost(4)])
+    assert pick(Request(), machine, Claims()).uncounted == 'GPU 0, GPU 2'
+    assert pick(Request(at_most=1), machine, Claims()).uncounted == 'GPU 0'
+    assert pick(Request(), Machine([gpu(0), lost(1)]), Claims()).uncounted == ''
 
 
 def test_purposes_are_quoted() -> None:

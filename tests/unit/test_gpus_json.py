@@ -98,7 +98,7 @@ def only(gpu):
 
 def test_a_machine():
     machine = as_json(*reversed(GPUS))
-    assert list(machine) == ['hostname', 'time', 'claims_problem', 'gpus']
+    assert list(machine) == ['hostname', 'time', 'driver_problem', 'claims_problem', 'gpus']
     assert (machine['hostname'], machine['time']) == ('node01', 1_800_000_000.0)
     assert [(gpu['index'], gpu['status']) for gpu in machine['gpus']] == [
         (0, 'free'),
@@ -113,7 +113,18 @@ def test_a_machine():
 
 
 def test_a_machine_without_gpus():
-    assert as_json() == {'hostname': 'node01', 'time': 1_800_000_000.0, 'claims_problem': None, 'gpus': []}
+    assert as_json() == {
+        'hostname': 'node01',
+        'time': 1_800_000_000.0,
+        'driver_problem': None,
+        'claims_problem': None,
+        'gpus': [],
+    }
+
+
+def test_gpus_that_are_not_known():
+    taken = snapshot(None, hostname='node01', now=NOW, user_name=user_name, driver_problem='it fails')
+    assert (taken['driver_problem'], taken['gpus']) == ('it fails', None)
 
 
 def test_claims_that_cannot_be_read_leave_no_gpu_free():

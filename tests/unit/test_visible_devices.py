@@ -50,6 +50,10 @@ def test_find() -> None:
     assert find(GPUS, 'MIG-c0') is GPUS[2].mig_devices[0]
     assert find(GPUS, '4') is None
     assert find(GPUS, '²') is None
+    assert find(GPUS, '\u0661') is None  # a digit of another script
+    assert find(GPUS, '9' * 5000) is None
+    assert find(GPUS, '01') is GPUS[1]
+    assert find(GPUS, '00') is GPUS[0]
     assert find(GPUS, '') is None
 
 

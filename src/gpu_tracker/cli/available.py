@@ -127,9 +127,8 @@ def _available(values: Values, words: list[str] | None) -> int:
 
 def _print(request: Request, picked: Picked, picker: Picker) -> int:
     """Print the names of the GPUs; from then on a claim needs no process any more."""
-    missing = _missing(picked)
-    if missing and not request.by_uuid:
-        output.complain(f'{missing} cannot be read: CUDA may count the others without it; --uuid is certain')
+    if picked.uncounted and not request.by_uuid:
+        output.complain(f'{picked.uncounted} cannot be read: CUDA may count the others without it; --uuid is certain')
     if picker.held is not None:
         picker.held.outlive_process()
     return output.print_text(f'{",".join(request.name(gpu) for gpu in picked.chosen)}\n')
@@ -162,7 +161,7 @@ def _terms(values: Values, words: list[str] | None) -> Terms | None:
         if seconds is None:
             raise options.UsageError('--claim needs --claim-seconds, or a command after -- that it lasts for')
         return Terms(os.getpid(), seconds, None)
-    return Terms(os.getpid(), seconds, purpose(words))
+    return Terms(os.getpid(), seconds, purpose(words), survives_exec=True)
 
 
 def _waiting(values: Values) -> Waiting | None:
@@ -184,17 +183,12 @@ def _warn(request: Request, picked: Picked, words: list[str] | None) -> None:
         output.complain('a CUDA program uses one MIG device at most, and no other GPU beside it; -l 1 gives one')
 
 
-def _missing(picked: Picked) -> str:
-    """Return the GPUs without which CUDA may count those that were chosen: they cannot be read and come before one."""
-    highest = max((gpu.parent or gpu.state).number for gpu in picked.chosen)
-    return ', '.join(gpu.label for gpu in picked.gpus if gpu.state.problem and gpu.state.number < highest)
-
-
 def _become(words: list[str], request: Request, picked: Picked) -> int:
     """Become the command, on the GPUs that were picked; return an exit code where that fails."""
-    missing = _missing(picked)
-    if missing and not request.by_uuid:
-        output.complain(f'{missing} cannot be read: {visible.VARIABLE} has UUIDs, since CUDA may count without it')
+    if picked.uncounted and not request.by_uuid:
+        output.complain(
+            f'{picked.uncounted} cannot be read: {visible.VARIABLE} has UUIDs, since CUDA may count without it'
+        )
         request = request._replace(by_uuid=True)
     names = ','.join(request.name(gpu) for gpu in picked.chosen)
     environment = os.environ | {visible.VARIABLE: names, visible.ORDER_VARIABLE: visible.PCI_ORDER}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker import __version__
@@ -56,35 +55,36 @@ def run(arguments: list[str]) -> int:
         return output.print_text(values)
     interval = _interval(str(values['--interval']))
     watches = bool(values['--watch'])
-    show: Callable[[_Seen], int] = _Table(color=not values['--no-color'], watches=watches)
-    if values['--json']:
-        show = partial(_show_json, indent=None if watches else 2)
-    machine = _Machine()
+    show = _Json(watches=watches) if values['--json'] else _Table(color=not values['--no-color'], watches=watches)
+    machine = _Machine(show.tell)
     try:
-        if watches:
-            return _watch(machine, interval, show)
         seen = machine.look()
+        if watches:
+            return _watch(machine, interval, show, seen)
         if not machine.has_driver:
-            output.complain('no GPU driver is installed or loaded on this machine')
+            show.tell('no GPU driver is installed or loaded on this machine')
         elif not seen.gpus:
-            output.complain('this machine has a GPU driver and no GPU')
+            show.tell('this machine has a GPU driver and no GPU')
         return show(seen)
     finally:
         machine.close()
 
 
 class _Seen(NamedTuple):
-    """One look at the machine."""
+    """One look at the machine, and what was wrong with it."""
 
-    gpus: list[Gpu]
-    claims_problem: str | None
+    time: float
+    gpus: list[Gpu] | None
+    driver_problem: str | None = None
+    claims_problem: str | None = None
 
 
 class _Machine:
     """What is looked at again and again; each thing that is wrong is told once."""
 
-    def __init__(self) -> None:
-        self._inventory = Inventory(tell=output.complain)
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._inventory = Inventory(tell=tell)
+        self._tell = tell
         self._told: set[str] = set()
         self.close = self._inventory.close
 
@@ -94,16 +94,25 @@ class _Machine:
 
     def look(self) -> _Seen:
         gpus = self._inventory.look()
+        now = time.time()
         try:
-            return _Seen(with_claims(gpus, ClaimFolder().claims()), None)
+            return _Seen(now, with_claims(gpus, ClaimFolder().claims()))
         except ClaimsError as error:
-            self.tell_once(f'claims are not known: {error}')
-            return _Seen(without_claims(gpus), str(error))
+            self._tell_once(f'claims are not known: {error}')
+            return _Seen(now, without_claims(gpus), claims_problem=str(error))
 
-    def tell_once(self, text: str) -> None:
+    def look_again(self) -> _Seen:
+        """Look where a driver that fails may work again later."""
+        try:
+            return self.look()
+        except GpuError as error:
+            self._tell_once(str(error))
+            return _Seen(time.time(), None, driver_problem=str(error))
+
+    def _tell_once(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
-            output.complain(text)
+            self._tell(text)
 
 
 def _interval(given: str) -> float:
@@ -114,13 +123,9 @@ def _interval(given: str) -> float:
     return min(seconds, _LONGEST_INTERVAL)
 
 
-def _watch(machine: _Machine, interval: float, show: Callable[[_Seen], int]) -> int:
-    """Show the GPUs at each point of a grid of time, until a signal or a failed write ends it.
-
-    What fails at the first look ends it too; a failure later may pass.
-    """
+def _watch(machine: _Machine, interval: float, show: _Json | _Table, seen: _Seen) -> int:
+    """Show the GPUs at each point of a grid of time, until a signal or a failed write ends it."""
     following = time.monotonic()
-    seen = machine.look()
     while True:
         code = show(seen)
         if code:
@@ -128,23 +133,30 @@ def _watch(machine: _Machine, interval: float, show: Callable[[_Seen], int]) -> 
         now = time.monotonic()
         following = max(following + interval, now)
         time.sleep(following - now)
-        try:
-            seen = machine.look()
-        except GpuError as error:
-            machine.tell_once(str(error))
+        seen = machine.look_again()
 
 
-def _show_json(seen: _Seen, indent: int | None) -> int:
-    """Print a look as one JSON object, in one line unless it is indented."""
-    import json  # noqa: PLC0415 - the table does without
+class _Json:
+    """Prints a look as one JSON object, while watching in one line."""
 
-    from gpu_tracker.fleet.snapshot_json import snapshot  # noqa: PLC0415
+    def __init__(self, *, watches: bool) -> None:
+        self._indent = None if watches else 2
+        self.tell = output.complain
 
-    hostname = os.uname().nodename if hasattr(os, 'uname') else os.environ.get('COMPUTERNAME', '')
-    taken = snapshot(
-        seen.gpus, hostname=hostname, now=time.time(), user_name=user_name, claims_problem=seen.claims_problem
-    )
-    return output.print_text(f'{json.dumps(taken, indent=indent)}\n')
+    def __call__(self, seen: _Seen) -> int:
+        import json  # noqa: PLC0415 - the table does without
+
+        from gpu_tracker.fleet.snapshot_json import snapshot  # noqa: PLC0415
+
+        taken = snapshot(
+            seen.gpus,
+            hostname=os.uname().nodename if hasattr(os, 'uname') else os.environ.get('COMPUTERNAME', ''),
+            now=seen.time,
+            user_name=user_name,
+            driver_problem=seen.driver_problem,
+            claims_problem=seen.claims_problem,
+        )
+        return output.print_text(f'{json.dumps(taken, indent=self._indent)}\n')
 
 
 class _Table:
@@ -155,15 +167,24 @@ class _Table:
         self._place = screen.Place() if watches and screen.can_go_back() else None
         self._watches = watches
 
-    def __call__(self, seen: _Seen) -> int:
-        from gpu_tracker.fleet.display.table import table_text  # noqa: PLC0415 - JSON does without
+    def tell(self, text: str) -> None:
+        """Print a line that is no part of the table; where tables stand in one place, they follow below it."""
+        if self._place is not None:
+            self._place.leave()
+        output.complain(text)
 
-        width = screen.width()
-        text = 'no GPU'
-        if seen.gpus:
-            text = table_text(seen.gpus, width=width, now=time.time(), user_name=user_name, color=self._color)
-        elif not self._watches:
-            return 0  # a line on standard error has said so
+    def __call__(self, seen: _Seen) -> int:
+        text = self._text(seen)
         if self._place is not None:
             return output.print_text(self._place.show(text))
-        return output.print_text(f'{text}\n\n' if self._watches else f'{text}\n')
+        if self._watches:
+            return output.print_text(f'{text}\n\n')
+        return output.print_text(f'{text}\n') if seen.gpus else 0  # without GPUs a line on standard error says so
+
+    def _text(self, seen: _Seen) -> str:
+        if not seen.gpus:
+            return 'no GPU' if seen.driver_problem is None else f'not known: {seen.driver_problem}'
+        from gpu_tracker.fleet.display.table import table_text  # noqa: PLC0415 - JSON does without
+
+        width = screen.width() if self._place is None else self._place.width()
+        return table_text(seen.gpus, width=width, now=seen.time, user_name=user_name, color=self._color)

@@ -49,6 +49,15 @@ class Place:
         self._lines = len(lines)
         return back + _CLEAR_BELOW + ''.join(f'{line}\n' for line in lines)
 
+    def leave(self) -> None:
+        """Let what stands there stay: the next text comes below whatever is printed until then."""
+        self._lines = 0
+
+    @staticmethod
+    def width() -> int:
+        """Return how wide a line may be: one that the terminal breaks would be two."""
+        return min(width() or _size()[0], _size()[0])
+
 
 def _size() -> tuple[int, int]:
     """Return columns and lines; a terminal that does not know them, as over a serial line, has 80 and 24."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING, TypedDict
 
 from gpu_tracker.errors import GpusUnavailableError, TrackerStateError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from gpu_tracker.fleet.pick import Picked
     from gpu_tracker.fleet.request import Request
 
 _MEBIBYTE = 2**20
@@ -111,6 +113,7 @@ def available_gpus(
         return []
     finally:
         inventory.close()
+    _warn(request, picked)
     return [request.name(gpu) for gpu in picked.chosen]
 
 
@@ -162,6 +165,13 @@ def claim_gpus(
     return _Claim(request, seconds, waiting)
 
 
+def _warn(request: Request, picked: Picked) -> None:
+    """Warn where an index may mean another GPU to CUDA than it does here."""
+    if picked.uncounted and not request.by_uuid:
+        text = f'{picked.uncounted} cannot be read: CUDA may count the others without it; uuid=True is certain'
+        warnings.warn(text, stacklevel=3)
+
+
 class _Claim:
     """GPUs that are claimed while a block runs; one object may be used for several blocks, one after the other."""
 
@@ -180,6 +190,7 @@ class _Claim:
             terms = Terms(os.getpid(), self._seconds, purpose(sys.argv))
             picked = picker.pick(self._request, terms, self._waiting)
             inventory.close()
+            _warn(self._request, picked)
         except BaseException:
             self.__exit__()
             inventory.close()

@@ -24,6 +24,24 @@ _LONG = 5.0
 """Seconds after which people wonder."""
 
 
+class _Question:
+    """A question to the drivers, asked in a thread of its own."""
+
+    def __init__(self, ask: Callable[[], list[DeviceState]]) -> None:
+        self.answer: list[DeviceState] = []
+        self.failure: Exception | None = None
+        self.is_answered = threading.Event()  # Thread.is_alive() is wrong after Ctrl-C in Thread.join() up to 3.12
+        self._ask = ask
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self.answer = self._ask()
+        except Exception as error:  # noqa: BLE001 - raised anew in the thread that waits
+            self.failure = error
+        self.is_answered.set()
+
+
 class Inventory:
     """The drivers of this machine's GPUs, opened at the first look.
 
@@ -45,7 +63,7 @@ class Inventory:
         self._openers = backends
         self._patience = patience
         self._opened: list[GpuBackend] | None = None
-        self._is_asking = False
+        self._question: _Question | None = None
 
     @property
     def has_driver(self) -> bool:
@@ -65,35 +83,35 @@ class Inventory:
 
     def close(self) -> None:
         """Let go of the drivers; of one that still has to answer only the end of this process can let go."""
-        if not self._is_asking:  # Thread.is_alive() is wrong after Ctrl-C in Thread.join() up to Python 3.12
+        if self._question is None:
             for backend in self._opened or ():
                 backend.close()
         self._opened = None
 
     def _ask_in_time(self, *, with_load: bool) -> list[DeviceState]:
-        answers: list[list[DeviceState]] = []
-        failures: list[Exception] = []
+        if self._question is not None:
+            self._wait()  # for an earlier question, whose answer is old when it comes
+        self._question = _Question(lambda: self._ask(with_load=with_load))
+        return self._wait()
 
-        def ask() -> None:
-            try:
-                answers.append(self._ask(with_load=with_load))
-            except Exception as error:  # noqa: BLE001 - raised anew below, in the thread that asked
-                failures.append(error)
-            self._is_asking = False
+    def _wait(self) -> list[DeviceState]:
+        """Return the answer to the open question.
 
-        self._is_asking = True
-        thread = threading.Thread(target=ask, daemon=True)
-        thread.start()
-        thread.join(min(_LONG, self._patience))
-        if self._is_asking and not self._has_told:
+        :raises GpuError: It does not come in time.
+        """
+        question = self._question
+        if question is None:
+            return []
+        has_come = question.is_answered.wait(min(_LONG, self._patience))
+        if not has_come and not self._has_told:
             self._has_told = True
             self._tell('waiting for the GPU driver to answer')
-        thread.join(max(0, self._patience - _LONG))
-        if failures:
-            raise failures[0]
-        if not answers:
+        if not question.is_answered.wait(max(0, self._patience - _LONG)):
             raise GpuError(f'The GPU driver has not answered for {self._patience:g} seconds.', 'timeout')
-        return answers[0]
+        self._question = None
+        if question.failure is not None:
+            raise question.failure
+        return question.answer
 
     def _ask(self, *, with_load: bool) -> list[DeviceState]:
         if self._opened is None:

@@ -7,14 +7,13 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpu_tracker.errors import ClaimsLockedError
-from gpu_tracker.fleet.choice import choose
+from gpu_tracker.fleet.choice import Choice, choose
 from gpu_tracker.fleet.inventory import with_claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpu_tracker.errors import GpuTrackerError
-    from gpu_tracker.fleet.choice import Choice
     from gpu_tracker.fleet.claims.claim import Claim
     from gpu_tracker.fleet.claims.folder import ClaimFolder, HeldClaim
     from gpu_tracker.fleet.gpu import Gpu
@@ -34,12 +33,18 @@ FRESH = 1.0
 """Seconds: how old a look at the GPUs may be when they are claimed."""
 
 
+LOCK_PATIENCE = 10.0
+"""Seconds to wait until others are done with the claims; who may wait longer tries again."""
+
+
 class Terms(NamedTuple):
     """What a claim is held by: a process and, where given, a time."""
 
     process_id: int
     seconds: float | None
     command: str | None
+    survives_exec: bool = False
+    """Whether the process goes on holding it when it becomes another program."""
 
 
 def purpose(words: Sequence[str]) -> str | None:
@@ -63,6 +68,15 @@ class Picked(NamedTuple):
 
     chosen: list[Gpu]
     gpus: list[Gpu]
+
+    @property
+    def uncounted(self) -> str:
+        """The GPUs that CUDA may not count, so that others have lower indices there: they cannot be read.
+
+        Empty where none of them comes before one that was chosen.
+        """
+        highest = max((gpu.parent or gpu.state).number for gpu in self.chosen)
+        return ', '.join(gpu.label for gpu in self.gpus if gpu.state.problem and gpu.state.number < highest)
 
 
 class Picker:
@@ -98,20 +112,21 @@ class Picker:
         deadline = None if waiting is None or waiting.seconds is None else self._clock() + waiting.seconds
         has_told = False
         while True:
-            error: GpuTrackerError
+            blocked: Choice | ClaimsLockedError | None
             try:
-                picked, choice = self._try(request, terms)
-            except ClaimsLockedError as locked:
-                error, may_wait = locked, True
-            else:
-                if picked is not None:
-                    return picked
-                error, may_wait = choice.error(time.time()), choice.is_possible
+                picked, blocked = self._try(request, terms, deadline)
+            except ClaimsLockedError as error:
+                picked, blocked = None, error
+            if picked is not None:
+                return picked
+            if blocked is None:
+                continue
             left = PAUSE if deadline is None else deadline - self._clock()
-            if waiting is None or not may_wait or left <= 0:
-                raise error
+            may_help = not isinstance(blocked, Choice) or blocked.is_possible
+            if waiting is None or not may_help or left <= 0:
+                raise _error(blocked)
             if not has_told:
-                waiting.tell(error)
+                waiting.tell(_error(blocked))
                 has_told = True
             self._sleep(min(PAUSE, left))
 
@@ -121,8 +136,13 @@ class Picker:
             self.held.release()
             self.held = None
 
-    def _try(self, request: Request, terms: Terms | None) -> tuple[Picked | None, Choice]:
-        """Look and choose; with terms, record the claim under the lock under which those of others were read."""
+    def _try(
+        self, request: Request, terms: Terms | None, deadline: float | None
+    ) -> tuple[Picked | None, Choice | None]:
+        """Look and choose; with terms, record the claim under the lock under which those of others were read.
+
+        Returns no choice where what was chosen has been taken meanwhile: there is to be another look.
+        """
         began = self._clock()
         # A claim for a time may end between the look and the choice, when its job has only just taken the memory that
         # the look has not seen. So what was claimed before the look is not chosen either.
@@ -138,7 +158,12 @@ class Picker:
             return made[-1].uuids if made[-1].is_enough else []
 
         self.held = self._folder.claim(
-            decide, process_id=terms.process_id, seconds=terms.seconds, command=terms.command
+            decide,
+            process_id=terms.process_id,
+            seconds=terms.seconds,
+            command=terms.command,
+            survives_exec=terms.survives_exec,
+            lock_timeout=None if deadline is None else min(LOCK_PATIENCE, deadline - self._clock()),
         )
         choice = made[-1]
         if self.held is None:
@@ -151,9 +176,14 @@ class Picker:
         if is_still_free:
             return Picked(choice.chosen, gpus), choice
         self.release()
-        return self._try(request, terms)
+        return None, None
 
     def _is_still_free(self, choice: Choice, request: Request) -> bool:
         """Look again, after the first look or the lock took long: what was free may have been taken meanwhile."""
         gpus = self._inventory.look(with_load=request.needs_load)
         return set(choice.uuids) <= set(choose(gpus, request._replace(exactly=None, at_most=None)).uuids)
+
+
+def _error(blocked: Choice | ClaimsLockedError) -> GpuTrackerError:
+    """Return what says why there is nothing yet; users' names are looked up for it, so not at each look."""
+    return blocked.error(time.time()) if isinstance(blocked, Choice) else blocked

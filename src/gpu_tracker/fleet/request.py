@@ -122,12 +122,13 @@ def _number(name: str, value: object, accepted: str, least: float = -math.inf, m
 def _names(option: str, given: object) -> tuple[str, ...]:
     """Return the names of GPUs in a list, or in a text with commas."""
     if isinstance(given, str):
-        return tuple(name.strip() for name in given.split(','))
+        given = given.split(',')
     if not isinstance(given, (list, tuple, set, frozenset)):
         raise ParameterError(option, given, _NAMES)
     if any(isinstance(name, bool) or not isinstance(name, (str, int)) for name in given):
         raise ParameterError(option, given, _NAMES)
-    return tuple(map(str, given))
+    names = (str(name).strip() for name in given)
+    return tuple(name for name in names if name)
 
 
 def _size(name: str, value: object) -> int | None:

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
 
 def snapshot(
-    gpus: Sequence[Gpu],
+    gpus: Sequence[Gpu] | None,
     *,
     hostname: str,
     now: float,
     user_name: Callable[[int], str],
+    driver_problem: str | None = None,
     claims_problem: str | None = None,
 ) -> dict[str, object]:
     """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus`` in index order.
 
+    ``driver_problem`` tells why the GPUs are not known, whose list then is null; it is null where they are.
     ``claims_problem`` tells why the claims could not be read, and is null where they could.
 
     A GPU has these keys, and so has a MIG device, which stands in the ``mig_devices`` of its GPU:
@@ -48,12 +50,13 @@ def snapshot(
     :param now: Seconds since 1970.
     :param user_name: Tells the name of the user with an ID.
     """
-    in_order = sorted(gpus, key=lambda gpu: gpu.state.number)
+    in_order = None if gpus is None else sorted(gpus, key=lambda gpu: gpu.state.number)
     return {
         'hostname': hostname,
         'time': now,
+        'driver_problem': driver_problem,
         'claims_problem': claims_problem,
-        'gpus': [_gpu(gpu, user_name) for gpu in in_order],
+        'gpus': None if in_order is None else [_gpu(gpu, user_name) for gpu in in_order],
     }
 
 

@@ -34,8 +34,9 @@ def visible(gpus: Sequence[Gpu], value: str | None) -> list[Gpu]:
 
 def find(gpus: Sequence[Gpu], name: str) -> Gpu | None:
     """Return the one GPU or MIG device that an index, a UUID or the beginning of one names."""
-    if name.isdecimal():
-        return next((gpu for gpu in gpus if gpu.state.number == int(name)), None)
+    if name.isascii() and name.isdecimal():
+        index = name.lstrip('0') or '0'  # compared as text: a number may have too many digits for Python
+        return next((gpu for gpu in gpus if str(gpu.state.number) == index), None)
     if not name.startswith(('GPU-', 'MIG-')):
         return None
     devices = [device for gpu in gpus for device in gpu.devices()]

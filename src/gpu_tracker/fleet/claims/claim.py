@@ -26,4 +26,4 @@ class Claim(NamedTuple):
     """What the GPUs were claimed for."""
     in_another_container: bool = False
     """The ID of its process is one of another container's, or of the machine's where this process is in a container:
-    nobody here can tell whether the process still runs."""
+    it means nothing here."""

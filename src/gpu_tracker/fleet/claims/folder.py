@@ -12,6 +12,7 @@ from gpu_tracker.fleet.claims import moment as present
 from gpu_tracker.fleet.claims import place, record, record_files
 from gpu_tracker.fleet.claims.held import HeldClaim, Written
 from gpu_tracker.fleet.claims.lock import Patience, under_lock
+from gpu_tracker.fleet.claims.record_lock import RecordLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ['ClaimFolder', 'HeldClaim']
 
 _SUPPORTED = sys.platform != 'win32'
+_MOST_LEFT = 64
+"""How many files are left of claims of which only other PID namespaces know for certain that they hold no more."""
 
 
 class _Terms(NamedTuple):
@@ -87,18 +90,28 @@ class ClaimFolder:
         process_id: int | None,
         seconds: float | None,
         command: str | None,
+        survives_exec: bool = False,
+        lock_timeout: float | None = None,
     ) -> HeldClaim | None:
         """Claim what ``choose`` chooses; None where that is nothing.
+
+        In other PID namespaces, as those of containers that share the folder, nobody can look the process up. There
+        the claim lasts until nobody has its file open any more, which is locked and kept open by this process and by
+        those that are forked from it. So there it may last longer, until the last of them has ended too, and it ends
+        early if all of them close the file, as sudo does with all files that it has inherited.
 
         :param choose: Gets the claims that hold and returns UUIDs. It is called under the lock, so it has to be quick
             and must not ask any GPU; it is called again where the folder was removed meanwhile. What it raises goes
             through, and nothing is claimed. Nothing is either where Ctrl-C comes before this returns.
         :param process_id: The process that holds the claim, this one or another: the claim ends with it.
-        :param seconds: How long the claim lasts at most; needed where there is no process, and in a container where
-            others outside use the same folder: they cannot tell whether the process still runs.
+        :param seconds: How long the claim lasts at most; needed where there is no process.
         :param command: What the GPUs are for, which others are shown.
+        :param survives_exec: Whether the programs that this process becomes, or starts with the files that it has open,
+            keep the file of the claim open as well.
+        :param lock_timeout: How many seconds to wait this time at most until others are done with reading and writing
+            claims; 0 or less: there is one attempt. None: as the folder was told.
         :raises ClaimsLockedError: if the folder stays locked by others.
-        :raises ClaimsError: if the folder cannot be used, or if only a time could end the claim and there is none.
+        :raises ClaimsError: if the folder cannot be used, or if nothing tells when the machine is started anew.
         :raises ProcessLookupError: if there is no such process.
         :raises ValueError: if ``seconds`` is missing or no time, or UUIDs are chosen that are claimed or are none.
         """
@@ -110,20 +123,23 @@ class ClaimFolder:
             raise ParameterError('seconds', seconds, f'above 0 and at most {record.LONGEST_TIME:g}')
         moment = self._moment()
         boot_id, start = _identity(process_id, moment)
-        if seconds is None and moment.is_shared(self.path):
-            raise ClaimsError(
-                f'No GPU can be claimed without a time here: {self.path} is shared with the outside of this container, '
-                f'where nobody can tell when process {process_id} ends, so its claim might hold until the machine is '
-                'restarted. Say how long the claim lasts at most: --claim-seconds, in Python seconds=.'
-            )
         terms = _Terms(choose, process_id, start, boot_id, seconds, command)
-        patience = Patience(self._lock_timeout)
+        patience = Patience(self._lock_timeout if lock_timeout is None else lock_timeout)
+        lock = RecordLock(survives_exec=survives_exec)
+        try:
+            return self._claim_in_time(terms, lock, patience)
+        except BaseException:
+            lock.let_go()
+            raise
+
+    def _claim_in_time(self, terms: _Terms, lock: RecordLock, patience: Patience) -> HeldClaim | None:
+        """Lock the folder and claim, anew where it was removed meanwhile."""
         while True:
-            written = Written(self.path, record_files.new_name(), self._lock_timeout, self._moment)
+            written = Written(self.path, record_files.new_name(), lock, self._lock_timeout, self._moment)
             try:
                 return under_lock(self.path, patience, partial(self._claim, terms, written))
             except _FolderGoneError:
-                pass
+                lock.let_go()
             except BaseException:
                 written.remove()  # Ctrl-C may come when it is there already
                 raise
@@ -152,7 +168,7 @@ class ClaimFolder:
             expires_at=None if terms.seconds is None else moment.clock + terms.seconds,
             command=record.bounded(terms.command),
         )
-        self._write(folder, written.name, new)
+        self._write(folder, new, written)
         return HeldClaim(record.claim_of(new, os.geteuid(), moment), new, written)
 
     def _read(self, folder: int, moment: Moment) -> tuple[list[RecordFile], list[RecordFile]]:
@@ -164,20 +180,35 @@ class ClaimFolder:
         holding: list[RecordFile] = []
         void: list[RecordFile] = []
         for file in files:
-            (void if record.is_void(file.record, moment) else holding).append(file)
+            is_void = record.is_void(file.record, moment, is_held=file.is_held)
+            (void if is_void else holding).append(file)
         return holding, void
 
     def _tidy_up(self, folder: int, void: list[RecordFile], moment: Moment) -> None:
-        """Remove what is of no use any more and belongs to this user (to anybody, for root); under the lock."""
-        for file in void:
-            if record_files.is_own(file.owner) and record.is_of_this_machine(file.record, moment):
+        """Remove what is of no use any more and belongs to this user (to anybody, for root); under the lock.
+
+        A process of another PID namespace may have closed the file of its claim and still run, so such files stay as
+        long as they are few: there the claim holds.
+        """
+        own = [
+            file for file in void if record_files.is_own(file.owner) and record.is_of_this_machine(file.record, moment)
+        ]
+        uncertain = {
+            file.name
+            for file in own
+            if record.is_elsewhere(file.record, moment) and not record.is_over(file.record, moment)
+        }
+        if len(uncertain) > _MOST_LEFT:
+            uncertain.clear()
+        for file in own:
+            if file.name not in uncertain:
                 record_files.remove(folder, file.name)
         try:
             record_files.remove_unfinished(folder)
         except OSError as error:
             raise self._fault(error) from error
 
-    def _write(self, folder: int, name: str, new: record.Record) -> None:
+    def _write(self, folder: int, new: record.Record, written: Written) -> None:
         """Write a claim, where it would be read."""
         try:
             if record_files.is_full(folder):
@@ -185,7 +216,8 @@ class ClaimFolder:
                     f'No GPU can be claimed: {self.path} has {record_files.MOST_RECORDS} files of this user, and more '
                     'would not be read. What holds no more is removed with each claim; files that are no claims stay.'
                 )
-            record_files.write_record(folder, name, record.encode(new))
+            lock = None if new.pid is None else written.lock
+            record_files.write_record(folder, written.name, record.encode(new), lock)
         except OSError as error:
             raise self._fault(error) from error
 

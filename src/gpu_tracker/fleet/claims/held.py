@@ -16,14 +16,22 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.claims.claim import Claim
     from gpu_tracker.fleet.claims.moment import Moment
     from gpu_tracker.fleet.claims.record import Record
+    from gpu_tracker.fleet.claims.record_lock import RecordLock
 
 
 class Written:
-    """Where a claim is written: the folder, the file, and how to look at the machine and wait for the lock."""
+    """Where a claim is written: the folder, the file, and how to look at the machine and wait for the lock.
 
-    def __init__(self, path: str, name: str, lock_timeout: float, moment: Callable[[], Moment]) -> None:
+    :ivar lock: The lock on the file, which others look at.
+    :ivar lock_timeout: How many seconds to wait at most for the lock on the folder.
+    """
+
+    def __init__(
+        self, path: str, name: str, lock: RecordLock, lock_timeout: float, moment: Callable[[], Moment]
+    ) -> None:
         self.path = path
         self.name = name
+        self.lock = lock
         self.lock_timeout = lock_timeout
         self.moment = moment
 
@@ -43,11 +51,13 @@ class Written:
 class HeldClaim:
     """A claim that this process has made, and can give back.
 
-    ``claim`` is what others see of it.
+    :ivar claim: What others see of it.
+    :ivar lock: What tells other PID namespaces that it is held.
     """
 
     def __init__(self, claim: Claim, record: Record, written: Written) -> None:
         self.claim = claim
+        self.lock = written.lock
         self._record = record
         self._written = written
         self._maker = os.getpid()
@@ -64,6 +74,7 @@ class HeldClaim:
         if not self._is_ours():
             return
         self._written.remove()
+        self.lock.let_go()
         self._released = True  # only now: who has interrupted this may try again
 
     def outlive_process(self) -> None:
@@ -77,6 +88,7 @@ class HeldClaim:
         if self._record.expires_at is None:
             raise ClaimsError('The claim cannot outlive its process: it has no time that would end it')
         under_lock(self._written.path, Patience(self._written.lock_timeout), self._free_from_process)
+        self.lock.let_go()
 
     def _is_ours(self) -> bool:
         return not self._released and os.getpid() == self._maker
@@ -88,7 +100,7 @@ class HeldClaim:
         if (
             file is None
             or (file.owner, file.record) != (self.claim.user_id, self._record)
-            or is_void(self._record, self._written.moment())
+            or is_void(self._record, self._written.moment(), is_held=file.is_held)
         ):
             raise ClaimsError(f'The claim in {path} holds no more: its time is up, or somebody has removed it')
         new = self._record._replace(pid=None, process_start=None, pid_namespace=None)

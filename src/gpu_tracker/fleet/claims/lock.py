@@ -27,11 +27,14 @@ _LONGEST_PAUSE = 0.03
 
 
 class Patience:
-    """How long to wait for a lock, over all attempts."""
+    """How long to wait for a lock, over all attempts.
+
+    :param seconds: 0 or less: there is one attempt, without a wait.
+    """
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
+        self.seconds = max(0.0, seconds)
+        self._end = time.monotonic() + self.seconds
         self._pause = _FIRST_PAUSE
 
     def wait(self) -> bool:
@@ -102,7 +105,8 @@ def _complaint(path: str, seconds: float) -> str:
     from gpu_tracker.fleet.claims.lock_holder import holder_of  # noqa: PLC0415 - only where something is wrong
 
     holder = holder_of(path) or 'another process'
+    lasting = f'has been locked for {seconds:g} s' if seconds else 'is locked'
     return (
-        f'No GPU can be claimed: {path} has been locked for {seconds:g} s by {holder}, and gpu-tracker itself locks it '
-        f'for milliseconds only. {place.VARIABLE} chooses another folder.'
+        f'No GPU can be claimed: {path} {lasting} by {holder}, and gpu-tracker itself locks it for milliseconds only. '
+        f'{place.VARIABLE} chooses another folder.'
     )

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.fleet.claims import process, sharing
+from gpu_tracker.fleet.claims import process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +30,6 @@ class Moment(NamedTuple):
     pid_namespace: int | None
     start_of: Callable[[int], float | None] = process.start_of
     lives: Callable[[int, float | None], bool] = process.lives
-    is_shared: Callable[[str], bool] = sharing.is_shared
-    """Whether a folder is also used from outside the container that this process is in."""
 
 
 def now() -> Moment:

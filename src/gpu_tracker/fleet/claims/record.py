@@ -92,18 +92,31 @@ def bounded(command: str | None) -> str | None:
     return printable(command)
 
 
-def is_void(record: Record, moment: Moment) -> bool:
+def is_void(record: Record, moment: Moment, *, is_held: bool) -> bool:
     """Tell whether a claim holds no more: its machine was started anew, its time is up or its process has ended.
 
-    A process in another PID namespace, that of a container, cannot be looked up by its number, so it is taken to live.
+    :param is_held: Whether somebody holds the lock on its file. That counts for a process of another PID namespace
+        alone, which cannot be looked up by its number: one that can may have closed the file.
     """
+    if is_over(record, moment):
+        return True
+    if record.pid is None:
+        return False
+    if is_elsewhere(record, moment):
+        return not is_held
+    return not moment.lives(record.pid, record.process_start)
+
+
+def is_over(record: Record, moment: Moment) -> bool:
+    """Tell whether a claim holds no more whatever its process does."""
     if moment.boot_id not in (None, record.boot_id):
         return True
-    if record.expires_at is not None and record.expires_at <= moment.clock:
-        return True
-    if record.pid is None or record.pid_namespace != moment.pid_namespace:
-        return False
-    return not moment.lives(record.pid, record.process_start)
+    return record.expires_at is not None and record.expires_at <= moment.clock
+
+
+def is_elsewhere(record: Record, moment: Moment) -> bool:
+    """Tell whether the process of a claim is numbered in another PID namespace, such as that of a container."""
+    return record.pid is not None and record.pid_namespace != moment.pid_namespace
 
 
 def is_of_this_machine(record: Record, moment: Moment) -> bool:
@@ -130,7 +143,7 @@ def claim_of(record: Record, owner: int, moment: Moment) -> Claim:
         made=record.made,
         expires=None if record.expires_at is None else moment.time + (record.expires_at - moment.clock),
         command=record.command,
-        in_another_container=record.pid is not None and record.pid_namespace != moment.pid_namespace,
+        in_another_container=is_elsewhere(record, moment),
     )
 
 

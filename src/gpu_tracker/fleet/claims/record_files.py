@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.files import write_all
 from gpu_tracker.fleet.claims.record import MOST_BYTES, decode
+from gpu_tracker.fleet.claims.record_lock import is_held
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.claims.record import Record
+    from gpu_tracker.fleet.claims.record_lock import RecordLock
 
 # Their own names only: a user may have chosen a folder in which other things stand as well.
 _RECORD = re.compile(r'\d+-\d+-[0-9a-f]{16}\.json')
@@ -41,6 +43,8 @@ class RecordFile(NamedTuple):
     changed: int
     """When it was last changed, in nanoseconds since 1970, by a clock that its owner cannot turn back."""
     record: Record
+    is_held: bool
+    """Somebody held the lock on it."""
 
 
 def read_records(folder: int) -> list[RecordFile]:
@@ -72,26 +76,28 @@ def new_name() -> str:
     return f'{os.geteuid()}-{os.getpid()}-{os.urandom(8).hex()}.json'
 
 
-def write_record(folder: int, name: str, data: bytes) -> None:
+def write_record(folder: int, name: str, data: bytes, lock: RecordLock | None) -> None:
     """Write a claim into a new file.
 
-    :raises OSError: if that fails, for instance because the folder is gone; no file of it is left.
+    :param lock: What locks the file before others can see it; None: nothing does.
+    :raises OSError: if that fails, for instance because the folder is gone; no file of it is left, but maybe the lock.
     """
     try:
-        replace_record(folder, name, data)
+        replace_record(folder, name, data, lock)
     except BaseException:
         remove(folder, name)  # Ctrl-C may come when it is there already
         raise
 
 
-def replace_record(folder: int, name: str, data: bytes) -> None:
+def replace_record(folder: int, name: str, data: bytes, lock: RecordLock | None = None) -> None:
     """Write a claim in the place of the one that stands in the file, if there is one.
 
+    :param lock: As in :func:`write_record`. The file is another than before, so its lock is another as well.
     :raises OSError: if that fails; the file is as it was.
     """
     unfinished = f'.{name.removesuffix(".json")}.tmp'
     try:
-        _write(folder, unfinished, data)
+        _write(folder, unfinished, data, lock)
         os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         remove(folder, unfinished)
@@ -138,12 +144,13 @@ def read_record(folder: int, name: str) -> RecordFile | None:
         if not stat.S_ISREG(info.st_mode):
             return None
         data = os.read(file, MOST_BYTES + 1)
+        held = is_held(file)
     except OSError:
         return None
     finally:
         os.close(file)
     record = decode(data)
-    return None if record is None else RecordFile(name, info.st_uid, info.st_ctime_ns, record)
+    return None if record is None else RecordFile(name, info.st_uid, info.st_ctime_ns, record, held)
 
 
 def _listed(folder: int) -> dict[int, list[_Listed]]:
@@ -160,9 +167,11 @@ def _listed(folder: int) -> dict[int, list[_Listed]]:
     return found
 
 
-def _write(folder: int, name: str, data: bytes) -> None:
+def _write(folder: int, name: str, data: bytes, lock: RecordLock | None) -> None:
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
     try:
+        if lock is not None:
+            lock.take(file)
         write_all(file, data)
         os.fchmod(file, _MODE)  # whatever the umask
         # systemd-tmpfiles and its like remove what has not been touched for some days, and with it the claim of a
