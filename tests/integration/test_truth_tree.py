@@ -72,14 +72,15 @@ def test_a_process_that_was_forked_away_unseen_is_known_by_its_group() -> None:
 def test_a_daemon_of_a_command_is_handed_to_the_launcher_and_counts() -> None:
     program = (
         'import os, time\n'
-        'if os.fork():\n    os.wait()\n'
+        'alive, life = os.pipe()\n'
+        'if os.fork():\n    os.wait()\n    os.close(life)\n'
         'elif os.fork():\n    os._exit(0)\n'
         'else:\n'
         '    os.setsid()\n    end = time.process_time() + 0.5\n'
         '    block = bytearray(b"1") * 200_000_000\n'
         '    while time.process_time() < end: pass\n'
         '    os._exit(0)\n'
-        'time.sleep(1.5)\n'  # the command's own life, not a wait for something
+        'os.read(alive, 1)\n'  # until the daemon has ended
     )
     run = subprocess.run(
         [sys.executable, '-m', 'gpu_tracker', '-f', 'json', '--st', '0.1', '--ru=bytes', '--tu=seconds',
