@@ -89,7 +89,9 @@ def interrupt_everywhere(tmp_path: Path, prepare: Callable[[ClaimFolder], Work])
     left: list[list[str]] = []
     while True:
         n = len(left)
-        folder = ClaimFolder(f'{tmp_path}/{n}', lock_timeout=PATIENCE, moment=Machine().moment)
+        place_of_its_own = tmp_path / str(n)
+        place_of_its_own.mkdir()
+        folder = ClaimFolder(f'{place_of_its_own}/claims', lock_timeout=PATIENCE, moment=Machine().moment)
         before = descriptors()
         work = prepare(folder)
         ctrl_c = CtrlC(n)
@@ -99,7 +101,7 @@ def interrupt_everywhere(tmp_path: Path, prepare: Callable[[ClaimFolder], Work])
         if not ctrl_c.came:
             return left
         assert not is_locked(folder.path), n
-        assert [name for name in os.listdir(tmp_path) if not name.isdecimal()] == [], n
+        assert [name for name in os.listdir(place_of_its_own) if name != 'claims'] == [], n
         left.append(os.listdir(folder.path) if os.path.isdir(folder.path) else [])
 
 

@@ -11,6 +11,7 @@ import os
 import stat
 
 from gpu_tracker.errors import ClaimsError, ParameterError
+from gpu_tracker.fleet.claims.process import exists
 from gpu_tracker.fleet.users import user_name
 
 TYPE_CHECKING = False
@@ -21,6 +22,8 @@ VARIABLE = 'GPU_TRACKER_CLAIMS'
 """The environment variable that names another folder."""
 _OTHER_CHOICE = f'{VARIABLE} chooses another folder.'
 _SHARED_MODE = 0o1777
+_MOST_DIGITS = 11
+"""Of a process ID, which the kernel counts in 32 bits."""
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -91,6 +94,7 @@ def make_folder(path: str) -> None:
     """
     temporary = f'{path}.{os.getpid()}-{os.urandom(8).hex()}'
     try:
+        _remove_unfinished(path)
         try:
             os.mkdir(temporary, 0o700)
             _open_to_all(temporary)
@@ -106,6 +110,28 @@ def make_folder(path: str) -> None:
             raise ClaimsError(
                 f'The folder {path} for GPU claims cannot be made: {_why(error)}. {_OTHER_CHOICE}'
             ) from error
+
+
+def _remove_unfinished(path: str) -> None:
+    """Remove the empty folders of makers that were killed before they had moved them."""
+    parent, base = os.path.split(path)
+    try:
+        names = os.listdir(parent)
+    except OSError:
+        return  # it cannot be listed, or is not there: making the folder will tell
+    for name in names:
+        pid, dash, _ = name.removeprefix(f'{base}.').partition('-')
+        if (
+            name.startswith(f'{base}.')
+            and dash
+            and pid.isdecimal()
+            and len(pid) < _MOST_DIGITS
+            and not exists(int(pid))
+        ):
+            try:
+                os.rmdir(os.path.join(parent, name))
+            except OSError:
+                pass  # somebody else's, no folder of ours, or gone
 
 
 def _open_to_all(folder: str) -> None:

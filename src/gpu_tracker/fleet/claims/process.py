@@ -38,7 +38,7 @@ def lives(pid: int, start: float | None, *, reader: str | None = None, proc: str
         return _portable_lives(pid, start)
     process = _read(pid, proc)
     if process is None:
-        return _exists(pid)
+        return exists(pid)
     return not process.ended and start in (None, process.start)
 
 
@@ -67,7 +67,8 @@ def _read(pid: int, proc: str) -> Process | None:
     return process
 
 
-def _exists(pid: int) -> bool:
+def exists(pid: int) -> bool:
+    """Tell whether there is a process of this ID, of whatever user, be it a zombie."""
     try:
         os.kill(pid, 0)  # sends nothing, kill(2)
     except ProcessLookupError:
