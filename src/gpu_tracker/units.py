@@ -25,8 +25,17 @@ def from_seconds(seconds: float, unit: str) -> float:
     return seconds / TIME_UNITS[unit]
 
 
-_BINARY = {'kib': 2**10, 'mib': 2**20, 'gib': 2**30, 'tib': 2**40}
-_SIZES: dict[str, float] = {'b': 1, 'kb': 1e3, 'mb': 1e6, 'gb': 1e9, 'tb': 1e12} | _BINARY
+_SIZES: dict[str, float] = {
+    'b': 1,
+    'kb': 1e3,
+    'mb': 1e6,
+    'gb': 1e9,
+    'tb': 1e12,
+    'kib': 2**10,
+    'mib': 2**20,
+    'gib': 2**30,
+    'tib': 2**40,
+}
 
 _MOST_DIGITS = 30
 """Of a size: more than anybody has use for, and fewer than numbers can have."""

@@ -68,6 +68,21 @@ def test_a_zombie_has_its_name() -> None:
     assert (seen.command, seen.program) == ('true', 'true')
 
 
+def test_the_name_of_a_user_is_asked_for_once() -> None:
+    asked: list[int] = []
+
+    def name_of(user_id: int) -> str:
+        asked.append(user_id)
+        return 'ann'
+
+    lookup = ProcessLookup(is_certain=True, name_of=name_of)
+    with subprocess.Popen(['cat'], stdin=subprocess.PIPE) as process:
+        described = lookup.describe([ProcessMemory(os.getpid(), 1), ProcessMemory(process.pid, 1)])
+        described += lookup.describe([ProcessMemory(process.pid, 2)])
+    assert [seen.user for seen in described] == ['ann'] * 3
+    assert asked == [os.geteuid()]
+
+
 def test_a_process_that_is_not_there_cannot_be_seen() -> None:
     (unseen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(NOBODY_HERE, 5)])
     assert unseen == GpuProcess(NOBODY_HERE, 5)

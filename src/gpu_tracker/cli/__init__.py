@@ -23,19 +23,18 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(arguments)
     except KeyboardInterrupt:
-        return _end_by('SIGINT')
+        return _end_by_ctrl_c()
 
 
-def _end_by(name: str) -> int:
+def _end_by_ctrl_c() -> int:
     """End by the signal itself, so that a shell sees it: after Ctrl-C it ends its loop only if the program did."""
     import os  # noqa: PLC0415
     import signal  # noqa: PLC0415
 
-    number = getattr(signal, name)
-    signal.signal(number, signal.SIG_DFL)
     if os.name == 'posix':
-        os.kill(os.getpid(), number)
-    return 128 + int(number)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    return 128 + signal.SIGINT
 
 
 def _run(arguments: list[str]) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpu_tracker.errors import ClaimsLockedError
 from gpu_tracker.fleet.choice import Choice, choose
+from gpu_tracker.fleet.claims.folder import LOCK_TIMEOUT
 from gpu_tracker.fleet.inventory import with_claims
 
 if TYPE_CHECKING:
@@ -31,10 +32,6 @@ PAUSE = 1.0
 
 FRESH = 1.0
 """Seconds: how old a look at the GPUs may be when they are claimed."""
-
-
-LOCK_PATIENCE = 10.0
-"""Seconds to wait until others are done with the claims; who may wait longer tries again."""
 
 
 class Terms(NamedTuple):
@@ -163,7 +160,7 @@ class Picker:
             seconds=terms.seconds,
             command=terms.command,
             survives_exec=terms.survives_exec,
-            lock_timeout=None if deadline is None else min(LOCK_PATIENCE, deadline - self._clock()),
+            lock_timeout=None if deadline is None else min(LOCK_TIMEOUT, deadline - self._clock()),
         )
         choice = made[-1]
         if self.held is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import sys
@@ -15,7 +16,7 @@ from gpu_tracker.sources.gpu_attribution import in_initial_pid_namespace, uses_c
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gpu_tracker.gpus.reading import ProcessMemory
 
@@ -23,17 +24,25 @@ _IPYTHON_KERNELS = ('ipykernel_launcher', 'ipykernel')
 
 
 class ProcessLookup:
-    """Looks the processes of GPUs up, each once.
+    """Looks the processes of GPUs up, each once, and each user once: the directory of users may be far away.
 
     In a container the driver may tell process IDs that mean nothing, or somebody else, there. So in a PID namespace of
     its own only processes that have CUDA open are taken for those that the driver means.
 
     :param proc: The folder of proc(5).
     :param is_certain: Whether the driver's process IDs are ours; None: find out.
+    :param name_of: Tells the name of the user with an ID.
     """
 
-    def __init__(self, proc: str = '/proc', *, is_certain: bool | None = None) -> None:
+    def __init__(
+        self,
+        proc: str = '/proc',
+        *,
+        is_certain: bool | None = None,
+        name_of: Callable[[int], str] = user_name,
+    ) -> None:
         self._proc = proc
+        self._name_of = functools.cache(name_of)
         self._is_certain = in_initial_pid_namespace() if is_certain is None else is_certain
         self._known: dict[int, GpuProcess] = {}
 
@@ -69,7 +78,7 @@ class ProcessLookup:
         if words == ['']:  # a zombie, or a part of the kernel
             words = [line[line.index(b'(') + 1 : line.rindex(b')')].decode(errors='replace')]
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start(line) / stat.TICKS_PER_SECOND
-        return _process(pid, user_name(owner), time.time() - age, words)
+        return _process(pid, self._name_of(owner), time.time() - age, words)
 
 
 def _process(pid: int, user: str, started: float, words: Sequence[str]) -> GpuProcess:

@@ -14,10 +14,11 @@ __all__ = ['CLAIMED', 'FREE', 'IN_USE', 'IN_USE_UNSEEN', 'SPLIT', 'UNKNOWN', 'UN
 FREE = 'free'
 IN_USE_UNSEEN = 'in_use_unseen'
 """In use, by processes that cannot be looked up from here or are not even listed."""
-_MOST = 0.5
-"""The share of the memory in use that is more than what a driver and its contexts take beside the processes."""
 UNKNOWN = 'unknown'
 """Not in use, but the claims could not be read."""
+
+_MOST = 0.5
+"""The share of the memory in use that is more than what a driver and its contexts take beside the processes."""
 
 
 def status_of(gpu: Gpu) -> str:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ['ClaimFolder', 'HeldClaim']
 
+LOCK_TIMEOUT = 10.0
+"""Seconds to wait at most until others are done with the claims, unless told otherwise."""
+
 _SUPPORTED = sys.platform != 'win32'
 _MOST_LEFT = 64
 """How many files are left of claims of which only other PID namespaces know for certain that they hold no more."""
@@ -53,7 +56,7 @@ class ClaimFolder:
     """
 
     def __init__(
-        self, path: str | None = None, *, lock_timeout: float = 10.0, moment: Callable[[], Moment] = present.now
+        self, path: str | None = None, *, lock_timeout: float = LOCK_TIMEOUT, moment: Callable[[], Moment] = present.now
     ) -> None:
         if path is None:
             path = place.default_path()
