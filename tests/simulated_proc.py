@@ -26,6 +26,7 @@ def stat_line(
     threads: int = 1,
     start: int = 100,
     image: tuple[int, int, int] | None = None,
+    arguments_end: int = 4000,
 ) -> str:
     """Return the content of a stat file, proc_pid_stat(5)."""
     image = image or (1000 + pid, 2000 + pid, 3000 + pid)
@@ -38,6 +39,7 @@ def stat_line(
     fields[19] = str(start)
     fields[20] = '1000000'
     fields[25], fields[44], fields[45] = map(str, image)
+    fields[46] = str(arguments_end)
     return f'{pid} ({name}) {" ".join(fields)}\n'
 
 
@@ -57,7 +59,7 @@ class ProcFolder:
         # In place: a file that is open goes on telling of its process.
         (folder / 'stat').write_text(stat_line(pid, parent, **fields))
         (folder / 'statm').write_text(f'1000 {pages} {of_files} 1 0 50 0\n')
-        (folder / 'cmdline').write_text(words + '\0')
+        (folder / 'cmdline').write_text(words and words + '\0')
         (folder / 'task' / str(pid)).mkdir(parents=True, exist_ok=True)
         (folder / 'task' / str(pid) / 'stat').write_text(stat_line(pid, parent, **fields))
         self.cpu[pid] = self.cpu.get(pid, 0.0) + 0.001

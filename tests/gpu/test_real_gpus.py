@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gpu_tracker as gput
+from nvidia_smi import nvidia_smi
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,15 +23,7 @@ PROGRAM = [sys.executable, '-m', 'gpu_tracker']
 @pytest.fixture(scope='module')
 def told() -> list[list[str]]:
     """Return what nvidia-smi says of each GPU."""
-    if shutil.which('nvidia-smi') is None:
-        text = 'these tests need an NVIDIA GPU and nvidia-smi'
-        if os.environ.get('CI') == 'true':
-            pytest.fail(text)
-        pytest.skip(text)
-    query = '--query-gpu=index,uuid,name,memory.total,memory.used,power.limit,pci.bus_id'
-    words = ['nvidia-smi', query, '--format=csv,noheader,nounits']
-    printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    return [[field.strip() for field in line.split(',')] for line in printed.splitlines()]
+    return nvidia_smi('index', 'uuid', 'name', 'memory.total', 'memory.used', 'power.limit', 'pci.bus_id')
 
 
 def run(*arguments: str, claims: Path) -> subprocess.CompletedProcess[str]:

@@ -227,7 +227,8 @@ class SimulatedDriver:
         :param hang: Calls that hang.
         :param now: Freezes the script at that second.
         :param options: ``live=True`` lists only processes that exist; ``garbage=True`` adds nonsense samples;
-            ``duplicates=True`` lists each process twice; ``driver``, ``nvml`` and ``cuda`` are versions.
+            ``duplicates=True`` lists each process twice; ``idle_success=True`` answers 0 process samples with success
+            instead of NOT_FOUND; ``driver``, ``nvml`` and ``cuda`` are versions.
         """
         lines = [f'clock\tstart={self.start!r}' + (f'\tnow={now!r}' if now is not None else '')]
         lines += [f'option\t{name}={int(v) if isinstance(v, bool) else v}' for name, v in options.items()]

@@ -123,13 +123,15 @@ API Result nvmlDeviceGetProcessUtilization(Device device, ProcessUtilization *it
     BEGIN_DEVICE(device);
     if (call.mig >= 0 || mig_mode_is_on(&call))
         END(NOT_SUPPORTED);
-    if (items == NULL) {
-        *count = 100; /* drivers answer the size of their buffer here, not the number of samples */
-        END(INSUFFICIENT_SIZE);
-    }
     ProcessUtilizationInfo known[MAX_PROCESSES];
     u32 room = *count;
     *count = process_utilization(&call, last_seen_us, known);
+    if (items == NULL) {
+        if (*count == 0 && option_is_on(&call.state, "idle_success"))
+            END(SUCCESS);
+        *count = *count > 100 ? *count : 100; /* drivers answer the size of their buffer, not the number of samples */
+        END(INSUFFICIENT_SIZE);
+    }
     if (*count > room)
         END(INSUFFICIENT_SIZE);
     for (u32 i = 0; i < *count; i++)

@@ -52,6 +52,22 @@ def test_a_zombie_has_no_threads_but_one_whose_first_thread_alone_has_ended_does
     assert (process.ended, process.threads) == (ended, counted)
 
 
+@pytest.mark.parametrize(('threads', 'arguments_end', 'expected'), [(1, 0, True), (2, 0, False), (1, 5, False)])
+def test_in_exec_and_at_the_end_there_are_no_arguments(threads: int, arguments_end: int, expected: bool) -> None:
+    line = stat_line(7, 3, threads=threads, arguments_end=arguments_end).encode()
+    assert stat.has_no_arguments(line) is expected
+    assert not stat.has_no_arguments(RECORDED)
+
+
 def test_resident_sizes() -> None:
     assert stat.resident(b'5000 300 120 1 0 900 0\n') == (300 * PAGE, 180 * PAGE)
     assert stat.resident(b'0 0 0 0 0 0 0\n') == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ('state', 'flags', 'is_ending'),
+    [('S', 0x400000, False), ('R', 0x400004, True), ('Z', 0x40000C, True), ('X', 0, True)],
+)
+def test_a_process_is_ending_before_it_has_ended(state, flags, is_ending):
+    line = f'7 (a) b) {state} 3 7 7 0 -1 {flags} 0 0 0 0 1 1 0 0 20 0 1 0 100 0 0'
+    assert stat.is_ending(line.encode()) is is_ending

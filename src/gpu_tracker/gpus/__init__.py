@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
+    from gpu_tracker.gpus.activity import GpuMonitor
     from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
     from gpu_tracker.gpus.state import DeviceState
 
@@ -45,6 +46,12 @@ if TYPE_CHECKING:
 
             Without load neither sensors nor utilization are asked, and processes only where the memory is unknown.
             Whether a GPU can be read does not depend on it.
+            """
+
+        def monitors(self, interval: float) -> tuple[GpuMonitor, ...]:
+            """Return what looks at each GPU every ``interval`` seconds, in PCI bus order, lost GPUs included.
+
+            Threads may look at several GPUs at the same time.
             """
 
         def take_messages(self) -> list[tuple[str, str]]:

@@ -13,6 +13,8 @@ TICKS_PER_SECOND: int = os.sysconf('SC_CLK_TCK') if hasattr(os, 'sysconf') else 
 
 _STATES_OF_ENDED = (b'Z', b'X', b'x')
 _LAST_FIELD_USED = 21
+_EXITING = 0x4
+"""PF_EXITING in the kernel's sched.h."""
 
 
 def update(process: Process, line: bytes) -> None:
@@ -45,6 +47,12 @@ def start(line: bytes) -> float:
     return float(line[line.rindex(b')') + 2 :].split(b' ', 20)[19])
 
 
+def is_ending(line: bytes) -> bool:
+    """Tell whether the process has ended, or is past the point where its threads let go of what they have open."""
+    fields = line[line.rindex(b')') + 2 :].split(b' ', 7)
+    return fields[0] in _STATES_OF_ENDED or bool(int(fields[6]) & _EXITING)
+
+
 def state(line: bytes) -> bytes:
     """Return the letter that tells what the process does."""
     at = line.rindex(b')') + 2
@@ -64,6 +72,16 @@ def image(line: bytes) -> tuple[bytes, ...]:
     """
     fields = line[line.rindex(b')') + 2 :].split(b' ')
     return (fields[25], fields[44], fields[45])
+
+
+def has_no_arguments(line: bytes) -> bool:
+    """Tell whether the process is in the middle of execve(2), or has given up its memory because it is ending.
+
+    Until exec has copied the arguments the address where they end is 0. There is one thread then; where there are more,
+    only the first has ended. Without the right to see addresses a process of one thread is taken for such a one.
+    """
+    fields = line[line.rindex(b')') + 2 :].split(b' ')
+    return fields[46] == b'0' and int(fields[17]) <= 1
 
 
 def resident(statm: bytes) -> tuple[int, int]:

@@ -8,6 +8,7 @@ import pynvml
 
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.nvidia.calls import (
+    CLOCK_TOLERANCE_US,
     FULL,
     Calls,
     is_in_mig_mode,
@@ -26,15 +27,13 @@ if TYPE_CHECKING:
     from ctypes import c_void_p
     from typing import TypeVar
 
+    from gpu_tracker.gpus.nvidia.monitor import NvidiaMonitor
     from gpu_tracker.gpus.state import DeviceState
 
     T = TypeVar('T')
 
 _VALUE_FIELDS = ('dVal', 'uiVal', 'ulVal', 'ullVal', 'sllVal', 'siVal', 'usVal')
 """nvmlValueType_t -> the member of the union that holds a sample's value."""
-
-_CLOCK_TOLERANCE_US = 1_000_000
-"""A sample that is stamped further in the future than this is garbage, which some drivers return."""
 
 
 def open_backend() -> NvidiaBackend | None:
@@ -84,6 +83,18 @@ class NvidiaBackend:
 
         try:
             return survey(self._calls, with_load=with_load)
+        except pynvml.NVMLError as error:
+            raise GpuError(*explain_failed_init(error.value)) from error
+
+    def monitors(self, interval: float) -> tuple[NvidiaMonitor, ...]:
+        """Return what looks at each GPU every ``interval`` seconds, in PCI bus order; each may have its own thread.
+
+        :raises GpuError: The driver has stopped working.
+        """
+        from gpu_tracker.gpus.nvidia.monitor import open_monitors  # noqa: PLC0415 - a run's sampler needs none of it
+
+        try:
+            return open_monitors(self._calls, interval, self._wall_clock)
         except pynvml.NVMLError as error:
             raise GpuError(*explain_failed_init(error.value)) from error
 
@@ -168,7 +179,7 @@ class NvidiaBackend:
         except pynvml.NVMLError as error:
             return [] if error.value == pynvml.NVML_ERROR_NOT_FOUND else None
         field = _VALUE_FIELDS[value_type] if value_type < len(_VALUE_FIELDS) else 'uiVal'
-        latest = self._wall_clock() * 1e6 + _CLOCK_TOLERANCE_US
+        latest = self._wall_clock() * 1e6 + CLOCK_TOLERANCE_US
         values = {sample.timeStamp: float(getattr(sample.sampleValue, field)) for sample in samples}
         kept = sorted((when, v) for when, v in values.items() if last_seen < when <= latest and 0 <= v <= FULL)
         if kept:

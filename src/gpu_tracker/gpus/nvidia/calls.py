@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
     T = TypeVar('T')
 
-_COMPUTE = 0
-_GRAPHICS = 1
+COMPUTE = 0
+GRAPHICS = 1
+
+CLOCK_TOLERANCE_US = 1_000_000
+"""A sample that is stamped further in the future than this is garbage, which some drivers return."""
 
 NOT_AVAILABLE = 0xFFFFFFFF
 """What the driver gives for a number of 32 bits that it does not have, as the instance IDs outside MIG mode."""
@@ -49,7 +52,11 @@ def quietly(question: Callable[[], T]) -> T | None:
 
 
 class Calls:
-    """Calls in the newest version that the opened driver has, which is found out once."""
+    """Calls in the newest version that the opened driver has, which is found out once.
+
+    Threads may share it: NVML may be called from several at once, and what has been found out here is replaced in one
+    step. A thread that has still read what was there before finds out the same again.
+    """
 
     def __init__(self) -> None:
         self._has_memory_v2 = True
@@ -75,15 +82,22 @@ class Calls:
         :raises pynvml.NVMLError: Any other failure.
         """
         entries: list[ProcessMemory] | None = None
-        for kind in (_COMPUTE, _GRAPHICS):
+        for kind in (COMPUTE, GRAPHICS):
             try:
-                listed = self._process_list(kind, handle)
+                listed = self.listed(kind, handle)
             except pynvml.NVMLError as error:
                 if error.value == pynvml.NVML_ERROR_NOT_SUPPORTED:
                     continue
                 raise
-            entries = (entries or []) + [_process_memory(process, kind) for process in listed]
+            entries = (entries or []) + listed
         return entries
+
+    def listed(self, kind: int, handle: c_void_p) -> list[ProcessMemory]:
+        """Return the processes in one list, COMPUTE or GRAPHICS.
+
+        :raises pynvml.NVMLError: Any failure, NOT_SUPPORTED included.
+        """
+        return [_process_memory(process, kind) for process in self._process_list(kind, handle)]
 
     def _process_list(self, kind: int, handle: c_void_p) -> Iterable[pynvml._Process]:
         """Return the compute or the graphics list, of version 3 or, where the driver is older than R510, 2."""
@@ -176,5 +190,5 @@ def _process_memory(process: pynvml._Process, kind: int) -> ProcessMemory:
         process.usedGpuMemory,
         process.gpuInstanceId if in_mig else None,
         process.computeInstanceId if in_mig else None,
-        computes=kind == _COMPUTE,
+        computes=kind == COMPUTE,
     )

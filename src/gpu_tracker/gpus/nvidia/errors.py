@@ -25,9 +25,15 @@ _PROBLEMS = {
 
 _STATES = {
     4: 'may not be read by this user (NVML code 4)',
+    6: 'the driver does not know it any more (NVML code 6)',
     15: 'lost: fallen off the bus or otherwise out of reach (NVML code 15)',
     16: 'needs a reset before it can be used again (NVML code 16)',
     999: 'cannot be read: unknown error of the NVIDIA driver (NVML code 999)',
+}
+
+_NO_ACCOUNTS = {
+    3: 'this GPU does not support it (NVML code 3)',
+    4: 'needs root (NVML code 4)',
 }
 
 _INIT_PROBLEMS = {
@@ -52,6 +58,11 @@ def describe(label: str, code: int) -> str:
 def problem_of(code: int) -> str:
     """Return what is wrong with a GPU that answers with a code, in words that follow its name and a colon."""
     return _STATES.get(code, f'cannot be read (NVML code {code})')
+
+
+def why_no_accounts(code: int) -> str:
+    """Return why accounting mode could not be switched on by a call that was answered with a code."""
+    return _NO_ACCOUNTS.get(code, f'the driver has refused it (NVML code {code})')
 
 
 def explain_foreign_pynvml(path: str | None) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from gpu_tracker.gpus.nvidia.calls import (
     without_doubles,
 )
 from gpu_tracker.gpus.nvidia.errors import problem_of
+from gpu_tracker.gpus.nvidia.order import in_bus_order
 from gpu_tracker.gpus.state import DeviceState
 
 TYPE_CHECKING = False
@@ -36,19 +37,10 @@ _MILLI = 1000
 
 
 def survey(calls: Calls, *, with_load: bool) -> list[DeviceState]:
-    """Return all GPUs that the driver counts, in PCI bus order; one that cannot be read keeps the driver's place.
-
-    The driver numbers its GPUs in that order too, but nvml.h promises nothing.
-    """
+    """Return all GPUs that the driver counts, in PCI bus order; one that cannot be read keeps the driver's place."""
     found = [_whole_gpu(calls, index, with_load=with_load) for index in range(pynvml.nvmlDeviceGetCount())]
-    in_order = iter(sorted((gpu for gpu in found if gpu.pci_bus_id is not None), key=_bus_position))
-    placed = [gpu if gpu.pci_bus_id is None else next(in_order) for gpu in found]
+    placed = in_bus_order(found, lambda gpu: gpu.pci_bus_id)
     return [gpu._replace(number=index) for index, gpu in enumerate(placed)]
-
-
-def _bus_position(gpu: DeviceState) -> tuple[int, ...]:
-    """Return domain, bus and device as numbers; the function after the dot is always 0."""
-    return tuple(int(part, 16) for part in str(gpu.pci_bus_id).partition('.')[0].split(':'))
 
 
 def _whole_gpu(calls: Calls, index: int, *, with_load: bool) -> DeviceState:

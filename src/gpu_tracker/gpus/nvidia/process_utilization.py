@@ -1,0 +1,146 @@
+"""How busy each process keeps a GPU: its account, where accounting mode is on, else the driver's process samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pynvml
+
+from gpu_tracker.gpus.activity import Account
+from gpu_tracker.gpus.nvidia.calls import CLOCK_TOLERANCE_US, FULL, quietly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from collections.abc import Set as AbstractSet
+    from ctypes import c_void_p
+
+    Percents = tuple[int | None, int | None]
+    """Of the time that the GPU worked for a process, and that its memory was read or written for it."""
+
+_IDLE = {pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND}
+"""How drivers answer that no process was busy; pynvml makes an error of a success without samples."""
+
+_NO_SUCH_CALL = {pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}
+"""How GPUs answer that are in MIG mode, virtual or older than Maxwell, and drivers that are too old."""
+
+_NONE: Percents = (0, 0)
+UNKNOWN: Percents = (None, None)
+
+_LONGEST_PERIOD_US = 1_000_000
+"""How far apart the driver's samples may be: nvmlUtilization_t in nvml.h."""
+
+
+class ProcessUtilization:
+    """How busy the processes of one GPU keep it.
+
+    :param interval: Seconds between two looks.
+    :param wall_clock: Returns the seconds since 1970, by which the driver stamps its samples.
+    :ivar keeps_accounts: Whether accounting mode is on, as far as is known.
+    :ivar failure: The code with which the driver has refused process samples at the last look, None where it has not.
+    """
+
+    def __init__(self, interval: float, wall_clock: Callable[[], float]) -> None:
+        self.keeps_accounts = False
+        self.failure: int | None = None
+        self._interval_us = round(interval * 1e6)
+        self._wall_clock = wall_clock
+        self._has_samples = True
+        self._last_seen = 0
+
+    def ask_mode(self, handle: c_void_p) -> bool:
+        """Find out whether accounting mode is on."""
+        mode = quietly(lambda: pynvml.nvmlDeviceGetAccountingMode(handle))
+        self.keeps_accounts = mode == pynvml.NVML_FEATURE_ENABLED
+        return self.keeps_accounts
+
+    def forget(self) -> None:
+        """Ask for samples again: the GPU has been opened anew, or its MIG mode has changed."""
+        self._has_samples = True
+
+    def of(self, handle: c_void_p, pids: AbstractSet[int]) -> dict[int, Percents]:
+        """Return how busy these processes, all those on the GPU, keep it; one is left out where that is unknown."""
+        self.failure = None
+        known = {}
+        if self.keeps_accounts:
+            accounts = self._accounts(handle, pids)
+            # One that is not running is that of an earlier process with the same ID.
+            known = {pid: _percents(stats) for pid, stats in accounts.items() if stats.isRunning}
+        if self._has_samples and len(known) < len(pids):
+            samples = self._samples(handle, pids)
+            if samples is not None:
+                known = dict.fromkeys(pids, _NONE) | samples | known
+        return known
+
+    def ended(self, handle: c_void_p, pids: Iterable[int]) -> tuple[Account, ...]:
+        """Return the accounts that are kept of processes which are no longer on the GPU."""
+        if not self.keeps_accounts:
+            return ()
+        accounts = self._accounts(handle, pids)
+        return tuple(Account(pid, *_percents(stats), stats.time) for pid, stats in accounts.items())
+
+    def _accounts(self, handle: c_void_p, pids: Iterable[int]) -> dict[int, pynvml._AccountingStats]:
+        """Return the accounts that there are; there is none of a process that was there before the mode was on."""
+        accounts = {}
+        for pid in pids:
+            try:
+                accounts[pid] = pynvml.nvmlDeviceGetAccountingStats(handle, pid)
+            except pynvml.NVMLError as error:
+                if error.value == pynvml.NVML_ERROR_NOT_SUPPORTED:  # switched off meanwhile
+                    self.keeps_accounts = False
+                    break
+        return accounts
+
+    def _samples(self, handle: c_void_p, pids: AbstractSet[int]) -> dict[int, Percents] | None:
+        """Return how busy processes have been since the last look, idle ones left out; None where it is unknown."""
+        since = since_when(self._last_seen, round(self._wall_clock() * 1e6), self._interval_us)
+        try:
+            samples = _samples_since(handle, since)
+        except pynvml.NVMLError as error:
+            if error.value in _IDLE:
+                return {}
+            self._has_samples = error.value not in _NO_SUCH_CALL
+            self.failure = error.value if self._has_samples else None
+            return None
+        latest = round(self._wall_clock() * 1e6) + CLOCK_TOLERANCE_US
+        # Each attribute is read once: pynvml's structures take their time.
+        found = [(sample.timeStamp, sample.pid, sample.smUtil, sample.memUtil) for sample in samples]
+        percents: dict[int, Percents] = {}
+        for stamp, pid, gpu, memory in sorted(found):
+            if pid not in pids or not since < stamp <= latest:
+                continue
+            if gpu <= FULL and memory <= FULL:
+                percents[pid] = (gpu, memory)
+                self._last_seen = stamp
+            else:  # garbage, which tells nothing of the process, not even that it was idle
+                percents.setdefault(pid, UNKNOWN)
+        return percents
+
+
+def since_when(last_seen: int, now: int, interval: int) -> int:
+    """Return the moment after which samples are new, all in microseconds.
+
+    That is the time stamp of the last sample that was seen. The driver's figures are means over all that it has kept
+    since the moment, so the stamp is of no use when the GPU has been idle for long, nor when the clock has been set
+    back: then samples of the last interval are asked for.
+    """
+    is_recent = now - interval - _LONGEST_PERIOD_US <= last_seen <= now + CLOCK_TOLERANCE_US
+    return last_seen if is_recent else now - interval
+
+
+def _samples_since(handle: c_void_p, since: int) -> list[pynvml._ProcessUtilizationSample]:
+    try:
+        return pynvml.nvmlDeviceGetProcessUtilization(handle, since)
+    except pynvml.NVMLError as error:
+        if error.value != pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
+            raise
+        return pynvml.nvmlDeviceGetProcessUtilization(handle, since)  # processes came between the call's two steps
+
+
+def _percents(stats: pynvml._AccountingStats) -> Percents:
+    """Return what an account tells; NOT_AVAILABLE is garbage like any other large number."""
+    return percent(stats.gpuUtilization), percent(stats.memoryUtilization)
+
+
+def percent(number: int) -> int | None:
+    """Return a percentage, None where it is garbage."""
+    return number if number <= FULL else None

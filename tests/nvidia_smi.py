@@ -1,0 +1,19 @@
+"""What nvidia-smi says of the GPUs of this machine, for the tests that need real ones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+
+def nvidia_smi(*fields: str) -> list[list[str]]:
+    """Return these fields of each GPU, without units; skip the test where there is no nvidia-smi, and in CI fail it."""
+    if shutil.which('nvidia-smi') is None:
+        text = 'these tests need an NVIDIA GPU and nvidia-smi'
+        (pytest.fail if os.environ.get('CI') == 'true' else pytest.skip)(text)
+    words = ['nvidia-smi', f'--query-gpu={",".join(fields)}', '--format=csv,noheader,nounits']
+    printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    return [[field.strip() for field in line.split(',')] for line in printed.splitlines()]
