@@ -73,6 +73,57 @@ def test_samplers_are_no_members_whoever_started_them(proc: ProcFolder) -> None:
     assert pids(tree) == [ROOT]
 
 
+def counts(tree: LinuxProcessTree, pid: int) -> bool:
+    return (tree.members[pid].resident, tree.members[pid].threads) != (0, 0)
+
+
+def test_in_the_middle_of_exec_nothing_is_counted_however_long_it_takes(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    in_exec = {'name': 'sh', 'words': '', 'pages': 3, 'arguments_end': 0}
+    for pid in (60, 61):
+        proc.put(pid, ROOT, **in_exec)
+    for _ in range(3):
+        tree.refresh()
+        assert tree.members[60].threads == tree.members[61].threads == 0
+        proc.put(60, ROOT, **in_exec)
+    proc.put(60, ROOT, name='sh', words=SAMPLER_MARK)
+    proc.put(61, ROOT, name='sh', words='sh')
+    tree.refresh()
+    assert pids(tree) == [ROOT, 61]
+    assert counts(tree, 61)
+
+
+def test_one_without_a_command_line_counts_from_the_second_sample_on(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    proc.put(60, ROOT, words='')
+    tree.refresh()
+    proc.put(60, ROOT, words='')
+    tree.refresh()
+    assert counts(tree, 60)
+
+
+def test_one_whose_first_thread_has_ended_counts(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    for _ in range(2):
+        proc.put(60, ROOT, words='', state='Z', threads=2, arguments_end=0)
+        tree.refresh()
+    assert counts(tree, 60)
+
+
+@pytest.mark.parametrize('sample', [0, 1, 2])
+def test_one_that_goes_while_it_is_read_counts_no_more(proc: ProcFolder, sample: int) -> None:
+    tree = open_tree(proc)
+    for _ in range(sample):
+        proc.put(60, ROOT, words='')
+        tree.refresh()
+    proc.put(60, ROOT, name='other', words='')  # as after an exec
+    for name in ('cmdline', 'statm'):
+        (proc.path / '60' / name).unlink()
+    tree.refresh()
+    assert tree.members[60].ended
+    assert not counts(tree, 60)
+
+
 def test_the_time_of_a_sampler_that_a_member_reaps_is_told(proc: ProcFolder) -> None:
     proc.put(60, ROOT, words=SAMPLER_MARK)
     proc.cpu[60] = 1.5

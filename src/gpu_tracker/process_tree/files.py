@@ -124,12 +124,16 @@ class ProcessFiles:
     def is_sampler(self, process: Process) -> bool | None:
         """Tell whether ``process`` is some tracker's sampler, by its command line; None while it has none.
 
-        That is so for a moment in the middle of execve(2): the name is new, the command line is not there yet.
+        That is so for a moment in the middle of execve(2): the name is new, the command line is not there yet; and from
+        the moment when it gives up its memory until it has ended. One that is found gone altogether is marked as ended.
         """
         try:
             words = self._read(process, 'cmdline')
+        except (FileNotFoundError, ProcessLookupError):
+            process.ended, process.threads = True, 0  # since its stat file was read
+            return None
         except OSError:
-            return False  # another user's, or gone
+            return False  # another user's
         return _MARK in words if words or process.ended else None
 
     def ignores_children(self, process: Process) -> bool:

@@ -147,7 +147,7 @@ class LinuxProcessTree:
                 if is_sampler:
                     self._samplers[process.pid] = process
                     return
-                if is_sampler is None and name:
+                if is_sampler is None and (name or stat.has_no_arguments(line) or self._has_moved_on(process)):
                     _put_off(process)
             self._read_memory(process)
             if process.shares_memory and process is not self.root:
