@@ -1,0 +1,1 @@
+"""The GPU statistics daemon that atop reads."""

@@ -1,0 +1,93 @@
+"""The records of processes on all GPUs, as they go into one answer. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.atopgpud.counters import total
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker.atopgpud.counters import ProcessCounters
+    from gpu_tracker.atopgpud.sections import Section
+
+
+class Record(NamedTuple):
+    """A process on one GPU."""
+
+    section: int
+    """The place of the GPU."""
+    state: str
+    """``A``: active; ``E``: exited."""
+    process: ProcessCounters
+    is_busy_known: bool = True
+    """Whether all GPUs that the process is on can be read just now."""
+
+
+class _Hidden(NamedTuple):
+    """A process on one GPU that has no record there."""
+
+    process: ProcessCounters
+    is_there: bool
+    """Whether it is on the GPU, which cannot be read just now; else it has left it."""
+
+
+class _Process:
+    """What is known of one process ID on all GPUs."""
+
+    def __init__(self) -> None:
+        self.shown: list[Record] = []
+        self.hidden: list[_Hidden] = []
+
+    @property
+    def memory(self) -> int:
+        return sum(record.process.memory for record in self.shown)
+
+    def records(self) -> list[Record]:
+        """Return what is shown, the first with the sums of what is hidden.
+
+        A client adds up all records of a process and takes the difference to the sum before, which must not fall.
+        """
+        records = list(self.shown)
+        for hidden in self.hidden:
+            for place, record in enumerate(records):
+                if record.process.started == hidden.process.started:
+                    records[place] = _with_hidden(record, hidden)
+                    break
+        return records
+
+
+def by_process(sections: Sequence[Section]) -> list[list[Record]]:
+    """Return the records of each process, those of the processes with the most memory first."""
+    found: defaultdict[int, _Process] = defaultdict(_Process)
+    for place, section in enumerate(sections):
+        gpu = section.gpu
+        for process in gpu.processes.values():
+            if gpu.is_readable and gpu.are_listed:
+                found[process.pid].shown.append(Record(place, 'A', process))
+            else:
+                found[process.pid].hidden.append(_Hidden(process, is_there=True))
+        for process in section.ended:
+            if process.has_left:
+                found[process.pid].hidden.append(_Hidden(process, is_there=False))
+            else:
+                found[process.pid].shown.append(Record(place, 'E', process))
+        for process in gpu.left.values():
+            found[process.pid].hidden.append(_Hidden(process, is_there=False))
+    shown = [pid for pid, process in found.items() if process.shown]
+    return [found[pid].records() for pid in sorted(shown, key=lambda pid: (-found[pid].memory, pid))]
+
+
+def _with_hidden(record: Record, hidden: _Hidden) -> Record:
+    process, other = record.process, hidden.process
+    return record._replace(
+        is_busy_known=record.is_busy_known and not hidden.is_there,
+        process=process._replace(
+            samples=process.samples + other.samples,
+            busy_total=total(process.busy_total, other.busy_total),
+            memory_busy_total=total(process.memory_busy_total, other.memory_busy_total),
+            memory_total=process.memory_total + other.memory_total,
+        ),
+    )

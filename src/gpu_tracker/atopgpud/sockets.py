@@ -1,0 +1,100 @@
+"""The sockets on which clients come."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+from typing import NamedTuple
+
+from gpu_tracker.errors import GpuTrackerError, ParameterError
+
+BACKLOG = 1024
+"""Clients that may come at the same moment."""
+
+_OF_THIS_MACHINE = "a name or an address of this machine's"
+
+
+class AddressTakenError(GpuTrackerError):
+    """Another program listens there already, or this user may not."""
+
+
+class Address(NamedTuple):
+    """Where to listen for TCP connections."""
+
+    family: int
+    host: str
+    port: int
+    place: tuple[str | int | bytes, ...]
+    """As the socket module has it for the family."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return ipaddress.ip_address(self.host.partition('%')[0]).is_loopback  # behind a % is the interface
+
+
+def addresses(host: str, port: int) -> list[Address]:
+    """Return where to listen for a host by name or address.
+
+    :raises ParameterError: It is none of this machine's.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise ParameterError('--host', host, _OF_THIS_MACHINE) from None
+    unique = dict.fromkeys(Address(family, str(place[0]), port, place) for family, _, _, _, place in found)
+    # Not each has to be there: a name may stand for ::1 on a machine that has no IPv6.
+    usable = [address for address in unique if _is_of_this_machine(address)]
+    if not usable:
+        raise ParameterError('--host', host, _OF_THIS_MACHINE)
+    return usable
+
+
+def _is_of_this_machine(address: Address) -> bool:
+    """Try the address with any port."""
+    try:
+        with _tcp(address) as trial:
+            trial.bind((address.place[0], 0, *address.place[2:]))
+    except OSError:
+        return False
+    return True
+
+
+def _tcp(address: Address) -> socket.socket:
+    new = socket.socket(address.family, socket.SOCK_STREAM)
+    new.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # after a restart the port is free at once
+    new.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # what is accepted inherits it
+    if address.family == socket.AF_INET6:
+        new.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return new
+
+
+def tcp_socket(address: Address) -> socket.socket:
+    """Return a listening socket.
+
+    :raises AddressTakenError: Another program has the port.
+    """
+    return _listening(_tcp(address), address.place, f'port {address.port} of {address.host}')
+
+
+def unix_socket(name: str) -> socket.socket:
+    """Return a listening socket with a name of the kernel's own, which is no file: unix(7).
+
+    :raises AddressTakenError: Another program has the name.
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    return _listening(listener, b'\0' + os.fsencode(name), f'the socket @{name}')
+
+
+def _listening(listener: socket.socket, place: tuple[str | int | bytes, ...] | bytes, label: str) -> socket.socket:
+    try:
+        listener.bind(place)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise AddressTakenError(f'{label} is taken: another atopgpud may be running ("ss -lp" tells)') from None
+        raise AddressTakenError(f'cannot listen on {label}: {error.strerror}') from None
+    return listener
