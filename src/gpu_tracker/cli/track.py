@@ -56,7 +56,9 @@ Options:
 Other commands:
   gpu-tracker gpus        Show the GPUs of this machine; in short, gpu-tracker ls.
   gpu-tracker available   Name those that are free, claim them, run a command on
-                          them. Each has a --help of its own.
+                          them.
+  gpu-tracker atopgpud    Tell atop of them, as a daemon; in short, atopgpud.
+                          Each has a --help of its own.
 
 The command keeps its standard input, output and error, and its signals. The exit
 code is the command's own, 128 + n where signal n ended it, 127 where it was not

@@ -1,0 +1,121 @@
+"""``gpu-tracker atopgpud``, also installed as ``atopgpud``: the GPU statistics daemon that atop reads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import FAILURE, options, output
+from gpu_tracker.cli import main as run_command_line
+from gpu_tracker.errors import GpuTrackerError, ParameterError
+
+if TYPE_CHECKING:
+    from gpu_tracker.atopgpud.settings import Settings
+
+TEXT = """
+Serves GPU statistics to every version of atop. It reads each GPU once a second and
+runs until SIGTERM; where there is no GPU it ends at once with exit code 0.
+
+Usage:
+  gpu-tracker atopgpud [options]
+
+Options:
+  -v --verbose          Log debug messages too.
+  --daemon              Run in the background, once all is well.
+  --host=<host>         Where atop 2.4 to 2.12 finds it: a name or an address of this
+                        machine. Whoever reaches it reads which processes use which
+                        GPU. [default: 127.0.0.1]
+  --port=<port>         The TCP port; atop asks 59123 and no other. 0: any that is free.
+                        [default: 59123]
+  --socket=<name>       Where atop 2.13 and later finds it: the name of an abstract Unix
+                        socket. [default: atopgpud_nvidia]
+  --interval=<s>        The time between two readings, from 0.01 to 60 seconds.
+                        [default: 1]
+  --enable-accounting   Switch accounting mode of the GPUs on, for busy figures over the
+                        life of each process. Needs root. It changes the machine: the
+                        mode stays on afterwards.
+  -h --help             Print this text.
+  --version             Print the version.
+
+Messages go to the system log, facility daemon, and where there is none to standard
+error. SIGHUP looks for GPUs again. Exit codes: 1 where a port is taken or a driver does
+not work, 125 for wrong options.
+"""
+
+_INTERVALS = (0.01, 60.0)
+_LAST_PORT = 65535
+_LONGEST_NAME = 107
+"""Bytes: sun_path of unix(7) has 108, of which the first is null."""
+
+
+def main() -> int:
+    """Run ``atopgpud`` with the arguments of this process, and return its exit code."""
+    return run_command_line(['atopgpud', *sys.argv[1:]])
+
+
+def run(arguments: list[str]) -> int:
+    """Serve as ``arguments`` ask for, and return the exit code."""
+    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
+    if isinstance(values, str):
+        return output.print_text(values)
+    if sys.platform != 'linux':
+        raise GpuTrackerError('atopgpud serves atop, and runs on Linux only')
+    from gpu_tracker.atopgpud.settings import Settings  # noqa: PLC0415 - not where only help is wanted
+
+    settings = Settings(
+        host=_host(str(values['--host'])),
+        port=_port(str(values['--port'])),
+        socket_name=_socket_name(str(values['--socket'])),
+        interval=_interval(str(values['--interval'])),
+        enable_accounting=bool(values['--enable-accounting']),
+    )
+    return _serve(settings, verbose=bool(values['--verbose']), in_background=bool(values['--daemon']))
+
+
+def _serve(settings: Settings, *, verbose: bool, in_background: bool) -> int:
+    from gpu_tracker.atopgpud import daemon, detach, logs, sockets  # noqa: PLC0415 - as above
+
+    addresses = sockets.addresses(settings.host, settings.port)
+    log = logs.open_log(verbose=verbose, to_background=in_background)
+    if not in_background:
+        return daemon.run(settings, addresses, log, lambda: None)
+    link = detach.detach()
+    try:
+        code = daemon.run(settings, addresses, log, link.ready)
+    except BaseException:
+        link.failed(FAILURE)
+        raise
+    if code:
+        link.failed(code)
+    return code
+
+
+def _host(given: str) -> str:
+    if not given:
+        raise ParameterError('--host', given, "a name or an address of this machine's")
+    return given
+
+
+def _port(given: str) -> int:
+    accepted = f'a number from 0 to {_LAST_PORT}'
+    port = options.number('--port', int, given, accepted)
+    if not 0 <= port <= _LAST_PORT:
+        raise ParameterError('--port', given, accepted)
+    return port
+
+
+def _socket_name(given: str) -> str:
+    if not 0 < len(os.fsencode(given)) <= _LONGEST_NAME:
+        raise ParameterError('--socket', given, f'a name of 1 to {_LONGEST_NAME} bytes')
+    return given
+
+
+def _interval(given: str) -> float:
+    shortest, longest = _INTERVALS
+    accepted = f'a number of seconds from {shortest:g} to {longest:g}'
+    seconds = options.number('--interval', float, given, accepted)
+    if not shortest <= seconds <= longest:
+        raise ParameterError('--interval', given, accepted)
+    return seconds
