@@ -1,6 +1,6 @@
 """Measures gpu-tracker and its peers side by side.
 
-    python -m benchmarks                    all parts, about 40 minutes on 2 cores
+    python -m benchmarks                    all parts, about an hour on 2 cores
     python -m benchmarks --quick cost       one part, less exact
     python -m benchmarks --write            puts the tables into docs/comparison.rst
     python -m benchmarks --from=FILE        makes the tables from the raw figures of an earlier run
@@ -52,6 +52,15 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     are counted in a run of their own, which is not timed. With ``more_nvml.c`` the driver answers nvitop's calls that
     the tests' does not have: otherwise nvitop would log a traceback for each. Floors are an interpreter of our
     environment that does nothing, and one that imports nvidia-ml-py, without which there is no GPU to be told of.
+``atopgpud``
+    The daemon that atop reads, with 8 GPUs and 500 processes and a reading each second. Clients are one C program
+    (``atop_clients.c``) that has all connections, over the abstract socket in version 2 of the protocol or over TCP in
+    version 1. The original daemon is in no package index and in no package of Debian, so it could not be run beside
+    ours. The floor is ``programs/constant_server.py``, an asyncio server in our environment whose answer is always the
+    same and as long as ours. The tests' driver reads and parses its state file at each call, which would be most of
+    what the daemon seems to use; with ``kept_driver.c`` it reads the file once, and tells the CPU time that its calls
+    still use. CPU time is that of the server's CPU clock, from when all clients have connected and been answered once
+    until they have their last answer; memory is read then too. The daemon looks at its GPUs some times before.
 ``truth``
     What the peers say, divided by what is true.
 """

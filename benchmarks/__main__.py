@@ -3,7 +3,7 @@
 Usage:
     benchmarks [options] [<part>...]
 
-Parts: cost, latency, effect, scale, gpu, inventory, truth; all of them where none is named.
+Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, truth; all of them where none is named.
 Of those that are not named the raw figures of the last run are kept.
 It is run as python -m benchmarks, in the checkout.
 
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from docopt import docopt
 
-from benchmarks import comparison_page, cost, effect, gpu, inventory, latency, machine, scale, truth
+from benchmarks import atopgpud, comparison_page, cost, effect, gpu, inventory, latency, machine, scale, truth
 from benchmarks.environments import CHECKOUT, UnavailableError, prepare
 from benchmarks.listings import LISTERS
 from benchmarks.peers import OURS, PEERS, TOOLS
@@ -60,6 +60,7 @@ _PARTS: dict[str, Callable[[Session], None]] = {
     'scale': scale.measure,
     'gpu': gpu.measure,
     inventory.PART: inventory.measure,
+    atopgpud.PART: atopgpud.measure,
     'truth': _truth,
 }
 
@@ -132,7 +133,7 @@ def _chosen(names: str | None) -> list[Tool]:
 
 def _measured_in(part: str) -> Sequence[Tool]:
     """Return the tools that a part measures."""
-    return LISTERS if part == inventory.PART else PEERS
+    return {inventory.PART: LISTERS, atopgpud.PART: (OURS,)}.get(part, PEERS)
 
 
 def _session(tools: list[Tool], results: Results, parts: list[str], rounds: int | None, *, quick: bool) -> Session:

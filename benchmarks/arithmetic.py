@@ -41,6 +41,14 @@ def ratio_of(numerators: Mapping[int, float], denominators: Mapping[int, float])
     return median(ratios) if ratios else None
 
 
+def percentile(values: Sequence[float], percent: int) -> float:
+    """Return the smallest value that is not below so many percent of the values: the nearest rank.
+
+    :param values: One at least.
+    """
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
+
+
 def mean_interval(values: Sequence[float]) -> Interval | None:
     """Return the mean and its interval by Student's distribution; None for fewer than three values."""
     if len(values) < _LEAST_PAIRS:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.environments import KEPT
@@ -11,7 +13,6 @@ from benchmarks.session import FailedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 _SHOWN = 300
 """Characters of what the compiler says."""
@@ -30,11 +31,17 @@ def compiled(name: str, sources: Sequence[Path], options: Sequence[str] = (), in
     product = KEPT / 'compiled' / f'{name}-{digest.hexdigest()[:12]}' / name
     if not product.exists():
         product.parent.mkdir(parents=True, exist_ok=True)
-        words = ['cc', '-O2', '-o', str(product), *map(str, sources), *options]
-        try:
-            subprocess.run(words, check=True, capture_output=True, text=True)
-        except OSError as error:
-            raise FailedError(f'{name} cannot be compiled: {error}') from error
-        except subprocess.CalledProcessError as error:
-            raise FailedError(f'{name} cannot be compiled: {error.stderr.strip()[:_SHOWN]}') from error
+        with tempfile.TemporaryDirectory(dir=product.parent) as folder:  # another run may be compiling the same
+            unfinished = Path(folder) / name
+            _compile(unfinished, [*map(str, sources), *options])
+            unfinished.replace(product)
     return product
+
+
+def _compile(product: Path, words: Sequence[str]) -> None:
+    try:
+        subprocess.run(['cc', '-O2', '-o', str(product), *words], check=True, capture_output=True, text=True)
+    except OSError as error:
+        raise FailedError(f'{product.name} cannot be compiled: {error}') from error
+    except subprocess.CalledProcessError as error:
+        raise FailedError(f'{product.name} cannot be compiled: {error.stderr.strip()[:_SHOWN]}') from error

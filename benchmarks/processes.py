@@ -19,14 +19,21 @@ _START = 19
 """starttime among the same fields."""
 _PRIVATE = re.compile(r'^Private_(?:Clean|Dirty): +(\d+) kB', re.MULTILINE)
 _RESIDENT = re.compile(r'^Rss: +(\d+) kB', re.MULTILINE)
+_PROPORTIONAL = re.compile(r'^Pss: +(\d+) kB', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a process holds, in bytes: all that is resident, and what is its own alone."""
+    """What a process holds, in bytes.
+
+    :ivar resident: All that is in memory.
+    :ivar private: What is its own alone.
+    :ivar proportional: The same, and its share of what it has in common with others.
+    """
 
     resident: int
     private: int
+    proportional: int
 
 
 def marked(mark: str) -> list[int]:
@@ -76,10 +83,11 @@ def memory(pid: int) -> Memory | None:
             text = file.read()
     except OSError:
         return None
-    resident = _RESIDENT.search(text)
-    if resident is None:
+    resident, proportional = _RESIDENT.search(text), _PROPORTIONAL.search(text)
+    if resident is None or proportional is None:
         return None
-    return Memory(int(resident[1]) * 1024, sum(int(size) for size in _PRIVATE.findall(text)) * 1024)
+    private = sum(int(size) for size in _PRIVATE.findall(text))
+    return Memory(int(resident[1]) * 1024, private * 1024, int(proportional[1]) * 1024)
 
 
 def end(pids: list[int]) -> None:

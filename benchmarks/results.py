@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 class Figure:
     """One value in base units (seconds, bytes, shares of 1).
 
-    :ivar part: The part of the benchmark: ``cost``, ``latency``, ``scale``, ``effect``, ``gpu`` or ``inventory``.
+    :ivar part: The part of the benchmark: ``cost``, ``latency``, ``scale``, ``effect``, ``gpu``, ``inventory`` or
+        ``atopgpud``.
     :ivar row: The workload.
-    :ivar peer: The peer's name, or in ``inventory`` the command.
+    :ivar peer: The peer's name, or in ``inventory`` the command, or the floor.
     :ivar kind: What was measured.
     :ivar round: The round, counted from 0.
     """

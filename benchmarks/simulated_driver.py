@@ -10,7 +10,8 @@ from benchmarks.compiling import compiled
 from benchmarks.environments import CHECKOUT
 
 _TESTS = CHECKOUT / 'tests'
-_MORE = Path(__file__).resolve().parent / 'more_nvml.c'
+_HERE = Path(__file__).resolve().parent
+_WRAPPED = ('state_read', 'state_free', 'call_begin', 'call_end')
 
 
 def load() -> Any:  # noqa: ANN401 - a module of the tests
@@ -31,8 +32,20 @@ def full_library() -> Path:
 
     :raises FailedError: where it cannot be compiled.
     """
+    return _library(_HERE / 'more_nvml.c')
+
+
+def kept_library() -> Path:
+    """Return the driver's library that reads its state once and tells what its calls cost, see ``kept_driver.c``.
+
+    :raises FailedError: where it cannot be compiled.
+    """
+    return _library(_HERE / 'kept_driver.c', *(f'-Wl,--wrap={function}' for function in _WRAPPED))
+
+
+def _library(more: Path, *more_options: str) -> Path:
     folder = _TESTS / 'simulated_nvml'
-    sources = [*sorted(folder.glob('*.c')), _MORE]
+    sources = [*sorted(folder.glob('*.c')), more]
     kind = ['-std=gnu11', '-shared', '-fPIC', '-fvisibility=hidden', '-Wl,-soname,libnvidia-ml.so.1']
-    options = [f'-I{folder}', '-DOLD_DRIVER=0', *kind, '-lpthread']
+    options = [f'-I{folder}', '-DOLD_DRIVER=0', *kind, *more_options, '-lpthread']
     return compiled('libnvidia-ml.so.1', sources, options, sorted(folder.glob('*.h')))
