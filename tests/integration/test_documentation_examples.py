@@ -22,7 +22,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from atop_daemon import AtopDaemon
+from gpu_machine import GIB, Machine
+from own_network import OwnNetwork
 from simulated_nvml import Gpu, Mig, Process, SimulatedDriver
+from tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +48,7 @@ BLOCK = re.compile(
 class Example:
     """A program or a terminal session in a page, and what it prints, if the page says so."""
 
+    page: str
     place: str
     language: str
     code: str
@@ -58,6 +63,7 @@ def examples_in(page: Path) -> Iterator[Example]:
             continue
         has_output = following is not None and ':class: output' in following['options']
         yield Example(
+            page=page.name,
             place=f'{page.name}:{text.count(chr(10), 0, block.start()) + 1}',
             language=block['language'],
             code=textwrap.dedent(block['body']).strip('\n'),
@@ -90,6 +96,8 @@ def check_output(printed: str, expected: str, place: str) -> None:
 
 PAGES = [ROOT / 'README.rst', *sorted((ROOT / 'docs').glob('*.rst'))]
 EXAMPLES = [example for page in PAGES for example in examples_in(page)]
+ASKS_DAEMON = [pytest.mark.server, as_root]
+MARKED = [pytest.param(e, marks=ASKS_DAEMON) if e.page == 'atopgpud.rst' else e for e in EXAMPLES]
 
 
 @pytest.fixture
@@ -166,20 +174,35 @@ def run(command: list[str], folder: Path, environment: dict[str, str], place: st
     return done.stdout
 
 
-@pytest.mark.parametrize('example', EXAMPLES, ids=lambda example: example.place)
+@pytest.fixture
+def atop_network(folder: Path) -> Iterator[OwnNetwork]:
+    """Return the network of atopgpud.rst, where the daemon serves the GPUs of that page."""
+    machine = Machine(folder)
+    working = Process(22054, memory=3 * GIB, sm=70, memory_util=35)
+    h200 = {'name': 'NVIDIA H200', 'pci': '00000000:17:00.0', 'total': 80 * GIB, 'used': 4 * GIB}
+    gt_710 = {'name': 'NVIDIA GeForce GT 710', 'pci': '00000000:65:00.0', 'total': 2 * GIB, 'used': 82 * 2**20}
+    machine.write(gpus=[Gpu(**h200, util=75, memory_util=40, processes=[working]), Gpu(**gt_710, util=None)])
+    with OwnNetwork() as network, AtopDaemon(machine, network=network, interval=1):
+        yield network
+
+
+@pytest.mark.parametrize('example', MARKED, ids=lambda example: example.place)
 def test_example_runs_as_shown(
     example: Example, folder: Path, environment: dict[str, str], request: pytest.FixtureRequest
 ) -> None:
-    if example.place.startswith('gpus.rst'):
+    place = example.place
+    if example.page == 'gpus.rst':
         environment = environment | request.getfixturevalue('gpus')
+    where = request.getfixturevalue('atop_network').words() if example.page == 'atopgpud.rst' else []
     if example.language == 'python':
-        (folder / 'example.py').write_text(example.code)
-        printed = run([sys.executable, 'example.py'], folder, environment, example.place)
+        program = folder / 'example.py'
+        program.write_text(example.code)
+        printed = run([*where, sys.executable, str(program)], folder, environment, place)
         if example.output is not None:
-            check_output(printed, example.output, example.place)
+            check_output(printed, example.output, place)
         return
     for command, expected in commands_in(example.code):
-        check_output(run(['sh', '-c', command], folder, environment, example.place), expected, example.place)
+        check_output(run([*where, 'sh', '-c', command], folder, environment, place), expected, place)
 
 
 def test_pages_have_examples() -> None:
