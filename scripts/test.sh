@@ -16,10 +16,13 @@ versions_here() {
     done
 }
 
-# The simulated GPU driver is C and is compiled when the tests start.
+# The simulated GPU driver is C and is compiled when the tests start. atop is what atopgpud serves, and systemd-analyze
+# checks its unit.
 missing=
 [ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
 echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
+command -v atop >/dev/null || missing="$missing atop"
+command -v systemd-analyze >/dev/null || missing="$missing systemd"
 # shellcheck disable=SC2086  # one word a package
 [ -z "$missing" ] || install_packages $missing
 
@@ -37,6 +40,24 @@ static_checks() {
         fail 'the documentation has mistakes'
 }
 
+# Browsers, servers and the kernel's programs are the same on each Python: what drives them runs once.
+once='browser or server or ebpf'
+
+# These compare figures with the kernel's and run one by one; the others run in as many processes as there are cores.
+exact='tests/integration/test_tracker_*.py tests/integration/test_truth_*.py'
+
+# run_tests PYTHON ARGUMENT...: runs pytest; that one of the two parts has no test of those that are asked for is fine.
+run_tests() {
+    python=$1
+    shift
+    set -f # for pytest, which reads the patterns
+    # shellcheck disable=SC2046,SC2086  # one word a pattern
+    "$python" -m pytest --numprocesses=auto $(printf ' --ignore-glob=%s' $exact) "$@" || [ $? = 5 ] || return 1
+    set +f
+    # shellcheck disable=SC2086  # one word a file
+    "$python" -m pytest $exact "$@" || [ $? = 5 ]
+}
+
 first=yes
 for version in $versions; do
     python=$(python_3 "$version")
@@ -48,12 +69,15 @@ for version in $versions; do
     # shellcheck disable=SC2086  # two words a group
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check . $groups ||
         fail "could not install gpu-tracker and what its tests need on Python 3.$version"
+    those=
     if [ -n "$first" ]; then
         static_checks "$folder/bin"
         first=
+    else
+        those="not ($once)"
     fi
     say "Tests on Python 3.$version"
-    "$folder/bin/python" -m pytest "$@" || fail "tests failed on Python 3.$version"
+    run_tests "$folder/bin/python" -m "$those" "$@" || fail "tests failed on Python 3.$version"
 done
 
 # shellcheck disable=SC2086  # one word a version
