@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from atop_client import parsed_statistics, parsed_types
 from cli_program import PATIENCE
 from gpu_tracker.atopgpud.drivers import Drivers
-from gpu_tracker.atopgpud.in_thread import in_thread
 from gpu_tracker.atopgpud.ledger import Ledger
 from gpu_tracker.atopgpud.observer import Observer
 from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity
+from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

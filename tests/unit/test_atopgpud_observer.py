@@ -7,9 +7,9 @@ import time
 import pytest
 
 from cli_program import PATIENCE
-from gpu_tracker.atopgpud.in_thread import in_thread
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.activity import GpuIdentity
+from gpu_tracker.in_thread import in_thread
 from observed_gpus import Backend, Monitor, Scene, observing, told, until
 
 IMPATIENT = 1.5

@@ -10,7 +10,7 @@ from gpu_tracker.errors import ClaimsError, ClaimsLockedError
 from gpu_tracker.fleet.claims import place
 from gpu_tracker.fleet.claims.lock import Patience, _is_locked, lock, under_lock
 from gpu_tracker.fleet.claims.lock_holder import holder_of
-from gpu_tracker.fleet.users import user_name
+from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.errors import ClaimsError, GpuTrackerError, ParameterError
 from gpu_tracker.fleet.claims import place
-from gpu_tracker.fleet.users import user_name
+from gpu_tracker.users import user_name
 
 ME = user_name(os.geteuid())
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpu_tracker.fleet.claims.wording import remaining
 from gpu_tracker.fleet.display.durations import ago
 from gpu_tracker.fleet.display.terminal_text import cut, padded, shortened, width_of
-from gpu_tracker.fleet.printable import printable
+from gpu_tracker.printable import printable
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import time
 from typing import TYPE_CHECKING
 
 from gpu_tracker.atopgpud import wire
-from gpu_tracker.atopgpud.in_thread import in_thread
 from gpu_tracker.atopgpud.ledger import Gpu
 from gpu_tracker.atopgpud.logs import Throttle
 from gpu_tracker.atopgpud.watch import Watch, start_of
 from gpu_tracker.gpus.activity import GpuActivity
+from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,7 +11,7 @@ from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import ClaimsError, GpuError, ParameterError
 from gpu_tracker.fleet.claims.folder import ClaimFolder
 from gpu_tracker.fleet.inventory import Inventory, with_claims, without_claims
-from gpu_tracker.fleet.users import user_name
+from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from gpu_tracker.fleet.claims.record import bounded
-from gpu_tracker.fleet.users import user_name
+from gpu_tracker.users import user_name
 
 
 def holder_of(path: str, proc: str = '/proc') -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.fleet import status
 from gpu_tracker.fleet.display.columns import INDEX, MARK
 from gpu_tracker.fleet.display.durations import ago
-from gpu_tracker.fleet.printable import printable
+from gpu_tracker.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
