@@ -1,0 +1,89 @@
+"""What a configuration file says, checked, in plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpu_tracker.idle.gpu_id import GpuId
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A ``[process-NAME]`` section: a program that runs while its GPUs are idle."""
+
+    name: str
+    """The section's name without ``process-``."""
+    gpus: tuple[GpuId, ...] | None
+    """Those that it runs on, all together; None: all that are watched."""
+    command: tuple[str, ...]
+    """The program and its arguments; ``{gpu}`` stands for its GPUs."""
+    folder: str
+    """The working folder, absolute."""
+    log: str | None = None
+    """The file, absolute, to which its output is appended; None: it writes where the monitor does."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables in addition to those of the monitor."""
+    user: str | None = None
+    """Whose it is; None: the monitor's user."""
+    use_uuids: bool = False
+    """Whether CUDA_VISIBLE_DEVICES gets UUIDs instead of indices; MIG devices always do."""
+    idle_before_start: float = 0.0
+    """Seconds for which its GPUs have to be idle before it is started."""
+    stop_grace: float = 5.0
+    """Seconds between SIGTERM and SIGKILL."""
+    restart_backoff: float = 1.0
+    """Seconds from its end to the next start, doubled with each end that follows, up to 300."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSection:
+    """A ``[gpu-NAME]`` section: GPUs that are watched, and who may use them without making them busy."""
+
+    name: str
+    gpus: tuple[GpuId, ...] | None
+    """None: all."""
+    ignore_programs: tuple[str, ...] = ()
+    """Names of programs that do not count."""
+    busy_memory: int | None = None
+    """Bytes in use by others from which on a GPU is busy; None: the memory does not matter."""
+    busy_utilization: float | None = None
+    """Percent from which on a GPU is busy that no program of ours is on; None: it does not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminals:
+    """The ``[tty]`` section, where it is enabled."""
+
+    idle_seconds: float
+    """A user counts as active whose terminal was used less long ago."""
+    whitelist: frozenset[str] = frozenset()
+    """Users who do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A whole configuration."""
+
+    interval: float = 10.0
+    """Seconds between two looks."""
+    gpus: tuple[GpuSection, ...] = ()
+    """Empty: all GPUs are watched, and everybody counts."""
+    programs: tuple[Program, ...] = ()
+    """In the file's order."""
+    terminals: Terminals | None = None
+    """None: terminals are not looked at."""
+
+    def section_of(self, gpu: GpuId) -> GpuSection | None:
+        """Return the section that speaks of a GPU, one that names it before one for all; None: it is not watched.
+
+        A section for a whole GPU in MIG mode speaks of its MIG devices as well, where none names them.
+        """
+        if not self.gpus:
+            return GpuSection('all', None)
+        for name in (gpu, gpu._replace(mig=None)):
+            for section in self.gpus:
+                if section.gpus is not None and name in section.gpus:
+                    return section
+        return next((section for section in self.gpus if section.gpus is None), None)

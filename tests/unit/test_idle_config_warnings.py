@@ -1,0 +1,107 @@
+"""What is said of a configuration file that can be used, but may not mean what its writer thinks."""
+
+from __future__ import annotations
+
+import pytest
+
+from idle_configuration import PROGRAM, errors, warnings
+
+COMMENT = 'what follows the ; or # belongs to the value: a comment stands on a line of its own'
+
+
+@pytest.mark.parametrize(
+    ('section', 'meant'),
+    [
+        ('default', '; did you mean [defaults]?'),
+        ('Defaults', '; did you mean [defaults]?'),
+        (' tty ', '; did you mean [tty]?'),
+        ('proces-7', '; did you mean [process-7]?'),
+        ('GPU-7', '; did you mean [gpu-7]?'),
+        ('gpu', '; did you mean [gpu-NAME]?'),
+        ('gpu0', '; did you mean [gpu-NAME]?'),
+        ('weather', ''),
+    ],
+)
+def test_unknown_sections(section, meant):
+    text = f'{PROGRAM}[{section}]\nanything=1\n'
+    assert warnings(text) == [f'f.conf:5: [{section}] is not known, and left out{meant}']
+    assert errors(text) == []
+
+
+@pytest.mark.parametrize(
+    ('section', 'key', 'meant'),
+    [
+        ('process-0', 'logs', '; did you mean log?'),
+        ('process-0', 'restart_backof_seconds', '; did you mean restart_backoff_seconds?'),
+        ('process-0', 'interval_seconds', '; it belongs in [defaults]'),
+        ('process-0', 'weather', ''),
+        ('gpu-0', 'ignore_program', '; did you mean ignore_programs?'),
+        ('gpu-0', 'user', '; it belongs in [process-NAME]'),
+        ('tty', 'white_list', '; did you mean whitelist?'),
+        ('defaults', 'interval', '; did you mean interval_seconds?'),
+        ('DEFAULT', 'gpu', '; did you mean gpus?'),
+    ],
+)
+def test_unknown_keys(section, key, meant):
+    rest = PROGRAM.replace('process-0', 'process-1') if section != 'process-0' else ''
+    required = {'process-0': PROGRAM.partition('\n')[2], 'gpu-0': 'gpus=ALL\n'}.get(section, '')
+    line = 2 + required.count('\n')
+    text = f'[{section}]\n{required}{key}=1\n{rest}'
+    assert warnings(text) == [f'f.conf:{line}: [{section}] {key}: is not known here, and left out{meant}']
+    assert errors(text) == []
+
+
+def test_a_file_that_starts_nothing():
+    assert warnings('') == ['f.conf: has no [process-NAME] section: GPUs are watched, and nothing is started']
+
+
+def test_users_cannot_be_told_to_be_idle_so_soon():
+    text = f'{PROGRAM}[tty]\nenabled=True\nidle_seconds=9.9\n'
+    assert warnings(text) == [
+        'f.conf:7: [tty] idle_seconds: below 10 users at work may seem idle: the kernel notes their work every 8 s'
+    ]
+    assert warnings(text.replace('True', 'False')) == []
+
+
+def test_what_may_have_been_meant_as_a_comment():
+    text = """\
+[gpu-all]
+gpus=ALL
+ignore_programs=nvidia-smi ; it only looks
+[process-0]
+dir=/tmp
+cmd=miner-run # a miner
+gpus=0
+log=/dev/null ;
+[tty]
+enabled=True
+whitelist=alice #bob
+"""
+    assert warnings(text) == [
+        f'f.conf:3: [gpu-all] ignore_programs: {COMMENT}',
+        f'f.conf:6: [process-0] cmd: {COMMENT}',
+        f'f.conf:8: [process-0] log: {COMMENT}',
+        f'f.conf:11: [tty] whitelist: {COMMENT}',
+    ]
+    assert errors(text) == []
+
+
+def test_no_comment_is_seen_where_none_is():
+    assert warnings(PROGRAM.replace('miner-run', "miner-run a;b c#d ';' '#x'")) == []
+    assert warnings(PROGRAM.replace('miner-run', 'sh -c "cd x ; run"')) == []
+    assert warnings(PROGRAM.replace('miner-run', 'find . -exec run ;')) == []
+    assert warnings(PROGRAM.replace('miner-run', "run ' ; ' '' ;")) == []
+
+
+def test_more_than_one_gpu_with_a_mig_device_among_them():
+    assert warnings(PROGRAM.replace('gpus=0', 'gpus=0:0,1')) == [
+        'f.conf:4: [process-0] gpus: a CUDA program uses one MIG device at most, and no other GPU beside it'
+    ]
+    assert warnings(PROGRAM.replace('gpus=0', 'gpus=0:0')) == []
+
+
+def test_words_behind_a_header():
+    assert warnings(f'{PROGRAM}[tty] enabled=True\n') == [
+        "f.conf:5: [tty] 'enabled=True' after the bracket is not read: it goes on a line of its own"
+    ]
+    assert warnings(f'{PROGRAM}[tty] ; terminals\n') == []
