@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def plain(state):
     return fields
 
 backend = open_nvidia()
-print(json.dumps([plain(state) for state in backend.survey(with_load=sys.argv[1] == 'True')]))
+print(json.dumps([plain(state) for state in backend.survey(**json.loads(sys.argv[1]))]))
 backend.close()
 """
 
@@ -28,6 +29,7 @@ NOTHING = {
     'uuid': None,
     'name': None,
     'pci_bus_id': None,
+    'minor': None,
     'problem': None,
     'memory_total': None,
     'memory_used': None,
@@ -43,9 +45,12 @@ NOTHING = {
 """A GPU, or a MIG device, of number 0 of which nothing is known."""
 
 
-def survey(machine: Machine, *, with_load: bool = True) -> list[dict[str, Any]]:
-    """Return the fields of each DeviceState that the real nvidia-ml-py leads to on this machine."""
-    return machine.answer(_SURVEY, with_load)
+def survey(machine: Machine, **wanted: bool) -> list[dict[str, Any]]:
+    """Return the fields of each DeviceState that the real nvidia-ml-py leads to on this machine.
+
+    :param wanted: The arguments of ``GpuBackend.survey``.
+    """
+    return machine.answer(_SURVEY, json.dumps(wanted))
 
 
 def process(

@@ -26,6 +26,7 @@ def test_all_that_a_gpu_tells_in_base_units(machine: Machine) -> None:
                 uuid='GPU-a',
                 name='NVIDIA A100-SXM4-40GB',
                 pci='00000000:3B:00.0',
+                minor=3,
                 total=40 * GIB,
                 used=10 * GIB,
                 reserved=GIB,
@@ -48,6 +49,7 @@ def test_all_that_a_gpu_tells_in_base_units(machine: Machine) -> None:
             'uuid': 'GPU-a',
             'name': 'NVIDIA A100-SXM4-40GB',
             'pci_bus_id': '00000000:3B:00.0',
+            'minor': 3,
             'memory_total': 42_949_672_960,
             'memory_used': 10_737_418_240,
             'memory_free': 31_138_512_896,
@@ -62,6 +64,56 @@ def test_all_that_a_gpu_tells_in_base_units(machine: Machine) -> None:
                 process(8, None, computes=False),
             ],
         }
+    ]
+
+
+def test_without_sensors_processes_and_utilization_are_told_all_the_same(machine: Machine) -> None:
+    machine.write(
+        gpus=[
+            Gpu(
+                uuid='GPU-a',
+                total=40 * GB,
+                util=97,
+                temperature=64,
+                sm_clock=1410,
+                power=287_400,
+                power_limit=400_000,
+                processes=[Process(7, memory=5)],
+            )
+        ]
+    )
+    assert survey(machine, with_sensors=False) == [
+        NOTHING
+        | {
+            'uuid': 'GPU-a',
+            'name': 'NVIDIA Simulated GPU',
+            'pci_bus_id': '00000000:01:00.0',
+            'minor': 0,
+            'memory_total': 40 * GB,
+            'memory_used': 0,
+            'memory_free': 40 * GB,
+            'utilization': 97.0,
+            'processes': [process(7, 5)],
+        }
+    ]
+    assert not {'nvmlDeviceGetClockInfo', 'nvmlDeviceGetTemperature', 'nvmlDeviceGetPowerUsage'} & set(
+        machine.driver.calls()
+    )
+
+
+def test_the_number_of_the_device_node_is_not_the_place_on_the_bus(machine: Machine) -> None:
+    machine.write(
+        gpus=[
+            Gpu(uuid='GPU-b', pci='00000000:81:00.0', minor=0),
+            Gpu(uuid='GPU-a', pci='00000000:0A:02.0', minor=1),
+            Gpu(uuid='GPU-c', pci='00000000:82:00.0'),
+        ],
+        fail=[Failure('nvmlDeviceGetMinorNumber', 3, gpu=2)],
+    )
+    assert [(gpu['number'], gpu['uuid'], gpu['minor']) for gpu in survey(machine)] == [
+        (0, 'GPU-a', 1),
+        (1, 'GPU-b', 0),
+        (2, 'GPU-c', None),
     ]
 
 
@@ -131,6 +183,7 @@ def test_figures_that_cannot_be_are_unknown(machine: Machine) -> None:
         'uuid': 'GPU-a',
         'name': 'NVIDIA Simulated GPU',
         'pci_bus_id': '00000000:01:00.0',
+        'minor': 0,
         'processes': [process(7, 5)],
     }
     assert second == NOTHING | {
@@ -138,6 +191,7 @@ def test_figures_that_cannot_be_are_unknown(machine: Machine) -> None:
         'uuid': 'GPU-b',
         'name': 'NVIDIA Simulated GPU',
         'pci_bus_id': '00000000:02:00.0',
+        'minor': 1,
         'memory_total': GB,
         'memory_used': GB,
         'memory_free': 0,

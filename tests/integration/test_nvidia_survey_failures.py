@@ -85,6 +85,7 @@ def test_a_gpu_that_fails_says_why_with_what_it_has_told_before(machine: Machine
         'uuid': 'GPU-c',
         'name': 'NVIDIA Simulated GPU',
         'pci_bus_id': '00000000:03:00.0',
+        'minor': 2,
         'problem': 'lost: fallen off the bus or otherwise out of reach (NVML code 15)',
     }
 
@@ -109,6 +110,7 @@ def test_mig_devices_are_seen_by_those_who_may_not_see_the_memory_of_their_gpu(m
         'uuid': 'GPU-a',
         'name': 'NVIDIA Simulated GPU',
         'pci_bus_id': '00000000:01:00.0',
+        'minor': 0,
         'processes': [process(7, 8 * GB, 1, 0)],
         'mig_devices': [
             NOTHING

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
         def peak_memory(self, uuid: str, pid: int) -> int | None:
             """Return the bytes of a process' own peak on one GPU, None where the driver keeps no account of it."""
 
-        def survey(self, *, with_load: bool = True) -> list[DeviceState]:
+        def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[DeviceState]:
             """Look at all GPUs and MIG devices once, in PCI bus order.
 
-            Without load neither sensors nor utilization are asked, and processes only where the memory is unknown.
-            Whether a GPU can be read does not depend on it.
+            Without load neither sensors nor utilization are asked, and processes only where the memory is unknown;
+            without sensors temperature, clock and power are left out. Whether a GPU can be read depends on neither.
             """
 
         def monitors(self, interval: float) -> tuple[GpuMonitor, ...]:

@@ -17,6 +17,8 @@ class DeviceState(NamedTuple):
     """None where the driver knows of the GPU and cannot open it."""
     name: str | None = None
     pci_bus_id: str | None = None
+    minor: int | None = None
+    """The N of its device node ``/dev/nvidiaN``, which need not be its number; None as well for a MIG device."""
     problem: str | None = None
     """Why the GPU cannot be read (lost, not permitted), in words; None where it can."""
     memory_total: int | None = None

@@ -74,7 +74,7 @@ class NvidiaBackend:
             self._devices = tuple(self._open_device(index) for index in range(self._count))
         return self._devices
 
-    def survey(self, *, with_load: bool = True) -> list[DeviceState]:
+    def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[DeviceState]:
         """Look at all GPUs and their MIG devices once.
 
         :raises GpuError: The driver has stopped working.
@@ -82,7 +82,7 @@ class NvidiaBackend:
         from gpu_tracker.gpus.nvidia.survey import survey  # noqa: PLC0415 - a run's sampler needs none of it
 
         try:
-            return survey(self._calls, with_load=with_load)
+            return survey(self._calls, with_load=with_load, with_sensors=with_sensors)
         except pynvml.NVMLError as error:
             raise GpuError(*explain_failed_init(error.value)) from error
 

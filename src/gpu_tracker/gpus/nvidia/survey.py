@@ -36,14 +36,15 @@ _MEGA = 1_000_000
 _MILLI = 1000
 
 
-def survey(calls: Calls, *, with_load: bool) -> list[DeviceState]:
+def survey(calls: Calls, *, with_load: bool, with_sensors: bool) -> list[DeviceState]:
     """Return all GPUs that the driver counts, in PCI bus order; one that cannot be read keeps the driver's place."""
-    found = [_whole_gpu(calls, index, with_load=with_load) for index in range(pynvml.nvmlDeviceGetCount())]
+    indices = range(pynvml.nvmlDeviceGetCount())
+    found = [_whole_gpu(calls, index, with_load=with_load, with_sensors=with_sensors) for index in indices]
     placed = in_bus_order(found, lambda gpu: gpu.pci_bus_id)
     return [gpu._replace(number=index) for index, gpu in enumerate(placed)]
 
 
-def _whole_gpu(calls: Calls, index: int, *, with_load: bool) -> DeviceState:
+def _whole_gpu(calls: Calls, index: int, *, with_load: bool, with_sensors: bool) -> DeviceState:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
         uuid = pynvml.nvmlDeviceGetUUID(handle)
@@ -51,7 +52,11 @@ def _whole_gpu(calls: Calls, index: int, *, with_load: bool) -> DeviceState:
         return DeviceState(index, problem=problem_of(error.value))
     pci = quietly(lambda: pynvml.nvmlDeviceGetPciInfo(handle))
     state = DeviceState(
-        index, uuid, quietly(lambda: pynvml.nvmlDeviceGetName(handle)), None if pci is None else pci.busId
+        index,
+        uuid,
+        quietly(lambda: pynvml.nvmlDeviceGetName(handle)),
+        None if pci is None else pci.busId,
+        quietly(lambda: pynvml.nvmlDeviceGetMinorNumber(handle)),
     )
     try:
         is_divided = is_in_mig_mode(handle)
@@ -61,15 +66,17 @@ def _whole_gpu(calls: Calls, index: int, *, with_load: bool) -> DeviceState:
     if is_divided:
         parts = _mig_devices(calls, handle, with_processes=with_load)
         state = state._replace(mig_devices=parts, processes=merge(state.processes, [part.processes for part in parts]))
-    return _with_load(state, handle) if with_load else state
+    if not with_load:
+        return state
+    state = state._replace(utilization=quietly(lambda: utilization(handle)))
+    return _with_sensors(state, handle) if with_sensors else state
 
 
-def _with_load(state: DeviceState, handle: c_void_p) -> DeviceState:
+def _with_sensors(state: DeviceState, handle: c_void_p) -> DeviceState:
     """Add what the sensors tell."""
     clock = _available(quietly(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)))
     temperature = quietly(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
     return state._replace(
-        utilization=quietly(lambda: utilization(handle)),
         temperature=None if temperature is None or temperature > _HOTTEST else float(temperature),
         sm_clock=None if clock is None else clock * _MEGA,
         power=_watts(quietly(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))),
