@@ -1,0 +1,235 @@
+"""The socket over which the running monitor tells its status.
+
+Whoever connects gets the answer at once, one line of text, and then the end: nothing is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import functools
+import os
+import socket
+import stat
+import time
+from typing import TYPE_CHECKING
+
+from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.idle.peer import peer_of
+from gpu_tracker.idle.run_folder import check_length, make_folder
+from gpu_tracker.users import user_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpu_tracker.idle.peer import Peer
+
+_MODE = 0o600
+_BACKLOG = 64
+_MOST_AT_A_TIME = 8
+_PATIENCE = 5.0
+"""Seconds for which a client may take to read its answer."""
+_PAUSE = 1.0
+"""Seconds after a client could not be taken, as where this process has too many open files."""
+
+
+class MonitorRunningError(GpuTrackerError):
+    """Another monitor listens where this one would."""
+
+
+class NoMonitorError(GpuTrackerError):
+    """Nobody listens where the monitor of this user would."""
+
+
+class Server:
+    """Answers clients until it is closed.
+
+    :param listener: A listening socket that does not block, with a name that is a path.
+    :param answer: Returns what each client gets, one line without its end.
+    """
+
+    def __init__(self, listener: socket.socket, answer: Callable[[], str]) -> None:
+        self.path: str = listener.getsockname()
+        self._listener = listener
+        self._answer = answer
+        self._file = os.stat(self.path)
+        self._slots = asyncio.Semaphore(_MOST_AT_A_TIME)
+        self._answering: set[asyncio.Task[None]] = set()
+        self._accepting = asyncio.create_task(self._accept())
+
+    async def close(self) -> None:
+        """End all connections, and remove the socket's file unless another has taken its place."""
+        try:
+            # While this process listens, no other monitor replaces the file.
+            if os.path.samestat(self._file, os.lstat(self.path)):
+                os.unlink(self.path)
+        except OSError:
+            pass  # it or its folder is gone already, or the folder is not to be written to any more
+        tasks = [self._accepting, *self._answering]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._listener.close()
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._slots.acquire()
+            try:
+                client, _ = await loop.sock_accept(self._listener)
+            except OSError:
+                self._slots.release()
+                await asyncio.sleep(_PAUSE)
+                continue
+            task = loop.create_task(self._tell(client))
+            self._answering.add(task)
+            task.add_done_callback(functools.partial(self._done, client))
+            await asyncio.sleep(0)  # accepting a waiting client suspends nothing, and there may be many
+
+    def _done(self, client: socket.socket, task: asyncio.Task[None]) -> None:
+        client.close()
+        self._answering.discard(task)
+        self._slots.release()
+
+    async def _tell(self, client: socket.socket) -> None:
+        answer = f'{self._answer()}\n'.encode(errors='backslashreplace')
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await asyncio.get_running_loop().sock_sendall(client, answer)
+        except OSError:
+            pass  # the client has gone, or does not read: a TimeoutError is one as well
+
+
+async def serve(path: str, answer: Callable[[], str]) -> Server:
+    """Listen on a Unix socket that only this user can connect to; its folder is made where it is missing.
+
+    :param answer: Returns what each client gets, one line without its end.
+    :raises MonitorRunningError: Another process listens there.
+    :raises GpuTrackerError: The socket cannot be made, or not so that only this user can.
+    """
+    check_length(path)
+    folder = os.path.dirname(path)
+    make_folder(folder, os.geteuid())
+    try:
+        with _alone_in(folder):
+            listener = _listening(path)
+    except OSError as error:
+        raise GpuTrackerError(f'the status socket {path} cannot be made: {_why(error)}') from None
+    return Server(listener, answer)
+
+
+@contextlib.contextmanager
+def _alone_in(folder: str) -> Iterator[None]:
+    """Keep other monitors from replacing the file meanwhile; two could find a stale one at the same time."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise MonitorRunningError(f'another idle monitor is just starting in {folder}') from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _listening(path: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.settimeout(0)
+        # Linux gives the file the mode that the socket has, without the rights that the umask takes. So nobody else can
+        # connect at any time, and the umask, which all threads share, stays as it is.
+        os.fchmod(listener.fileno(), _MODE)
+        _remove_stale(path)
+        listener.bind(path)
+        os.chmod(path, _MODE)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _remove_stale(path: str) -> None:
+    """Remove a socket that nobody listens on, as a killed monitor leaves it."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise GpuTrackerError(f'the status socket {path} cannot be made: something is there that is no socket')
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
+        trial.settimeout(0)
+        try:
+            trial.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+        except BlockingIOError:
+            raise MonitorRunningError(f'another idle monitor is running: it listens at {path}') from None
+        else:
+            raise MonitorRunningError(f'another idle monitor ({_peer(trial)}) is running: it listens at {path}')
+
+
+def ask(path: str, timeout: float = _PATIENCE) -> str:
+    """Return the answer of the monitor that listens at the path.
+
+    :param timeout: Seconds within which it has to come.
+    :raises NoMonitorError: Nobody listens there.
+    :raises GpuTrackerError: This user may not ask, or no whole answer comes in time.
+    """
+    check_length(path)
+    deadline = time.monotonic() + timeout
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(timeout)
+        try:
+            client.connect(path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NoMonitorError(f'no idle monitor of this user is running (no socket at {path})') from None
+        except ConnectionRefusedError:
+            raise NoMonitorError(f'no idle monitor of this user is running (nobody listens at {path})') from None
+        except PermissionError:
+            raise GpuTrackerError(
+                f'the idle monitor at {path} answers only {_owner(path)}, not {user_name(os.geteuid())}'
+            ) from None
+        except (TimeoutError, BlockingIOError):  # at once where too many wait already, unix(7)
+            raise GpuTrackerError(f'the idle monitor at {path} takes no questions: too many wait already') from None
+        except OSError as error:
+            raise GpuTrackerError(f'the idle monitor at {path} cannot be asked: {_why(error)}') from None
+        return _whole_answer(client, deadline, f'the idle monitor ({_peer(client)}) at {path}', timeout)
+
+
+def _whole_answer(client: socket.socket, deadline: float, monitor: str, timeout: float) -> str:
+    """Return what comes until the end, without the line end that tells that it is whole."""
+    answer = bytearray()
+    try:
+        while True:
+            client.settimeout(max(deadline - time.monotonic(), 0.001))
+            part = client.recv(65536)
+            if not part:
+                break
+            answer += part
+    except TimeoutError:
+        raise GpuTrackerError(f'{monitor} does not answer within {timeout:g} s') from None
+    except OSError as error:
+        raise GpuTrackerError(f'{monitor} does not answer: {_why(error)}') from None
+    if not answer.endswith(b'\n'):
+        raise GpuTrackerError(f'{monitor} has ended in the middle of its answer')
+    return answer[:-1].decode(errors='replace')
+
+
+def _peer(connected: socket.socket) -> Peer | str:
+    try:
+        return peer_of(connected)
+    except OSError:
+        return 'of an unknown process'
+
+
+def _owner(path: str) -> str:
+    try:
+        return user_name(os.stat(path).st_uid)
+    except OSError:
+        return 'its user'  # not even its folder is open to this user
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

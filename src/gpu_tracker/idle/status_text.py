@@ -1,0 +1,167 @@
+"""The status of the monitor as a table of plain text."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from gpu_tracker.idle.status import UNAVAILABLE, seconds_since_1970
+from gpu_tracker.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from gpu_tracker.idle.status import GpuStatus, MonitorStatus, ProcessStatus, ProgramStatus, Status
+
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+
+_GAP = 2
+"""Blanks between two columns."""
+_LEAST = 8
+"""How narrow the column becomes that is cut."""
+_INDENT = '  '
+_UNKNOWN = 'N/A'
+
+_GPU_TITLES = ('GPU', 'state', 'since', 'used by / program', 'idle time used', 'restarts')
+_GPU_CUT = 3
+_GPU_NUMBERS = frozenset({5})
+_PROGRAM_TITLES = ('program', 'GPUs', 'state', 'since', 'time run', 'restarts', 'failures')
+_PROGRAM_CUT = 0
+_PROGRAM_NUMBERS = frozenset({5, 6})
+
+
+def status_text(status: Status, now: float, width: int | None = None) -> str:
+    """Return the text, without a line break at its end.
+
+    :param now: Seconds since 1970.
+    :param width: The columns of the terminal; None: a line may be as long as it is.
+    :raises ValueError: if a moment in the document is none.
+    """
+
+    def ago(moment: str | None) -> str:
+        return _UNKNOWN if moment is None else f'{duration(now - seconds_since_1970(moment))} ago'
+
+    lines = [_header(status.monitor, now)]
+    if status.active_users:
+        users = (f'{user.user} at {user.terminal} ({duration(user.idle_seconds)} ago)' for user in status.active_users)
+        lines += _wrapped('active users: ' + ', '.join(users), width, '')
+    lines += ['', *_gpu_lines(status.gpus, ago, width)]
+    lines += ['', *_program_lines(status.programs, now, ago, width)]
+    return '\n'.join(map(printable, lines))
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time in words, in its two largest units: ``12 s``, ``3 min``, ``2 h 5 min``, ``3 d 4 h``."""
+    whole = max(int(seconds), 0)  # a clock that was set back makes no sense of a difference
+    if whole < _MINUTE:
+        return f'{whole} s'
+    if whole < _HOUR:
+        return f'{whole // _MINUTE} min'
+    if whole < _DAY:
+        return _both(whole // _HOUR, 'h', whole % _HOUR // _MINUTE, 'min')
+    return _both(whole // _DAY, 'd', whole % _DAY // _HOUR, 'h')
+
+
+def _both(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f'{large} {large_unit} {small} {small_unit}' if small else f'{large} {large_unit}'
+
+
+def _header(monitor: MonitorStatus, now: float) -> str:
+    running = duration(now - seconds_since_1970(monitor.started))
+    dry_run = ', dry run' if monitor.dry_run else ''
+    return f'monitor: pid {monitor.pid}, running for {running}, looks every {monitor.interval_seconds:g} s{dry_run}'
+
+
+def _gpu_lines(gpus: Sequence[GpuStatus], ago: Callable[[str | None], str], width: int | None) -> list[str]:
+    if not gpus:
+        return ['No GPU is there to be watched.']
+    rows = [
+        (gpu.gpu, gpu.state, ago(gpu.since), _used_by(gpu), duration(gpu.idle_seconds_used), str(gpu.restarts))
+        for gpu in gpus
+    ]
+    return _table(_GPU_TITLES, rows, _GPU_NUMBERS, _GPU_CUT, width)
+
+
+def _used_by(gpu: GpuStatus) -> str:
+    """Return who else uses the GPU, or why it is not idle besides, and which of our programs has it."""
+    users = ', '.join(map(_process, gpu.by))
+    # The reason why a GPU is busy names its users already.
+    parts = [gpu.reason, users] if gpu.state == UNAVAILABLE else [users or gpu.reason]
+    if gpu.program is not None:
+        parts.append(f'{gpu.program} (pid {_UNKNOWN if gpu.program_pid is None else gpu.program_pid})')
+    return '; '.join(part for part in parts if part)
+
+
+def _process(process: ProcessStatus) -> str:
+    user = f', {process.user}' if process.user else ''
+    return f'{process.program} (pid {process.pid}{user})'
+
+
+def _program_lines(
+    programs: Sequence[ProgramStatus], now: float, ago: Callable[[str | None], str], width: int | None
+) -> list[str]:
+    if not programs:
+        return ['No program is configured.']
+    rows = [
+        (
+            program.name,
+            program.gpus,
+            program.state,
+            ago(program.since),
+            duration(program.seconds_run),
+            str(program.restarts),
+            str(program.failures),
+        )
+        for program in programs
+    ]
+    title, *lines = _table(_PROGRAM_TITLES, rows, _PROGRAM_NUMBERS, _PROGRAM_CUT, width)
+    shown = [title]
+    for program, line in zip(programs, lines, strict=True):
+        shown += [line, *_wrapped(_why(program, now), width, _INDENT)]
+    return shown
+
+
+def _why(program: ProgramStatus, now: float) -> str:
+    parts = [program.reason]
+    if program.next_start is not None:
+        parts.append(f'not started again for {duration(seconds_since_1970(program.next_start) - now)}')
+    return '; '.join(part for part in parts if part)
+
+
+def _wrapped(text: str, width: int | None, indent: str) -> list[str]:
+    """Return the text in lines that fit, none where there is no text."""
+    text = printable(text)
+    if width is None:
+        return [indent + text] if text else []
+    width = max(width, len(_INDENT) + _LEAST)
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=_INDENT)
+
+
+def _table(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: frozenset[int], cut: int, width: int | None
+) -> list[str]:
+    """Return the lines of a table with its titles.
+
+    :param numbers: The columns whose contents stand at the right.
+    :param cut: The column that is cut where the lines would be wider than ``width``.
+    """
+    cells = [titles, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if width is not None:
+        surplus = sum(widths) + _GAP * (len(widths) - 1) - width
+        widths[cut] = max(widths[cut] - max(surplus, 0), min(widths[cut], _LEAST))
+    return [_line(row, widths, numbers) for row in cells]
+
+
+def _line(row: Sequence[str], widths: Sequence[int], numbers: frozenset[int]) -> str:
+    cells = [
+        _shortened(cell, width).rjust(width) if place in numbers else _shortened(cell, width).ljust(width)
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return (' ' * _GAP).join(cells).rstrip()
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + '…'

@@ -1,0 +1,177 @@
+"""What the monitor counts for its status: since when GPUs are idle or busy, starts, and the time that programs ran.
+
+All times are monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.idle.status import BUSY, IDLE, UNAVAILABLE, GpuStatus, ProcessStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from gpu_tracker.idle.gpu_id import GpuId
+    from gpu_tracker.idle.observation import Observation, SeenGpu
+
+
+class ProgramCount(NamedTuple):
+    """What has come of one program so far."""
+
+    restarts: int = 0
+    """Its starts without the first one."""
+    failures: int = 0
+    """How often it has ended by itself with an error."""
+    seconds_run: float = 0.0
+    """All its runs together, the present one included."""
+    changed: float | None = None
+    """When it was last started, or ended; None: it never was."""
+
+
+@dataclass(slots=True)
+class _Runs:
+    """The runs of one program, or of all programs on one GPU."""
+
+    starts: int = 0
+    finished_seconds: float = 0.0
+    running_since: float | None = None
+
+    def start(self, now: float) -> None:
+        self.end(now)
+        self.starts += 1
+        self.running_since = now
+
+    def end(self, now: float) -> None:
+        self.finished_seconds = self.seconds(now)
+        self.running_since = None
+
+    @property
+    def restarts(self) -> int:
+        return max(self.starts - 1, 0)
+
+    def seconds(self, now: float) -> float:
+        return self.finished_seconds + (0.0 if self.running_since is None else now - self.running_since)
+
+
+@dataclass(slots=True)
+class _Gpu:
+    """What is known of one GPU."""
+
+    runs: _Runs = field(default_factory=_Runs)
+    program: str | None = None
+    state: str = UNAVAILABLE
+    since: float | None = None
+    seen: SeenGpu | None = None
+    """None: the last look has not shown it."""
+
+    def look(self, seen: SeenGpu | None, now: float) -> None:
+        state = _state(seen)
+        if self.since is None or state != self.state:
+            self.since = now
+        self.state = state
+        self.seen = seen
+
+
+@dataclass(slots=True)
+class _Program:
+    """What is known of one program."""
+
+    runs: _Runs = field(default_factory=_Runs)
+    failures: int = 0
+    changed: float | None = None
+
+
+class Tally:
+    """Counts from the monitor's start on; it decides nothing."""
+
+    def __init__(self) -> None:
+        self._gpus: dict[GpuId, _Gpu] = {}
+        self._programs: dict[str, _Program] = {}
+
+    def look(self, observation: Observation, now: float) -> None:
+        """Take what a look at the machine has shown.
+
+        A GPU that is gone stays, unavailable, until ``keep`` says otherwise, or until its number stands for something
+        else: GPUs can be put into MIG mode, and MIG devices be made anew.
+        """
+        shown = {seen.gpu: seen for seen in observation.gpus}
+        numbers = {gpu.number for gpu in shown}
+        self.keep(lambda gpu: gpu in shown or gpu.number not in numbers)
+        for gpu in dict.fromkeys([*self._gpus, *shown]):
+            self._gpu(gpu).look(shown.get(gpu), now)
+
+    def keep(self, is_watched: Callable[[GpuId], bool]) -> None:
+        """Forget the GPUs that are not watched any more, as a new configuration may have it."""
+        self._gpus = {gpu: known for gpu, known in self._gpus.items() if is_watched(gpu)}
+
+    def add_start(self, program: str, gpus: Iterable[GpuId], now: float) -> None:
+        """Count the start of a program on its GPUs."""
+        known = self._programs.setdefault(program, _Program())
+        known.runs.start(now)
+        known.changed = now
+        for gpu in gpus:
+            self._gpu(gpu).runs.start(now)
+            self._gpu(gpu).program = program
+
+    def add_end(self, program: str, now: float, *, failed: bool = False) -> None:
+        """Count the end of a program: from here on its GPUs are without it.
+
+        :param failed: Whether it ended by itself with an error.
+        """
+        known = self._programs.setdefault(program, _Program())
+        known.runs.end(now)
+        known.failures += failed
+        known.changed = now
+        for gpu in self._gpus.values():
+            if gpu.program == program:
+                gpu.runs.end(now)
+                gpu.program = None
+
+    def program(self, name: str, now: float) -> ProgramCount:
+        """Return what has come of a program so far."""
+        known = self._programs.get(name, _Program())
+        return ProgramCount(known.runs.restarts, known.failures, round(known.runs.seconds(now), 3), known.changed)
+
+    def gpus(self, now: float, moment: Callable[[float], str], pids: Mapping[str, int]) -> tuple[GpuStatus, ...]:
+        """Return the status of each GPU, in order.
+
+        :param moment: Tells a monotonic time as the document has it.
+        :param pids: The processes of the programs that run, by the programs' names.
+        """
+        in_order = sorted(
+            self._gpus.items(), key=lambda item: (item[0].number, -1 if item[0].mig is None else item[0].mig)
+        )
+        return tuple(_status(gpu, known, now, moment, pids) for gpu, known in in_order)
+
+    def _gpu(self, gpu: GpuId) -> _Gpu:
+        return self._gpus.setdefault(gpu, _Gpu())
+
+
+def _state(seen: SeenGpu | None) -> str:
+    if seen is None or seen.problem is not None:
+        return UNAVAILABLE
+    return IDLE if seen.busy is None else BUSY
+
+
+def _reason(seen: SeenGpu | None) -> str | None:
+    if seen is None:
+        return 'is not there'
+    return seen.problem or seen.busy
+
+
+def _status(gpu: GpuId, known: _Gpu, now: float, moment: Callable[[float], str], pids: Mapping[str, int]) -> GpuStatus:
+    seen = known.seen
+    return GpuStatus(
+        gpu=str(gpu),
+        state=known.state,
+        uuid=None if seen is None else seen.uuid,
+        since=None if known.since is None else moment(known.since),
+        by=() if seen is None else tuple(ProcessStatus(*user) for user in seen.users),
+        reason=_reason(seen),
+        program=known.program,
+        program_pid=None if known.program is None else pids.get(known.program),
+        restarts=known.runs.restarts,
+        idle_seconds_used=round(known.runs.seconds(now), 3),
+    )
