@@ -1,0 +1,164 @@
+"""What the GPU drivers tell, asked in a thread: a call into a driver may hang for ever, and cannot be interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.errors import GpuError
+from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.in_thread import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus.state import DeviceState
+
+    Opener = Callable[[], GpuBackend | None]
+
+PATIENCE = 2.0
+"""Seconds that a look waits for an answer."""
+
+RETRY = 10.0
+"""Seconds between two attempts to open a driver that is there and does not work."""
+
+CHEAP = 0.01
+"""Seconds. Where there is no driver, an attempt that took no longer, as where its library is missing, is repeated at
+each look; a library without a driver may start a program that is to load it."""
+
+ANEW = 60.0
+"""Seconds after which a driver is opened anew that cannot read all its GPUs, or has none: one that is open does not
+see that a GPU was added or reset. Opening takes up to 3 s a GPU where nothing else keeps the driver loaded."""
+
+
+class DriverLook(NamedTuple):
+    """What all drivers tell at one moment."""
+
+    gpus: tuple[DeviceState, ...] | None = None
+    """In PCI bus order; None: there is no driver, or none that tells anything."""
+    problem: str | None = None
+    """Why a driver that is there tells nothing, in words; None: it works, or there is none."""
+    is_awaited: bool = False
+    """Whether the answer may still come."""
+
+
+_AWAITED = DriverLook(problem='the GPU driver does not answer', is_awaited=True)
+
+
+class Drivers:
+    """The drivers of this machine, opened when they are there and kept open.
+
+    :param openers: The vendors' openers.
+    :param patience: Seconds that a look waits for an answer.
+    :param clock: Tells the seconds that have passed.
+    """
+
+    def __init__(
+        self,
+        openers: Mapping[str, Opener] = BACKENDS,
+        *,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._drivers = [_Driver(opener, clock) for opener in openers.values()]
+        self._patience = patience
+        self._question: asyncio.Future[DriverLook] | None = None
+
+    async def look(self) -> DriverLook:
+        """Look at all GPUs, and open what is not open.
+
+        An answer that does not come in time is old when it comes: the look after that asks anew. Until then looks
+        return at once.
+        """
+        if self._question is not None:
+            if not self._question.done():
+                return _AWAITED
+            self._take_answer()
+        self._question = asyncio.ensure_future(in_thread(self._ask))
+        await asyncio.wait([self._question], timeout=self._patience)
+        return self._take_answer() if self._question.done() else _AWAITED
+
+    def open_anew(self) -> None:
+        """Have the drivers opened anew at the next look: there may be another GPU."""
+        for driver in self._drivers:
+            driver.is_outdated = True
+
+    async def close(self) -> None:
+        """Let go of the drivers; of one that has not answered yet only the end of this process lets go."""
+        if self._question is None or self._question.done():
+            closing = asyncio.ensure_future(in_thread(self._close))
+            await asyncio.wait([closing], timeout=self._patience)
+
+    def _take_answer(self) -> DriverLook:
+        question, self._question = self._question, None
+        return DriverLook() if question is None else question.result()
+
+    def _ask(self) -> DriverLook:
+        looks = [driver.ask() for driver in self._drivers]
+        told = [look.gpus for look in looks if look.gpus is not None]
+        problems = [look.problem for look in looks if look.problem is not None]
+        return DriverLook(tuple(gpu for gpus in told for gpu in gpus) if told else None, ' '.join(problems) or None)
+
+    def _close(self) -> None:
+        for driver in self._drivers:
+            driver.close()
+
+
+class _Driver:
+    """The driver of one vendor; one thread at a time asks it."""
+
+    def __init__(self, opener: Opener, clock: Callable[[], float]) -> None:
+        self.is_outdated = False
+        """Whether it is to be opened anew."""
+        self._opener = opener
+        self._clock = clock
+        self._backend: GpuBackend | None = None
+        self._problem: str | None = None
+        self._opened_at = 0.0
+        self._next_attempt: float | None = None
+
+    def ask(self) -> DriverLook:
+        """Look at its GPUs, having opened it where that is due."""
+        if self.is_outdated:
+            self.is_outdated = False
+            self.close()
+        was_open = self._backend is not None
+        backend = self._backend or self._open()
+        if backend is None:
+            return DriverLook(None, self._problem)
+        try:
+            gpus = tuple(backend.survey(with_sensors=False))
+        except GpuError as error:  # it was loaded anew, or is lost
+            self.close()
+            self._fail(error, retry=0.0 if was_open else RETRY)
+            return DriverLook(None, self._problem)
+        if self._clock() - self._opened_at >= ANEW and (not gpus or any(gpu.problem is not None for gpu in gpus)):
+            self.is_outdated = True
+        return DriverLook(gpus)
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._backend is not None:
+            self._backend.close()
+        self._backend = None
+
+    def _open(self) -> GpuBackend | None:
+        if self._next_attempt is not None and self._clock() < self._next_attempt:
+            return None
+        self._next_attempt = self._problem = None
+        began = self._clock()
+        try:
+            self._backend = self._opener()
+        except GpuError as error:
+            self._fail(error, retry=RETRY)
+            return None
+        self._opened_at = self._clock()
+        if self._backend is None and self._opened_at - began > CHEAP:
+            self._next_attempt = self._opened_at + RETRY
+        return self._backend
+
+    def _fail(self, error: GpuError, *, retry: float) -> None:
+        self._problem = str(error)
+        self._next_attempt = self._clock() + retry

@@ -1,0 +1,157 @@
+"""Tells at once that a GPU is opened or closed, or that its device node appears or goes: inotify(7), without root.
+
+It sees the nodes that it watches. An open through another node of the same device, such as a container's own, makes
+no event (fanotify(7) would need root): that is found at the next look.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.idle.observing.devices import device_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# From inotify(7) and sys/inotify.h.
+_ATTRIBUTES = 0x4
+_CLOSE = 0x8 | 0x10
+_MOVED = 0x40 | 0x80
+_OPEN = 0x20
+_CREATE = 0x100
+_DELETE = 0x200
+_OVERFLOW = 0x4000
+_IGNORED = 0x8000
+_ONLY_FOLDER = 0x01000000
+_IN_FOLDER = _CREATE | _DELETE | _MOVED | _ATTRIBUTES | _ONLY_FOLDER
+_HEAD = struct.Struct('iIII')
+_MOST_BYTES = 1 << 16
+
+_REASONS = {
+    errno.EMFILE: "too many of this user's programs watch files (fs.inotify.max_user_instances), or too many are open",
+    errno.ENFILE: 'too many files are open on this machine',
+    errno.ENOSPC: 'too many files are watched by this user (fs.inotify.max_user_watches)',
+}
+
+
+class Happened(NamedTuple):
+    """What has happened since it was asked last; false where nothing has."""
+
+    opened: frozenset[int] = frozenset()
+    """GPUs whose nodes were opened, by number."""
+    closed: frozenset[int] = frozenset()
+    """GPUs whose nodes were closed."""
+    folder: bool = False
+    """Nodes have come, gone or changed, or more has happened than could be noted: look for the devices again."""
+
+    def __bool__(self) -> bool:
+        """Tell whether anything has happened."""
+        return bool(self.opened or self.closed or self.folder)
+
+
+class Wake:
+    """Notes what happens to the nodes ``nvidiaN`` in a folder.
+
+    :param folder: Where the nodes are.
+    :raises OSError: with a reason for people, where there is no inotify or its limits are reached.
+    """
+
+    def __init__(self, folder: str = '/dev') -> None:
+        self._folder = folder
+        self._library = _library()
+        self._handle: int = self._library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._handle < 0:
+            raise _failure('inotify cannot be used')
+        self._numbers: dict[int, int] = {}
+        try:
+            self._folder_watch = self._add(folder, _IN_FOLDER)
+        except OSError:
+            self.close()
+            raise
+
+    def fileno(self) -> int:
+        """Return the descriptor, which is readable when something has happened."""
+        return self._handle
+
+    def watch(self, numbers: Iterable[int]) -> str | None:
+        """Watch the nodes of these GPUs and no others, and return why one of them cannot be watched.
+
+        :return: The reason in words, None where all is well. A node that is gone is no reason: its folder tells.
+        """
+        problem = None
+        before, self._numbers = self._numbers, {}
+        for number in numbers:
+            try:
+                # Of a node that is watched already the same number comes back.
+                self._numbers[self._add(f'{self._folder}/nvidia{number}', _OPEN | _CLOSE)] = number
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                problem = error.strerror
+        for watch in before.keys() - self._numbers.keys():
+            self._library.inotify_rm_watch(self._handle, watch)  # fails where the node is gone, and the watch with it
+        return problem
+
+    def drain(self) -> Happened:
+        """Return what has happened since it was called last, without waiting."""
+        opened: set[int] = set()
+        closed: set[int] = set()
+        folder = False
+        while events := self._read():
+            position = 0
+            while position < len(events):
+                watch, mask, _, length = _HEAD.unpack_from(events, position)
+                position += _HEAD.size + length
+                if mask & _OVERFLOW:
+                    folder = True
+                elif watch == self._folder_watch:
+                    name = os.fsdecode(events[position - length : position].rstrip(b'\0'))
+                    folder |= device_number(name) is not None or bool(mask & _IGNORED)
+                elif watch in self._numbers:
+                    if mask & _OPEN:
+                        opened.add(self._numbers[watch])
+                    if mask & _CLOSE:
+                        closed.add(self._numbers[watch])
+        return Happened(frozenset(opened), frozenset(closed), folder)
+
+    def close(self) -> None:
+        """Let go of the descriptor; may be called twice."""
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = -1
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._handle, _MOST_BYTES)
+        except BlockingIOError:
+            return b''
+
+    def _add(self, path: str, mask: int) -> int:
+        watch: int = self._library.inotify_add_watch(self._handle, os.fsencode(path), ctypes.c_uint32(mask))
+        if watch < 0:
+            raise _failure(f'{path} cannot be watched')
+        return watch
+
+
+def open_wake(folder: str = '/dev') -> tuple[Wake | None, str | None]:
+    """Return what notes changes in ``folder``, or None and the reason, in words, why there is nothing that could."""
+    try:
+        return Wake(folder), None
+    except OSError as error:
+        return None, error.strerror
+
+
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, 'inotify_init1'):
+        raise OSError(errno.ENOSYS, 'inotify cannot be used: this system has none')
+    return library
+
+
+def _failure(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f'{what}: {_REASONS.get(number) or os.strerror(number)}')

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from cli_program import PATIENCE, eventually
+from gpu_tracker.errors import GpuError
+from gpu_tracker.gpus.state import DeviceState
+from gpu_tracker.idle.observing.drivers import CHEAP, DriverLook, Drivers
+
+A = DeviceState(0, 'GPU-a')
+B = DeviceState(1, 'GPU-b')
+LOST = DeviceState(0, problem='lost')
+SILENT = DriverLook(None, 'the GPU driver does not answer', is_awaited=True)
+BROKEN = GpuError('The driver is broken.', 'broken')
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Backend:
+    """An opened driver with these GPUs, which answers as soon as ``may_answer`` is set."""
+
+    def __init__(self, *gpus) -> None:
+        self.gpus = gpus
+        self.failure = None
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.looks = 0
+        self.is_closed = False
+
+    def survey(self, *, with_sensors):
+        assert with_sensors is False
+        self.looks += 1
+        self.may_answer.wait(PATIENCE)
+        if self.failure is not None:
+            raise self.failure
+        return list(self.gpus)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Opener:
+    """Opens one backend after the other; an exception is raised, and the last is opened again and again."""
+
+    def __init__(self, *opened) -> None:
+        self.opened = list(opened)
+        self.attempts = 0
+
+    def __call__(self):
+        self.attempts += 1
+        found = self.opened.pop(0) if len(self.opened) > 1 else self.opened[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+class Machine:
+    """Drivers that ``clock`` is for, and looks at them in an event loop that lasts."""
+
+    def __init__(self, runner: asyncio.Runner, *openers) -> None:
+        self.clock = Clock()
+        self.drivers = Drivers({str(i): opener for i, opener in enumerate(openers)}, patience=5, clock=self.clock)
+        self.run = runner.run
+
+    def look(self, *, later: float = 0):
+        self.clock.now += later
+        return self.run(self.drivers.look())
+
+    def look_briefly(self):
+        """Look with a patience that is soon at its end."""
+        self.drivers._patience = 0.01
+        try:
+            return self.run(self.drivers.look())
+        finally:
+            self.drivers._patience = 5
+
+
+@pytest.fixture
+def runner():
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+def test_a_driver_is_opened_once_and_asked_at_each_look(runner) -> None:
+    opener = Opener(Backend(A, B))
+    machine = Machine(runner, opener)
+    assert machine.look() == DriverLook((A, B))
+    assert machine.look() == DriverLook((A, B))
+    assert (opener.attempts, opener.opened[0].looks) == (1, 2)
+
+
+def test_without_any_driver_nothing_is_told_and_nothing_is_wrong(runner) -> None:
+    assert Machine(runner, Opener(None)).look() == DriverLook(None, None)
+    assert Machine(runner).look() == DriverLook(None, None)
+
+
+def test_a_driver_that_appears_is_found_at_the_next_look(runner) -> None:
+    machine = Machine(runner, Opener(None, None, Backend(A)))
+    assert [machine.look() for _ in range(3)] == [DriverLook(), DriverLook(), DriverLook((A,))]
+
+
+def test_a_missing_driver_that_takes_long_to_miss_is_tried_again_after_10_seconds(runner) -> None:
+    machine = Machine(runner)
+
+    def without_driver():
+        machine.clock.now += 2 * CHEAP
+
+    opener = Opener(None)
+    machine.drivers = Drivers({'slow': lambda: opener() or without_driver()}, patience=5, clock=machine.clock)
+    assert machine.look() == DriverLook()
+    assert machine.look(later=9.9) == DriverLook()
+    assert opener.attempts == 1
+    assert machine.look(later=0.2) == DriverLook()
+    assert opener.attempts == 2
+
+
+def test_a_driver_that_does_not_work_is_tried_again_after_10_seconds_and_its_problem_stays_told(runner) -> None:
+    opener = Opener(BROKEN, Backend(A))
+    machine = Machine(runner, opener)
+    assert machine.look() == DriverLook(None, 'The driver is broken.')
+    assert machine.look(later=9.9) == DriverLook(None, 'The driver is broken.')
+    assert opener.attempts == 1
+    assert machine.look(later=0.1) == DriverLook((A,))
+
+
+def test_a_driver_that_stops_working_is_opened_anew_at_the_next_look(runner) -> None:
+    first, second = Backend(A), Backend(A, B)
+    machine = Machine(runner, Opener(first, second))
+    machine.look()
+    first.failure = BROKEN
+    assert machine.look() == DriverLook(None, 'The driver is broken.')
+    assert first.is_closed
+    assert machine.look() == DriverLook((A, B))
+
+
+def test_a_driver_that_works_only_until_it_is_asked_is_opened_every_10_seconds(runner) -> None:
+    backend = Backend(A)
+    backend.failure = BROKEN
+    opener = Opener(backend)
+    machine = Machine(runner, opener)
+    for _ in range(3):
+        assert machine.look(later=4) == DriverLook(None, 'The driver is broken.')
+    assert opener.attempts == 1
+    assert machine.look(later=4) == DriverLook(None, 'The driver is broken.')
+    assert opener.attempts == 2
+
+
+def test_a_look_does_not_wait_for_a_driver_that_hangs_and_asks_it_once(runner) -> None:
+    backend = Backend(A)
+    machine = Machine(runner, Opener(backend))
+    machine.look()
+    backend.may_answer.clear()
+    assert machine.look_briefly() == SILENT
+    assert [machine.look() for _ in range(3)] == [SILENT] * 3  # although these would wait for long
+    assert backend.looks == 2
+    backend.may_answer.set()
+
+
+def test_a_late_answer_brings_the_driver_back_and_is_not_itself_told(runner) -> None:
+    backend = Backend(A)
+    machine = Machine(runner, Opener(backend))
+    backend.may_answer.clear()
+    assert machine.look_briefly() == SILENT
+    backend.gpus = (A, B)
+    backend.may_answer.set()
+    assert eventually(lambda: machine.look() != SILENT)
+    assert machine.look() == DriverLook((A, B))
+    assert backend.looks == 3
+
+
+def test_a_driver_that_is_long_in_opening_is_there_once_it_is_open(runner) -> None:
+    may_open = threading.Event()
+    backend = Backend(A)
+    attempts = []
+
+    def open_slowly():
+        attempts.append(None)
+        may_open.wait(PATIENCE)
+        return backend
+
+    machine = Machine(runner, open_slowly)
+    assert machine.look_briefly() == SILENT
+    assert machine.look() == SILENT
+    may_open.set()
+    assert eventually(lambda: machine.look() == DriverLook((A,)))
+    assert len(attempts) == 1
+
+
+def test_a_failure_that_comes_late_is_handled_like_any_other(runner) -> None:
+    first, second = Backend(A), Backend(B)
+    machine = Machine(runner, Opener(first, second))
+    machine.look()
+    first.may_answer.clear()
+    first.failure = BROKEN
+    assert machine.look_briefly() == SILENT
+    first.may_answer.set()
+    assert eventually(lambda: machine.look() == DriverLook((B,)))
+
+
+def test_a_driver_that_cannot_read_all_its_gpus_is_opened_anew_every_minute(runner) -> None:
+    opener = Opener(Backend(LOST), Backend(LOST), Backend(A))
+    machine = Machine(runner, opener)
+    assert machine.look() == DriverLook((LOST,))
+    assert machine.look(later=59.9) == DriverLook((LOST,))
+    assert opener.attempts == 1
+    assert machine.look(later=0.2) == DriverLook((LOST,))
+    assert machine.look() == DriverLook((LOST,))
+    assert opener.attempts == 2
+    assert machine.look(later=61) == DriverLook((LOST,))
+    assert machine.look() == DriverLook((A,))
+    assert machine.look(later=1000) == DriverLook((A,))
+    assert machine.look() == DriverLook((A,))
+    assert opener.attempts == 3
+
+
+def test_a_driver_without_gpus_is_opened_anew_every_minute(runner) -> None:
+    machine = Machine(runner, Opener(Backend(), Backend(A)))
+    assert machine.look() == DriverLook(())
+    assert machine.look(later=60) == DriverLook(())
+    assert machine.look() == DriverLook((A,))
+
+
+def test_a_driver_is_opened_anew_when_there_may_be_another_gpu(runner) -> None:
+    first = Backend(A)
+    machine = Machine(runner, Opener(first, Backend(A, B)))
+    assert machine.look() == DriverLook((A,))
+    machine.drivers.open_anew()
+    assert machine.look() == DriverLook((A, B))
+    assert first.is_closed
+
+
+def test_a_driver_that_does_not_work_hides_no_other(runner) -> None:
+    def broken():
+        raise BROKEN
+
+    assert Machine(runner, broken, lambda: Backend(A)).look() == DriverLook((A,), 'The driver is broken.')
+
+
+def test_closing_lets_go_of_the_driver(runner) -> None:
+    backend = Backend(A)
+    machine = Machine(runner, Opener(backend))
+    machine.look()
+    machine.run(machine.drivers.close())
+    assert backend.is_closed
+    machine.run(machine.drivers.close())  # nothing is open
+
+
+def test_a_driver_that_hangs_is_not_let_go_of(runner) -> None:
+    backend = Backend(A)
+    machine = Machine(runner, Opener(backend))
+    backend.may_answer.clear()
+    assert machine.look_briefly() == SILENT
+    machine.run(machine.drivers.close())
+    assert not backend.is_closed
+    backend.may_answer.set()
+
+
+def test_closing_does_not_wait_for_a_driver_that_cannot_be_left(runner) -> None:
+    backend = Backend(A)
+    machine = Machine(runner, Opener(backend))
+    machine.look()
+    may_end = threading.Event()
+    backend.close = lambda: may_end.wait(PATIENCE)
+    machine.drivers._patience = 0.01
+    machine.run(machine.drivers.close())
+    may_end.set()
