@@ -10,19 +10,19 @@ from gpu_tracker.idle.config.settings import GpuSection, Program, Settings, Term
 from gpu_tracker.idle.gpu_id import GpuId
 from idle_configuration import ALICE, PROGRAM, ROOT, TWO_README_EXAMPLES, program, settings
 
-ALL_GPUS = (GpuSection('all', None, ('nvidia-smi',)),)
+ALL_GPUS = (GpuSection('gpu-all', None, ('nvidia-smi',)),)
 TERMINALS = Terminals(300.0, frozenset({'user1', 'user2'}))
 
 
 def test_the_first_example_of_gpu_mon():
     assert settings(TWO_README_EXAMPLES[0]) == Settings(
-        10.0, ALL_GPUS, (Program('all', None, ('miner-run',), '/tmp', '/dev/null'),), TERMINALS
+        10.0, ALL_GPUS, (Program('process-all', None, ('miner-run',), '/tmp', '/dev/null'),), TERMINALS
     )
 
 
 def test_the_second_example_of_gpu_mon():
-    zero = Program('0', (GpuId(0),), ('miner-run',), '/tmp', '/dev/null')
-    one = Program('1', (GpuId(1),), ('miner-run',), '/tmp', '/dev/null')
+    zero = Program('process-0', (GpuId(0),), ('miner-run',), '/tmp', '/dev/null')
+    one = Program('process-1', (GpuId(1),), ('miner-run',), '/tmp', '/dev/null')
     assert settings(TWO_README_EXAMPLES[1]) == Settings(10.0, ALL_GPUS, (zero, one), TERMINALS)
 
 
@@ -55,10 +55,10 @@ idle_seconds = 10
 """
     ) == Settings(
         0.5,
-        (GpuSection('a', (GpuId(0), GpuId(5, 1)), ('nvidia-smi', 'nv-hostengine'), 1_500_000, 30.0),),
+        (GpuSection('gpu-a', (GpuId(0), GpuId(5, 1)), ('nvidia-smi', 'nv-hostengine'), 1_500_000, 30.0),),
         (
             Program(
-                name='a',
+                name='process-a',
                 gpus=(GpuId(0),),
                 command=('sh', '-c', 'echo "50 % of {gpu}"', ''),
                 folder='/home/bob/job',
@@ -76,7 +76,7 @@ idle_seconds = 10
 
 
 def test_what_is_absent_has_its_default():
-    assert settings(PROGRAM) == Settings(10.0, (), (Program('0', (GpuId(0),), ('miner-run',), '/tmp'),), None)
+    assert settings(PROGRAM) == Settings(10.0, (), (Program('process-0', (GpuId(0),), ('miner-run',), '/tmp'),), None)
     assert settings(f'{PROGRAM}[tty]\nenabled=1\n').terminals == Terminals(300.0)
     assert settings(f'{PROGRAM}[tty]\nidle_seconds=3\n').terminals is None
 
@@ -128,8 +128,8 @@ use_uuids=true
 """
     )
     assert read.gpus == (
-        GpuSection('0', (GpuId(0),), (), 500_000_000, 10.0),
-        GpuSection('1', (GpuId(1),), (), None, 50.0),
+        GpuSection('gpu-0', (GpuId(0),), (), 500_000_000, 10.0),
+        GpuSection('gpu-1', (GpuId(1),), (), None, 50.0),
     )
     zero, one = read.programs
     assert (zero.use_uuids, zero.idle_before_start, zero.stop_grace, zero.restart_backoff) == (True, 3, 4, 6)
@@ -138,7 +138,7 @@ use_uuids=true
 
 def test_a_section_named_default_gives_its_keys_to_all_sections_as_configparser_does():
     read = settings('[DEFAULT]\ndir=/tmp\ngpus=ALL\n[gpu-a]\n[process-a]\ncmd=a\n[tty]\n[defaults]\n')
-    assert read == Settings(10.0, (GpuSection('a', None),), (Program('a', None, ('a',), '/tmp'),), None)
+    assert read == Settings(10.0, (GpuSection('gpu-a', None),), (Program('process-a', None, ('a',), '/tmp'),), None)
 
 
 def test_keys_may_be_in_capitals_and_values_keep_theirs():

@@ -14,7 +14,7 @@ from gpu_tracker.idle.config.template import TEMPLATE
 from gpu_tracker.users import user_name
 
 GOOD = '[process-a]\ndir=/\ncmd=/bin/sh -c "echo é"\ngpus=ALL\n'
-SETTINGS = Settings(10.0, (), (Program('a', None, ('/bin/sh', '-c', 'echo é'), '/'),), None)
+SETTINGS = Settings(10.0, (), (Program('process-a', None, ('/bin/sh', '-c', 'echo é'), '/'),), None)
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ def parts():
 
 
 def test_it_can_be_used_as_it_is():
-    program = Program('all', None, ('nice', '-n', '19', 'sleep', 'infinity'), '/tmp', '/dev/null')
-    assert settings(TEMPLATE) == Settings(10.0, (GpuSection('all', None, ('nvidia-smi',)),), (program,), None)
+    program = Program('process-all', None, ('nice', '-n', '19', 'sleep', 'infinity'), '/tmp', '/dev/null')
+    assert settings(TEMPLATE) == Settings(10.0, (GpuSection('gpu-all', None, ('nvidia-smi',)),), (program,), None)
 
 
 def test_it_shows_every_key_in_its_section():

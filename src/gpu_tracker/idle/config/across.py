@@ -53,9 +53,9 @@ def _watched_twice(document: Document, settings: Settings) -> Iterator[Problem]:
         for gpu in (None,) if section.gpus is None else section.gpus:
             if gpu in first:
                 what = 'ALL is' if gpu is None else f'GPU {gpu} is'
-                line = _line(document, f'gpu-{first[gpu].name}')
-                text = f'gpus: {what} that of [gpu-{first[gpu].name}] in line {line} already'
-                yield Problem(_line(document, f'gpu-{section.name}'), f'gpu-{section.name}', text)
+                line = _line(document, first[gpu].name)
+                text = f'gpus: {what} that of [{first[gpu].name}] in line {line} already'
+                yield Problem(_line(document, section.name), section.name, text)
             first.setdefault(gpu, section)
 
 
@@ -63,7 +63,7 @@ def _unwatched(document: Document, settings: Settings) -> Iterator[Problem]:
     for program in settings.programs:
         for gpu in program.gpus or ():
             if settings.section_of(gpu) is None:
-                name = f'process-{program.name}'
+                name = program.name
                 yield Problem(_line(document, name), name, f'gpus: no [gpu-NAME] section watches GPU {gpu}')
 
 

@@ -21,7 +21,7 @@ def faults(document: Document, programs: Iterable[Program], environment: Mapping
     ``environment`` is that of the monitor. A program's keys that could not be read are left out.
     """
     for program in programs:
-        section = document.sections[f'process-{program.name}']
+        section = document.sections[program.name]
         checks = {
             'dir': folder_fault(program.folder) if program.folder else None,
             'cmd': program_fault(program, environment) if program.command else None,

@@ -30,7 +30,7 @@ class SectionReader:
         name = self.section.name.removeprefix(prefix)
         if not name.strip():
             self._errors.append(Problem(self.section.line, self.section.name, f'needs a name after {prefix}'))
-        return name
+        return self.section.name
 
     def required(self, key: str, read: Callable[[str], T], empty: T) -> T:
         """Return the value of a key that has to be there; ``empty`` where it cannot be used."""

@@ -14,7 +14,7 @@ class Program:
     """A ``[process-NAME]`` section: a program that runs while its GPUs are idle."""
 
     name: str
-    """The section's name without ``process-``."""
+    """The section's name, such as ``process-0``."""
     gpus: tuple[GpuId, ...] | None
     """Those that it runs on, all together; None: all that are watched."""
     command: tuple[str, ...]
@@ -42,6 +42,7 @@ class GpuSection:
     """A ``[gpu-NAME]`` section: GPUs that are watched, and who may use them without making them busy."""
 
     name: str
+    """The section's name, such as ``gpu-all``."""
     gpus: tuple[GpuId, ...] | None
     """None: all."""
     ignore_programs: tuple[str, ...] = ()
@@ -81,7 +82,7 @@ class Settings:
         A section for a whole GPU in MIG mode speaks of its MIG devices as well, where none names them.
         """
         if not self.gpus:
-            return GpuSection('all', None)
+            return GpuSection('gpu-all', None)
         for name in (gpu, gpu._replace(mig=None)):
             for section in self.gpus:
                 if section.gpus is not None and name in section.gpus:
