@@ -11,7 +11,7 @@ project_copyright = f'2026, {author}'
 release = tomllib.loads((Path(__file__).parents[1] / 'pyproject.toml').read_text())['project']['version']
 
 extensions = ['sphinx.ext.autodoc']
-exclude_patterns = ['_build']
+exclude_patterns = ['_build', '_*.rst.txt']
 add_module_names = False  # all public names are imported from gpu_tracker, wherever they live
 nitpicky = True
 nitpick_ignore_regex = [

@@ -58,6 +58,7 @@ Other commands:
   gpu-tracker available   Name those that are free, claim them, run a command on
                           them.
   gpu-tracker atopgpud    Tell atop of them, as a daemon; in short, atopgpud.
+  gpu-tracker idle        Run programs on them while nobody uses them.
                           Each has a --help of its own.
 
 The command keeps its standard input, output and error, and its signals. The exit

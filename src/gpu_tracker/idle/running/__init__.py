@@ -1,1 +1,6 @@
-"""Programs that run, each under a guardian that ends all that it has started."""
+"""Running one program while the GPUs are idle: its guardian process, and the monitor's side of it."""
+
+from __future__ import annotations
+
+#: A word in the command line of every guardian, by which its processes are told from all others.
+GUARDIAN_MARK = 'gpu-tracker-guardian'

@@ -1,0 +1,125 @@
+"""``gpu-tracker idle``: runs programs on GPUs while nobody uses them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import FAILURE, options, output, screen
+from gpu_tracker.errors import GpuTrackerError, ParameterError
+
+if TYPE_CHECKING:
+    from gpu_tracker.idle.config.read import Reading
+    from gpu_tracker.idle.config.settings import Settings
+
+TEXT = """
+Runs the programs that a configuration file names on GPUs while nobody uses these, and
+stops them at once when somebody does. It reads the files of gpu_mon as they are.
+
+Usage:
+  gpu-tracker idle [--config=<file>] [--dry-run] [--devices=<folder>]
+                   [--socket=<path>] [--verbose]
+  gpu-tracker idle --check [--config=<file>]
+  gpu-tracker idle --print-config
+  gpu-tracker idle status [--json] [--socket=<path>]
+  gpu-tracker idle -h | --help
+  gpu-tracker idle --version
+
+Commands:
+  status                Ask the monitor that runs: which GPUs are idle or busy, since
+                        when and by whom, and what runs on them.
+
+Options:
+  -c --config=<file>    The configuration file. [default: ~/.config/gpu_mon.conf]
+  --check               Only check the file. Exit code 0: a monitor would start with it.
+  --print-config        Print a configuration file with all keys, explained.
+  --dry-run             Start and stop nothing; say what would be done.
+  --json                Print one JSON object instead of a table; the documentation
+                        tells its keys.
+  --devices=<folder>    Where the files of the GPUs are, as nvidia0. [default: /dev]
+  --socket=<path>       Where the monitor answers: a Unix socket. Default: idle.sock in
+                        this user's folder for such files.
+  --verbose             Log debug messages too.
+  -h --help             Print this text.
+  --version             Print the version.
+
+Messages go to standard error. SIGHUP reads the file again, SIGTERM and Ctrl-C stop the
+programs and then the monitor. Exit code 125: the file has errors, another monitor
+watches the same GPUs, or none answers.
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """Do what ``arguments`` ask for, and return the exit code."""
+    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
+    if isinstance(values, str):
+        return output.print_text(values)
+    if values['--print-config']:
+        from gpu_tracker.idle.config.template import TEMPLATE  # noqa: PLC0415 - not where something else is wanted
+
+        return output.print_text(TEMPLATE)
+    if sys.platform != 'linux':
+        raise GpuTrackerError('idle watches device files and processes of Linux, and runs there only')
+    if values['status']:
+        return _show_status(_socket(values['--socket']), as_json=bool(values['--json']))
+    path = _config_path(str(values['--config']))
+    settings = _settings(path)
+    if settings is None:
+        return FAILURE
+    if values['--check']:
+        return output.print_text(f'{path}: no errors\n')
+    devices = str(values['--devices'])
+    if not os.path.isdir(devices):
+        raise ParameterError('--devices', devices, 'a folder that exists')
+    return _watch(path, settings, values)
+
+
+def _watch(path: str, settings: Settings, values: dict[str, str | bool | list[str] | None]) -> int:
+    from gpu_tracker.idle import monitor  # noqa: PLC0415 - as above
+    from gpu_tracker.idle.log import open_log  # noqa: PLC0415
+
+    given = monitor.Options(
+        config=path,
+        devices=str(values['--devices']),
+        socket=None if values['--dry-run'] and values['--socket'] is None else _socket(values['--socket']),
+        dry_run=bool(values['--dry-run']),
+    )
+    return monitor.run(settings, given, open_log(verbose=bool(values['--verbose'])))
+
+
+def _settings(path: str) -> Settings | None:
+    """Return what the file says; None, having said why, where it has errors."""
+    from gpu_tracker.idle.config import read  # noqa: PLC0415 - as above
+
+    reading: Reading = read.read(path)
+    for warning in reading.warnings:
+        output.complain(f'warning: {warning.describe(path)}')
+    for error in reading.errors:
+        output.complain(error.describe(path))
+    return reading.settings
+
+
+def _show_status(socket: str, *, as_json: bool) -> int:
+    from gpu_tracker.idle import status, status_socket, status_text  # noqa: PLC0415 - as above
+
+    text = status_socket.ask(socket)
+    if not as_json:
+        text = status_text.status_text(status.from_json(text), time.time(), screen.width())
+    return output.print_text(f'{text}\n')
+
+
+def _config_path(given: str) -> str:
+    if not given:
+        raise ParameterError('--config', given, 'the path of a configuration file')
+    return os.path.expanduser(given)
+
+
+def _socket(given: object) -> str:
+    from gpu_tracker.idle.run_folder import socket_path  # noqa: PLC0415 - as above
+
+    if given == '':
+        raise ParameterError('--socket', given, 'the path of a Unix socket')
+    return str(given) if given is not None else socket_path(os.environ, os.getuid())

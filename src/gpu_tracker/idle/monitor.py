@@ -1,0 +1,265 @@
+"""The monitor: it looks, decides and acts, until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import gpu_tracker
+from gpu_tracker.idle.config import read
+from gpu_tracker.idle.decision import Start, decide, stop_all
+from gpu_tracker.idle.device_alarm import DeviceAlarm
+from gpu_tracker.idle.gpu_claims import GpuClaims
+from gpu_tracker.idle.keeper import GuardedPrograms, Rehearsal
+from gpu_tracker.idle.observation import Observation
+from gpu_tracker.idle.observing.observer import open_observer
+from gpu_tracker.idle.observing.programs import Programs
+from gpu_tracker.idle.pace import Pace
+from gpu_tracker.idle.report import status_of
+from gpu_tracker.idle.state import State, with_end
+from gpu_tracker.idle.status import MonitorStatus, iso_time, to_json, wall_clock
+from gpu_tracker.idle.status_socket import serve
+from gpu_tracker.idle.tally import Tally
+from gpu_tracker.idle.waiting import gpus_in_words
+from gpu_tracker.users import user_name
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Sequence
+
+    from gpu_tracker.idle.config.settings import Settings
+    from gpu_tracker.idle.decision import Action
+    from gpu_tracker.idle.keeper import End, Keeper
+
+_ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_TIDYING_PAUSE = 0.2
+"""Seconds between two looks for what programs have left, at the monitor's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says besides the configuration."""
+
+    config: str
+    """The path of the configuration file, which SIGHUP reads again."""
+    socket: str | None
+    """Where the status is told; None: nowhere."""
+    devices: str = '/dev'
+    """The folder of the GPUs' device files."""
+    dry_run: bool = False
+    """Whether decisions are only told."""
+
+
+def run(settings: Settings, options: Options, log: logging.Logger) -> int:
+    """Watch until SIGTERM ends it, and return the exit code.
+
+    :raises GpuTrackerError: Another monitor watches the same GPUs, or answers on the same socket.
+    :raises KeyboardInterrupt: SIGINT has ended it, and its programs before.
+    """
+    return asyncio.run(_Monitor(settings, options, log).run())
+
+
+class _Monitor:
+    def __init__(self, settings: Settings, options: Options, log: logging.Logger) -> None:
+        self._settings = settings
+        self._options = options
+        self._log = log
+        self._state = State()
+        self._observation = Observation()
+        self._tally = Tally()
+        self._programs = Programs()
+        self._observer = open_observer(options.devices, programs=self._programs)
+        self._claims = GpuClaims(log)
+        self._keeper: Keeper = Rehearsal(self._ended) if options.dry_run else GuardedPrograms(log, self._ended)
+        self._alarm = DeviceAlarm(options.devices, log)
+        self._pace = Pace(settings.interval, time.monotonic())
+        self._begun = time.time()
+        self._woken = asyncio.Event()
+        self._ended_by: signal.Signals | None = None
+        self._is_leaving = False
+        self._reload_asked = False
+        self._failure: str | None = None
+
+    async def run(self) -> int:
+        self._catch_signals()
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._observer.close)
+            stack.callback(self._claims.close)
+            first = await self._look()
+            if not self._options.dry_run:
+                self._claims.make(self._observer.identities)
+            if self._options.socket is not None:
+                server = await serve(self._options.socket, self._status)
+                stack.push_async_callback(server.close)
+            stack.callback(self._alarm.close)
+            self._alarm.listen(self._devices_changed)
+            self._tell_beginning(first)
+            await self._watch()
+            await self._stop_programs()
+        self._log.info('ended by %s', 'itself' if self._ended_by is None else self._ended_by.name)
+        if self._ended_by == signal.SIGINT:
+            raise KeyboardInterrupt
+        return 0
+
+    async def _watch(self) -> None:
+        while self._ended_by is None:
+            if self._reload_asked:
+                self._reload()
+            if time.monotonic() >= self._pace.due:
+                await self._turn()
+            else:
+                await self._wait_until(self._pace.due)
+
+    async def _turn(self) -> None:
+        """Look, decide and act."""
+        begun, cost = time.monotonic(), time.process_time()
+        observation = await self._look()
+        if not self._options.dry_run:
+            observation = self._claims.without_taken(observation, self._observer.identities)
+        now = time.monotonic()
+        self._observation = observation
+        self._tally.look(observation, now)
+        if self._ended_by is None:
+            self._state, actions = decide(self._settings.programs, self._state, observation, now)
+            self._act(actions, now)
+        self._keeper.tidy(now)
+        self._pace.looked(begun, now, time.process_time() - cost)
+
+    async def _look(self) -> Observation:
+        """Look at the machine; where that fails nothing is known, and nothing of ours may be on a GPU."""
+        try:
+            observation = await self._observer.look(self._settings, self._is_ours)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the monitor is to yield and to go on
+            failure = f'{type(error).__name__}: {error}'
+            if failure != self._failure:
+                self._log.exception('the GPUs cannot be looked at')
+            self._failure = failure
+            return Observation()
+        self._failure = None
+        for text in self._observer.take_messages():
+            self._log.warning('%s', text)
+        self._alarm.watch(self._observer.nodes)
+        return observation
+
+    def _is_ours(self, pid: int) -> bool:
+        return self._programs.is_ours(pid, self._keeper.roots)
+
+    def _act(self, actions: Sequence[Action], now: float) -> None:
+        would = 'would be ' if self._options.dry_run else ''
+        for action in actions:
+            if isinstance(action, Start):
+                name = action.program.name
+                gpus = [seen.gpu for seen in action.gpus]
+                self._log.info('%s %sstarted on %s: %s', name, would, gpus_in_words(gpus), action.reason)
+                self._tally.add_start(name, gpus, now)
+                self._keeper.start(action)
+            else:
+                self._log.info('%s %sstopped: %s', action.name, would, action.reason)
+                self._keeper.stop(action.name, action.reason, self._state.runs[action.name].program.stop_grace)
+
+    def _ended(self, name: str, end: End) -> None:
+        """Take note that a program is gone, and look who may have its GPUs."""
+        now = time.monotonic()
+        run = self._state.runs.get(name)
+        self._state = with_end(self._state, name, now)
+        was_asked = run is None or run.stopping is not None
+        self._tally.add_end(name, now, failed=end.failed and not was_asked)
+        self._log.info('%s %s%s', name, end.text, '' if was_asked else self._rest_in_words(name, now))
+        self._pace.hurry(now)
+        self._woken.set()
+
+    def _rest_in_words(self, name: str, now: float) -> str:
+        rest = self._state.rests.get(name)
+        return '' if rest is None else f'; not started again for {rest.not_before - now:.0f} s'
+
+    def _devices_changed(self, *, opened: bool) -> None:
+        now = time.monotonic()
+        if opened:
+            self._pace.opened(now)
+        else:
+            self._pace.hurry(now)
+        self._woken.set()
+
+    async def _wait_until(self, moment: float) -> None:
+        """Wait, unless something happens before."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, moment - time.monotonic())):
+                await self._woken.wait()
+        self._woken.clear()
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _ENDING_SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell's "&" in a script has it for SIGINT
+                loop.add_signal_handler(number, self._end, number)
+        loop.add_signal_handler(signal.SIGHUP, self._ask_for_reload)
+
+    def _end(self, number: signal.Signals) -> None:
+        """End gently; asked again, leave no time to programs; asked once more, wait for none."""
+        if self._ended_by is None:
+            self._ended_by = number
+        elif self._is_leaving:
+            self._state = State()
+        else:
+            self._is_leaving = True
+            self._keeper.kill()
+        self._woken.set()
+
+    async def _stop_programs(self) -> None:
+        reason = 'itself' if self._ended_by is None else self._ended_by.name
+        self._state, stops = stop_all(self._state, reason)
+        self._act(stops, time.monotonic())
+        while self._state.runs:
+            await self._wait_until(time.monotonic() + _TIDYING_PAUSE)
+            self._keeper.tidy(time.monotonic())
+
+    def _ask_for_reload(self) -> None:
+        self._reload_asked = True
+        self._woken.set()
+
+    def _reload(self) -> None:
+        self._reload_asked = False
+        path = self._options.config
+        reading = read.read(path)
+        for problem in reading.warnings:
+            self._log.warning('%s', problem.describe(path))
+        for problem in reading.errors:
+            self._log.error('%s', problem.describe(path))
+        if reading.settings is None:
+            self._log.error('SIGHUP: %s has errors, so nothing changes', path)
+            return
+        now = time.monotonic()
+        if reading.settings.interval != self._settings.interval:
+            self._pace = Pace(reading.settings.interval, now)
+        self._settings = reading.settings
+        self._tally.keep(lambda gpu: self._settings.section_of(gpu) is not None)
+        self._log.info('SIGHUP: %s is read again', path)
+        self._pace.hurry(now)
+
+    def _tell_beginning(self, first: Observation) -> None:
+        gpus = gpus_in_words([seen.gpu for seen in first.gpus]) if first.gpus else 'no GPU yet'
+        count = len(self._settings.programs)
+        programs = f'{count} program{"" if count == 1 else "s"}'
+        self._log.info('watching %s every %g s for %s', gpus, self._settings.interval, programs)
+
+    def _status(self) -> str:
+        now = time.monotonic()
+        monitor = MonitorStatus(
+            pid=os.getpid(),
+            version=gpu_tracker.__version__,
+            config_path=os.path.abspath(self._options.config),
+            started=iso_time(self._begun),
+            interval_seconds=self._settings.interval,
+            dry_run=self._options.dry_run,
+            user=user_name(os.geteuid()),
+        )
+        moment = wall_clock(now, time.time())
+        programs = self._settings.programs
+        return to_json(
+            status_of(monitor, programs, self._state, self._observation, self._tally, self._keeper.pids, now, moment)
+        )

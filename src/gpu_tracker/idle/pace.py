@@ -1,0 +1,53 @@
+"""When to look: each interval, and soon after a device was opened."""
+
+from __future__ import annotations
+
+from gpu_tracker.sampler.grid import Grid
+
+_AFTER_OPEN = (0.0, 0.03, 0.15, 0.5, 1.5)
+"""Seconds after a device was opened at which to look.
+
+The kernel tells of an open before the process has its descriptor, and a driver lists a process only when it has made a
+context, some tenths of a second later.
+"""
+_LEAST_PAUSE = 0.02
+"""Seconds between two looks."""
+_LARGEST_SHARE = 0.05
+"""Of one core, that looks between the grid's points may take: somebody may open devices again and again."""
+
+
+class Pace:
+    """Tells when the next look is due.
+
+    :param interval: Seconds between two looks if nothing happens.
+    :param now: Monotonic seconds.
+    """
+
+    def __init__(self, interval: float, now: float) -> None:
+        self._grid = Grid(interval)
+        self._grid.begin(now - interval)
+        self._extra: list[float] = []
+        self._not_before = now
+
+    @property
+    def due(self) -> float:
+        """When the next look is due, in monotonic seconds."""
+        if not self._extra:
+            return self._grid.due
+        return min(self._grid.due, max(self._not_before, self._extra[0]))
+
+    def hurry(self, now: float) -> None:
+        """Look as soon as may be: something has changed."""
+        self._extra = sorted({now, *self._extra})
+
+    def opened(self, now: float) -> None:
+        """Look now, and again until whoever has opened a device is to be seen."""
+        later = [when for when in self._extra if when <= now]
+        self._extra = sorted({*later, *(now + delay for delay in _AFTER_OPEN)})
+
+    def looked(self, begun: float, ended: float, cost: float) -> None:
+        """Take note of a look, and of the CPU seconds that it has cost."""
+        self._extra = [when for when in self._extra if when > begun]
+        self._not_before = ended + max(_LEAST_PAUSE, cost / _LARGEST_SHARE)
+        if begun >= self._grid.due:
+            self._grid.go_on(ended)

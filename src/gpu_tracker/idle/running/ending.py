@@ -1,0 +1,187 @@
+"""Waits for all that descends from this process, a subreaper, and ends it where it is to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from gpu_tracker.idle.running import family
+from gpu_tracker.process_tree import SAMPLER_NAME
+from gpu_tracker.process_tree.stat import TICKS_PER_SECOND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import resource
+    from collections.abc import Callable
+
+    from gpu_tracker.idle.running.watch import Watch
+    from gpu_tracker.process_tree.process import Process
+
+_SHORT_PAUSE, _LONG_PAUSE = 0.01, 1.0
+"""Seconds between two looks for what is left: from the one, doubled up to the other."""
+_STUCK_AFTER = 10.0
+"""Seconds of SIGKILL after which it is told that processes do not end."""
+
+
+class Family:
+    """The program and all its descendants, which all are below this process and handed to it where their parents end.
+
+    :param program: Its pid, a child of this process that leads a process group.
+    :param watch: Tells when it is to end.
+    :param stuck: Called once with a text that names the processes which SIGKILL does not end.
+    """
+
+    def __init__(self, program: int, watch: Watch, stuck: Callable[[str], None]) -> None:
+        self.status: int | None = None
+        """How the program has ended, as wait(2) tells it; None as long as it runs."""
+        self.exact: resource.struct_rusage | None = None
+        """What the program has used, and the children that it has waited for."""
+        self.orphans_seconds = 0.0
+        """CPU time of the descendants that were handed to this process, and of the children that they waited for."""
+        self.reason: str | None = None
+        """Why it was ended; None where it has ended by itself."""
+        self._program = program
+        self._watch = watch
+        self._stuck = stuck
+        self._told: set[tuple[int, float]] = set()
+
+    def wait(self) -> None:
+        """Return when nothing is left of the program, ended by itself or by the order that comes meanwhile."""
+        while self._reap() and self.status is None and self._watch.deadline is None:
+            self._watch.wait(None)
+        self.reason = self._watch.reason
+        self._watch.end('it has ended, and has left processes behind')  # no matter where none are left
+        self._end_gently()
+        self._end_by_force()
+
+    def _reap(self) -> bool:
+        """Wait for those that have ended; return whether any are left."""
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if ended is None:
+                return True
+            is_sampler = _is_sampler(ended.si_pid)  # of a tracker in the program, and not its use
+            _, status, usage = os.wait4(ended.si_pid, 0)
+            if ended.si_pid == self._program:
+                self.status, self.exact = status, usage
+            elif not is_sampler:
+                self.orphans_seconds += usage.ru_utime + usage.ru_stime
+
+    def _end_gently(self) -> None:
+        """Send SIGTERM to all that are there now, and give them the time that they have."""
+        begun = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_SECOND + 1
+        pause = _SHORT_PAUSE
+        look_at = time.monotonic()
+        first = True
+        while self._reap():
+            now = time.monotonic()
+            deadline = self._watch.deadline or now
+            if now >= deadline:
+                return
+            if now >= look_at:
+                self._terminate(begun, whole_group=first)
+                first = False
+                look_at, pause = now + pause, min(2 * pause, _LONG_PAUSE)
+            self._watch.wait(min(look_at, deadline) - time.monotonic())
+
+    def _terminate(self, begun: float, *, whole_group: bool) -> None:
+        """Send SIGTERM once to each that was there at the boot time ``begun``, in clock ticks.
+
+        A shell may start others to clean up, and none is to get it twice: many take a second one for an order to hurry.
+        SIGCONT lets those take it that were stopped.
+        """
+        in_group = whole_group and self.status is None
+        if in_group:
+            self._signal_group(signal.SIGTERM, signal.SIGCONT)
+        for process in self._left():
+            identity = (process.pid, process.start)
+            if process.start > begun or identity in self._told:
+                continue
+            self._told.add(identity)
+            if not (in_group and process.group == self._program):
+                family.send(process, signal.SIGTERM, signal.SIGCONT)
+
+    def _end_by_force(self) -> None:
+        """Send SIGKILL to all that is left and all that comes, until nothing does."""
+        pause = _SHORT_PAUSE
+        look_at = begun = time.monotonic()
+        seen: set[tuple[int, float]] = set()
+        is_told = False
+        while self._reap():
+            now = time.monotonic()
+            if now >= look_at:
+                left = self._kill()
+                found = {(process.pid, process.start) for process in left}
+                pause = min(2 * pause, _LONG_PAUSE) if found <= seen else _SHORT_PAUSE
+                seen = found
+                look_at = time.monotonic() + pause
+                if left and not is_told and now - begun > _STUCK_AFTER:
+                    is_told = True
+                    self._stuck(', '.join(map(_in_words, left)))
+            self._kill_orphans()
+            self._watch.wait(look_at - time.monotonic())
+
+    def _kill(self) -> list[Process]:
+        """Send SIGKILL to all that are found, and return them."""
+        if self.status is None:
+            self._signal_group(signal.SIGKILL)
+        left = self._left()
+        if self.status is not None and any(process.group == self._program for process in left):
+            self._signal_group(signal.SIGKILL)  # who forks all the time is gone before it is met, but its group is not
+        for process in left:
+            family.send(process, signal.SIGKILL)
+        return left
+
+    def _kill_orphans(self) -> None:
+        """Send SIGKILL to children of this process as fast as may be: the next that forks and ends comes in no time.
+
+        Their numbers are not given to others meanwhile, because only this process waits for them.
+        """
+        for pid in family.children_now():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except PermissionError:
+                pass  # another user's: what is left is told
+
+    def _left(self) -> list[Process]:
+        """Return the descendants that have not ended."""
+        found = family.descendants([os.getpid()], family.all_processes())
+        return [process for process in found if not process.ended]
+
+    def _signal_group(self, *numbers: int) -> None:
+        """Send signals to the program's process group, at once to all that are in it."""
+        for number in numbers:
+            try:
+                os.killpg(self._program, number)
+            except (ProcessLookupError, PermissionError):
+                pass  # nobody is in it, or nobody whom this user may signal
+
+
+def end_all() -> None:
+    """Send SIGKILL to all descendants of this process until none is left, without any further ado."""
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return
+        for process in family.descendants([os.getpid()], family.all_processes()):
+            family.send(process, signal.SIGKILL)
+        time.sleep(_SHORT_PAUSE)
+
+
+def _is_sampler(pid: int) -> bool:
+    """Tell whether a zombie was the sampler of a tracker."""
+    try:
+        with open(f'/proc/{pid}/comm', 'rb') as file:
+            return file.read().rstrip(b'\n') == SAMPLER_NAME
+    except OSError:
+        return False
+
+
+def _in_words(process: Process) -> str:
+    return f'{process.name.decode(errors="replace")} (pid {process.pid})'

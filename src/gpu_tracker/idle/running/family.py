@@ -1,0 +1,90 @@
+"""The descendants of a process: found in /proc, and sent signals, without ever meeting a stranger. Linux only."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from gpu_tracker.process_tree import stat
+from gpu_tracker.process_tree.process import Process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MOST_BYTES = 2048
+
+
+def read_process(pid: int) -> Process | None:
+    """Return a process as it is now; None where there is none, or none that this one may see."""
+    try:
+        handle = os.open(f'/proc/{pid}/stat', os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        line = os.read(handle, _MOST_BYTES)
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(handle)
+    process = Process(pid)
+    stat.update(process, line)
+    return process
+
+
+def all_processes() -> list[Process]:
+    """Return all processes that are to be seen, as they were in the course of some milliseconds."""
+    found = [read_process(int(name)) for name in os.listdir('/proc') if name.isdecimal()]
+    return [process for process in found if process is not None]
+
+
+def descendants(ancestors: Iterable[int], processes: Iterable[Process]) -> list[Process]:
+    """Return those of ``processes`` that are below one of ``ancestors``, zombies too, parents before their children.
+
+    One whose parent has ended while they were read may be missing: the next look finds it below its new parent.
+    """
+    children: dict[int, list[Process]] = {}
+    for process in processes:
+        children.setdefault(process.parent, []).append(process)
+    found: list[Process] = []
+    waiting = list(ancestors)
+    while waiting:
+        below = children.pop(waiting.pop(), [])
+        found += below
+        waiting += [process.pid for process in below]
+    return found
+
+
+def children_now() -> list[int]:
+    """Return children of this process' first thread as the kernel lists them, at the cost of reading one file.
+
+    Some may be missing, and all are where the kernel was built without CONFIG_PROC_CHILDREN.
+    """
+    pid = os.getpid()
+    try:
+        with open(f'/proc/{pid}/task/{pid}/children', 'rb') as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def send(process: Process, *numbers: int) -> bool:
+    """Send signals to a process that was read before, and to no other that has got its number since.
+
+    Return whether it has got them: it may have ended, or be another user's.
+    """
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError:
+        return False
+    try:
+        same = read_process(process.pid)
+        if same is None or same.start != process.start:
+            return False
+        for number in numbers:
+            signal.pidfd_send_signal(handle, number)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True

@@ -1,0 +1,104 @@
+"""What a program uses, measured by a tracker that is started and asked without ever holding the guardian up."""
+
+from __future__ import annotations
+
+import _thread
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import resource
+    from collections.abc import Sequence
+
+    from gpu_tracker.command_tracker import CommandTracker
+
+_LONGEST_STOP = 5.0
+"""Seconds to wait for the figures at the end."""
+_INTERVAL = 1.0
+"""Seconds between two samples."""
+
+
+class Measurement:
+    """Starts a tracker of a process that is held back, in a thread: a GPU driver may need long to answer, or for ever.
+
+    :param pid: The process.
+    :param exec_handle: Becomes readable when it is let go and runs its program.
+    :param uuids: Of its GPUs; None where not all are known, and then neither is their utilization.
+    """
+
+    def __init__(self, pid: int, exec_handle: int, uuids: Sequence[str] | None) -> None:
+        self.ready_handle, self._ready_writer = os.pipe()
+        """The former becomes readable when the tracker runs, or cannot be started."""
+        self.problem: str | None = 'the tracker was not ready in time'
+        """Why nothing is measured; None: it is."""
+        self._tracker: CommandTracker | None = None
+        self._knows_gpus = uuids is not None
+        _thread.start_new_thread(self._start, (pid, exec_handle, uuids))
+
+    def stop(self, exact: resource.struct_rusage | None, orphans_seconds: float) -> dict[str, float | None]:
+        """Return ``max_ram_bytes``, ``max_gpu_ram_bytes`` and ``gpu_utilization_percent``, None where unknown.
+
+        :param exact: What the kernel told when the program was waited for.
+        :param orphans_seconds: CPU seconds of those of its descendants that the guardian has waited for.
+        """
+        try:
+            return self._figures(exact, orphans_seconds)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program's end must be told
+            self.problem = f'{type(error).__name__}: {error}'
+        return {'max_ram_bytes': None, 'max_gpu_ram_bytes': None, 'gpu_utilization_percent': None}
+
+    def _figures(self, exact: resource.struct_rusage | None, orphans_seconds: float) -> dict[str, float | None]:
+        tracker = self._tracker
+        if tracker is None:
+            raise RuntimeError(self.problem)
+        tracker.stop()
+        if exact is not None:
+            tracker.settle(exact, orphans_seconds)
+        usage = tracker.resource_usage
+        has_gpus = bool(usage.gpu_utilization.system_gpu_count)
+        percentages = usage.gpu_utilization.gpu_percentages
+        return {
+            'max_ram_bytes': usage.max_ram.combined.total_rss,
+            'max_gpu_ram_bytes': usage.max_gpu_ram.combined if has_gpus else None,
+            'gpu_utilization_percent': percentages.mean_hardware_percent if has_gpus and self._knows_gpus else None,
+        }
+
+    def _start(self, pid: int, exec_handle: int, uuids: Sequence[str] | None) -> None:
+        try:
+            self._tracker = self._started(pid, exec_handle, uuids)
+            self.problem = None
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program runs all the same, unmeasured
+            self.problem = str(error)
+        finally:
+            os.close(self._ready_writer)
+
+    def _started(self, pid: int, exec_handle: int, uuids: Sequence[str] | None) -> CommandTracker:
+        # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for it.
+        from gpu_tracker.command_tracker import CommandTracker  # noqa: PLC0415
+        from gpu_tracker.errors import ParameterError  # noqa: PLC0415
+
+        def tracker(uuids: Sequence[str] | None) -> CommandTracker:
+            made = CommandTracker(
+                process_id=pid,
+                exec_handle=exec_handle,
+                report_file=None,
+                report_format='json',
+                warn=lambda _: None,
+                disable_logs=True,
+                sleep_time=_INTERVAL,
+                ram_unit='bytes',
+                gpu_ram_unit='bytes',
+                gpu_uuids=uuids,
+                n_join_attempts=1,
+                join_timeout=_LONGEST_STOP,
+            )
+            made.start()
+            return made
+
+        try:
+            return tracker(uuids)
+        except ParameterError:
+            if uuids is None:
+                raise
+            self._knows_gpus = False
+            return tracker(None)  # the driver does not know the GPUs, or does not answer

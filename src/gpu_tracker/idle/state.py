@@ -1,0 +1,98 @@
+"""What the monitor remembers from one look to the next: an immutable value. Times are seconds of monotonic time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpu_tracker.idle.config.settings import Program
+    from gpu_tracker.idle.gpu_id import GpuId
+    from gpu_tracker.idle.observation import Observation
+
+LONGEST_REST = 300.0
+"""Seconds up to which the rest of a program that ends again and again is doubled.
+
+A run that lasts as long shows that the program works: the ends before it are forgotten.
+"""
+
+_MOST_DOUBLINGS = 64
+"""Enough to reach the longest rest from any back-off; a float has no room for the doublings of a week."""
+
+
+class Run(NamedTuple):
+    """A program of ours, from the decision to start it until it and all that it had started are gone."""
+
+    program: Program
+    gpus: tuple[GpuId, ...]
+    """Those that it was started on, all of them its own."""
+    started: float
+    stopping: str | None = None
+    """Why it is being stopped, in words; None: it is not."""
+
+
+class Rest(NamedTuple):
+    """What is remembered of a program that has ended although nobody had asked for it."""
+
+    program: Program
+    """As it was configured then: with another configuration it may succeed."""
+    failures: int
+    """How many such ends there were in a row; a run of at least 300 s begins a new row."""
+    not_before: float
+    """It is not started before."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that decisions rest on besides the configuration and a look."""
+
+    runs: Mapping[str, Run] = field(default_factory=dict)
+    """By the program's name."""
+    rests: Mapping[str, Rest] = field(default_factory=dict)
+    """By the program's name."""
+    idle_since: Mapping[GpuId, float] = field(default_factory=dict)
+    """The first of the looks that have shown a GPU idle, and no user active, without a break; by the idle GPUs."""
+    closing: str | None = None
+    """Why the monitor ends, in words: nothing is started any more. None: it goes on."""
+
+    def rest_of(self, program: Program) -> Rest | None:
+        """Return what is remembered of a program, unless it was configured differently then."""
+        rest = self.rests.get(program.name)
+        return rest if rest is not None and rest.program == program else None
+
+
+def with_look(state: State, programs: Sequence[Program], observation: Observation, now: float) -> State:
+    """Remember what a look shows, and forget the rests of programs that are not configured (so) any more."""
+    idle = [] if observation.active else [seen.gpu for seen in observation.gpus if seen.busy is None]
+    idle_since = {gpu: state.idle_since.get(gpu, now) for gpu in idle}
+    rests = {name: rest for name, rest in state.rests.items() if rest.program in programs}
+    return replace(state, idle_since=idle_since, rests=rests)
+
+
+def with_end(state: State, name: str, now: float) -> State:
+    """Remember that a program is gone with all that it had started, or that it could not be started.
+
+    Where it was not being stopped, it rests: for its back-off, doubled for each end in a row, up to 300 s (a longer
+    back-off stays what it is). An end that was asked for sets no rest and leaves the row as it is. A name that does
+    not run changes nothing.
+    """
+    run = state.runs.get(name)
+    if run is None:
+        return state
+    runs = {other: kept for other, kept in state.runs.items() if other != name}
+    rests = dict(state.rests)
+    lasted = now - run.started >= LONGEST_REST
+    if run.stopping is None:
+        before = state.rest_of(run.program)
+        row = 0 if lasted or before is None else before.failures
+        rests[name] = Rest(run.program, 0 if lasted else row + 1, now + _rest(run.program.restart_backoff, row))
+    elif lasted:
+        rests.pop(name, None)
+    return replace(state, runs=runs, rests=rests)
+
+
+def _rest(backoff: float, failures: int) -> float:
+    """Return the seconds of rest after a row of ``failures`` and one more end."""
+    return max(backoff, min(backoff * 2.0 ** min(failures, _MOST_DOUBLINGS), LONGEST_REST))
