@@ -93,6 +93,8 @@ class _Monitor:
             first = await self._look()
             if not self._options.dry_run:
                 self._claims.make(self._observer.identities)
+            self._observation = first  # for who asks before the first turn
+            self._tally.look(first, time.monotonic())
             if self._options.socket is not None:
                 server = await serve(self._options.socket, self._status)
                 stack.push_async_callback(server.close)
@@ -175,7 +177,7 @@ class _Monitor:
 
     def _rest_in_words(self, name: str, now: float) -> str:
         rest = self._state.rests.get(name)
-        return '' if rest is None else f'; not started again for {rest.not_before - now:.0f} s'
+        return '' if rest is None else f'; not started again for {round(rest.not_before - now, 1):g} s'
 
     def _devices_changed(self, *, opened: bool) -> None:
         now = time.monotonic()

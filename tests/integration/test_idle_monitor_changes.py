@@ -1,0 +1,148 @@
+"""What changes while a monitor runs: its configuration, its programs' luck, and which GPUs there are."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import signal
+
+import pytest
+
+from cli_program import eventually, text_of
+from idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, process
+
+
+def reload(monitor, text, times=1):
+    monitor.config.write_text(text)
+    monitor.process.send_signal(signal.SIGHUP)
+    eventually(lambda: monitor.log.count(' SIGHUP: ') == times)
+
+
+def test_a_new_configuration_disturbs_only_what_it_changes(tmp_path):
+    make_gpus(tmp_path, 4)
+    before = config(process('same', 'sleep 3600'), process('changed', 'sleep 3601', '1'), process('gone', 'sleep', '2'))
+    before = before.replace('cmd=sleep\n', 'cmd=sleep 3602\n')
+    after = config(
+        process('new', 'sleep 3603', '3'), process('changed', 'sleep 3604', '1'), process('same', 'sleep 3600')
+    )
+    with IdleMonitor(tmp_path, before) as monitor:
+        same, changed, _ = [monitor.running(name) for name in ('same', 'changed', 'gone')]
+        reload(monitor, after)
+        assert monitor.running('changed', but=changed)
+        assert monitor.running('new')
+        eventually(
+            lambda: (
+                [one.name for one in monitor.status().programs] == ['process-new', 'process-changed', 'process-same']
+            )
+        )
+        assert monitor.running('same') == same
+        assert not monitor.marked.processes('3601')
+        assert not monitor.marked.processes('3602')
+        said = [line for line in monitor.said if 'stopped' in line]
+        assert said == [
+            'INFO process-changed stopped: its configuration has changed',
+            'INFO process-gone stopped: no longer configured',
+        ]
+
+
+def test_a_file_with_errors_changes_nothing_and_is_told_of(tmp_path):
+    text = config(process('a', 'sleep 3600'))
+    with IdleMonitor(tmp_path, text) as monitor:
+        pid = monitor.running('a')
+        reload(monitor, f'{text}[process-b]\ncmd=no-such-program-anywhere\ngpus=0;1\n')
+        assert monitor.said[-4:] == [
+            f'ERROR {monitor.config}:7: [process-b] dir: is missing',
+            f"ERROR {monitor.config}:8: [process-b] cmd: no folder of PATH has a program 'no-such-program-anywhere'",
+            f"ERROR {monitor.config}:9: [process-b] gpus: must be ALL or GPU numbers such as 0,1, not '0;1'",
+            f'ERROR SIGHUP: {monitor.config} has errors, so nothing changes',
+        ]
+        monitor.config.unlink()
+        monitor.process.send_signal(signal.SIGHUP)
+        eventually(lambda: monitor.log.count(' SIGHUP: ') == 2)
+        assert monitor.running('a') == pid
+        reload(monitor, text.replace('=0.2', '=0.3'), times=3)
+        assert monitor.status().monitor.interval_seconds == 0.3
+        assert monitor.running('a') == pid
+
+
+def test_a_program_that_fails_at_once_is_started_ever_later(tmp_path):
+    make_program(tmp_path, 'fails', f'date +%s.%N >> {tmp_path}/starts\nexit 3')
+    section = process('a', 'fails', restart_backoff_seconds=0.2)
+    with IdleMonitor(tmp_path, config(section, interval=0.1)) as monitor:
+        eventually(lambda: text_of(tmp_path / 'starts').count('\n') == 4)
+        starts = [float(line) for line in text_of(tmp_path / 'starts').split()]
+        rests = [later - sooner for sooner, later in itertools.pairwise(starts)]
+        assert rests[0] >= 0.2
+        assert rests[1] >= 0.4
+        assert rests[2] >= 0.8
+        monitor.says('process-a has ended, exit code 3: ')
+        program = eventually(lambda: (found := monitor.program('a')).failures == 4 and found)
+        assert program.state == 'resting'
+        assert program.restarts == 3
+        assert re.fullmatch('rests for [12] s after 4 ends', program.reason)
+        told = re.findall('; not started again for (.*) s\n', monitor.log)
+        assert told == ['0.2', '0.4', '0.8', '1.6']
+
+
+def test_a_stop_that_was_asked_for_is_no_failure(tmp_path):
+    with IdleMonitor(tmp_path, config(process('a', 'sleep 3600', restart_backoff_seconds=300))) as monitor:
+        first = monitor.running('a')
+        with foreign(monitor.gpus / 'nvidia0'):
+            monitor.not_running('a')
+        monitor.running('a', but=first)
+        assert monitor.program('a').failures == 0
+
+
+def test_a_gpu_has_to_be_idle_for_a_while(tmp_path):
+    with IdleMonitor(tmp_path, config(process('a', 'sleep 3600', idle_before_start_seconds=1))) as monitor:
+        monitor.running('a')
+        assert re.search(r'INFO process-a started on GPU 0: GPU 0 idle for \d s\n', monitor.log)
+
+
+def test_gpus_appear_and_go(tmp_path):
+    make_gpus(tmp_path, 0)
+    with IdleMonitor(tmp_path, config(process('a', 'sleep 3600'), interval=10)) as monitor:
+        assert monitor.not_running('a') == 'GPU 0 is not there, or not watched'
+        assert monitor.said == [
+            'WARNING there is no GPU at the moment',
+            'INFO watching no GPU yet every 10 s for 1 program',
+        ]
+        (monitor.gpus / 'nvidia0').touch()
+        monitor.running('a')
+        (monitor.gpus / 'nvidia0').unlink()
+        assert monitor.not_running('a') == 'GPU 0 is not there, or not watched'
+        (monitor.gpus / 'nvidia0').touch()
+        monitor.running('a')
+        told = [line for line in monitor.said if line.startswith('WARNING')]
+        assert told == [
+            'WARNING there is no GPU at the moment',
+            'WARNING GPU 0 has appeared',
+            'WARNING GPU 0 has gone',
+            'WARNING there is no GPU at the moment',
+            'WARNING GPU 0 has appeared',
+        ]
+
+
+@pytest.mark.parametrize('options', [(), ('--verbose',)])
+def test_a_dry_run_only_tells(tmp_path, options):
+    make_program(tmp_path, 'job', f'touch {tmp_path}/started')
+    with IdleMonitor(tmp_path, config(process('a', 'job')), '--dry-run', *options) as monitor:
+        eventually(lambda: monitor.program('a').state == 'running')
+        assert monitor.status().monitor.dry_run
+        with foreign(monitor.gpus / 'nvidia0') as pid:
+            assert monitor.not_running('a').startswith(f'GPU 0 used by sh (pid {pid}')
+            assert monitor.marked.processes() == [monitor.process.pid]
+        eventually(lambda: monitor.program('a').state == 'running')
+        assert monitor.end() == 0
+        user = monitor.log.partition(f'(pid {pid}, ')[2].partition(')')[0]
+        assert monitor.said == [
+            'INFO watching GPUs 0 and 1 every 0.2 s for 1 program',
+            'INFO process-a would be started on GPU 0: GPU 0 idle',
+            f'INFO process-a would be stopped: GPU 0 used by sh (pid N, {user})',
+            f'INFO process-a would have ended (GPU 0 used by sh (pid N, {user}))',
+            'INFO process-a would be started on GPU 0: GPU 0 idle',
+            'INFO process-a would be stopped: the monitor ends: SIGTERM',
+            'INFO process-a would have ended (the monitor ends: SIGTERM)',
+            'INFO ended by SIGTERM',
+        ]
+    assert not (tmp_path / 'started').exists()

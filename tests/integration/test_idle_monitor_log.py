@@ -1,0 +1,102 @@
+"""What a monitor says, and what it writes to the logs of its programs."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from cli_program import eventually, text_of
+from gpu_tracker.users import user_name
+from idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, plain, process
+
+USER = user_name(os.geteuid())
+SAYING = 'echo "$0: GPU $1 of $CUDA_VISIBLE_DEVICES by $CUDA_DEVICE_ORDER, $LEVEL, in $PWD"; exec sleep 3600'
+
+
+def test_each_decision_is_a_line_with_its_reason(tmp_path):
+    make_gpus(tmp_path, 2)
+    sections = [
+        '[gpu-some]\ngpus=0,1',
+        process('one', 'sleep 3600'),
+        process('other', 'sh -c "exit 7"', '1', restart_backoff_seconds=200),
+    ]
+    with IdleMonitor(tmp_path, config(*sections)) as monitor:
+        monitor.running('one')
+        monitor.says('process-other has ended')
+        with foreign(monitor.gpus / 'nvidia0'):
+            monitor.not_running('one')
+        monitor.running('one')
+        assert monitor.end() == 0
+        said = monitor.said
+        assert said[0] == 'INFO watching GPUs 0 and 1 every 0.2 s for 2 programs'
+        assert [line for line in said if line.startswith('INFO process-one ')] == [
+            'INFO process-one started on GPU 0: GPU 0 idle',
+            'INFO process-one runs: pid N',
+            f'INFO process-one stopped: GPU 0 used by sh (pid N, {USER})',
+            'INFO process-one has ended, killed by SIGTERM: USAGE',
+            'INFO process-one started on GPU 0: GPU 0 idle',
+            'INFO process-one runs: pid N',
+            'INFO process-one stopped: the monitor ends: SIGTERM',
+            'INFO process-one has ended, killed by SIGTERM: USAGE',
+        ]
+        assert [line for line in said if line.startswith('INFO process-other ')] == [
+            'INFO process-other started on GPU 1: GPU 1 idle',
+            'INFO process-other runs: pid N',
+            'INFO process-other has ended, exit code 7: USAGE; not started again for 200 s',
+        ]
+        assert said[-1] == 'INFO ended by SIGTERM'
+        assert len(said) == 1 + 8 + 3 + 1
+        assert re.search(r'^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d INFO watching ', monitor.log, re.MULTILINE)
+
+
+def test_who_asks_first_is_told_of_the_gpus(tmp_path):
+    with IdleMonitor(tmp_path, config(process('a', 'sleep 3600'))) as monitor:
+        status = monitor.status()
+        assert [(gpu.gpu, gpu.state) for gpu in status.gpus] == [('0', 'idle'), ('1', 'idle')]
+        assert status.programs[0].reason is None
+
+
+def test_a_programs_log_has_its_output_and_why_it_ran_and_what_it_used(tmp_path):
+    log = tmp_path / 'job.log'
+    log.write_text('older\n')
+    job = make_program(tmp_path, 'job', SAYING)
+    section = process('a', f"{job} {{gpu}} 'two words'", '1', folder=tmp_path, log=log, env='LEVEL="very high"')
+    with IdleMonitor(tmp_path, config(section)) as monitor:
+        monitor.running('a')
+        eventually(lambda: 'job: GPU' in text_of(log))
+        with foreign(monitor.gpus / 'nvidia1'):
+            monitor.not_running('a')
+            command = "job 1 'two words'"
+            after, stopped = re.subn(r'after \d+\.\d s', 'after N s', text_of(log))
+            assert stopped == 1
+            assert plain(after) == [
+                'older',
+                f'gpu-tracker: starting {command} (pid N) on GPU 1: GPU 1 idle',
+                f'{tmp_path}/bin/job: GPU 1 of 1 by PCI_BUS_ID, very high, in {tmp_path}',
+                f'gpu-tracker: stopped {command} after N s: GPU 1 used by sh (pid N, {USER}); killed by SIGTERM; USAGE',
+            ]
+        used = re.search(r'; ([\d.]+) GPU hours, GPU utilization N/A, GPU RAM N/A, RAM ([\d.]+) MB at most, ', after)
+        assert float(used[1]) < 0.1
+        assert 0 < float(used[2]) < 100
+
+
+def test_a_program_without_a_log_writes_where_the_monitor_does(tmp_path):
+    with IdleMonitor(
+        tmp_path, config(process('a', 'sh -c "echo printed; echo wrong >&2; exec sleep 3600"'))
+    ) as monitor:
+        monitor.says('printed\n')
+        monitor.says('wrong\n')
+
+
+def test_a_program_that_cannot_be_started_is_told_of(tmp_path):
+    make_program(tmp_path, 'job')
+    with IdleMonitor(tmp_path, config(process('a', 'job', restart_backoff_seconds=300))) as monitor:
+        monitor.running('a')
+        (tmp_path / 'bin' / 'job').unlink()
+        with foreign(monitor.gpus / 'nvidia0'):
+            monitor.not_running('a')
+        monitor.says('not started again for 300 s')
+        assert monitor.said[-1] == (
+            'INFO process-a could not be started: job is in no folder of PATH; not started again for 300 s'
+        )
+        assert monitor.program('a').state == 'resting'

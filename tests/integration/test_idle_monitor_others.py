@@ -1,0 +1,109 @@
+"""Two monitors, and users of a machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from cli_program import PATIENCE, eventually, text_of
+from gpu_machine import NOBODY, words_as_nobody
+from gpu_tracker.users import user_name
+from idle_monitor import IdleMonitor, config, foreign, make_gpus, process
+from tracked_program import as_root
+
+USER = user_name(os.geteuid())
+ON_ZERO = '[gpu-mine]\ngpus=0\n'
+ON_ONE = '[gpu-mine]\ngpus=1\n'
+SLEEP = process('a', 'sleep 3600')
+SLEEP_ON_ONE = process('a', 'sleep 3600', '1')
+
+
+def refused(monitor):
+    """Return what a monitor says that does not start."""
+    with monitor:
+        assert monitor.process.wait(PATIENCE) == 125
+        return monitor.said
+
+
+def test_a_second_monitor_of_the_same_gpus_refuses_and_tells_who_has_them(tmp_path):
+    with IdleMonitor(tmp_path, config(SLEEP)) as monitor:
+        pid = monitor.running('a')
+        who = f'watched by another idle monitor (pid N, {USER})'
+        assert refused(IdleMonitor(tmp_path, config(SLEEP), name='second')) == [
+            (
+                f'gpu-tracker: GPU 0 is {who}; GPU 1 is {who}. '
+                'A [gpu-NAME] section in the configuration says which GPUs to watch.'
+            )
+        ]
+        assert monitor.running('a') == pid
+
+
+def test_monitors_of_different_gpus_need_a_socket_each(tmp_path):
+    with IdleMonitor(tmp_path, config(ON_ZERO, SLEEP)) as first:
+        first.running('a')
+        second = IdleMonitor(tmp_path, config(ON_ONE, SLEEP_ON_ONE), f'--socket={first.socket}', name='second')
+        assert refused(second) == [
+            f'gpu-tracker: another idle monitor (pid N, {USER}) is running: it listens at {first.socket}'
+        ]
+        with IdleMonitor(tmp_path, config(ON_ONE, SLEEP_ON_ONE), name='third') as third:
+            third.running('a')
+            first.running('a')
+            with foreign(first.gpus / 'nvidia1'):
+                third.not_running('a')
+                first.running('a')
+            assert [gpu.gpu for gpu in first.status().gpus] == ['0']
+            assert [gpu.gpu for gpu in third.status().gpus] == ['1']
+
+
+def test_a_gpu_that_another_monitor_watches_is_left_alone_until_that_has_ended(tmp_path):
+    make_gpus(tmp_path, 1)
+    with (
+        IdleMonitor(tmp_path, config(ON_ONE, SLEEP_ON_ONE)) as first,
+        IdleMonitor(tmp_path, config('[gpu-all]\ngpus=ALL\n', SLEEP_ON_ONE), name='second') as second,
+    ):
+        first.status()
+        second.status()
+        (first.gpus / 'nvidia1').touch()
+        mine, other = (first, second) if eventually(lambda: holder(first, second)) is first else (second, first)
+        eventually(lambda: f'GPU 1 is watched by another idle monitor (pid {mine.process.pid}, ' in other.log)
+        assert other.program('a').state == 'waiting'
+        assert mine.end(signal.SIGKILL) == -signal.SIGKILL
+        other.running('a')
+
+
+def holder(*monitors):
+    """Return the monitor that runs its program."""
+    return next((monitor for monitor in monitors if monitor.program('a').pid is not None), None)
+
+
+@as_root
+def test_another_users_monitor_keeps_root_away_and_says_once_what_it_cannot_see(tmp_path):
+    own = tmp_path / 'own'
+    own.mkdir()
+    gpus = make_gpus(own, 2)
+    os.chown(own, NOBODY, -1)
+    section = process('a', 'sh -c "id -u; exec sleep 3600"')
+    with IdleMonitor(own, config(section), words=words_as_nobody(), name='of-nobody') as monitor:
+        first = monitor.running('a')
+        with foreign(gpus / 'nvidia0', words=words_as_nobody()) as pid:
+            assert monitor.not_running('a') == f'GPU 0 used by sh (pid {pid}, nobody)'
+        monitor.running('a', but=first)
+        assert monitor.log.count('cannot be read without root: only what the GPU driver lists of ') == 1
+        eventually(lambda: monitor.log.count(f'\n{NOBODY}\n') == 2)
+        assert monitor.status().monitor.user == 'nobody'
+        of_root = IdleMonitor(own, config(SLEEP), f'--socket={tmp_path}/of-root.sock', name='of-root')
+        assert refused(of_root)[0].startswith('gpu-tracker: GPU 0 is watched by another idle monitor (pid N, nobody); ')
+
+
+@as_root
+def test_root_runs_a_program_as_another_user(tmp_path):
+    log = tmp_path / 'a.log'
+    command = 'sh -c "id -u; echo $HOME $USER; exec sleep 3600"'
+    section = process('a', command, folder='/', user='nobody', log=log, stop_grace_seconds=60)
+    with IdleMonitor(tmp_path, config(section)) as monitor:
+        pid = monitor.running('a')
+        assert os.stat(f'/proc/{pid}').st_uid == NOBODY
+        eventually(lambda: f'\n{NOBODY}\n{os.path.expanduser("~nobody")} nobody\n' in text_of(log))
+        with foreign(monitor.gpus / 'nvidia0'):
+            monitor.not_running('a')
+        monitor.running('a', but=pid)

@@ -1,0 +1,112 @@
+"""Who makes a monitor's program leave, who does not, and how surely it leaves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+
+import pytest
+
+from cli_program import eventually
+from idle_monitor import NODES, IdleMonitor, config, device_nodes, foreign, make_gpus, make_node, make_program, process
+from own_network import OwnNetwork
+from tracked_program import as_root
+
+WRAPPER = """
+sh -c 'sleep 3600 < "$0" & echo ready; wait; true' "$GPU"
+true
+"""
+
+IN_OWN_SESSIONS = """
+setsid sh -c 'setsid sleep 3600 < "$0" & setsid sleep 3601 < "$0" & echo ready' "$GPU"
+exec sleep 3602
+"""
+"""Grandchildren whose parent has ended, each in a session of its own."""
+
+STUBBORN = """
+trap '' TERM
+sleep 3600 < "$GPU"
+"""
+
+
+@as_root
+def test_a_container_with_its_own_device_node_is_noticed_at_the_next_look(tmp_path):
+    make_node(tmp_path / 'of-a-container', NODES[0])
+    text = config(process('zero', 'sleep 3600'), process('one', 'sleep 3600', '1'))
+    with (
+        OwnNetwork() as network,
+        device_nodes(tmp_path),
+        IdleMonitor(tmp_path, text, words=network.words()) as monitor,
+    ):
+        first, second = monitor.running('zero'), monitor.running('one')
+        with foreign(tmp_path / 'of-a-container') as pid:
+            assert monitor.not_running('zero').startswith(f'GPU 0 used by sh (pid {pid}')
+            assert monitor.running('one') == second
+        assert monitor.running('zero') != first
+
+
+@pytest.mark.parametrize('text', [WRAPPER, IN_OWN_SESSIONS], ids=['wrapper', 'sessions'])
+def test_what_a_program_has_started_is_its_own_and_leaves_with_it(tmp_path, text):
+    make_gpus(tmp_path, 2)
+    make_program(tmp_path, 'job', text)
+    section = process('job', 'job', env=f'GPU={tmp_path}/gpus/nvidia0')
+    with IdleMonitor(tmp_path, config(section)) as monitor:
+        pid = monitor.running('job')
+        monitor.says('ready')
+        with foreign(monitor.gpus / 'nvidia1') as other:  # shows that there was a look since
+            eventually(lambda: [user.pid for user in monitor.gpu('1').by] == [other])
+        assert monitor.gpu('0').by == ()
+        assert monitor.running('job') == pid
+        with foreign(monitor.gpus / 'nvidia0'):
+            monitor.not_running('job')
+            assert monitor.marked.processes('sleep') == []
+
+
+def test_a_program_that_ignores_sigterm_is_gone_within_interval_and_grace(tmp_path):
+    make_gpus(tmp_path, 1)
+    make_program(tmp_path, 'stubborn', STUBBORN)
+    section = process('a', 'stubborn', env=f'GPU={tmp_path}/gpus/nvidia0', stop_grace_seconds=0.4)
+    with IdleMonitor(tmp_path, config(section, interval=10)) as monitor:
+        monitor.running('a')
+        eventually(lambda: monitor.marked.processes('sleep'))
+        begun = time.monotonic()
+        with foreign(monitor.gpus / 'nvidia0'):
+            monitor.not_running('a')
+            assert 0.4 <= time.monotonic() - begun < 10.4
+            assert monitor.marked.processes('sleep') == []
+        assert 'process-a has ended, killed by SIGKILL: ' in monitor.log
+
+
+def test_a_pipe_that_nobody_reads_does_not_keep_a_program_on_a_gpu(tmp_path):
+    reading, writing = os.pipe()
+    os.write(writing, bytes(fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ)))  # takes no more
+    with IdleMonitor(tmp_path, config(process('a', 'sleep 3600')), errors=writing) as monitor:
+        first = monitor.running('a')
+        with foreign(monitor.gpus / 'nvidia0'):
+            monitor.not_running('a')
+        assert monitor.running('a') != first
+        assert monitor.end() == 0
+    os.close(reading)
+    os.close(writing)
+
+
+def test_programs_that_never_count_or_are_ignored_leave_a_gpu_idle(tmp_path):
+    make_gpus(tmp_path, 1)
+    daemon, ignored = tmp_path / 'nvidia-persistenced', tmp_path / 'display-server'
+    shell = os.path.realpath(shutil.which('sh'))
+    shutil.copy(shell, daemon)
+    shutil.copy(shell, ignored)
+    section = '[gpu-all]\ngpus=ALL\nignore_programs=nvidia-smi, display-server'
+    gpu = tmp_path / 'gpus' / 'nvidia0'
+    with (
+        foreign(gpu, str(daemon)),
+        foreign(gpu, str(ignored)),
+        IdleMonitor(tmp_path, config(section, process('a', 'sleep 3600'))) as monitor,
+    ):
+        monitor.running('a')
+        with foreign(gpu) as pid:
+            assert monitor.not_running('a').startswith(f'GPU 0 used by sh (pid {pid}')
+            assert [user.pid for user in monitor.gpu('0').by] == [pid]
+        monitor.running('a')
