@@ -61,6 +61,15 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     what the daemon seems to use; with ``kept_driver.c`` it reads the file once, and tells the CPU time that its calls
     still use. CPU time is that of the server's CPU clock, from when all clients have connected and been answered once
     until they have their last answer; memory is read then too. The daemon looks at its GPUs some times before.
+``idle``
+    Stand-in devices, as root device nodes, otherwise plain files. *Time to yield*: the benchmark opens a device and
+    waits at the pidfds of the program's processes, which it knows by a variable in their environment. All monitors run
+    all the time, each with a device of its own, and are measured in turn. gpu_mon itself is not run: the peer is
+    ``programs/fuser_monitor.py``, which does what is known of gpu_mon's ways: it asks fuser each interval and sends
+    SIGKILL to the process that it has started. *What watching costs*: 2,000 processes that sleep, with four descriptors
+    each, or of which 100 work as those of ``cost`` do; device nodes whose number no driver has, since nobody has to
+    open them. CPU time is that of the CPU clocks, with the children that were waited for. *Being told*:
+    ``programs/device_watcher.py``, one way after the other.
 ``truth``
     What the peers say, divided by what is true.
 """

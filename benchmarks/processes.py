@@ -19,6 +19,7 @@ _START = 19
 """starttime among the same fields."""
 _PRIVATE = re.compile(r'^Private_(?:Clean|Dirty): +(\d+) kB', re.MULTILINE)
 _RESIDENT = re.compile(r'^Rss: +(\d+) kB', re.MULTILINE)
+_PEAK = re.compile(r'^VmHWM:\s+(\d+) kB', re.MULTILINE)
 _PROPORTIONAL = re.compile(r'^Pss: +(\d+) kB', re.MULTILINE)
 
 
@@ -88,6 +89,16 @@ def memory(pid: int) -> Memory | None:
         return None
     private = sum(int(size) for size in _PRIVATE.findall(text))
     return Memory(int(resident[1]) * 1024, private * 1024, int(proportional[1]) * 1024)
+
+
+def peak_memory(pid: int) -> int | None:
+    """Return the most that a process has had in memory, in bytes; None where it does not exist."""
+    try:
+        with open(f'/proc/{pid}/status', encoding='utf-8', errors='replace') as file:
+            found = _PEAK.search(file.read())
+    except OSError:
+        return None
+    return None if found is None else int(found[1]) * 1024
 
 
 def end(pids: list[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.peers.fuser import Fuser
 from benchmarks.peers.gpu_tracker import OlderImplementation, ThisCheckout
 from benchmarks.peers.listers import Gpustat, Nvgpu
 from benchmarks.peers.nvitop import Nvitop
@@ -11,6 +12,7 @@ from benchmarks.peers.system import GnuTime
 
 __all__ = [
     'FIGURES',
+    'FUSER',
     'GPUSTAT',
     'NVGPU',
     'NVITOP',
@@ -29,6 +31,7 @@ THE_OLDER: Peer = OlderImplementation()
 NVITOP: Peer = Nvitop()
 GPUSTAT: Tool = Gpustat()
 NVGPU: Tool = Nvgpu()
+FUSER: Tool = Fuser()
 PEERS: tuple[Peer, ...] = (
     OURS,
     THE_OLDER,
@@ -41,4 +44,4 @@ PEERS: tuple[Peer, ...] = (
     NVITOP,
 )
 """Those that measure programs."""
-TOOLS: tuple[Tool, ...] = (*PEERS, GPUSTAT, NVGPU)
+TOOLS: tuple[Tool, ...] = (*PEERS, GPUSTAT, NVGPU, FUSER)

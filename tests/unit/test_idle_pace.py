@@ -33,17 +33,41 @@ def test_one_that_is_opened_again_and_again_is_looked_at_without_end_and_without
     pace = Pace(10, now=100)
     dues(pace, 1)
     pace.opened(103)
-    assert dues(pace, 1, cost=0.05) == [103]
+    assert dues(pace, 1, cost=0.3) == [103]  # 0.25 s are saved up, and each second brings 0.05 s
     pace.opened(103.001)
     assert dues(pace, 2, cost=0.05) == [104, 105]
     pace.opened(105.001)
     assert dues(pace, 2) == [106, 106.501]
 
 
-def test_costly_looks_never_put_off_a_point_of_the_grid() -> None:
+def test_one_that_is_opened_soon_after_a_costly_look_is_looked_at_at_once() -> None:
+    pace = Pace(10, now=100)
+    dues(pace, 1, cost=0.05)
+    pace.opened(100.03)
+    assert dues(pace, 5, cost=0.01) == [100.03, 100.06, 100.18, 100.53, 101.53]
+    pace.opened(102)
+    assert dues(pace, 1) == [102]
+
+
+def test_looks_save_up_no_more_than_some_in_a_long_time() -> None:
+    pace = Pace(10_000, now=0)
+    dues(pace, 1)
+    pace.opened(9000)
+    assert dues(pace, 2, cost=0.3) == [9000, 9001]
+
+
+def test_looks_of_the_grid_do_not_put_off_others() -> None:
     pace = Pace(10, now=100)
     pace.looked(100, 101, 2.0)
     pace.opened(102)
+    assert pace.due == 102
+
+
+def test_costly_looks_never_put_off_a_point_of_the_grid() -> None:
+    pace = Pace(10, now=100)
+    dues(pace, 1)
+    pace.opened(102)
+    assert dues(pace, 1, cost=2.0) == [102]
     assert pace.due == 110
 
 
