@@ -226,7 +226,7 @@ def test_a_program_for_all_that_failed_makes_nobody_leave():
     assert story.look(100) == []
     assert story.waiting('everywhere', 100) == 'GPU 0 taken by zero'
     story.end('zero', 101)
-    assert story.look(101) == ['start everywhere on 0,1: all GPUs idle for 101 s']
+    assert story.look(101) == ['start everywhere on 0,1: all GPUs idle for 1 min']
 
 
 def test_a_program_for_all_gets_the_gpus_back_after_a_long_run():

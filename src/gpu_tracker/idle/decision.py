@@ -52,6 +52,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from gpu_tracker.idle.durations import duration
 from gpu_tracker.idle.state import Run, State, with_look
 from gpu_tracker.idle.waiting import gpus_in_words, gpus_of, in_use, obstacle, resting, turn_of_all, waiting
 
@@ -60,9 +61,6 @@ if TYPE_CHECKING:
 
     from gpu_tracker.idle.config.settings import Program
     from gpu_tracker.idle.observation import Observation, SeenGpu
-
-_MINUTE = 60
-_HOUR = 3600
 
 
 class Start(NamedTuple):
@@ -157,13 +155,7 @@ def _why_to_start(program: Program, state: State, observation: Observation, now:
     gpus = gpus_of(program, observation)
     idle = now - max(state.idle_since[gpu] for gpu in gpus)
     which = 'all GPUs' if program.gpus is None else gpus_in_words(gpus)
-    return f'{which} idle' if idle < 1 else f'{which} idle for {_in_words(idle)}'
-
-
-def _in_words(seconds: float) -> str:
-    if seconds < 2 * _MINUTE:
-        return f'{int(seconds)} s'
-    return f'{int(seconds / _MINUTE)} min' if seconds < 2 * _HOUR else f'{int(seconds / _HOUR)} h'
+    return f'{which} idle' if idle < 1 else f'{which} idle for {duration(idle)}'
 
 
 def _stopping(state: State, stops: Sequence[Stop]) -> State:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from gpu_tracker.idle.durations import duration
 from gpu_tracker.idle.status import UNAVAILABLE, seconds_since_1970
 from gpu_tracker.printable import printable
 
@@ -12,10 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpu_tracker.idle.status import GpuStatus, MonitorStatus, ProcessStatus, ProgramStatus, Status
-
-_MINUTE = 60
-_HOUR = 60 * _MINUTE
-_DAY = 24 * _HOUR
 
 _GAP = 2
 """Blanks between two columns."""
@@ -50,22 +47,6 @@ def status_text(status: Status, now: float, width: int | None = None) -> str:
     lines += ['', *_gpu_lines(status.gpus, ago, width)]
     lines += ['', *_program_lines(status.programs, now, ago, width)]
     return '\n'.join(map(printable, lines))
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time in words, in its two largest units: ``12 s``, ``3 min``, ``2 h 5 min``, ``3 d 4 h``."""
-    whole = max(int(seconds), 0)  # a clock that was set back makes no sense of a difference
-    if whole < _MINUTE:
-        return f'{whole} s'
-    if whole < _HOUR:
-        return f'{whole // _MINUTE} min'
-    if whole < _DAY:
-        return _both(whole // _HOUR, 'h', whole % _HOUR // _MINUTE, 'min')
-    return _both(whole // _DAY, 'd', whole % _DAY // _HOUR, 'h')
-
-
-def _both(large: int, large_unit: str, small: int, small_unit: str) -> str:
-    return f'{large} {large_unit} {small} {small_unit}' if small else f'{large} {large_unit}'
 
 
 def _header(monitor: MonitorStatus, now: float) -> str:

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+
+from cli_program import PATIENCE, eventually, state_of, text_of
+from guarded_program import MONITOR, nothing_left
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from cli_program import Marked
+
+# A program with a child in a session of its own, which has one in another, whose parent has ended.
+FAMILY = """
+import os, signal, sys, time
+if sys.argv[1] == 'ignores':
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.setsid()
+            print('ready', flush=True)
+            time.sleep(3600)
+        os._exit(0)
+    os.wait()
+time.sleep(3600)
+"""
+
+
+@pytest.fixture
+def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
+    yield from nothing_left(monkeypatch)
+
+
+class Monitor:
+    """A small program in the monitor's place, which may be killed; see MONITOR."""
+
+    def __init__(self, command: Sequence[str], before: str = '', **options: Any) -> None:
+        folders = [path for path in sys.path if path]
+        self.process = subprocess.Popen(
+            [sys.executable, '-c', before + MONITOR, json.dumps(command), json.dumps(options)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(folders)},
+        )
+        assert self.process.stdout is not None
+        self._answers = self.process.stdout
+        told = self._answer()
+        self.guardian, self.program = told['guardian'], told['program']
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=PATIENCE)
+
+    def family(self, marked: Marked) -> list[int]:
+        """Return the processes of FAMILY."""
+        return [pid for pid in marked.processes('argv[1] == ') if pid != self.process.pid]
+
+    def ask(self, what: str) -> Any:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f'{what}\n')
+        self.process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> Any:
+        return json.loads(self._answers.readline())
+
+
+@pytest.mark.parametrize(('answer', 'grace'), [('obeys', 3600), ('ignores', 0.2)])
+def test_nothing_outlives_a_killed_monitor(marked: Marked, tmp_path: Path, answer: str, grace: float) -> None:
+    log = tmp_path / 'log'
+    with Monitor([FAMILY, answer], log=str(log), stop_grace=grace) as monitor:
+        eventually(lambda: 'ready\n' in text_of(log))
+        assert len(monitor.family(marked)) == 3
+        monitor.process.kill()
+        monitor.process.wait()
+        eventually(lambda: not marked.processes())
+    assert ': the monitor has ended; killed by SIG' in text_of(log)
+
+
+def test_a_monitor_that_ends_too_soon_leaves_nothing(marked: Marked, tmp_path: Path) -> None:
+    script = (
+        'import os, signal\nfrom guarded_program import Guarded\n'
+        "Guarded(['sleep', '3600'])\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    folders = [path for path in sys.path if path]
+    environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(folders)}
+    subprocess.run([sys.executable, '-c', script], env=environment, check=False, timeout=PATIENCE)
+    eventually(lambda: not marked.processes())
+
+
+def test_a_killed_guardian_takes_its_program_along_and_the_monitor_ends_the_rest(
+    marked: Marked, tmp_path: Path
+) -> None:
+    log = tmp_path / 'log'
+    with Monitor([FAMILY, 'ignores'], log=str(log)) as monitor:
+        eventually(lambda: 'ready\n' in text_of(log))
+        os.kill(monitor.guardian, signal.SIGKILL)
+        assert monitor.ask('read') == "Lost(reason='its guardian was ended from outside')"
+        assert len(monitor.family(marked)) >= 2
+        eventually(lambda: monitor.ask('end strays') == 0)
+        assert state_of(monitor.program) in {'', 'Z'}
+        assert monitor.family(marked) == []
+        eventually(lambda: monitor.ask('end strays') == 0 and monitor.ask('children') == [])
+
+
+def test_children_that_a_monitor_had_before_are_left_alone(marked: Marked) -> None:
+    before = "import subprocess\nbefore = subprocess.Popen(['sleep', '1234'])\n"
+    with Monitor(['sleep', '3600'], before) as monitor:
+        assert monitor.ask('end strays') == 0
+        (other,) = marked.processes('sleep\x001234')
+        assert other in monitor.ask('children')
+        os.kill(other, signal.SIGKILL)
+
+
+def test_the_monitor_reaps_the_samplers_that_it_adopts(marked: Marked) -> None:
+    with Monitor(['true']) as monitor:
+        assert 'Ended' in monitor.ask('read')
+        eventually(lambda: monitor.ask('end strays') == 0 and monitor.ask('children') in ([], [monitor.guardian]))

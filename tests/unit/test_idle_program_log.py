@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gpu_tracker.idle.running import messages
+from gpu_tracker.idle.running.program_log import duration_in_words, ending_in_words, line_at, usage_in_words, write_line
+
+
+@pytest.mark.parametrize(
+    ('seconds', 'words'),
+    [
+        (None, 'N/A'),
+        (0, '0.0 s'),
+        (9.94, '9.9 s'),
+        (9.96, '10 s'),
+        (59.4, '59 s'),
+        (59.6, '1 min 0 s'),
+        (303, '5 min 3 s'),
+        (3600, '1 h 0 min'),
+        (10_920, '3 h 2 min'),
+        (183_600, '2 d 3 h'),
+    ],
+)
+def test_durations_are_told_in_two_units_at_most(seconds: float | None, words: str) -> None:
+    assert duration_in_words(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ('code', 'number', 'words'),
+    [
+        (0, None, 'exit code 0'),
+        (None, 15, 'killed by SIGTERM'),
+        (None, 40, 'killed by signal 40'),
+        (None, None, 'exit code N/A'),
+    ],
+)
+def test_ends_are_told_by_code_or_signal(code: int | None, number: int | None, words: str) -> None:
+    assert ending_in_words(code, number) == words
+
+
+def test_use_is_told_with_its_units() -> None:
+    usage = {
+        'max_ram_bytes': 3.14e9,
+        'cpu_seconds': 9000.0,
+        'max_gpu_ram_bytes': 512e6,
+        'gpu_utilization_percent': 86.6,
+    }
+    assert usage_in_words(5220, 2, usage) == (
+        '2.9 GPU hours, GPU utilization 87 %, GPU RAM 512.0 MB at most, RAM 3.1 GB at most, CPU 2 h 30 min'
+    )
+
+
+def test_unknown_use_is_not_zero() -> None:
+    ended = messages.Ended(None, 9, 36.0, None, messages.Usage())
+    assert ended.used(1) == '0.0100 GPU hours, GPU utilization N/A, GPU RAM N/A, RAM N/A, CPU N/A'
+    assert ended.ending == 'killed by SIGKILL'
+
+
+def test_a_line_begins_with_local_time_and_cannot_command_a_terminal() -> None:
+    moment = time.mktime((2026, 11, 21, 23, 1, 2, 0, 0, -1))
+    assert line_at(moment, 'stopped\x1b[31m\nby') == '2026-11-21 23:01:02 gpu-tracker: stopped?[31m?by\n'
+
+
+def test_lines_go_nowhere_without_a_log() -> None:
+    write_line(None, 'nobody reads this')
+
+
+@pytest.mark.parametrize(
+    ('line', 'message'),
+    [
+        (b'{"event": "started", "pid": 7, "unmeasured": null}', messages.Started(7)),
+        (b'{"event": "not_started", "reason": "why"}', messages.NotStarted('why')),
+        (b'{"event": "stuck", "left": "python (pid 7)"}', messages.Stuck('python (pid 7)')),
+        (b'{"event": "lost", "reason": "why"}', messages.Lost('why')),
+        (
+            b'{"event":"ended","code":0,"signal":null,"seconds":1.5,"reason":null,"usage":{"cpu_seconds":1}}',
+            messages.Ended(0, None, 1.5, None, messages.Usage(cpu_seconds=1)),
+        ),
+    ],
+)
+def test_lines_of_guardians_are_understood(line: bytes, message: messages.Message) -> None:
+    assert messages.parse(line) == message
