@@ -134,7 +134,7 @@ for _ in range(1000):
 def sampler_seconds():
     return time.clock_gettime(~tracker._session._pid << 3 | 2)
 
-tracker = gput.Tracker(sleep_time=0.1, max_overhead_percent=float(sys.argv[1]) or None)
+tracker = gput.Tracker(sleep_time=0.05, max_overhead_percent=float(sys.argv[1]) or None)
 tracker.start()
 used, begun = sampler_seconds(), time.monotonic()
 time.sleep(3)
@@ -148,16 +148,16 @@ print(json.dumps([used, passed, sampling.samples, sampling.skipped, sampling.mea
 """
     *_, free = run(program, 0).stdout.splitlines()
     warning, limited = run(program, 1).stdout.splitlines()
-    used_without_limit, passed, *_ = json.loads(free)
-    assert used_without_limit > 0.08 * passed
+    used_without_limit, *_ = json.loads(free)
     used, passed, samples, skipped, mean_interval, descendants = json.loads(limited)
     # What ten seconds allow is there from the start; and one sample may cost more than the one before.
-    assert used < 0.01 * (10 + passed) + 0.06
+    allowed = 0.01 * (10 + passed) + 0.06
+    assert used < allowed < used_without_limit
     assert warning == (
-        'Samples are skipped, because max_overhead_percent (1) does not suffice for one every 0.1 s: '
+        'Samples are skipped, because max_overhead_percent (1) does not suffice for one every 0.05 s: '
         'peaks between them may be missed, and RAM of several processes may be too low.'
     )
-    assert samples + skipped == pytest.approx(32, abs=3)
+    assert samples + skipped == pytest.approx(62, abs=6)
     assert skipped > 0
-    assert mean_interval > 0.105
+    assert mean_interval > 0.0525
     assert descendants > 0
