@@ -34,7 +34,9 @@ guarded = Guarded(json.loads(sys.argv[1]), **json.loads(sys.argv[2]))
 print(json.dumps({'guardian': guarded.running.pid, 'program': guarded.started().pid}), flush=True)
 answers = {
     'read': lambda: str(guarded.message()),
+    'reap': lambda: strays.reap([guarded.running.pid]),
     'end strays': lambda: strays.end([guarded.running.pid]),
+    'end strays of the lost': lambda: strays.end([guarded.running.pid], [guarded.running.program_pid]),
     'children': lambda: children_now(),
 }
 for line in sys.stdin:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -12,6 +12,9 @@ from gpu_tracker.idle.decision import Start, Stop, decide
 from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import ActiveUser, GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.state import State, with_end
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WHOLE = (GpuId(0), GpuId(1), GpuId(5))
 DIVIDED = (GpuId(0), GpuId(1), GpuId(5, 0), GpuId(5, 1))
@@ -124,6 +127,9 @@ class World:
         before, text = self.state, repr(self.state)
         self.state, actions = decide(programs, before, observation, self.now)
         self.looks.append(Look(self.now, observation, programs, before, text, self.state, actions))
+        for life in self.living():
+            if life.asked is None:
+                life.program = as_configured(life.program, programs) or life.program
         for action in actions:
             if isinstance(action, Start):
                 gpus = tuple(seen.gpu for seen in action.gpus)
@@ -138,6 +144,15 @@ class World:
         self.due[action.name] = self.now + step.obedience * life.program.stop_grace
 
 
+def as_configured(program: Program, programs: Sequence[Program]) -> Program | None:
+    """Return what programs have of one that is started in the same way."""
+
+    def how_it_starts(one: Program) -> tuple[object, ...]:
+        return one.name, one.gpus, one.command, one.folder, one.log, one.environment, one.user, one.use_uuids
+
+    return next((other for other in programs if how_it_starts(other) == how_it_starts(program)), None)
+
+
 class Memory(NamedTuple):
     """What has to be remembered of a program's ends."""
 
@@ -148,22 +163,27 @@ class Memory(NamedTuple):
 
 def memory(program: Program, time: float, world: World) -> Memory:
     """Return what the ends of a program before a look mean for it, added up from its lives in the plainest way."""
-    found, since = Memory(), 0.0
+    row, ended, since = 0, None, 0.0
     for life in [life for life in world.lives if life.program.name == program.name and life.start < time]:
         if not was_configured(life.program, since, life.start, world):
-            found = Memory()
+            row, ended = 0, None
         since = life.start
         if not life.was_gone(time):
             break
-        row = 0 if life.gone - life.start >= LONG else found.row + (life.asked is None)
-        rest = min(life.program.restart_backoff * 2 ** max(row - 1, 0), LONG)
-        found = Memory(row, life.gone + rest if life.asked is None else found.not_before)
-    return found if was_configured(program, since, time, world) else Memory()
+        lasted = life.gone - life.start >= LONG
+        row = 0 if lasted else row + (life.asked is None)
+        if lasted or life.asked is None:
+            ended = life.gone if life.asked is None else None
+    if not was_configured(program, since, time, world):
+        return Memory()
+    configured = as_configured(program, next(look.programs for look in world.looks if look.time == time))
+    rest = min(configured.restart_backoff * 2 ** max(row - 1, 0), LONG)
+    return Memory(row, 0.0 if ended is None else ended + rest)
 
 
 def was_configured(program: Program, since: float, until: float, world: World) -> bool:
-    """Tell whether every look in a time has found a program configured just so."""
-    return all(program in look.programs for look in world.looks if since <= look.time <= until)
+    """Tell whether every look in a time has found a program that is started in just this way."""
+    return all(as_configured(program, look.programs) for look in world.looks if since <= look.time <= until)
 
 
 def idle_time(gpu: GpuId, time: float, world: World) -> float | None:
@@ -231,18 +251,21 @@ OPTIONS = [
 ]
 steps = st.tuples(st.sampled_from(EVENTS), st.sampled_from(CIRCUMSTANCES)).map(lambda two: two[0]._replace(**two[1]))
 name_lists = st.sampled_from([NAMES[:1], NAMES[:2], NAMES[::-1], NAMES, NAMES])
+options = st.sampled_from(OPTIONS)
 configurations = name_lists.flatmap(lambda names: st.tuples(*map(programs_named, names)))
 
 
 def programs_named(name: str) -> st.SearchStrategy[Program]:
     places = st.sampled_from([*PLACES, *[None] * (10 if name == 'a' else 2)])
-    drawn = st.tuples(places, st.sampled_from(OPTIONS))
+    drawn = st.tuples(places, options)
     return drawn.map(lambda two: Program(name, two[0], ('true',), '/', **two[1]))
 
 
 @st.composite
 def worlds(draw) -> World:
-    world = World(draw(configurations), draw(configurations))
+    first = draw(configurations)
+    started_alike = st.tuples(*[options.map(lambda drawn, one=one: replace(one, **drawn)) for one in first])
+    world = World(first, draw(configurations | started_alike))
     for step in draw(st.lists(steps, min_size=6, max_size=25)):
         world.live(step)
     return world

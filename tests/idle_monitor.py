@@ -51,6 +51,7 @@ class IdleMonitor:
     :param words: What stands before it, as that which makes it another user's.
     :param environment: Variables in addition.
     :param errors: Where its messages go; None: to a file, for ``log``.
+    :param config: The configuration's path as it is given; None: in full.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class IdleMonitor:
         environment: Mapping[str, str] | None = None,
         errors: int | None = None,
         name: str = 'idle',
+        config: str | None = None,
     ) -> None:
         self.marked = Marked()
         self.gpus = folder / 'gpus'
@@ -71,7 +73,8 @@ class IdleMonitor:
         self.config.write_text(text)
         self.socket = str(folder / f'{name}.sock')
         self._log = folder / f'{name}.log'
-        self._words = [*words, *PROGRAM, 'idle', f'--config={self.config}', f'--devices={self.gpus}', *options]
+        given = self.config if config is None else config
+        self._words = [*words, *PROGRAM, 'idle', f'--config={given}', f'--devices={self.gpus}', *options]
         if not any(option.startswith('--socket') for option in options):
             self._words.append(f'--socket={self.socket}')
         usual = {key: value for key, value in self.marked.environment.items() if key not in _VARIABLES}

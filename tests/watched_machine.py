@@ -62,13 +62,16 @@ class WatchedMachine:
     :ivar nodes: The numbers of the device files.
     :ivar held: Who holds them, by number.
     :ivar driver: What the driver tells.
+    :ivar unseen: The processes that cannot be looked into.
+    :ivar count: How many there are.
     """
 
     def __init__(self, *gpus: DeviceState, nodes: Collection[int] | None = None, **inputs: Any) -> None:
         self.driver = DriverLook(gpus) if gpus else DriverLook()
         self.nodes = {gpu.number for gpu in gpus} if nodes is None else set(nodes)
         self.held: dict[int, Collection[int]] = {}
-        self.unseen = 0
+        self.unseen: set[int] = set()
+        self.count = 100
         self.users = [PYTHON, PYTHON._replace(pid=18), XORG, PERSISTENCED]
         self.ours = {40, 41}
         self.ended: set[int] = set()

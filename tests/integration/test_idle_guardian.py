@@ -114,7 +114,7 @@ def test_a_program_ends_by_itself(marked: Marked) -> None:
     with Guarded(['sh', '-c', 'exit 7']) as guarded:
         guarded.started()
         ended = guarded.ended()
-        assert (ended.code, ended.signal, ended.reason) == (7, None, None)
+        assert (ended.code, ended.signal, ended.reason, ended.left_behind) == (7, None, None, 0)
         assert ended.seconds < 10
 
 
@@ -189,7 +189,7 @@ def test_grandchildren_of_a_wrapper_end_with_it(marked: Marked, log: Path) -> No
         guarded.started()
         ready(log)
         guarded.running.stop('enough', FOR_EVER)
-        guarded.ended()
+        assert guarded.ended().left_behind == 0
         assert marked.processes('sleep') == []
 
 
@@ -208,9 +208,10 @@ def test_what_a_program_leaves_behind_is_ended(marked: Marked, log: Path, daemon
     with Guarded([DAEMON, daemon, 'ends'], log=str(log), stop_grace=grace) as guarded:
         guarded.started()
         ended = guarded.ended()
-        assert (ended.code, ended.reason) == (0, None)
+        assert (ended.code, ended.reason, ended.left_behind) == (0, None, 1)
         assert 'ready\n' in text_of(log)
         assert marked.processes('argv[1]') == []
+    assert '; exit code 0; 1 process that it had left behind was ended; 0.0' in text_of(log)
 
 
 def test_who_forks_and_ends_all_the_time_is_caught(marked: Marked, log: Path) -> None:

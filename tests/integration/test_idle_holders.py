@@ -57,7 +57,7 @@ os.setgid(65534)
 os.setuid(65534)
 holders = Holders()
 holders.look({0: Identity(True, 195, 0)})
-print(holders.unseen)
+print(len(holders.unseen))
 """
 
 

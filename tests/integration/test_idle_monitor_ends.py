@@ -6,10 +6,11 @@ import os
 import re
 import signal
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
-from cli_program import eventually
+from cli_program import eventually, text_of
 from gpu_tracker.idle.running import GUARDIAN_MARK
 from idle_monitor import IdleMonitor, config, foreign, make_program, process
 
@@ -67,7 +68,7 @@ def test_sigterm_stops_its_programs_before_it_ends(start):
     assert monitor.end() == 0
     assert monitor.said[-1] == 'INFO ended by SIGTERM'
     stops = [line for line in monitor.said if 'the monitor ends' in line]
-    assert stops == [f'INFO process-{name} stopped: the monitor ends: SIGTERM' for name in ('p0', 'p1')]
+    assert stops == [f'INFO stopping process-{name}: the monitor ends: SIGTERM' for name in ('p0', 'p1')]
     assert not os.path.exists(monitor.socket)
 
 
@@ -88,7 +89,7 @@ def test_programs_that_ignore_sigterm_are_killed_after_their_grace(start):
 def test_told_twice_it_leaves_no_time_to_programs(start, number, code):
     monitor = start(STUBBORN, 3600)
     monitor.process.send_signal(number)
-    monitor.says(f'p1 stopped: the monitor ends: {number.name}')
+    monitor.says(f'stopping process-p1: the monitor ends: {number.name}')
     assert monitor.process.poll() is None
     assert monitor.end(number) == code
     assert monitor.log.count('has ended, killed by SIGKILL: ') == 2
@@ -104,6 +105,18 @@ def test_programs_end_with_their_guardian_and_are_started_again(start):
     assert sum(old == new for old, new in zip(before, now, strict=True)) == 1
     eventually(lambda: [len(monitor.marked.processes(word)) for word in DEEP] == [2, 2, 2, 2])
     assert re.search(r' has ended: its guardian .*; not started again for 1 s\n', monitor.log)
+
+
+def test_a_terminal_set_to_tostop_stops_the_monitor_for_no_line(start):
+    monitor = start(OBEDIENT, 3600)
+    assert ignores(monitor.process.pid, signal.SIGTTOU)
+    assert not ignores(monitor.running('p0'), signal.SIGTTOU)
+
+
+def ignores(pid, number):
+    """Tell whether a process ignores a signal, proc(5)."""
+    (line,) = [line for line in text_of(Path(f'/proc/{pid}/status')).splitlines() if line.startswith('SigIgn:')]
+    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
 
 
 def test_it_ends_while_somebody_has_a_gpu(start):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from cli_program import PATIENCE, eventually, text_of
+from cli_program import PATIENCE, eventually
 from gpu_machine import NOBODY, words_as_nobody
 from gpu_tracker.users import user_name
 from idle_monitor import IdleMonitor, config, foreign, make_gpus, process
@@ -77,7 +77,7 @@ def holder(*monitors):
 
 
 @as_root
-def test_another_users_monitor_keeps_root_away_and_says_once_what_it_cannot_see(tmp_path):
+def test_another_users_monitor_says_once_what_it_cannot_see_and_cannot_keep_root_away(tmp_path):
     own = tmp_path / 'own'
     own.mkdir()
     gpus = make_gpus(own, 2)
@@ -88,22 +88,27 @@ def test_another_users_monitor_keeps_root_away_and_says_once_what_it_cannot_see(
         with foreign(gpus / 'nvidia0', words=words_as_nobody()) as pid:
             assert monitor.not_running('a') == f'GPU 0 used by sh (pid {pid}, nobody)'
         monitor.running('a', but=first)
-        assert monitor.log.count('cannot be read without root: only what the GPU driver lists of ') == 1
+        assert monitor.log.count(' processes can be read by root only: no use of a GPU is seen there\n') == 1
         eventually(lambda: monitor.log.count(f'\n{NOBODY}\n') == 2)
         assert monitor.status().monitor.user == 'nobody'
-        of_root = IdleMonitor(own, config(SLEEP), f'--socket={tmp_path}/of-root.sock', name='of-root')
-        assert refused(of_root)[0].startswith('gpu-tracker: GPU 0 is watched by another idle monitor (pid N, nobody); ')
+        on_one = config(SLEEP_ON_ONE)
+        of_root = IdleMonitor(own, on_one, f'--socket={tmp_path}/of-root.sock', name='of-root')
+        of_root.socket = f'{tmp_path}/of-root.sock'
+        with of_root:
+            of_root.running('a')
+            of_root.says(f'GPU 1 is watched by another idle monitor (pid {monitor.process.pid}, nobody) too')
+            assert of_root.end() == 0
+            assert of_root.log.count(', to whom root does not give way\n') == 2
 
 
 @as_root
 def test_root_runs_a_program_as_another_user(tmp_path):
-    log = tmp_path / 'a.log'
     command = 'sh -c "id -u; echo $HOME $USER; exec sleep 3600"'
-    section = process('a', command, folder='/', user='nobody', log=log, stop_grace_seconds=60)
+    section = process('a', command, folder='/', user='nobody', stop_grace_seconds=60)
     with IdleMonitor(tmp_path, config(section)) as monitor:
         pid = monitor.running('a')
         assert os.stat(f'/proc/{pid}').st_uid == NOBODY
-        eventually(lambda: f'\n{NOBODY}\n{os.path.expanduser("~nobody")} nobody\n' in text_of(log))
+        monitor.says(f'\n{NOBODY}\n{os.path.expanduser("~nobody")} nobody\n')
         with foreign(monitor.gpus / 'nvidia0'):
             monitor.not_running('a')
         monitor.running('a', but=pid)

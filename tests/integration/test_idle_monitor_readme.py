@@ -106,4 +106,4 @@ def test_nothing_runs_while_somebody_types(tmp_path, terminals):
         terminal.rest()
         assert monitor.running('0') != first
         assert monitor.running('1') != second
-        assert f'process-0 stopped: {reason}' in monitor.log
+        assert f'stopping process-0: {reason}' in monitor.log

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import os
 import shutil
+import signal
 import time
 
 import pytest
 
 from cli_program import eventually
+from gpu_tracker.idle.running import GUARDIAN_MARK
 from idle_monitor import NODES, IdleMonitor, config, device_nodes, foreign, make_gpus, make_node, make_program, process
 from own_network import OwnNetwork
 from tracked_program import as_root
@@ -79,9 +81,14 @@ def test_a_program_that_ignores_sigterm_is_gone_within_interval_and_grace(tmp_pa
         assert 'process-a has ended, killed by SIGKILL: ' in monitor.log
 
 
-def test_a_pipe_that_nobody_reads_does_not_keep_a_program_on_a_gpu(tmp_path):
-    reading, writing = os.pipe()
-    os.write(writing, bytes(fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ)))  # takes no more
+@pytest.mark.parametrize('pair', [os.pipe, os.openpty], ids=['pipe', 'terminal'])
+def test_messages_that_nobody_reads_do_not_keep_a_program_on_a_gpu(tmp_path, pair):
+    reading, writing = pair()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):  # it takes no more
+        while os.write(writing, b'x' * 100):
+            pass
+    os.set_blocking(writing, True)
     with IdleMonitor(tmp_path, config(process('a', 'sleep 3600')), errors=writing) as monitor:
         first = monitor.running('a')
         with foreign(monitor.gpus / 'nvidia0'):
@@ -90,6 +97,28 @@ def test_a_pipe_that_nobody_reads_does_not_keep_a_program_on_a_gpu(tmp_path):
         assert monitor.end() == 0
     os.close(reading)
     os.close(writing)
+
+
+def test_a_guardian_that_is_stopped_does_not_keep_a_program_on_a_gpu(tmp_path):
+    with IdleMonitor(tmp_path, config(process('a', 'sleep 3600'))) as monitor:
+        first = monitor.running('a')
+        (guardian,) = monitor.marked.processes(GUARDIAN_MARK)
+        os.kill(guardian, signal.SIGSTOP)
+        with foreign(monitor.gpus / 'nvidia0'):
+            monitor.not_running('a')
+        assert monitor.running('a') != first
+
+
+def test_a_configuration_that_cannot_be_read_does_not_keep_a_program_on_a_gpu(tmp_path):
+    with IdleMonitor(tmp_path, config(process('a', 'sleep 3600'))) as monitor:
+        first = monitor.running('a')
+        monitor.config.unlink()
+        os.mkfifo(monitor.config)
+        monitor.process.send_signal(signal.SIGHUP)
+        with foreign(monitor.gpus / 'nvidia0'):
+            monitor.not_running('a')
+        assert monitor.running('a') != first
+        assert monitor.end() == 0
 
 
 def test_programs_that_never_count_or_are_ignored_leave_a_gpu_idle(tmp_path):

@@ -2,19 +2,17 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import re
 import stat
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import eventually, state_of, text_of
+from cli_program import text_of
 from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import SeenGpu
-from gpu_tracker.idle.running.messages import Lost, NotStarted
+from gpu_tracker.idle.running.messages import NotStarted
 from guarded_program import Guarded, nothing_left
-from tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +67,7 @@ def test_a_program_gets_the_environment_of_the_monitor_its_own_and_its_gpus(log:
         'environment'
     ]
     added = {'MODE': 'a b', 'LANG': 'C.UTF-8', 'CUDA_VISIBLE_DEVICES': '0,3', 'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}
+    assert re.fullmatch(rf'{os.getpid()}-[0-9a-f]{{16}}', environment.pop('GPU_TRACKER_IDLE'))
     assert environment == {**inherited, **added}
 
 
@@ -158,7 +157,6 @@ def test_what_a_program_has_used_is_known(log: Path) -> None:
     assert usage.cpu_seconds == pytest.approx(0.3, abs=0.2)
     assert usage.max_ram_bytes is not None
     assert 50e6 < usage.max_ram_bytes < 80e6
-    assert usage.mean_cpu_percent == pytest.approx(100 * usage.cpu_seconds / ended.seconds)
 
 
 def test_children_and_daemons_of_a_program_count_as_its_use(log: Path) -> None:
@@ -229,29 +227,8 @@ def test_why_it_was_not_started_stands_in_the_log_too(log: Path) -> None:
     assert log.read_text().splitlines()[-1].endswith(' gpu-tracker: cannot start /no/such: /no/such does not exist')
 
 
-def test_a_program_that_is_stopped_at_once_is_not_started(log: Path) -> None:
-    with Guarded(['touch', str(log)]) as guarded:
+def test_a_program_that_is_stopped_at_once_is_not_started(tmp_path: Path) -> None:
+    with Guarded(['touch', str(tmp_path / 'started')]) as guarded:
         guarded.running.stop('alice is back', 10)
-        assert guarded.next(NotStarted).reason == 'it was stopped before it was started: alice is back'
-    assert not log.exists()
-
-
-@as_root
-def test_a_program_can_be_another_users(log: Path) -> None:
-    user = pwd.getpwnam('nobody')
-    script = 'id -u; id -g; id -G; echo $HOME $USER $LOGNAME $SHELL'
-    with Guarded(['sh', '-c', script], log=str(log), user='nobody', environment=(('SHELL', '/bin/mine'),)) as guarded:
-        guarded.started()
-        guarded.ended()
-    groups = ' '.join(map(str, os.getgrouplist('nobody', user.pw_gid)))
-    variables = f'{user.pw_dir} nobody nobody /bin/mine'
-    assert text_of(log).splitlines()[1:-1] == [str(user.pw_uid), str(user.pw_gid), groups, variables]
-
-
-@as_root
-def test_another_users_program_dies_with_its_guardian(marked: Marked) -> None:
-    with Guarded(['sleep', '3600'], user='nobody') as guarded:
-        program = guarded.started().pid
-        guarded.running._process.kill()
-        assert guarded.next(Lost) == Lost('its guardian was ended from outside')
-        eventually(lambda: state_of(program) in {'', 'Z'})
+        assert guarded.next(NotStarted) == NotStarted('alice is back', stopped=True)
+    assert not (tmp_path / 'started').exists()

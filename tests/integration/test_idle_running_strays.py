@@ -111,10 +111,37 @@ def test_a_killed_guardian_takes_its_program_along_and_the_monitor_ends_the_rest
         os.kill(monitor.guardian, signal.SIGKILL)
         assert monitor.ask('read') == "Lost(reason='its guardian was ended from outside')"
         assert len(monitor.family(marked)) >= 2
-        eventually(lambda: monitor.ask('end strays') == 0)
+        eventually(lambda: monitor.ask('end strays of the lost') == 0)
         assert state_of(monitor.program) in {'', 'Z'}
         assert monitor.family(marked) == []
-        eventually(lambda: monitor.ask('end strays') == 0 and monitor.ask('children') == [])
+        eventually(lambda: monitor.ask('end strays of the lost') == 0 and monitor.ask('children') == [])
+
+
+def test_orphans_that_come_from_no_program_are_left_alone(marked: Marked) -> None:
+    before = "import subprocess\nbefore = subprocess.Popen(['sh', '-c', 'sleep 1234 & exec sleep 2345'])\n"
+    with Monitor(['sleep', '3600'], before) as monitor:
+        (other,) = eventually(lambda: marked.processes('sleep\x001234'))
+        (parent,) = eventually(lambda: marked.processes('sleep\x002345'))
+        os.kill(parent, signal.SIGKILL)
+        eventually(lambda: other in monitor.ask('children'))
+        os.kill(monitor.guardian, signal.SIGKILL)
+        assert 'Lost' in monitor.ask('read')
+        eventually(lambda: monitor.ask('end strays of the lost') == 0)
+        assert state_of(other) == 'S'
+        os.kill(other, signal.SIGKILL)
+        eventually(lambda: monitor.ask('reap') is None and other not in monitor.ask('children'))
+
+
+def test_orphans_are_known_by_their_session_where_their_variables_are_gone(marked: Marked, tmp_path: Path) -> None:
+    log = tmp_path / 'log'
+    script = 'env -u GPU_TRACKER_IDLE sleep 4321 & echo ready; wait'
+    with Monitor(['sh', '-c', script], log=str(log)) as monitor:
+        eventually(lambda: 'ready\n' in text_of(log) and marked.processes('sleep\x004321'))
+        (known,) = marked.processes('sleep\x004321')
+        os.kill(monitor.guardian, signal.SIGKILL)
+        assert 'Lost' in monitor.ask('read')
+        eventually(lambda: monitor.ask('end strays of the lost') == 0)
+        assert state_of(known) in {'', 'Z'}
 
 
 def test_children_that_a_monitor_had_before_are_left_alone(marked: Marked) -> None:

@@ -237,6 +237,29 @@ def test_a_folder_that_others_may_write_to_is_not_used(path):
     asyncio.run(main())
 
 
+def test_a_path_without_a_folder_is_in_the_working_folder(path, monkeypatch):
+    async def main():
+        async with serving('x.sock'):
+            assert await asked('x.sock') == 'an answer'
+
+    folder = os.path.dirname(path)
+    os.mkdir(folder, 0o700)
+    monkeypatch.chdir(folder)
+    asyncio.run(main())
+    assert os.listdir(folder) == []
+
+
+def test_a_sticky_folder_that_all_may_write_to_will_do(path):
+    async def main():
+        async with serving(path):
+            assert oct(os.stat(path).st_mode) == '0o140600'
+            assert await asked(path) == 'an answer'
+
+    os.mkdir(os.path.dirname(path))
+    os.chmod(os.path.dirname(path), 0o1777)  # noqa: S103 - that is the point
+    asyncio.run(main())
+
+
 def test_a_path_that_is_too_long_is_an_error_before_anything_is_made(path):
     long = f'{os.path.dirname(path)}/{"x" * 107}'
 
@@ -283,21 +306,27 @@ def test_clients_that_do_not_read_a_long_answer_keep_others_waiting_only_for_a_w
     asyncio.run(main(stalled=2))
 
 
-def test_an_answer_that_fails_is_told_to_the_loop_and_ends_nothing_else(path):
+def test_an_answer_that_fails_is_told_to_who_asks_and_to_the_loop_and_ends_nothing_else(path):
     divisors = iter([0, 1])
     told = []
 
     async def main():
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context['exception']))
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
         server = await serve(path, lambda: f'{1 // next(divisors)}')
-        with pytest.raises(GpuTrackerError, match='has ended in the middle of its answer'):
+        with pytest.raises(GpuTrackerError) as caught:
             await asked(path)
         assert await asked(path) == '1'
         await server.close()
+        return str(caught.value)
 
-    asyncio.run(main())
+    assert asyncio.run(main()) == (
+        f'the idle monitor (pid {os.getpid()}, {ME}) at {path} could not tell its status; '
+        'what it writes to standard error says why'
+    )
     gc.collect()
-    assert [type(error) for error in told] == [ZeroDivisionError]
+    assert [(context['message'], type(context['exception'])) for context in told] == [
+        ('the status could not be told', ZeroDivisionError)
+    ]
 
 
 def test_closing_ends_what_is_under_way_and_leaves_the_file_of_another(path):

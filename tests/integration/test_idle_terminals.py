@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gpu_tracker.idle.config.settings import Terminals
-from gpu_tracker.idle.observing.terminals import active_users, logged_in
+from gpu_tracker.idle.observing.terminals import TerminalUsers, logged_in
 from gpu_tracker.users import user_name
 
 
@@ -29,24 +29,24 @@ def at(terminal, users):
 
 
 def test_a_user_who_types_is_active(terminal):
-    (user,) = at(terminal, active_users(Terminals(60.0)))
+    (user,) = at(terminal, TerminalUsers().active(Terminals(60.0)))
     assert user.name == user_name(os.getuid())
     assert user.idle < 60  # the kernel rounds to 8 s
 
 
 def test_later_the_user_is_not_active(terminal):
     later = time.time() + 100
-    assert at(terminal, active_users(Terminals(60.0), clock=lambda: later)) == []
+    assert at(terminal, TerminalUsers(clock=lambda: later).active(Terminals(60.0))) == []
 
 
 def test_a_user_on_the_whitelist_does_not_count(terminal):
-    assert at(terminal, active_users(Terminals(60.0, frozenset({user_name(os.getuid())})))) == []
+    assert at(terminal, TerminalUsers().active(Terminals(60.0, frozenset({user_name(os.getuid())})))) == []
 
 
 def test_a_user_without_a_name_is_known_by_number(terminal):
-    (user,) = at(terminal, active_users(Terminals(60.0), name_of=str))
+    (user,) = at(terminal, TerminalUsers(name_of=str).active(Terminals(60.0)))
     assert user.name == str(os.getuid())
-    assert at(terminal, active_users(Terminals(60.0, frozenset({str(os.getuid())})), name_of=str)) == []
+    assert at(terminal, TerminalUsers(name_of=str).active(Terminals(60.0, frozenset({str(os.getuid())})))) == []
 
 
 def test_a_terminal_that_is_closed_is_gone():
@@ -54,7 +54,7 @@ def test_a_terminal_that_is_closed_is_gone():
     name = os.ttyname(screen).removeprefix('/dev/')
     os.close(keyboard)
     os.close(screen)
-    assert at(name, active_users(Terminals(60.0))) == []
+    assert at(name, TerminalUsers().active(Terminals(60.0))) == []
 
 
 def test_sessions_are_pairs_of_user_and_terminal():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpu_tracker.idle.config.keys import KEYS
@@ -99,6 +101,57 @@ def test_the_required_keys_are_those_without_a_default():
     assert required == {'defaults': [], 'gpu-NAME': ['gpus'], 'process-NAME': ['dir', 'cmd', 'gpus'], 'tty': []}
 
 
+def test_sections_that_name_the_same_gpu_add_up():
+    read = settings(
+        """\
+[gpu-a]
+gpus=0,1
+ignore_programs=Xorg,nvidia-smi
+busy_memory_mb=500
+[gpu-b]
+gpus=1
+ignore_programs=nvidia-smi,compiz
+busy_memory_mb=300
+busy_utilization_percent=20
+[gpu-c]
+gpus=ALL
+ignore_programs=dcgm
+[gpu-d]
+gpus=ALL
+busy_utilization_percent=10
+[process-0]
+dir=/tmp
+cmd=a
+gpus=ALL
+"""
+    )
+    zero, one, two, part = (read.section_of(gpu) for gpu in (GpuId(0), GpuId(1), GpuId(2), GpuId(1, 3)))
+    assert zero == GpuSection(
+        'gpu-a and gpu-c and gpu-d', (GpuId(0),), ('Xorg', 'nvidia-smi', 'dcgm'), 500_000_000, 10.0
+    )
+    assert one == GpuSection(
+        'gpu-a and gpu-b and gpu-c and gpu-d',
+        (GpuId(1),),
+        ('Xorg', 'nvidia-smi', 'compiz', 'dcgm'),
+        300_000_000,
+        10.0,
+    )
+    assert two == GpuSection('gpu-c and gpu-d', (GpuId(2),), ('dcgm',), None, 10.0)
+    assert part == replace(one, gpus=(GpuId(1, 3),))
+
+
+def test_a_gpu_that_no_section_names_is_watched_where_a_program_is_to_run_on_it():
+    text = f'[defaults]\nbusy_memory_mb=5\n{PROGRAM}[gpu-1]\ngpus=1\nignore_programs=nvidia-smi\n'
+    read = parse(text, ROOT).settings
+    assert read.section_of(GpuId(0)) == GpuSection('process-0', (GpuId(0),), (), 5_000_000)
+    assert read.section_of(GpuId(2)) is None
+
+
+def test_without_sections_of_gpus_the_default_thresholds_hold_for_all():
+    read = settings(f'[defaults]\nbusy_utilization_percent=7\n{PROGRAM}')
+    assert read.section_of(GpuId(3)) == GpuSection('defaults', (GpuId(3),), (), None, 7.0)
+
+
 def test_defaults_hold_for_all_sections_that_do_not_say_otherwise():
     read = settings(
         """\
@@ -168,6 +221,7 @@ def test_gpus(written, expected):
     [
         ('miner-run  ', ('miner-run',)),
         ('run --share 50% %(x)s', ('run', '--share', '50%', '%(x)s')),
+        ('run 100%% %%(dir)s %(DIR)s/%(gpus)s', ('run', '100%', '%(dir)s', '/tmp/0')),
         ('run "a b" \'c "d"\' e\\ f', ('run', 'a b', 'c "d"', 'e f')),
         ('run a=b:c', ('run', 'a=b:c')),
         ('run --gpu {gpu}', ('run', '--gpu', '{gpu}')),
@@ -177,6 +231,11 @@ def test_gpus(written, expected):
 )
 def test_commands(written, expected):
     assert settings(PROGRAM.replace('miner-run', written)).programs[0].command == expected
+
+
+def test_values_that_refer_to_others_as_in_files_of_gpu_mon():
+    read = settings(f'[DEFAULT]\nbase=/data\n{PROGRAM}log=%(base)s/%(name)s.log\nname=50%%-%(gpus)s\n[tty]\n', ALICE)
+    assert read.programs[0].log == '/data/50%-0.log'
 
 
 def test_an_empty_log_is_none():

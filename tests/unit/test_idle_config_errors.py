@@ -181,28 +181,27 @@ def test_without_a_working_folder_paths_must_be_absolute():
     ]
 
 
-def test_programs_use_only_gpus_that_are_watched():
-    text = PROGRAM.replace('gpus=0', 'gpus=0,1,5:0,6:1')
-    assert errors(f'{text}[gpu-a]\ngpus=0\n[gpu-b]\ngpus=5,6:0\n') == [
-        'f.conf:4: [process-0] gpus: no [gpu-NAME] section watches GPU 1',
-        'f.conf:4: [process-0] gpus: no [gpu-NAME] section watches GPU 6:1',
-    ]
-    assert errors(text) == []
-    assert errors(text + ALL) == []
+@pytest.mark.parametrize(
+    ('lines', 'expected'),
+    [
+        ('log=%(log)s', '%(log)s stands for itself'),
+        ('log=/a/%(x)s\nx=%(y)s\ny=%(x)s', '%(x)s stands for itself'),
+        (
+            'log=%(a0)s\n' + ''.join(f'a{n}=%(a{n + 1})s\n' for n in range(11)) + 'a11=x',
+            '%(a10)s is reached through more than 10 others',
+        ),
+        (
+            'log=%(a0)s\n' + ''.join(f'a{n}={f"%(a{n + 1})s" * 10}\n' for n in range(9)) + 'a9=x',
+            'is too long with what its %(...)s stand for',
+        ),
+    ],
+)
+def test_references_that_lead_nowhere(lines, expected):
+    assert errors(f'{PROGRAM}{lines}\n') == [f'f.conf:5: [process-0] log: {expected}']
 
 
-def test_gpus_that_could_not_be_read_lead_to_no_further_errors():
-    assert errors(f'{PROGRAM}[gpu-a]\ngpus=O\n[gpu-b]\ngpus=1\n') == [
-        "f.conf:6: [gpu-a] gpus: must be ALL or GPU numbers such as 0,1, not 'O'"
-    ]
-
-
-def test_a_gpu_is_watched_by_one_section():
-    text = '[gpu-a]\ngpus=0,1\n[gpu-b]\ngpus=2,1\n[gpu-c]\ngpus=ALL\n[gpu-d]\ngpus=all\n[gpu-e]\ngpus=1:0\n'
-    assert errors(text) == [
-        'f.conf:4: [gpu-b] gpus: GPU 1 is that of [gpu-a] in line 2 already',
-        'f.conf:8: [gpu-d] gpus: ALL is that of [gpu-c] in line 6 already',
-    ]
+def test_a_reference_that_nobody_asks_for_may_lead_nowhere():
+    assert errors(f'{PROGRAM}x=%(x)s\n[weather]\ny=%(y)s\n') == []
 
 
 def test_a_wrong_value_for_all_is_told_where_it_stands():

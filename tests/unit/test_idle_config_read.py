@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +20,20 @@ from gpu_tracker.users import user_name
 
 GOOD = '[process-a]\ndir=/\ncmd=/bin/sh -c "echo é"\ngpus=ALL\n'
 SETTINGS = Settings(10.0, (), (Program('process-a', None, ('/bin/sh', '-c', 'echo é'), '/'),), None)
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root runs programs of a file that others may write')
+
+# The interpreter may be where other users cannot reach it: all is imported before.
+AS_NOBODY = """
+import os, sys
+from gpu_tracker.idle.config.read import read
+read(sys.argv[1])
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+print(read(sys.argv[1]))
+"""
 
 
 @pytest.fixture
@@ -83,16 +102,59 @@ def test_what_is_no_text(path):
     assert errors(path) == ['f.conf:2: [tty] holds a NUL character, as no text does']
 
 
-def test_what_has_no_end():
-    assert errors('/dev/zero') == ['f.conf: is no configuration file: it has more than 1 MB']
+def test_what_is_too_long(path):
+    path.write_text('#' * 1_000_001)
+    assert errors(path) == ['f.conf: is no configuration file: it has more than 1 MB']
 
 
-def test_a_file_through_a_pipe():
+def test_what_is_no_regular_file(path):
+    """Nobody would write to the FIFO: to open it as usual would wait for ever."""
+    os.mkfifo(path)
     end, start = os.pipe()
-    os.write(start, GOOD.encode())
-    os.close(start)
-    assert read(f'/dev/fd/{end}').settings == SETTINGS
+    for special in (path, f'/dev/fd/{end}', '/dev/zero', '/dev/tty'):
+        assert errors(special) == ['f.conf: is no regular file, which SIGHUP could have read again']
     os.close(end)
+    os.close(start)
+
+
+def test_a_socket(path):
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(path))
+        assert errors(path) == ['f.conf: is no regular file, which SIGHUP could have read again']
+
+
+@needs_root
+def test_root_is_warned_of_a_file_that_others_may_write(path):
+    path.write_text(GOOD)
+    path.chmod(0o664)
+    reading = read(str(path))
+    assert reading.settings == SETTINGS
+    assert [problem.describe('f.conf') for problem in reading.warnings] == [
+        'f.conf: others than root may write it, and so run programs as root: chown root and chmod go-w prevent it'
+    ]
+
+
+@needs_root
+def test_root_is_warned_of_a_folder_that_others_may_write(path):
+    path.write_text(GOOD)
+    path.parent.chmod(0o777)
+    (warning,) = read(str(path)).warnings
+    assert warning.text == (
+        f'others than root may write the folder {str(path.parent)!r}, and so run programs as root: chown root and '
+        'chmod go-w prevent it'
+    )
+
+
+def test_others_are_not_warned_of_what_is_theirs():
+    with tempfile.TemporaryDirectory() as name:  # others cannot reach the folders of pytest
+        folder = Path(name)
+        folder.chmod(0o755)
+        file = folder / 'f.conf'
+        file.write_text(GOOD)
+        file.chmod(0o666)
+        words = [sys.executable, '-c', AS_NOBODY, str(file)]
+        answer = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert answer.stdout == f'{Reading(SETTINGS, (), ())}\n'
 
 
 def test_the_user_of_this_process(tmp_path, monkeypatch):

@@ -51,6 +51,10 @@ def test_unknown_keys(section, key, meant):
     assert errors(text) == []
 
 
+def test_keys_that_others_refer_to_are_known():
+    assert warnings(f'[DEFAULT]\nbase=/data\n{PROGRAM}log=%(Base)s/%(name)s\nname=x\n') == []
+
+
 def test_a_file_that_starts_nothing():
     assert warnings('') == ['f.conf: has no [process-NAME] section: GPUs are watched, and nothing is started']
 
@@ -98,6 +102,24 @@ def test_more_than_one_gpu_with_a_mig_device_among_them():
         'f.conf:4: [process-0] gpus: a CUDA program uses one MIG device at most, and no other GPU beside it'
     ]
     assert warnings(PROGRAM.replace('gpus=0', 'gpus=0:0')) == []
+
+
+def test_gpus_of_programs_are_watched_though_no_section_names_them():
+    text = PROGRAM.replace('gpus=0', 'gpus=0,1,5:0,6:1') + PROGRAM.replace('gpus=0', 'gpus=1').replace('-0', '-1')
+    watched_too = 'it is watched too, because this program runs on it'
+    assert warnings(f'{text}[gpu-a]\ngpus=0\n[gpu-b]\ngpus=5,6:0\n')[1:] == [
+        f'f.conf:4: [process-0] gpus: no [gpu-NAME] section names GPU 1: {watched_too}',
+        f'f.conf:4: [process-0] gpus: no [gpu-NAME] section names GPU 6:1: {watched_too}',
+    ]
+    for otherwise in ('', '[gpu-all]\ngpus=ALL\n'):
+        (only_of_mig,) = warnings(text + otherwise)
+        assert only_of_mig.startswith('f.conf:4: [process-0] gpus: a CUDA program uses one MIG device')
+
+
+def test_where_gpus_could_not_be_read_nobody_knows_which_are_named():
+    text = f'{PROGRAM}[gpu-a]\ngpus=O\n[gpu-b]\ngpus=1\n'
+    assert warnings(text) == []
+    assert errors(text) == ["f.conf:6: [gpu-a] gpus: must be ALL or GPU numbers such as 0,1, not 'O'"]
 
 
 def test_words_behind_a_header():

@@ -222,7 +222,7 @@ def test_a_program_for_all_that_failed_makes_nobody_leave():
     assert story.look(0) == ['start everywhere on 0,1: all GPUs idle']
     story.end('everywhere', 1)
     assert story.look(1) == ['start zero on 0: GPU 0 idle for 1 s']
-    assert story.waiting('everywhere', 1.5) == 'rests for 1 s after 1 end'
+    assert story.waiting('everywhere', 1.5) == 'rests after 1 end'
     assert story.look(100) == []
     assert story.waiting('everywhere', 100) == 'GPU 0 taken by zero'
     story.end('zero', 101)
@@ -234,7 +234,7 @@ def test_a_program_for_all_gets_the_gpus_back_after_a_long_run():
     story.look(0)
     story.end('everywhere', 300)
     assert story.look(300) == []
-    assert story.waiting('everywhere', 301) == 'rests for 19 s after 1 end'
+    assert story.waiting('everywhere', 301) == 'rests after 1 end'
     assert story.waiting('zero', 301) == 'all GPUs are kept for everywhere'
     assert story.look(310, look(busy='1')) == ['start zero on 0: GPU 0 idle for 5 min']
     assert story.look(319) == []
@@ -295,7 +295,7 @@ def test_a_resting_program_is_started_when_its_rest_is_over():
         story.look(now)
         story.end('zero', now + 1)
     assert story.look(14.5) == []
-    assert story.waiting('zero', 14.5) == 'rests for 1 s after 2 ends'
+    assert story.waiting('zero', 14.5) == 'rests after 2 ends'
     assert story.look(15) == ['start zero on 0: GPU 0 idle for 15 s']
 
 
@@ -304,7 +304,7 @@ def test_a_program_that_has_ended_for_weeks_still_rests():
     for turn in range(3000):
         story.look(turn * 400)
         story.end('zero', turn * 400 + 1)
-    assert story.waiting('zero', 2999 * 400 + 1) == 'rests for 300 s after 3000 ends'
+    assert story.waiting('zero', 2999 * 400 + 1) == 'rests after 3000 ends'
 
 
 def test_a_back_off_that_is_longer_than_the_longest_rest_stays_what_it_is():
@@ -322,13 +322,13 @@ def test_a_run_of_300_seconds_ends_the_row():
         story.end('zero', now + 1)
     story.look(1000)
     story.end('zero', 1300)
-    assert story.waiting('zero', 1300) == 'rests for 1 s after 1 end'
+    assert story.waiting('zero', 1300) == 'rests after 1 end'
     story.look(1400)
     story.end('zero', 1401)
-    assert story.waiting('zero', 1401) == 'rests for 1 s after 1 end'
+    assert story.waiting('zero', 1401) == 'rests after 1 end'
     story.look(1500)
     story.end('zero', 1501)
-    assert story.waiting('zero', 1501) == 'rests for 2 s after 2 ends'
+    assert story.waiting('zero', 1501) == 'rests after 2 ends'
 
 
 def test_an_end_that_was_asked_for_sets_no_rest_and_leaves_the_row_as_it_is():
@@ -340,7 +340,7 @@ def test_an_end_that_was_asked_for_sets_no_rest_and_leaves_the_row_as_it_is():
     story.end('zero', 20)
     assert story.look(20) == ['start zero on 0: GPU 0 idle']
     story.end('zero', 21)
-    assert story.waiting('zero', 21) == 'rests for 2 s after 2 ends'
+    assert story.waiting('zero', 21) == 'rests after 2 ends'
 
 
 def test_an_end_that_was_asked_for_after_a_long_run_ends_the_row():
@@ -387,6 +387,57 @@ def test_a_changed_program_need_not_rest():
     assert story.look(3) == ['start zero on 0: GPU 0 idle for 3 s']
 
 
+@pytest.mark.parametrize('started_with', [
+    {'gpus': (GpuId(0), GpuId(1))}, {'command': ('other',)}, {'folder': '/srv'}, {'log': '/tmp/log'},
+    {'environment': (('A', '1'),)}, {'user': 'alice'}, {'use_uuids': True},
+])  # fmt: skip
+def test_a_change_of_what_a_program_is_started_with_ends_it(started_with):
+    zero = program('zero', '0')
+    story = Story(zero)
+    story.look(0)
+    story.programs = (replace(zero, stop_grace=9, **started_with),)
+    assert story.look(10) == ['stop zero: its configuration has changed']
+    assert story.state.runs['zero'].program == zero
+
+
+def test_another_grace_back_off_or_idle_time_ends_nobody_and_holds_for_the_present_run():
+    zero = program('zero', '0')
+    story = Story(zero)
+    story.look(0)
+    patient = replace(zero, idle_before_start=60, stop_grace=40, restart_backoff=20)
+    story.programs = (patient,)
+    assert story.look(10) == []
+    assert story.state.runs['zero'].program == patient
+    story.end('zero', 11)
+    assert story.state.rests['zero'].not_before == 31
+    assert story.look(31) == []
+    assert story.waiting('zero', 31) == 'GPU 0 idle for 31 of 60 s'
+    assert story.look(60) == ['start zero on 0: GPU 0 idle for 1 min']
+
+
+def test_another_back_off_holds_for_the_present_rest_and_leaves_the_row_as_it_is():
+    slow = program('zero', '0', restart_backoff=100)
+    story = Story(slow)
+    for now in (0, 200):
+        story.look(now)
+        story.end('zero', now + 1)
+    assert story.state.rests['zero'].not_before == 401
+    story.programs = (replace(slow, restart_backoff=2),)
+    assert story.look(204) == []
+    assert story.state.rests['zero'].not_before == 205
+    assert story.waiting('zero', 204) == 'rests after 2 ends'
+    assert story.look(205) == ['start zero on 0: GPU 0 idle for 3 min']
+
+
+def test_the_moment_of_a_stop_is_remembered():
+    story = Story(program('zero', '0'), program('everywhere', idle_before_start=10))
+    story.look(0)
+    assert story.state.runs['zero'].stopping_since is None
+    story.look(10)
+    story.look(11)
+    assert story.state.runs['zero'].stopping_since == 10
+
+
 def test_the_rest_of_a_program_that_is_no_longer_configured_is_forgotten():
     broken = program('zero', '0', restart_backoff=300)
     story = Story(broken)
@@ -402,15 +453,16 @@ def test_when_the_monitor_ends_everything_is_stopped_and_nothing_started():
     story = Story(program('zero', '0'), program('one', '1'), program('other', '1'))
     story.look(0)
     story.look(10, look(busy='1'))
-    story.state, stops = stop_all(story.state, 'SIGTERM')
+    story.state, stops = stop_all(story.state, 'SIGTERM', 10.5)
     assert stops == (Stop('zero', 'the monitor ends: SIGTERM'),)
+    assert [story.state.runs[name].stopping_since for name in ('zero', 'one')] == [10.5, 10]
     assert story.look(11) == []
     story.end('zero', 12)
     story.end('one', 12)
     assert story.look(20) == []
     assert story.waiting('zero', 20) == 'the monitor ends: SIGTERM'
     assert story.state.runs == {}
-    assert stop_all(story.state, 'SIGTERM')[1] == ()
+    assert stop_all(story.state, 'SIGTERM', 20)[1] == ()
 
 
 def test_a_running_program_waits_for_nothing():

@@ -12,6 +12,7 @@ from idle_history import (
     CALM,
     WHOLE,
     alive_after,
+    as_configured,
     calm_worlds,
     cells,
     configurations,
@@ -58,9 +59,11 @@ def test_nothing_is_started_while_a_user_is_active(world):
 
 @any_history
 def test_every_start_comes_after_the_idle_time_shown_by_every_look_in_between(world):
-    for life in world.lives:
-        for gpu in life.gpus:
-            assert idle_time(gpu, life.start, world) >= life.program.idle_before_start
+    for look in world.looks:
+        for action in look.actions:
+            if isinstance(action, Start):
+                for seen in action.gpus:
+                    assert idle_time(seen.gpu, look.time, world) >= action.program.idle_before_start
 
 
 @any_history
@@ -79,7 +82,7 @@ def test_a_start_is_on_the_gpus_that_the_program_names_or_on_all(world):
 def test_nobody_is_stopped_without_need(world):
     for look in world.looks:
         for life in world.lives:
-            if life.asked == look.time and life.start < look.time and life.program in look.programs:
+            if life.asked == look.time and life.start < look.time and as_configured(life.program, look.programs):
                 room = life.program.gpus is not None and any(program.gpus is None for program in look.programs)
                 all_free = all(look.is_free(seen.gpu) for seen in look.observation.gpus)
                 assert (room and all_free) or not all(look.is_free(gpu) for gpu in life.gpus)
@@ -95,7 +98,8 @@ def test_no_restart_comes_before_the_rest_is_over(world):
 def test_room_is_made_only_for_a_program_that_has_its_turn_and_need_not_rest(world):
     for look in world.looks:
         for life in world.lives:
-            if life.asked == look.time and life.program in look.programs and all(map(look.is_free, life.gpus)):
+            configured = as_configured(life.program, look.programs)
+            if life.asked == look.time and configured and all(map(look.is_free, life.gpus)):
                 assert any(
                     has_its_turn(program, look, world) and look.time >= memory(program, look.time, world).not_before
                     for program in look.programs
@@ -148,7 +152,7 @@ def test_decisions_change_nothing_that_they_are_given_and_come_out_the_same_agai
 @any_history
 def test_after_the_monitor_has_begun_to_end_everything_ends_and_nothing_is_started(world):
     running = {life.program.name for life in world.living() if life.asked is None}
-    world.state, stops = stop_all(world.state, 'SIGTERM')
+    world.state, stops = stop_all(world.state, 'SIGTERM', world.now)
     assert {stop.name for stop in stops} == running
     for stop in stops:
         world.stop(stop, CALM)
@@ -177,7 +181,8 @@ def test_in_calm_the_programs_come_to_rest_and_each_runs_or_has_its_gpus_taken_b
 @given(world=calm_worlds())
 def test_in_calm_a_program_for_all_runs_if_none_has_ever_failed(world):
     for_all = [program for program in world.looks[-1].programs if program.gpus is None]
-    if for_all and all(life.asked is not None or life.gone is None for life in world.lives if life.program in for_all):
+    lives = [life for life in world.lives if as_configured(life.program, for_all)]
+    if for_all and all(life.asked is not None or life.gone is None for life in lives):
         assert any(life.program in for_all for life in world.living())
 
 
@@ -206,6 +211,8 @@ def test_the_histories_reach_what_the_properties_are_about():
             reached.add('for all' if life.program.gpus is None else 'for some')
             reached.add('on a part' if any(gpu.mig is not None for gpu in life.gpus) else 'on the whole')
             reached.add(f'{"ended" if life.asked is None else "stopped"}' if life.gone is not None else 'running')
+            begun = next(look.programs for look in world.looks if look.time == life.start)
+            reached.add('as begun' if life.program in begun else 'configured anew')
         for action in (action for look in world.looks for action in look.actions):
             reached.add('makes room' if action.reason.startswith('makes room') else 'another reason')
         for one, other in pairwise(world.lives):
@@ -214,3 +221,4 @@ def test_the_histories_reach_what_the_properties_are_about():
 
     visit()
     assert reached >= {'for all', 'for some', 'on a part', 'ended', 'stopped', 'makes room', 'again', 'in a row'}
+    assert 'configured anew' in reached

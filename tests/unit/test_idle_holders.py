@@ -205,7 +205,7 @@ def test_a_zombie_holds_nothing(proc, gpu):
     proc.put(10, state='Z')
     holders = proc.holders()
     assert seen(holders, gpu) == {0: set()}
-    assert holders.unseen == 0
+    assert holders.unseen == set()
 
 
 class Unreadable:
@@ -215,7 +215,7 @@ class Unreadable:
         raise PermissionError
 
 
-def test_counts_those_whose_descriptors_are_not_to_be_seen(proc, gpu):
+def test_tells_those_whose_descriptors_are_not_to_be_seen(proc, gpu):
     proc.put(10, gpu)
     proc.put(11, gpu)
     proc.put(2, flags=KERNEL_THREAD)
@@ -226,10 +226,11 @@ def test_counts_those_whose_descriptors_are_not_to_be_seen(proc, gpu):
     for pid in (10, 2, 12):
         proc.cpu[pid] += 1
     assert seen(holders, gpu) == {0: {11}}
-    assert holders.unseen == 1
+    assert holders.unseen == {10}
+    assert holders.count == 4
     shutil.rmtree(proc.path / '10')
     seen(holders, gpu)
-    assert holders.unseen == 0
+    assert holders.unseen == set()
 
 
 @pytest.fixture(params=['statx', 'stat'])

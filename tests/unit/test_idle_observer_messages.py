@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from gpu_tracker.gpus.state import DeviceState
 from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observing.drivers import DriverLook
@@ -54,22 +56,41 @@ def test_that_there_is_no_driver_at_all_is_no_news():
 
 def test_processes_that_cannot_be_looked_into_are_told_once():
     machine = WatchedMachine(gpu(0))
-    machine.unseen = 12
+    machine.unseen = set(range(12))
     (message,) = machine.told()
     assert message == (
-        'the descriptors of 12 processes cannot be read without root: only what the GPU driver lists of them is seen'
+        'the descriptors of 12 processes can be read by root only: only the GPU driver tells what is used there'
     )
-    machine.unseen = 13
+    machine.unseen = set(range(13))
     assert machine.told() == []
 
 
-def test_a_process_that_root_cannot_look_into():
-    machine = WatchedMachine(gpu(0), is_root=True)
-    machine.unseen = 1
+@pytest.mark.parametrize(('pids', 'named'), [({7}, 'process 7'), ({9, 7, 18}, 'processes 7, 9, 18')])
+def test_few_processes_that_cannot_be_looked_into_are_named(pids, named):
+    machine = WatchedMachine(gpu(0))
+    machine.unseen = pids
     (message,) = machine.told()
     assert message == (
-        'the descriptors of a process cannot be read without CAP_SYS_PTRACE: only what the GPU driver lists of it is '
-        'seen'
+        f'the descriptors of {named} can be read by root only: only the GPU driver tells what is used there'
+    )
+
+
+def test_without_a_driver_nothing_is_seen_of_processes_that_cannot_be_looked_into():
+    machine = WatchedMachine(nodes={0})
+    machine.unseen = {7}
+    (message,) = machine.told()
+    assert message == 'the descriptors of process 7 can be read by root only: no use of a GPU is seen there'
+
+
+def test_root_is_told_of_processes_that_it_cannot_look_into_where_they_are_more_than_a_tenth():
+    machine = WatchedMachine(gpu(0), is_root=True)
+    machine.unseen = set(range(10))
+    assert machine.told() == []
+    machine.unseen = set(range(11))
+    (message,) = machine.told()
+    assert message == (
+        'the descriptors of 11 processes cannot be read, even by root here: only the GPU driver tells what is used '
+        'there'
     )
 
 

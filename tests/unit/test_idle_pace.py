@@ -77,3 +77,27 @@ def test_hurry_is_one_more_look() -> None:
     pace.hurry(104)
     pace.hurry(104)
     assert dues(pace, 2) == [104, 110]
+
+
+def test_a_moment_that_is_set_is_one_more_look_and_another_takes_its_place() -> None:
+    pace = Pace(10, now=100)
+    dues(pace, 1)
+    pace.at(103.5)
+    pace.at(104.5)
+    assert dues(pace, 1) == [104.5]
+    pace.at(None)
+    assert dues(pace, 1) == [110]
+    pace.at(125)
+    pace.opened(112)
+    assert pace.due == 112
+    assert dues(pace, 6) == [112, 112.03, 112.15, 112.5, 113.5, 120]
+    assert dues(pace, 1) == [125]
+
+
+def test_moments_in_haste_are_not_all_kept() -> None:
+    pace = Pace(10, now=100)
+    dues(pace, 1)
+    pace.at(101)
+    dues(pace, 1, cost=0.35)
+    pace.at(101.1)
+    assert dues(pace, 1) == [103]

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from gpu_tracker.idle.running import messages
-from gpu_tracker.idle.running.program_log import duration_in_words, ending_in_words, line_at, usage_in_words, write_line
+from gpu_tracker.idle.running.program_log import duration_in_words, ending_in_words, line_at, usage_in_words
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,17 @@ def test_ends_are_told_by_code_or_signal(code: int | None, number: int | None, w
     assert ending_in_words(code, number) == words
 
 
+@pytest.mark.parametrize(
+    ('left_behind', 'words'),
+    [
+        (1, 'exit code 3; 1 process that it had left behind was ended'),
+        (2, 'exit code 3; 2 processes that it had left behind were ended'),
+    ],
+)
+def test_what_was_left_behind_is_told_with_the_end(left_behind: int, words: str) -> None:
+    assert messages.Ended(3, None, 1.0, None, messages.Usage(), left_behind).ending == words
+
+
 def test_use_is_told_with_its_units() -> None:
     usage = {
         'max_ram_bytes': 3.14e9,
@@ -63,15 +74,15 @@ def test_a_line_begins_with_local_time_and_cannot_command_a_terminal() -> None:
     assert line_at(moment, 'stopped\x1b[31m\nby') == '2026-11-21 23:01:02 gpu-tracker: stopped?[31m?by\n'
 
 
-def test_lines_go_nowhere_without_a_log() -> None:
-    write_line(None, 'nobody reads this')
-
-
 @pytest.mark.parametrize(
     ('line', 'message'),
     [
         (b'{"event": "started", "pid": 7, "unmeasured": null}', messages.Started(7)),
         (b'{"event": "not_started", "reason": "why"}', messages.NotStarted('why')),
+        (
+            b'{"event": "not_started", "reason": "why", "stopped": true}',
+            messages.NotStarted('why', stopped=True),
+        ),
         (b'{"event": "stuck", "left": "python (pid 7)"}', messages.Stuck('python (pid 7)')),
         (b'{"event": "lost", "reason": "why"}', messages.Lost('why')),
         (

@@ -39,13 +39,11 @@ def test_describes_a_process_by_its_script_and_owner(machine):
     assert machine.names_asked == [os.getuid()]
 
 
-def test_asks_for_each_user_once(machine):
-    machine.put(10)
-    machine.put(11)
-    for machine.now in (0.0, 1.0):
-        machine.programs.describe(10)
-        machine.programs.describe(11)
-    assert len(machine.names_asked) == 1
+def test_a_name_that_is_not_known_yet_is_asked_for_at_the_next_look(tmp_path):
+    ProcFolder(tmp_path).put(10, 1, name='python', words='python')
+    names = iter(['1000', 'alice'])
+    programs = Programs(str(tmp_path), name_of=lambda _: next(names))
+    assert [programs.describe(10).user for _ in range(2)] == ['1000', 'alice']
 
 
 def test_a_process_that_is_gone_or_hidden_has_no_name(machine):

@@ -59,6 +59,7 @@ STATUS = Status(
             failures=2,
             seconds_run=9.5,
             next_start='2027-01-15T09:04:00+00:00',
+            last_end='exit code 1',
         ),
     ),
 )
@@ -115,6 +116,7 @@ STATUS_AS_JSON = {
             'failures': 2,
             'seconds_run': 9.5,
             'next_start': '2027-01-15T09:04:00+00:00',
+            'last_end': 'exit code 1',
         }
     ],
 }

@@ -9,6 +9,7 @@ import pytest
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.run_folder import check_folder, make_folder, socket_path
 from gpu_tracker.users import user_name
+from tracked_program import as_root
 
 ME = os.geteuid()
 STRANGER = 54321
@@ -85,6 +86,28 @@ def test_the_folder_is_made_for_the_user_alone_and_one_that_is_there_stays(tmp_p
     folder.chmod(0o755)
     make_folder(str(folder), ME)
     assert oct(folder.stat().st_mode) == '0o40755'
+
+
+def test_in_a_sticky_folder_others_cannot_replace_the_socket_so_it_will_do(tmp_path):
+    folder = tmp_path / 'folder'
+    folder.mkdir()
+    folder.chmod(0o1777)
+    make_folder(str(folder), ME)
+    (tmp_path / 'link').symlink_to(folder)
+    with pytest.raises(GpuTrackerError, match='it is a symbolic link'):
+        make_folder(str(tmp_path / 'link'), ME)
+
+
+@as_root
+def test_the_owner_of_a_sticky_folder_could_replace_the_socket_so_it_may_not_be_another_user(tmp_path):
+    folder = tmp_path / 'folder'
+    folder.mkdir()
+    folder.chmod(0o1777)
+    make_folder(str(folder), STRANGER)  # root is trusted, as with /tmp
+    os.chown(folder, STRANGER, STRANGER)
+    make_folder(str(folder), STRANGER)
+    with pytest.raises(GpuTrackerError, match=f"cannot be trusted: it is {STRANGER}'s, not root's"):
+        make_folder(str(folder), ME)
 
 
 def test_where_the_folder_cannot_be_made(tmp_path):

@@ -102,6 +102,31 @@ def test_an_end_without_a_start_counts_no_time():
     assert told(tally, 11) == (GpuStatus('0', 'idle', since='at 0'),)
 
 
+def test_a_start_that_has_failed_counts_neither_as_a_start_nor_as_time():
+    tally = Tally()
+    tally.look(saw(SeenGpu(ZERO)), 0)
+    for now in (10, 20, 30):
+        tally.add_start('fold', [ZERO], now)
+        tally.add_end('fold', now + 1, failed=True, text='could not be started: no such file', started=False)
+    no_log = 'could not be started: no such file'
+    assert tally.program('fold', 40) == ProgramCount(0, 3, 0.0, changed=31, last_end=no_log)
+    assert told(tally, 40) == (GpuStatus('0', 'idle', since='at 0'),)
+    for now in (50, 60):
+        tally.add_start('fold', [ZERO], now)
+        tally.add_end('fold', now + 2)
+    assert tally.program('fold', 70) == ProgramCount(restarts=1, failures=3, seconds_run=4.0, changed=62)
+    assert told(tally, 70) == (GpuStatus('0', 'idle', since='at 0', restarts=1, idle_seconds_used=4.0),)
+
+
+def test_how_a_program_has_ended_last_is_kept_while_it_runs_again():
+    tally = Tally()
+    tally.add_start('fold', [ZERO], 1)
+    assert tally.program('fold', 2).last_end is None
+    tally.add_end('fold', 3, text='exit code 1')
+    tally.add_start('fold', [ZERO], 4)
+    assert tally.program('fold', 5).last_end == 'exit code 1'
+
+
 def test_gpus_come_in_order_and_a_gpu_put_into_mig_mode_gives_way_to_its_devices():
     tally = Tally()
     tally.look(saw(SeenGpu(GpuId(10)), SeenGpu(ONE), SeenGpu(ZERO)), 0)

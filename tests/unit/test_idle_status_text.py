@@ -37,7 +37,7 @@ FOLD = ProgramStatus(
     'fold', '1', 'running', '2027-01-15T07:59:48+00:00', 99, 'GPU 1 is idle', 1, 0, 7500.0, '2027-01-15T07:59:50+00:00'
 )
 RESTING = ProgramStatus(
-    'seti', 'ALL', 'resting', None, None, 'it has failed with exit code 1', 3, 4, 8.0, '2027-01-15T08:02:00+00:00'
+    'seti', 'ALL', 'resting', None, None, 'rests after 4 ends', 3, 4, 8.0, '2027-01-15T08:02:00+00:00', 'exit code 1'
 )
 SILENT = ProgramStatus('einstein', '0,2:0', 'waiting', '2027-01-11T04:00:00+00:00')
 
@@ -64,7 +64,8 @@ program   GPUs   state    since        time run   restarts  failures
 fold      1      running  12 s ago     2 h 5 min         1         0
   GPU 1 is idle
 seti      ALL    resting  N/A          8 s               3         4
-  it has failed with exit code 1; not started again for 2 min
+  rests after 4 ends; not started again for 2 min
+  last end: exit code 1
 einstein  0,2:0  waiting  4 d 4 h ago  0 s               0         0"""
     )
 
@@ -80,6 +81,49 @@ No GPU is there to be watched.
 
 No program is configured."""
     )
+
+
+def test_a_dry_run_tells_what_would_be():
+    ours = replace(OURS, program_pid=None, idle_seconds_used=None)
+    would_run = ProgramStatus('fold', '1', 'running', '2027-01-15T07:59:48+00:00', seconds_run=None)
+    would_stop = ProgramStatus('seti', '0', 'stopping', reason='GPU 0 is lost', seconds_run=None)
+    status = Status(replace(MONITOR, dry_run=True), gpus=(ours,), programs=(would_run, would_stop))
+    assert (
+        status_text(status, NOW)
+        == """\
+monitor: pid 123, running for 2 h 3 min, looks every 10 s, dry run
+
+GPU  state  since     used by / program  idle time used  restarts
+1    idle   12 s ago  fold (would run)   N/A                    0
+
+program  GPUs  state       since     time run  restarts  failures
+fold     1     would run   12 s ago  N/A              0         0
+seti     0     would stop  N/A       N/A              0         0
+  GPU 0 is lost"""
+    )
+
+
+@pytest.mark.parametrize(
+    ('next_start', 'told'),
+    [
+        ('2027-01-15T08:00:04+00:00', 'rests after 3 ends; not started again for 4 s'),
+        ('2027-01-15T08:00:01+00:00', 'rests after 3 ends; not started again for 1 s'),
+        ('2027-01-15T08:00:00+00:00', 'rests after 3 ends'),
+        ('2027-01-15T07:59:59+00:00', 'rests after 3 ends'),
+    ],
+)
+def test_a_rest_has_one_countdown_until_it_is_over(next_start, told):
+    resting = replace(RESTING, reason='rests after 3 ends', next_start=next_start, last_end=None)
+    assert status_text(Status(MONITOR, programs=(resting,)), NOW).splitlines()[-1] == f'  {told}'
+
+
+def test_why_a_program_could_not_be_started_is_wrapped():
+    end = 'could not be started: its log /var/log/folding/of/the/whole/group/fold.log cannot be opened'
+    text = status_text(Status(MONITOR, programs=(replace(SILENT, last_end=end),)), NOW, 64)
+    assert text.splitlines()[-2:] == [
+        '  last end: could not be started: its log',
+        '  /var/log/folding/of/the/whole/group/fold.log cannot be opened',
+    ]
 
 
 def test_in_a_narrow_terminal_who_uses_a_gpu_is_cut_and_reasons_are_wrapped():

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_tracker.idle.config.settings import Terminals
 from gpu_tracker.idle.observation import ActiveUser
-from gpu_tracker.idle.observing.terminals import active_users
+from gpu_tracker.idle.observing.terminals import TerminalUsers
 
 NOW = 1_000_000.0
 NAMES = {0: 'root', 1000: 'alice', 1001: 'bob', 4242: '4242'}
@@ -18,7 +18,18 @@ class Devices:
     def __init__(self, path) -> None:
         self.path = path
         self.owners = {}
+        self.sessions = ()
         self.asked = 0
+        self.now = NOW
+        self.monotonic = 0.0
+        self.users = TerminalUsers(
+            str(path),
+            name_of=NAMES.__getitem__,
+            clock=lambda: self.now,
+            monotonic=lambda: self.monotonic,
+            sessions=self._logged_in,
+            look=self._look,
+        )
 
     def put(self, name, user, idle) -> None:
         path = self.path / name
@@ -28,18 +39,16 @@ class Devices:
         self.owners[path.stat().st_ino] = user
 
     def active(self, idle_seconds=60.0, whitelist=(), sessions=()):
-        def logged_in():
-            self.asked += 1
-            return sessions
+        self.sessions = sessions
+        return self.users.active(Terminals(idle_seconds, frozenset(whitelist)))
 
-        return active_users(
-            Terminals(idle_seconds, frozenset(whitelist)),
-            str(self.path),
-            name_of=NAMES.__getitem__,
-            clock=lambda: NOW,
-            sessions=logged_in,
-            look=self._look,
-        )
+    def wait(self, seconds) -> None:
+        self.now += seconds
+        self.monotonic += seconds
+
+    def _logged_in(self):
+        self.asked += 1
+        return self.sessions
 
     def _look(self, path):
         found = os.stat(path)
@@ -74,6 +83,49 @@ def test_the_latest_comes_first(devices):
 def test_a_time_in_the_future_is_now(devices):
     devices.put('pts/3', 1000, -100)
     assert devices.active() == (ActiveUser('alice', 'pts/3', 0.0),)
+
+
+def test_a_time_in_the_future_ages_from_when_it_was_seen_first(devices):
+    """The clock was wrong when the terminal was used, and was set back since."""
+    devices.put('pts/3', 1000, -100)
+    devices.active()
+    devices.wait(59)
+    assert devices.active() == (ActiveUser('alice', 'pts/3', 59.0),)
+    devices.wait(1)
+    assert devices.active() == ()
+    devices.wait(41)  # now that time has come
+    assert devices.active() == ()
+
+
+def test_a_terminal_whose_time_is_in_the_future_is_used_again(devices):
+    devices.put('pts/3', 1000, -1000)
+    devices.active()
+    devices.wait(60)
+    devices.put('pts/3', 1000, -1060)
+    assert devices.active() == (ActiveUser('alice', 'pts/3', 0.0),)
+    devices.wait(60)
+    devices.put('pts/3', 1000, 0)  # after the clock was set right
+    devices.now = NOW + 5
+    assert devices.active() == (ActiveUser('alice', 'pts/3', 5.0),)
+
+
+def test_a_terminal_that_was_closed_is_forgotten(devices):
+    devices.put('pts/3', 1000, -1000)
+    devices.active()
+    (devices.path / 'pts' / '3').unlink()
+    devices.active()
+    devices.wait(60)
+    devices.put('pts/3', 1000, -1000)
+    assert devices.active() == (ActiveUser('alice', 'pts/3', 0.0),)
+
+
+def test_a_user_whose_name_is_not_known_yet_counts(devices, monkeypatch):
+    devices.put('pts/3', 1000, 1)
+    devices.put('tty1', 0, 1)
+    monkeypatch.setitem(NAMES, 1000, '1000')
+    monkeypatch.setitem(NAMES, 0, '0')
+    counted = devices.active(whitelist=['alice', 'root'], sessions=[('root', 'tty1')])
+    assert [user.name for user in counted] == ['1000', '0']
 
 
 def test_users_on_the_whitelist_do_not_count(devices):
@@ -115,5 +167,5 @@ def test_sessions_are_not_asked_for_about_idle_consoles(devices):
 
 
 def test_without_terminals_nobody_is_active(tmp_path):
-    assert active_users(Terminals(60.0), str(tmp_path)) == ()
-    assert active_users(Terminals(60.0), str(tmp_path / 'missing')) == ()
+    assert TerminalUsers(str(tmp_path)).active(Terminals(60.0)) == ()
+    assert TerminalUsers(str(tmp_path / 'missing')).active(Terminals(60.0)) == ()

@@ -114,7 +114,11 @@ def _show_status(socket: str, *, as_json: bool) -> int:
 def _config_path(given: str) -> str:
     if not given:
         raise ParameterError('--config', given, 'the path of a configuration file')
-    return os.path.expanduser(given)
+    path = os.path.expanduser(given)
+    try:
+        return os.path.abspath(path)  # SIGHUP reads it again when the working folder may have gone
+    except FileNotFoundError:
+        return path  # the working folder has gone already
 
 
 def _socket(given: object) -> str:

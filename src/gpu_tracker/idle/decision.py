@@ -20,14 +20,16 @@ The rules, each of which goes before those below it (also in ``docs/``):
      - The program on it is stopped, be it for one GPU, for several or for all. The GPU's idle time begins when it is
        idle again.
    * - 4
-     - A program is configured differently, or not any more.
+     - A program is not configured any more, or differently in what it is started with: ``gpus``, ``cmd``, ``dir``,
+       ``log``, ``env``, ``user`` and ``use_uuids``.
      - It is stopped. With its new configuration it is started, without a rest, once the old one is gone. Programs that
-       did not change are left alone.
+       did not change are left alone. A new ``idle_before_start_seconds``, ``stop_grace_seconds`` or
+       ``restart_backoff_seconds`` stops nobody and holds from now on, for a run or a rest that has begun as well.
    * - 5
      - A program has ended and nobody had asked for it.
      - It rests before it is started again: for its back-off, doubled for each such end in a row, up to 300 s. A run of
-       at least 300 s ends the row, and so does a change of its configuration. An end that was asked for sets no rest
-       and leaves the row as it is.
+       at least 300 s ends the row, and so does a change of what it is started with. An end that was asked for sets no
+       rest and leaves the row as it is.
    * - 6
      - All GPUs have been idle for as long as a program for ``ALL`` asks for, and it is in no row of such ends.
      - It is started. Programs for some of the GPUs are stopped first to make room for it; none is started meanwhile,
@@ -53,7 +55,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from gpu_tracker.idle.durations import duration
-from gpu_tracker.idle.state import Run, State, with_look
+from gpu_tracker.idle.state import Run, State, starts_alike, with_look
 from gpu_tracker.idle.waiting import gpus_in_words, gpus_of, in_use, obstacle, resting, turn_of_all, waiting
 
 if TYPE_CHECKING:
@@ -99,13 +101,14 @@ def decide(
     return state, (*stops, *starts)
 
 
-def stop_all(state: State, reason: str) -> tuple[State, tuple[Stop, ...]]:
+def stop_all(state: State, reason: str, now: float) -> tuple[State, tuple[Stop, ...]]:
     """Return the stops of all programs, and a state after which none is ever started: the monitor ends.
 
     :param reason: Why, in words, such as ``SIGTERM``.
+    :param now: Seconds of monotonic time.
     """
     stops = [Stop(name, f'the monitor ends: {reason}') for name, run in state.runs.items() if run.stopping is None]
-    return replace(_stopping(state, stops), closing=reason), tuple(stops)
+    return replace(_stopping(state, stops, now), closing=reason), tuple(stops)
 
 
 def _stopped(
@@ -116,12 +119,12 @@ def _stopped(
         for name, run in state.runs.items()
         if run.stopping is None and (reason := _why_to_stop(run, programs, observation)) is not None
     ]
-    state = _stopping(state, stops)
+    state = _stopping(state, stops, now)
     first = turn_of_all(programs, state, observation, now)
     if first is None or resting(first, state, now) is not None:
         return state, tuple(stops)
     leaving = [Stop(name, f'makes room for {first.name}') for name, run in state.runs.items() if run.stopping is None]
-    return _stopping(state, leaving), (*stops, *leaving)
+    return _stopping(state, leaving, now), (*stops, *leaving)
 
 
 def _why_to_stop(run: Run, programs: Sequence[Program], observation: Observation) -> str | None:
@@ -129,11 +132,10 @@ def _why_to_stop(run: Run, programs: Sequence[Program], observation: Observation
 
 
 def _change(program: Program, programs: Sequence[Program]) -> str | None:
-    if program in programs:
-        return None
-    if any(other.name == program.name for other in programs):
-        return 'its configuration has changed'
-    return 'no longer configured'
+    configured = next((other for other in programs if other.name == program.name), None)
+    if configured is None:
+        return 'no longer configured'
+    return None if starts_alike(program, configured) else 'its configuration has changed'
 
 
 def _started(
@@ -158,7 +160,6 @@ def _why_to_start(program: Program, state: State, observation: Observation, now:
     return f'{which} idle' if idle < 1 else f'{which} idle for {duration(idle)}'
 
 
-def _stopping(state: State, stops: Sequence[Stop]) -> State:
-    reasons = {stop.name: stop.reason for stop in stops}
-    runs = {name: run._replace(stopping=reasons[name]) if name in reasons else run for name, run in state.runs.items()}
-    return replace(state, runs=runs)
+def _stopping(state: State, stops: Sequence[Stop], now: float) -> State:
+    told = {stop.name: state.runs[stop.name]._replace(stopping=stop.reason, stopping_since=now) for stop in stops}
+    return replace(state, runs={**state.runs, **told})

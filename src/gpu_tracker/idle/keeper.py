@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpu_tracker.idle.running.launch import LaunchError, orders_for
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpu_tracker.idle.decision import Start
-    from gpu_tracker.idle.observation import SeenGpu
     from gpu_tracker.idle.running.messages import Message
 
-_TIDYING = 10.0
-"""Seconds after the end of a program in which its guardian and its sampler end as well."""
+_PATIENCE = 15.0
+"""Seconds of a guardian beyond the grace that it gives: it tells of what SIGKILL does not end after 10, and the last
+figures of what was used take it 5 at most."""
+_SHORT_PAUSE, _LONG_PAUSE = 0.02, 1.0
+"""Seconds between two looks for what a lost guardian has left: from the one, doubled up to the other."""
 
 
 class End(NamedTuple):
@@ -30,6 +33,10 @@ class End(NamedTuple):
     """How, and what it has used, in words that follow its name."""
     failed: bool
     """Whether it was not started, or has ended with an error."""
+    ending: str | None = None
+    """How, in words that stand alone, such as ``exit code 1``; None: as ``text`` has it."""
+    started: bool = True
+    """Whether it ever ran."""
 
 
 class Keeper(Protocol):
@@ -52,34 +59,64 @@ class Keeper(Protocol):
     def kill(self) -> None:
         """Have all programs ended by SIGKILL."""
 
-    def tidy(self, now: float) -> None:
-        """Reap what has ended, and end what a guardian that was killed has left."""
+    def tidy(self) -> None:
+        """Reap what has ended."""
+
+
+class _Guarded(NamedTuple):
+    """A program that runs under its guardian."""
+
+    running: RunningProgram
+    gpus: int
+    """How many it runs on."""
+
+
+class _LostProgram(NamedTuple):
+    """A program whose guardian was killed."""
+
+    end: End
+    pid: int | None
+    """The program's; None: it did not run yet."""
 
 
 class GuardedPrograms:
     """Runs each program under a guardian; see :class:`Keeper`. It makes this process the parent of orphans.
 
+    A guardian that does not do what it was told is killed. The program of one that was killed is gone when this process
+    has ended all that it has left.
+
     :param ended: Called with the name of a program that is gone, and how.
+    :param patience: Seconds of a guardian to do what it was told, beyond the grace of its program.
     """
 
-    def __init__(self, log: logging.Logger, ended: Callable[[str, End], None]) -> None:
+    def __init__(self, log: logging.Logger, ended: Callable[[str, End], None], *, patience: float = _PATIENCE) -> None:
         self._log = log
         self._ended = ended
-        self._running: dict[str, RunningProgram] = {}
+        self._patience = patience
+        self._running: dict[str, _Guarded] = {}
+        self._overdue: dict[str, asyncio.TimerHandle] = {}
+        """What waits for the end of those that are being stopped, by the programs' names."""
+        self._disobeyed: set[str] = set()
+        """The programs whose guardians were killed for that."""
         self._leaving: list[RunningProgram] = []
+        self._lost: dict[str, _LostProgram] = {}
+        """Those that may have left processes, by their names."""
         self._strays = Strays()
-        self._has_strays = False
-        self._tidy_until = 0.0
 
     @property
     def pids(self) -> Mapping[str, int]:
         """The processes of the programs that run, by the programs' names."""
-        return {name: one.program_pid for name, one in self._running.items() if one.program_pid is not None}
+        found = {name: one.running.program_pid for name, one in self._running.items()}
+        return {name: pid for name, pid in found.items() if pid is not None}
 
     @property
     def roots(self) -> frozenset[int]:
-        """The guardians: everything below them is ours."""
-        return frozenset(one.pid for one in (*self._running.values(), *self._leaving))
+        """The guardians, and this process as long as it has what was below one: everything below them is ours."""
+        return self._guardians | ({os.getpid()} if self._lost else set())
+
+    @property
+    def _guardians(self) -> frozenset[int]:
+        return frozenset(one.pid for one in (*(one.running for one in self._running.values()), *self._leaving))
 
     def start(self, action: Start) -> None:
         """Start a guardian, which starts the program."""
@@ -88,41 +125,69 @@ class GuardedPrograms:
         try:
             running = RunningProgram.start(orders_for(action.program, action.gpus, os.environ, action.reason))
         except LaunchError as error:
-            loop.call_soon(self._ended, name, End(f'could not be started: {error}', failed=True))
+            loop.call_soon(self._ended, name, End(f'could not be started: {error}', failed=True, started=False))
             return
-        self._running[name] = running
-        loop.add_reader(running.fileno(), self._read, name, running, action.gpus)
+        self._running[name] = _Guarded(running, len(action.gpus))
+        loop.add_reader(running.fileno(), self._read, name)
 
     def stop(self, name: str, reason: str, grace: float) -> None:
         """Order its guardian to end it."""
         if name in self._running:
-            self._running[name].stop(reason, grace)
+            self._running[name].running.stop(reason, grace)
+            self._expect_end(name, grace)
 
     def kill(self) -> None:
         """Order the guardians to leave no time to their programs."""
-        for running in self._running.values():
-            running.kill()
+        for name, one in self._running.items():
+            one.running.kill()
+            self._expect_end(name, 0.0)
 
-    def tidy(self, now: float) -> None:
-        """Reap guardians and samplers, and end what the program of a guardian that was killed has left."""
-        if self._has_strays:
-            self._has_strays = self._strays.end(self.roots) > 0
-        if self._leaving:
-            self._leaving = [running for running in self._leaving if not running.has_ended()]
-            self._tidy_until = now + _TIDYING
-        if now < self._tidy_until:
-            self._strays.reap(self.roots)
+    def tidy(self) -> None:
+        """Reap guardians, samplers, and other children that have ended."""
+        self._leaving = [running for running in self._leaving if not running.has_ended()]
+        self._strays.reap(self._guardians)
 
-    def _read(self, name: str, running: RunningProgram, gpus: tuple[SeenGpu, ...]) -> None:
+    def _expect_end(self, name: str, grace: float) -> None:
+        """Give a guardian some time to tell of its program's end."""
+        os.kill(self._running[name].running.pid, signal.SIGCONT)  # it cannot be told anything while it is stopped
+        due = asyncio.get_running_loop().time() + grace + self._patience
+        before = self._overdue.get(name)
+        if before is None or before.when() > due:
+            self._forget_overdue(name)
+            self._overdue[name] = asyncio.get_running_loop().call_at(due, self._kill_guardian, name)
+
+    def _forget_overdue(self, name: str) -> None:
+        if name in self._overdue:
+            self._overdue.pop(name).cancel()
+
+    def _kill_guardian(self, name: str) -> None:
+        self._forget_overdue(name)
+        self._disobeyed.add(name)
+        guardian = self._running[name].running.pid
+        self._log.warning('%s: its guardian (pid %d) does not do what it was told, and is killed', name, guardian)
+        for number in (signal.SIGCONT, signal.SIGKILL):
+            os.kill(guardian, number)  # no other's number: it is not waited for before its end is told
+
+    def _read(self, name: str) -> None:
+        running, gpus = self._running[name]
         handle = running.fileno()
         for message in running.read():
             self._take(name, message)
         if running.final is not None:
             asyncio.get_running_loop().remove_reader(handle)
+            self._forget_overdue(name)
             running.close()
             self._leaving.append(running)
             del self._running[name]
-            self._ended(name, _end_of(running.final, len(gpus)))
+            end = _end_of(running.final, gpus)
+            if name in self._disobeyed:
+                self._disobeyed.remove(name)
+                end = end if isinstance(running.final, Ended) else End('has ended with its guardian', failed=True)
+            if isinstance(running.final, Lost):
+                self._lost[name] = _LostProgram(end, running.program_pid)
+                self._end_strays(_SHORT_PAUSE)
+            else:
+                self._ended(name, end)
 
     def _take(self, name: str, message: Message) -> None:
         if isinstance(message, Started):
@@ -130,9 +195,18 @@ class GuardedPrograms:
             if message.unmeasured is not None:
                 self._log.warning('%s: what it uses is not measured: %s', name, message.unmeasured)
         elif isinstance(message, Stuck):
+            self._forget_overdue(name)  # it obeys
             self._log.warning('%s: SIGKILL does not end %s', name, message.left)
-        elif isinstance(message, Lost):
-            self._has_strays = True
+
+    def _end_strays(self, pause: float) -> None:
+        """End what lost guardians have left, and tell of the programs' ends when nothing is left any more."""
+        pids = [one.pid for one in self._lost.values() if one.pid is not None]
+        if self._strays.end(self._guardians, pids) > 0:
+            asyncio.get_running_loop().call_later(pause, self._end_strays, min(2 * pause, _LONG_PAUSE))
+            return
+        gone, self._lost = self._lost, {}
+        for name, one in gone.items():
+            self._ended(name, one.end)
 
 
 class Rehearsal:
@@ -154,14 +228,18 @@ class Rehearsal:
     def kill(self) -> None:
         """Do nothing."""
 
-    def tidy(self, now: float) -> None:
+    def tidy(self) -> None:
         """Do nothing."""
 
 
 def _end_of(final: Message, gpus: int) -> End:
     """Return what the last message of a guardian means, whose program had so many GPUs."""
+    if isinstance(final, NotStarted) and final.stopped:
+        return End('was stopped before it was started', failed=False, started=False)
     if isinstance(final, NotStarted):
-        return End(f'could not be started: {final.reason}', failed=True)
+        return End(f'could not be started: {final.reason}', failed=True, started=False)
     if isinstance(final, Ended):
-        return End(f'has ended, {final.ending}: {final.used(gpus)}', failed=final.code != 0)
+        text = f'has ended, {final.ending}: {final.used(gpus)}'
+        ending = final.ending if final.reason is None else f'{final.ending}, stopped: {final.reason}'
+        return End(text, failed=final.code != 0, ending=ending)
     return End(f'has ended: {final.reason}' if isinstance(final, Lost) else 'has ended', failed=True)

@@ -11,22 +11,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import gpu_tracker
-from gpu_tracker.idle.config import read
 from gpu_tracker.idle.decision import Start, decide, stop_all
 from gpu_tracker.idle.device_alarm import DeviceAlarm
 from gpu_tracker.idle.gpu_claims import GpuClaims
 from gpu_tracker.idle.keeper import GuardedPrograms, Rehearsal
+from gpu_tracker.idle.log import flush
+from gpu_tracker.idle.next_moment import next_moment
 from gpu_tracker.idle.observation import Observation
 from gpu_tracker.idle.observing.observer import open_observer
 from gpu_tracker.idle.observing.programs import Programs
+from gpu_tracker.idle.observing.user_names import UserNames
 from gpu_tracker.idle.pace import Pace
+from gpu_tracker.idle.reloading import Reloading
 from gpu_tracker.idle.report import status_of
 from gpu_tracker.idle.state import State, with_end
 from gpu_tracker.idle.status import MonitorStatus, iso_time, to_json, wall_clock
 from gpu_tracker.idle.status_socket import serve
 from gpu_tracker.idle.tally import Tally
 from gpu_tracker.idle.waiting import gpus_in_words
-from gpu_tracker.users import user_name
+from gpu_tracker.idle.watch_names import WatchNames
 
 if TYPE_CHECKING:
     import logging
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.idle.config.settings import Settings
     from gpu_tracker.idle.decision import Action
+    from gpu_tracker.idle.gpu_id import GpuId
     from gpu_tracker.idle.keeper import End, Keeper
 
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -46,7 +50,7 @@ class Options:
     """What the command line says besides the configuration."""
 
     config: str
-    """The path of the configuration file, which SIGHUP reads again."""
+    """The absolute path of the configuration file, which SIGHUP reads again."""
     socket: str | None
     """Where the status is told; None: nowhere."""
     devices: str = '/dev'
@@ -61,7 +65,10 @@ def run(settings: Settings, options: Options, log: logging.Logger) -> int:
     :raises GpuTrackerError: Another monitor watches the same GPUs, or answers on the same socket.
     :raises KeyboardInterrupt: SIGINT has ended it, and its programs before.
     """
-    return asyncio.run(_Monitor(settings, options, log).run())
+    try:
+        return asyncio.run(_Monitor(settings, options, log).run())
+    finally:
+        flush(log)
 
 
 class _Monitor:
@@ -72,9 +79,10 @@ class _Monitor:
         self._state = State()
         self._observation = Observation()
         self._tally = Tally()
-        self._programs = Programs()
-        self._observer = open_observer(options.devices, programs=self._programs)
-        self._claims = GpuClaims(log)
+        self._names = UserNames()
+        self._programs = Programs(name_of=self._names.name)
+        self._observer = open_observer(options.devices, programs=self._programs, name_of=self._names.name)
+        self._claims = GpuClaims(log, WatchNames(), is_root=os.geteuid() == 0)
         self._keeper: Keeper = Rehearsal(self._ended) if options.dry_run else GuardedPrograms(log, self._ended)
         self._alarm = DeviceAlarm(options.devices, log)
         self._pace = Pace(settings.interval, time.monotonic())
@@ -82,7 +90,7 @@ class _Monitor:
         self._woken = asyncio.Event()
         self._ended_by: signal.Signals | None = None
         self._is_leaving = False
-        self._reload_asked = False
+        self._reloading = Reloading(options.config, log, self._woken.set)
         self._failure: str | None = None
 
     async def run(self) -> int:
@@ -110,8 +118,7 @@ class _Monitor:
 
     async def _watch(self) -> None:
         while self._ended_by is None:
-            if self._reload_asked:
-                self._reload()
+            self._take_configuration()
             if time.monotonic() >= self._pace.due:
                 await self._turn()
             else:
@@ -129,8 +136,10 @@ class _Monitor:
         if self._ended_by is None:
             self._state, actions = decide(self._settings.programs, self._state, observation, now)
             self._act(actions, now)
-        self._keeper.tidy(now)
+        self._claims.keep(self._is_needed)
+        self._keeper.tidy()
         self._pace.looked(begun, now, time.process_time() - cost)
+        self._pace.at(next_moment(self._settings.programs, self._state, now))
 
     async def _look(self) -> Observation:
         """Look at the machine; where that fails nothing is known, and nothing of ours may be on a GPU."""
@@ -151,18 +160,24 @@ class _Monitor:
     def _is_ours(self, pid: int) -> bool:
         return self._programs.is_ours(pid, self._keeper.roots)
 
+    def _is_needed(self, gpu: GpuId) -> bool:
+        """Tell whether a GPU is watched, or a program of ours is on it still."""
+        runs = self._state.runs.values()
+        on_it = any(own.number == gpu.number for run in runs for own in run.gpus)
+        return on_it or self._settings.section_of(gpu) is not None
+
     def _act(self, actions: Sequence[Action], now: float) -> None:
-        would = 'would be ' if self._options.dry_run else ''
+        starting, stopping = ('would start', 'would stop') if self._options.dry_run else ('starting', 'stopping')
         for action in actions:
             if isinstance(action, Start):
                 name = action.program.name
                 gpus = [seen.gpu for seen in action.gpus]
-                self._log.info('%s %sstarted on %s: %s', name, would, gpus_in_words(gpus), action.reason)
+                self._log.info('%s %s on %s: %s', starting, name, gpus_in_words(gpus), action.reason)
                 self._tally.add_start(name, gpus, now)
                 self._keeper.start(action)
             else:
-                self._log.info('%s %sstopped: %s', action.name, would, action.reason)
                 self._keeper.stop(action.name, action.reason, self._state.runs[action.name].program.stop_grace)
+                self._log.info('%s %s: %s', stopping, action.name, action.reason)
 
     def _ended(self, name: str, end: End) -> None:
         """Take note that a program is gone, and look who may have its GPUs."""
@@ -170,7 +185,8 @@ class _Monitor:
         run = self._state.runs.get(name)
         self._state = with_end(self._state, name, now)
         was_asked = run is None or run.stopping is not None
-        self._tally.add_end(name, now, failed=end.failed and not was_asked)
+        failed = end.failed and not was_asked
+        self._tally.add_end(name, now, failed=failed, text=end.ending or end.text, started=end.started)
         self._log.info('%s %s%s', name, end.text, '' if was_asked else self._rest_in_words(name, now))
         self._pace.hurry(now)
         self._woken.set()
@@ -199,7 +215,8 @@ class _Monitor:
         for number in _ENDING_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell's "&" in a script has it for SIGINT
                 loop.add_signal_handler(number, self._end, number)
-        loop.add_signal_handler(signal.SIGHUP, self._ask_for_reload)
+        loop.add_signal_handler(signal.SIGHUP, self._reloading.ask)
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a terminal set to "tostop" would stop it for a line
 
     def _end(self, number: signal.Signals) -> None:
         """End gently; asked again, leave no time to programs; asked once more, wait for none."""
@@ -214,33 +231,22 @@ class _Monitor:
 
     async def _stop_programs(self) -> None:
         reason = 'itself' if self._ended_by is None else self._ended_by.name
-        self._state, stops = stop_all(self._state, reason)
+        self._state, stops = stop_all(self._state, reason, time.monotonic())
         self._act(stops, time.monotonic())
         while self._state.runs:
             await self._wait_until(time.monotonic() + _TIDYING_PAUSE)
-            self._keeper.tidy(time.monotonic())
+            self._keeper.tidy()
 
-    def _ask_for_reload(self) -> None:
-        self._reload_asked = True
-        self._woken.set()
-
-    def _reload(self) -> None:
-        self._reload_asked = False
-        path = self._options.config
-        reading = read.read(path)
-        for problem in reading.warnings:
-            self._log.warning('%s', problem.describe(path))
-        for problem in reading.errors:
-            self._log.error('%s', problem.describe(path))
-        if reading.settings is None:
-            self._log.error('SIGHUP: %s has errors, so nothing changes', path)
+    def _take_configuration(self) -> None:
+        """Go by a configuration that was read again, if one was."""
+        settings = self._reloading.take(self._settings)
+        if settings is None:
             return
         now = time.monotonic()
-        if reading.settings.interval != self._settings.interval:
-            self._pace = Pace(reading.settings.interval, now)
-        self._settings = reading.settings
-        self._tally.keep(lambda gpu: self._settings.section_of(gpu) is not None)
-        self._log.info('SIGHUP: %s is read again', path)
+        if settings.interval != self._settings.interval:
+            self._pace = Pace(settings.interval, now)
+        self._settings = settings
+        self._tally.keep(lambda gpu: settings.section_of(gpu) is not None)
         self._pace.hurry(now)
 
     def _tell_beginning(self, first: Observation) -> None:
@@ -254,11 +260,11 @@ class _Monitor:
         monitor = MonitorStatus(
             pid=os.getpid(),
             version=gpu_tracker.__version__,
-            config_path=os.path.abspath(self._options.config),
+            config_path=self._options.config,
             started=iso_time(self._begun),
             interval_seconds=self._settings.interval,
             dry_run=self._options.dry_run,
-            user=user_name(os.geteuid()),
+            user=self._names.name(os.geteuid()),
         )
         moment = wall_clock(now, time.time())
         programs = self._settings.programs

@@ -1,4 +1,4 @@
-"""When to look: each interval, and soon after a device was opened."""
+"""When to look: each interval, soon after a device was opened, and when something is due."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Pace:
         self._grid = Grid(interval)
         self._grid.begin(now - interval)
         self._extra: list[float] = []
+        self._moment: float | None = None
         self._not_before = now
         self._saved = _MOST_SAVED
         self._saved_at = now
@@ -38,13 +39,16 @@ class Pace:
     @property
     def due(self) -> float:
         """When the next look is due, in monotonic seconds."""
-        if not self._extra:
-            return self._grid.due
-        return min(self._grid.due, max(self._not_before, self._extra[0]))
+        extra = [*self._extra[:1], *([] if self._moment is None else [self._moment])]
+        return min(self._grid.due, max(self._not_before, min(extra))) if extra else self._grid.due
 
     def hurry(self, now: float) -> None:
         """Look as soon as may be: something has changed."""
         self._extra = sorted({now, *self._extra})
+
+    def at(self, moment: float | None) -> None:
+        """Look at a moment, and no longer at that which was set before; None: at none."""
+        self._moment = moment
 
     def opened(self, now: float) -> None:
         """Look now, and again until whoever has opened a device is to be seen."""

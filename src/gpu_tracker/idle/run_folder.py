@@ -76,6 +76,8 @@ def check_length(path: str) -> None:
 def make_folder(path: str, user_id: int) -> None:
     """Make the folder for this user alone, unless it is there.
 
+    A sticky folder such as /tmp will do: of those who may write to it, only its owner can replace what is another's.
+
     :raises GpuTrackerError: if that is not possible, or others could put something else in the socket's place.
     """
     try:
@@ -84,7 +86,17 @@ def make_folder(path: str, user_id: int) -> None:
         pass  # looked at below
     except OSError as error:
         raise GpuTrackerError(f'the folder {path} for the status socket cannot be made: {_why(error)}') from None
-    check_folder(path, user_id)
+    if not _is_sticky(path, user_id):
+        check_folder(path, user_id)
+
+
+def _is_sticky(path: str, user_id: int) -> bool:
+    """Tell whether others cannot replace this user's files in a folder: what its sticky bit means, inode(7)."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and bool(found.st_mode & stat.S_ISVTX) and found.st_uid in {user_id, _ROOT}
 
 
 def check_folder(path: str, user_id: int) -> None:

@@ -31,17 +31,26 @@ class Run(NamedTuple):
     started: float
     stopping: str | None = None
     """Why it is being stopped, in words; None: it is not."""
+    stopping_since: float | None = None
+    """When it was told to stop; None: it was not."""
 
 
 class Rest(NamedTuple):
     """What is remembered of a program that has ended although nobody had asked for it."""
 
     program: Program
-    """As it was configured then: with another configuration it may succeed."""
+    """Started otherwise than then, it may succeed."""
     failures: int
     """How many such ends there were in a row; a run of at least 300 s begins a new row."""
-    not_before: float
-    """It is not started before."""
+    since: float
+    """When it ended."""
+
+    @property
+    def not_before(self) -> float:
+        """It is not started before."""
+        backoff = self.program.restart_backoff
+        doubled = backoff * 2.0 ** min(max(self.failures - 1, 0), _MOST_DOUBLINGS)
+        return self.since + max(backoff, min(doubled, LONGEST_REST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +67,41 @@ class State:
     """Why the monitor ends, in words: nothing is started any more. None: it goes on."""
 
     def rest_of(self, program: Program) -> Rest | None:
-        """Return what is remembered of a program, unless it was configured differently then."""
+        """Return what is remembered of a program, unless it was started differently then."""
         rest = self.rests.get(program.name)
-        return rest if rest is not None and rest.program == program else None
+        return rest if rest is not None and starts_alike(rest.program, program) else None
+
+
+def starts_alike(one: Program, other: Program) -> bool:
+    """Tell whether two configurations of a program differ at most in what a start makes no use of."""
+    return other == replace(
+        one,
+        idle_before_start=other.idle_before_start,
+        stop_grace=other.stop_grace,
+        restart_backoff=other.restart_backoff,
+    )
 
 
 def with_look(state: State, programs: Sequence[Program], observation: Observation, now: float) -> State:
-    """Remember what a look shows, and forget the rests of programs that are not configured (so) any more."""
+    """Remember what a look shows, and forget the rests of programs that are not configured (so) any more.
+
+    A change of what a start makes no use of holds from now on, for a run and a rest that has begun as well.
+    """
     idle = [] if observation.active else [seen.gpu for seen in observation.gpus if seen.busy is None]
     idle_since = {gpu: state.idle_since.get(gpu, now) for gpu in idle}
-    rests = {name: rest for name, rest in state.rests.items() if rest.program in programs}
-    return replace(state, idle_since=idle_since, rests=rests)
+    now_configured = {program.name: program for program in programs}
+    runs = {
+        name: run._replace(program=program)
+        if (program := now_configured.get(name)) is not None and starts_alike(run.program, program)
+        else run
+        for name, run in state.runs.items()
+    }
+    rests = {
+        program.name: rest._replace(program=program)
+        for program in programs
+        if (rest := state.rest_of(program)) is not None
+    }
+    return replace(state, runs=runs, rests=rests, idle_since=idle_since)
 
 
 def with_end(state: State, name: str, now: float) -> State:
@@ -87,12 +120,7 @@ def with_end(state: State, name: str, now: float) -> State:
     if run.stopping is None:
         before = state.rest_of(run.program)
         row = 0 if lasted or before is None else before.failures
-        rests[name] = Rest(run.program, 0 if lasted else row + 1, now + _rest(run.program.restart_backoff, row))
+        rests[name] = Rest(run.program, 0 if lasted else row + 1, now)
     elif lasted:
         rests.pop(name, None)
     return replace(state, runs=runs, rests=rests)
-
-
-def _rest(backoff: float, failures: int) -> float:
-    """Return the seconds of rest after a row of ``failures`` and one more end."""
-    return max(backoff, min(backoff * 2.0 ** min(failures, _MOST_DOUBLINGS), LONGEST_REST))

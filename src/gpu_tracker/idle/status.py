@@ -38,7 +38,7 @@ class MonitorStatus:
     """A moment."""
     interval_seconds: float
     dry_run: bool
-    """Whether it only tells what it would do."""
+    """Whether it only tells what it would do: then states and restarts of programs are those that would be."""
     user: str
 
 
@@ -81,8 +81,8 @@ class GpuStatus:
     program_pid: int | None = None
     restarts: int = 0
     """Starts of our programs on it, without the first one."""
-    idle_seconds_used: float = 0.0
-    """For how long programs of ours had it, that of the present included."""
+    idle_seconds_used: float | None = 0.0
+    """For how long programs of ours had it, that of the present included; null in a dry run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +95,20 @@ class ProgramStatus:
     state: str
     """``running``, ``stopping``, ``resting`` (it ended, and is not started again yet) or ``waiting``."""
     since: str | None = None
-    """The moment from which on it has been in that state."""
+    """The moment from which on it has been in that state; null where it waits for its first start."""
     pid: int | None = None
     reason: str | None = None
-    """Why it is in that state, in words."""
+    """Why it is in that state, in words; null where it runs."""
     restarts: int = 0
     """Its starts without the first one."""
     failures: int = 0
     """How often it has ended by itself with an error."""
-    seconds_run: float = 0.0
-    """All its runs together, the present one included."""
+    seconds_run: float | None = 0.0
+    """All its runs together, the present one included; null in a dry run."""
     next_start: str | None = None
     """The moment before which it is not started again."""
+    last_end: str | None = None
+    """How it has ended last, or why it could not be started, in words; null before any end."""
 
 
 @dataclass(frozen=True, slots=True)

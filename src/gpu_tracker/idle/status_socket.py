@@ -30,6 +30,8 @@ _BACKLOG = 64
 _MOST_AT_A_TIME = 8
 _PATIENCE = 5.0
 """Seconds for which a client may take to read its answer."""
+_NO_STATUS = b'\n'
+"""What a client gets where the answer has failed."""
 _PAUSE = 1.0
 """Seconds after a client could not be taken, as where this process has too many open files."""
 
@@ -46,7 +48,7 @@ class Server:
     """Answers clients until it is closed.
 
     :param listener: A listening socket that does not block, with a name that is a path.
-    :param answer: Returns what each client gets, one line without its end.
+    :param answer: Returns what each client gets, one line without its end, and not empty.
     """
 
     def __init__(self, listener: socket.socket, answer: Callable[[], str]) -> None:
@@ -93,7 +95,12 @@ class Server:
         self._slots.release()
 
     async def _tell(self, client: socket.socket) -> None:
-        answer = f'{self._answer()}\n'.encode(errors='backslashreplace')
+        try:
+            answer = f'{self._answer()}\n'.encode(errors='backslashreplace')
+        except Exception as error:  # noqa: BLE001 - whatever it is, who asks is told and the monitor goes on
+            answer = _NO_STATUS
+            context = {'message': 'the status could not be told', 'exception': error}
+            asyncio.get_running_loop().call_exception_handler(context)
         try:
             async with asyncio.timeout(_PATIENCE):
                 await asyncio.get_running_loop().sock_sendall(client, answer)
@@ -104,12 +111,12 @@ class Server:
 async def serve(path: str, answer: Callable[[], str]) -> Server:
     """Listen on a Unix socket that only this user can connect to; its folder is made where it is missing.
 
-    :param answer: Returns what each client gets, one line without its end.
+    :param answer: Returns what each client gets, one line without its end, and not empty.
     :raises MonitorRunningError: Another process listens there.
     :raises GpuTrackerError: The socket cannot be made, or not so that only this user can.
     """
     check_length(path)
-    folder = os.path.dirname(path)
+    folder = os.path.dirname(path) or '.'
     make_folder(folder, os.geteuid())
     try:
         with _alone_in(folder):
@@ -175,7 +182,7 @@ def ask(path: str, timeout: float = _PATIENCE) -> str:
 
     :param timeout: Seconds within which it has to come.
     :raises NoMonitorError: Nobody listens there.
-    :raises GpuTrackerError: This user may not ask, or no whole answer comes in time.
+    :raises GpuTrackerError: This user may not ask, no whole answer comes in time, or the monitor failed to give one.
     """
     check_length(path)
     deadline = time.monotonic() + timeout
@@ -214,6 +221,8 @@ def _whole_answer(client: socket.socket, deadline: float, monitor: str, timeout:
         raise GpuTrackerError(f'{monitor} does not answer: {_why(error)}') from None
     if not answer.endswith(b'\n'):
         raise GpuTrackerError(f'{monitor} has ended in the middle of its answer')
+    if answer == _NO_STATUS:
+        raise GpuTrackerError(f'{monitor} could not tell its status; what it writes to standard error says why')
     return answer[:-1].decode(errors='replace')
 
 

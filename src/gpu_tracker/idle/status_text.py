@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
+from math import ceil
 from typing import TYPE_CHECKING
 
 from gpu_tracker.idle.durations import duration
-from gpu_tracker.idle.status import UNAVAILABLE, seconds_since_1970
+from gpu_tracker.idle.status import RUNNING, STOPPING, UNAVAILABLE, seconds_since_1970
 from gpu_tracker.printable import printable
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ _LEAST = 8
 """How narrow the column becomes that is cut."""
 _INDENT = '  '
 _UNKNOWN = 'N/A'
+_REHEARSED = {RUNNING: 'would run', STOPPING: 'would stop'}
+"""What programs in these states do in a dry run."""
 
 _GPU_TITLES = ('GPU', 'state', 'since', 'used by / program', 'idle time used', 'restarts')
 _GPU_CUT = 3
@@ -44,8 +47,9 @@ def status_text(status: Status, now: float, width: int | None = None) -> str:
     if status.active_users:
         users = (f'{user.user} at {user.terminal} ({duration(user.idle_seconds)} ago)' for user in status.active_users)
         lines += _wrapped('active users: ' + ', '.join(users), width, '')
-    lines += ['', *_gpu_lines(status.gpus, ago, width)]
-    lines += ['', *_program_lines(status.programs, now, ago, width)]
+    dry_run = status.monitor.dry_run
+    lines += ['', *_gpu_lines(status.gpus, ago, width, dry_run=dry_run)]
+    lines += ['', *_program_lines(status.programs, now, ago, width, dry_run=dry_run)]
     return '\n'.join(map(printable, lines))
 
 
@@ -55,23 +59,37 @@ def _header(monitor: MonitorStatus, now: float) -> str:
     return f'monitor: pid {monitor.pid}, running for {running}, looks every {monitor.interval_seconds:g} s{dry_run}'
 
 
-def _gpu_lines(gpus: Sequence[GpuStatus], ago: Callable[[str | None], str], width: int | None) -> list[str]:
+def _length(seconds: float | None) -> str:
+    return _UNKNOWN if seconds is None else duration(seconds)
+
+
+def _gpu_lines(
+    gpus: Sequence[GpuStatus], ago: Callable[[str | None], str], width: int | None, *, dry_run: bool
+) -> list[str]:
     if not gpus:
         return ['No GPU is there to be watched.']
     rows = [
-        (gpu.gpu, gpu.state, ago(gpu.since), _used_by(gpu), duration(gpu.idle_seconds_used), str(gpu.restarts))
+        (
+            gpu.gpu,
+            gpu.state,
+            ago(gpu.since),
+            _used_by(gpu, dry_run=dry_run),
+            _length(gpu.idle_seconds_used),
+            str(gpu.restarts),
+        )
         for gpu in gpus
     ]
     return _table(_GPU_TITLES, rows, _GPU_NUMBERS, _GPU_CUT, width)
 
 
-def _used_by(gpu: GpuStatus) -> str:
+def _used_by(gpu: GpuStatus, *, dry_run: bool) -> str:
     """Return who else uses the GPU, or why it is not idle besides, and which of our programs has it."""
     users = ', '.join(map(_process, gpu.by))
     # The reason why a GPU is busy names its users already.
     parts = [gpu.reason, users] if gpu.state == UNAVAILABLE else [users or gpu.reason]
     if gpu.program is not None:
-        parts.append(f'{gpu.program} (pid {_UNKNOWN if gpu.program_pid is None else gpu.program_pid})')
+        pid = _UNKNOWN if gpu.program_pid is None else gpu.program_pid
+        parts.append(f'{gpu.program} (would run)' if dry_run else f'{gpu.program} (pid {pid})')
     return '; '.join(part for part in parts if part)
 
 
@@ -81,7 +99,12 @@ def _process(process: ProcessStatus) -> str:
 
 
 def _program_lines(
-    programs: Sequence[ProgramStatus], now: float, ago: Callable[[str | None], str], width: int | None
+    programs: Sequence[ProgramStatus],
+    now: float,
+    ago: Callable[[str | None], str],
+    width: int | None,
+    *,
+    dry_run: bool,
 ) -> list[str]:
     if not programs:
         return ['No program is configured.']
@@ -89,9 +112,9 @@ def _program_lines(
         (
             program.name,
             program.gpus,
-            program.state,
+            _REHEARSED.get(program.state, program.state) if dry_run else program.state,
             ago(program.since),
-            duration(program.seconds_run),
+            _length(program.seconds_run),
             str(program.restarts),
             str(program.failures),
         )
@@ -101,13 +124,16 @@ def _program_lines(
     shown = [title]
     for program, line in zip(programs, lines, strict=True):
         shown += [line, *_wrapped(_why(program, now), width, _INDENT)]
+        if program.last_end is not None:
+            shown += _wrapped(f'last end: {program.last_end}', width, _INDENT)
     return shown
 
 
 def _why(program: ProgramStatus, now: float) -> str:
     parts = [program.reason]
-    if program.next_start is not None:
-        parts.append(f'not started again for {duration(seconds_since_1970(program.next_start) - now)}')
+    rest = 0 if program.next_start is None else ceil(seconds_since_1970(program.next_start) - now)
+    if rest > 0:
+        parts.append(f'not started again for {duration(rest)}')
     return '; '.join(part for part in parts if part)
 
 

@@ -28,6 +28,8 @@ class ProgramCount(NamedTuple):
     """All its runs together, the present one included."""
     changed: float | None = None
     """When it was last started, or ended; None: it never was."""
+    last_end: str | None = None
+    """How it has ended last, in words; None: it never has."""
 
 
 @dataclass(slots=True)
@@ -43,8 +45,11 @@ class _Runs:
         self.starts += 1
         self.running_since = now
 
-    def end(self, now: float) -> None:
-        self.finished_seconds = self.seconds(now)
+    def end(self, now: float, *, started: bool = True) -> None:
+        if started:
+            self.finished_seconds = self.seconds(now)
+        elif self.running_since is not None:
+            self.starts -= 1
         self.running_since = None
 
     @property
@@ -81,6 +86,7 @@ class _Program:
     runs: _Runs = field(default_factory=_Runs)
     failures: int = 0
     changed: float | None = None
+    last_end: str | None = None
 
 
 class Tally:
@@ -115,24 +121,30 @@ class Tally:
             self._gpu(gpu).runs.start(now)
             self._gpu(gpu).program = program
 
-    def add_end(self, program: str, now: float, *, failed: bool = False) -> None:
+    def add_end(
+        self, program: str, now: float, *, failed: bool = False, text: str | None = None, started: bool = True
+    ) -> None:
         """Count the end of a program: from here on its GPUs are without it.
 
         :param failed: Whether it ended by itself with an error.
+        :param text: How it has ended, in words.
+        :param started: False: it never ran, so its start is not counted after all, and no time.
         """
         known = self._programs.setdefault(program, _Program())
-        known.runs.end(now)
+        known.runs.end(now, started=started)
         known.failures += failed
         known.changed = now
+        known.last_end = text
         for gpu in self._gpus.values():
             if gpu.program == program:
-                gpu.runs.end(now)
+                gpu.runs.end(now, started=started)
                 gpu.program = None
 
     def program(self, name: str, now: float) -> ProgramCount:
         """Return what has come of a program so far."""
         known = self._programs.get(name, _Program())
-        return ProgramCount(known.runs.restarts, known.failures, round(known.runs.seconds(now), 3), known.changed)
+        seconds = round(known.runs.seconds(now), 3)
+        return ProgramCount(known.runs.restarts, known.failures, seconds, known.changed, known.last_end)
 
     def gpus(self, now: float, moment: Callable[[float], str], pids: Mapping[str, int]) -> tuple[GpuStatus, ...]:
         """Return the status of each GPU, in order.

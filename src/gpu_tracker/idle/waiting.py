@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, floor
+from math import floor
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -76,13 +76,13 @@ def turn_of_all(programs: Sequence[Program], state: State, observation: Observat
 
 
 def resting(program: Program, state: State, now: float) -> str | None:
-    """Return how long a program rests still, in words; None: it need not."""
+    """Return why a program rests still, in words; None: it need not."""
     rest = state.rest_of(program)
     if rest is None or now >= rest.not_before:
         return None
     # A row of none: it has ended after a long run.
     ends = max(rest.failures, 1)
-    return f'rests for {ceil(rest.not_before - now)} s after {ends} end{"" if ends == 1 else "s"}'
+    return f'rests after {ends} end{"" if ends == 1 else "s"}'
 
 
 def gpus_in_words(gpus: Sequence[GpuId]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.idle.config import across, keys, sections
@@ -38,12 +39,19 @@ def parse(text: str, caller: Caller) -> Parsed:
     terminals = None
     for reader in of_kind[keys.TTY]:
         terminals = sections.terminals(reader)
-    settings = Settings(
+    named = Settings(
         inherited.interval,
         tuple(sections.gpu_section(reader, inherited.gpu) for reader in of_kind[keys.GPU]),
         tuple(sections.program(reader, inherited.program, caller) for reader in of_kind[keys.PROCESS]),
         terminals,
     )
-    errors.extend(across.contradictions(document, settings))
+    added = []
+    for program, gpu in across.unnamed(named):
+        added.append(replace(inherited.gpu, name=program.name, gpus=(gpu,)))
+        text = f'no [gpu-NAME] section names GPU {gpu}: it is watched too, because this program runs on it'
+        readers[program.name].warn('gpus', text)
+    if not named.gpus and inherited.gpu != sections.Defaults().gpu:
+        added.append(replace(inherited.gpu, name=keys.DEFAULTS, gpus=None))
+    settings = replace(named, gpus=(*named.gpus, *added))
     warnings.extend(across.oddities(document, settings))
     return Parsed(settings, sorted_by_line(errors), sorted_by_line(warnings), document)

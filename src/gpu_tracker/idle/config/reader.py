@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from gpu_tracker.idle.config import values
+from gpu_tracker.idle.config.interpolation import Interpolation
 from gpu_tracker.idle.config.keys import prefix_of
 from gpu_tracker.idle.config.problem import Problem
 
@@ -21,6 +22,7 @@ class SectionReader:
 
     def __init__(self, section: Section, errors: list[Problem], warnings: list[Problem]) -> None:
         self.section = section
+        self._values = Interpolation(section.values)
         self._errors = errors
         self._warnings = warnings
 
@@ -41,11 +43,9 @@ class SectionReader:
 
     def optional(self, key: str, read: Callable[[str], T], default: T) -> T:
         """Return the value of a key; ``default`` where it is absent or cannot be used."""
-        text = self.section.values.get(key)
-        if text is None:
-            return default
         try:
-            return read(text)
+            text = self._values.get(key)
+            return default if text is None else read(text)
         except values.ValueUnusableError as error:
             self.error(key, str(error))
             return default

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpu_tracker.idle.gpu_id import GpuId
+
+Threshold = TypeVar('Threshold', int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +81,25 @@ class Settings:
     """None: terminals are not looked at."""
 
     def section_of(self, gpu: GpuId) -> GpuSection | None:
-        """Return the section that speaks of a GPU, one that names it before one for all; None: it is not watched.
+        """Return what all sections say that speak of a GPU, put together; None: it is not watched.
 
-        A section for a whole GPU in MIG mode speaks of its MIG devices as well, where none names them.
+        What they ignore adds up, and the lowest threshold holds. A section for a whole GPU in MIG mode speaks of its
+        MIG devices as well.
         """
         if not self.gpus:
             return GpuSection('gpu-all', None)
-        for name in (gpu, gpu._replace(mig=None)):
-            for section in self.gpus:
-                if section.gpus is not None and name in section.gpus:
-                    return section
-        return next((section for section in self.gpus if section.gpus is None), None)
+        both = {gpu, gpu._replace(mig=None)}
+        sections = [section for section in self.gpus if section.gpus is None or not both.isdisjoint(section.gpus)]
+        if not sections:
+            return None
+        return GpuSection(
+            ' and '.join(section.name for section in sections),
+            (gpu,),
+            tuple(dict.fromkeys(name for section in sections for name in section.ignore_programs)),
+            _lowest(section.busy_memory for section in sections),
+            _lowest(section.busy_utilization for section in sections),
+        )
+
+
+def _lowest(thresholds: Iterable[Threshold | None]) -> Threshold | None:
+    return min((threshold for threshold in thresholds if threshold is not None), default=None)

@@ -8,7 +8,8 @@ TEMPLATE = """\
 # Change cmd, dir and log in [process-all] below, then let the file be checked:
 #   gpu-tracker idle --check -c FILE
 # Keys that are commented out show their defaults. A comment stands on a line of
-# its own.
+# its own. %(dir)s in a value stands for the dir of its section, %% for a percent
+# sign.
 
 [defaults]
 # How often GPUs and terminals are checked, in seconds; at least 0.1.

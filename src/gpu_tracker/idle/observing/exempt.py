@@ -10,7 +10,7 @@ from gpu_tracker.process_tree import SAMPLER_MARK
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpu_tracker.idle.observing.program_names import Program
+    from gpu_tracker.idle.observing.program_names import NamedProgram
 
 _COMM = 15
 """Characters of its name that the kernel keeps, see TASK_COMM_LEN in proc_pid_comm(5)."""
@@ -30,7 +30,7 @@ class Exempt(NamedTuple):
     mark: str | None = None
     """A word that stands in the command line; None: the program's name tells."""
 
-    def applies(self, program: Program) -> bool:
+    def applies(self, program: NamedProgram) -> bool:
         """Tell whether a process that runs ``program`` is one of these."""
         if self.mark is not None:
             return self.mark in program.words
@@ -52,7 +52,7 @@ EXEMPT = (
 """Those that never count. A program that ``gpu-tracker`` tracks is a process of its own, and does."""
 
 
-def is_exempt(program: Program) -> bool:
+def is_exempt(program: NamedProgram) -> bool:
     """Tell whether a process that runs ``program`` never counts."""
     return any(kind.applies(program) for kind in EXEMPT)
 
@@ -60,6 +60,6 @@ def is_exempt(program: Program) -> bool:
 def has_name(names: tuple[str, ...], wanted: Iterable[str]) -> bool:
     """Tell whether one of a process' names is among those wanted; of a long one the first 15 characters suffice.
 
-    :param names: As :class:`Program` has them, the one that the kernel keeps, cut, first.
+    :param names: As :class:`NamedProgram` has them, the one that the kernel keeps, cut, first.
     """
     return any(name in names or (len(name) > _COMM and names[:1] == (name[:_COMM],)) for name in wanted)

@@ -71,9 +71,14 @@ class Holders:
         self._begin({})
 
     @property
-    def unseen(self) -> int:
-        """How many processes there were at the last look whose descriptors we have no right to see."""
-        return len(self._denied)
+    def unseen(self) -> frozenset[int]:
+        """The processes at the last look whose descriptors we have no right to see."""
+        return frozenset(self._denied)
+
+    @property
+    def count(self) -> int:
+        """How many processes there were at the last look, parts of the kernel among them."""
+        return len(self._processes)
 
     def look(self, identities: Mapping[int, Identity]) -> dict[int, frozenset[int]]:
         """Return by number of the device the pids of those that hold it open.

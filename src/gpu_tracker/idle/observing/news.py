@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.idle.gpu_id import GpuId
 
+_MOST_NAMED = 3
 _NO_GPU = 'there is no GPU at the moment'
 _NONE_WATCHED = 'none of the GPUs that are watched is there at the moment'
 _IN_CONTAINER = (
@@ -37,19 +38,19 @@ class News:
         """Tell that this is a container with process IDs of its own."""
         self._once('container', _IN_CONTAINER)
 
-    def tell_of_unseen(self, count: int, *, is_root: bool) -> None:
-        """Tell how many processes there are whose descriptors cannot be read, the first time that there are any.
+    def tell_of_unseen(self, pids: Collection[int], *, is_root: bool, has_driver: bool) -> None:
+        """Tell that there are processes whose descriptors cannot be read, the first time only.
 
+        :param pids: Which ones; they are named where they are few.
         :param is_root: Whether this is root, whom containers and services may deny the right.
+        :param has_driver: Whether a driver tells who uses GPUs.
         """
-        if count:
-            what = 'a process' if count == 1 else f'{count} processes'
-            lacking = 'CAP_SYS_PTRACE' if is_root else 'root'
-            self._once(
-                'unseen',
-                f'the descriptors of {what} cannot be read without {lacking}: only what the GPU driver lists of '
-                f'{"it" if count == 1 else "them"} is seen',
-            )
+        what = f'{len(pids)} processes'
+        if len(pids) <= _MOST_NAMED:
+            what = f'process{"" if len(pids) == 1 else "es"} {", ".join(map(str, sorted(pids)))}'
+        why = 'cannot be read, even by root here' if is_root else 'can be read by root only'
+        rest = 'only the GPU driver tells what is used there' if has_driver else 'no use of a GPU is seen there'
+        self._once('unseen', f'the descriptors of {what} {why}: {rest}')
 
     def tell_of_driver(self, problem: str | None) -> None:
         """Tell of a problem of the driver when it begins, and when it has ended."""

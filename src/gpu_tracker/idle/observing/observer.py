@@ -14,7 +14,8 @@ from gpu_tracker.idle.observing.layout import lay_out, only_with, without_figure
 from gpu_tracker.idle.observing.news import News
 from gpu_tracker.idle.observing.programs import Programs
 from gpu_tracker.idle.observing.sighting import Sighting, exists
-from gpu_tracker.idle.observing.terminals import active_users
+from gpu_tracker.idle.observing.terminals import TerminalUsers
+from gpu_tracker.idle.observing.user_names import UserNames
 from gpu_tracker.sources.gpu_attribution import in_initial_pid_namespace, uses_cuda
 
 if TYPE_CHECKING:
@@ -30,14 +31,20 @@ if TYPE_CHECKING:
 
 
 _GONE = 'the GPU driver is not loaded any more'
+_FEW_FOR_ROOT = 0.1
+"""The share of all processes up to which root is not told of those that it cannot look into."""
 
 
 class HolderLookup(Protocol):
     """Tells who holds device files open."""
 
     @property
-    def unseen(self) -> int:
-        """How many processes there were at the last look whose descriptors may not be read."""
+    def unseen(self) -> Collection[int]:
+        """The processes at the last look whose descriptors may not be read."""
+
+    @property
+    def count(self) -> int:
+        """How many processes there were at the last look."""
 
     def look(self, identities: Mapping[int, Identity]) -> Mapping[int, frozenset[int]]:
         """Return the processes that hold each device file open, by its number."""
@@ -169,9 +176,15 @@ class Observer:
     def _tell(self, answer: DriverLook) -> None:
         if self._inputs.is_meant is not None:
             self._news.tell_of_container()
-        self._news.tell_of_unseen(self._inputs.holders.unseen, is_root=self._inputs.is_root)
+        self._tell_of_unseen(answer)
         is_gone = answer == DriverLook() and self._layout is not None
         self._news.tell_of_driver(_GONE if is_gone else answer.problem)
+
+    def _tell_of_unseen(self, answer: DriverLook) -> None:
+        holders, is_root = self._inputs.holders, self._inputs.is_root
+        # Root may read all but a few that have more rights than it has here, as what has started a virtual machine.
+        if len(holders.unseen) > (holders.count * _FEW_FOR_ROOT if is_root else 0):
+            self._news.tell_of_unseen(holders.unseen, is_root=is_root, has_driver=answer != DriverLook())
 
 
 def _identity(place: Place, nodes: Mapping[int, Identity]) -> str:
@@ -184,21 +197,27 @@ def _identity(place: Place, nodes: Mapping[int, Identity]) -> str:
 
 
 def open_observer(
-    devices: str = '/dev', *, programs: ProcessLookup | None = None, drivers: DriverLookup | None = None
+    devices: str = '/dev',
+    *,
+    programs: ProcessLookup | None = None,
+    drivers: DriverLookup | None = None,
+    name_of: Callable[[int], str] | None = None,
 ) -> Observer:
     """Return what looks at this machine.
 
     :param devices: The folder of the device files of GPUs.
     :param programs: What tells of processes, where somebody else asks it too.
     :param drivers: The drivers, opened at the first look; None: all.
+    :param name_of: Tells at once the name of the user with an ID, or the ID as text; None: :class:`UserNames`.
     """
+    name_of = UserNames().name if name_of is None else name_of
     is_certain = in_initial_pid_namespace()
     return Observer(
         Inputs(
             nodes=functools.partial(find_devices, devices),
             holders=Holders(),
-            programs=Programs() if programs is None else programs,
-            terminals=active_users,
+            programs=Programs(name_of=name_of) if programs is None else programs,
+            terminals=TerminalUsers(name_of=name_of).active,
             drivers=Drivers() if drivers is None else drivers,
             is_meant=None if is_certain else uses_cuda,
             is_root=os.geteuid() == 0,

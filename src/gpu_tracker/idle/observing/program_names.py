@@ -30,7 +30,7 @@ _OF_SHELLS = _Options(frozenset({'-o', '+o', '-O', '+O', '--rcfile', '--init-fil
 _OF_OTHERS = _Options(frozenset({'-I', '-r', '--require'}), frozenset('eE'), frozenset())
 
 
-class Program(NamedTuple):
+class NamedProgram(NamedTuple):
     """What a process runs."""
 
     names: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Program(NamedTuple):
         return self.names[-1] if self.names else '?'
 
 
-def program_of(comm: str, words: Sequence[str]) -> Program:
+def program_of(comm: str, words: Sequence[str]) -> NamedProgram:
     """Return what a process runs.
 
     :param comm: Its name as the kernel has it, cut to 15 characters.
@@ -62,7 +62,7 @@ def program_of(comm: str, words: Sequence[str]) -> Program:
         if options is not None:
             script, arguments = _script(options, arguments)
             names.append(script)
-    return Program(tuple(dict.fromkeys(filter(None, names))), arguments, tuple(words))
+    return NamedProgram(tuple(dict.fromkeys(filter(None, names))), arguments, tuple(words))
 
 
 def _options_of(program: str) -> _Options | None:

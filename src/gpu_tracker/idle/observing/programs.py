@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.idle.observation import GpuUser
 from gpu_tracker.idle.observing.exempt import has_name, is_exempt
-from gpu_tracker.idle.observing.program_names import Program, program_of
-from gpu_tracker.users import user_name
+from gpu_tracker.idle.observing.program_names import NamedProgram, program_of
+from gpu_tracker.idle.observing.user_names import UserNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -35,7 +34,7 @@ class Programs:
     another process. To read costs 30 µs a process, and few use GPUs.
 
     :param proc: The folder of proc(5).
-    :param name_of: Tells the name of the user with an ID; asked once for each.
+    :param name_of: Tells at once the name of the user with an ID, or the ID as text; None: :class:`UserNames`.
     :param own_pid: The monitor, which never counts.
     :param monotonic: Tells the time.
     """
@@ -44,16 +43,16 @@ class Programs:
         self,
         proc: str = '/proc',
         *,
-        name_of: Callable[[int], str] = user_name,
+        name_of: Callable[[int], str] | None = None,
         own_pid: int | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._proc = proc
-        self._name_of = functools.cache(name_of)
+        self._name_of = UserNames().name if name_of is None else name_of
         self._own_pid = os.getpid() if own_pid is None else own_pid
         self._monotonic = monotonic
         self._read_at = monotonic()
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[int, NamedProgram] = {}
         self._parents: dict[int, int | None] = {}
 
     def names(self, pid: int) -> tuple[str, ...]:
@@ -115,16 +114,16 @@ class Programs:
             self._programs.clear()
             self._parents.clear()
 
-    def _program(self, pid: int) -> Program:
+    def _program(self, pid: int) -> NamedProgram:
         self._forget_what_is_old()
         if pid not in self._programs:
             self._programs[pid] = self._read(pid)
         return self._programs[pid]
 
-    def _read(self, pid: int) -> Program:
+    def _read(self, pid: int) -> NamedProgram:
         line = self._stat(pid)
         if line is None:
-            return Program()
+            return NamedProgram()
         self._parents.setdefault(pid, line.parent)
         try:
             with open(f'{self._proc}/{pid}/cmdline', 'rb') as file:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.idle.observation import ActiveUser
 from gpu_tracker.users import user_name
@@ -32,47 +32,85 @@ def logged_in() -> frozenset[tuple[str, str]]:
     return frozenset((user.name, user.terminal or '') for user in psutil.users())
 
 
-def active_users(
-    terminals: Terminals,
-    folder: str = '/dev',
-    *,
-    name_of: Callable[[int], str] = user_name,
-    clock: Callable[[], float] = time.time,
-    sessions: Callable[[], Collection[tuple[str, str]]] = logged_in,
-    look: Callable[[str], os.stat_result] = os.stat,
-) -> tuple[ActiveUser, ...]:
-    """Return the users who are active at terminals and do not stand on the whitelist, the latest first.
+class _Future(NamedTuple):
+    """A terminal whose time of use is in the future, as where the clock was wrong at boot."""
 
-    :param terminals: Who does not count, and for how long a user counts who does nothing.
+    used: float
+    """That time."""
+    seen_at: float
+    """When it was seen first, in monotonic seconds: the terminal was used then at the latest."""
+
+
+class TerminalUsers:
+    """Tells who is active at terminals.
+
     :param folder: Where the terminals are.
-    :param name_of: Tells the name of the user with an ID, or the ID as text.
+    :param name_of: Tells at once the name of the user with an ID, or the ID as text.
     :param clock: Tells the time in seconds since 1970.
+    :param monotonic: Tells the time in seconds, which nobody sets.
     :param sessions: Tells who is logged in where; asked only about consoles that are root's.
     :param look: Tells a terminal's owner and times.
     """
-    found: list[ActiveUser] = []
-    names: dict[int, str] = {}
-    known: Collection[tuple[str, str]] | None = None
-    now = clock()
-    for terminal in _terminals(folder):
-        try:
-            node = look(f'{folder}/{terminal}')
-        except OSError:
-            continue  # closed meanwhile
-        idle = max(0.0, now - node.st_atime)  # a clock that was set back counts as now
-        if idle >= terminals.idle_seconds:
-            continue
-        name = names.get(node.st_uid) or name_of(node.st_uid)
-        names[node.st_uid] = name
-        if name in terminals.whitelist:
-            continue
-        if node.st_uid == _ROOT and not terminal.startswith('pts/'):
-            # It is root's also where nobody is logged in: those who log in get it from getty(8).
-            known = sessions() if known is None else known
-            if (name, terminal) not in known:
+
+    def __init__(
+        self,
+        folder: str = '/dev',
+        *,
+        name_of: Callable[[int], str] = user_name,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        sessions: Callable[[], Collection[tuple[str, str]]] = logged_in,
+        look: Callable[[str], os.stat_result] = os.stat,
+    ) -> None:
+        self._folder = folder
+        self._name_of = name_of
+        self._clock = clock
+        self._monotonic = monotonic
+        self._sessions = sessions
+        self._look = look
+        self._futures: dict[str, _Future] = {}
+
+    def active(self, terminals: Terminals) -> tuple[ActiveUser, ...]:
+        """Return the users who are active and do not stand on the whitelist, the latest first.
+
+        :param terminals: Who does not count, and for how long a user counts who does nothing.
+        """
+        found: list[ActiveUser] = []
+        at_consoles: Collection[tuple[str, str]] | None = None
+        for terminal, (owner, idle) in self._seen().items():
+            if idle >= terminals.idle_seconds:
                 continue
-        found.append(ActiveUser(name, terminal, idle))
-    return tuple(sorted(found, key=lambda user: (user.idle, user.terminal)))
+            name = self._name_of(owner)
+            if name in terminals.whitelist:
+                continue
+            if owner == _ROOT and not terminal.startswith('pts/'):
+                # It is root's also where nobody is logged in: those who log in get it from getty(8).
+                at_consoles = self._sessions() if at_consoles is None else at_consoles
+                if not {(name, terminal), ('root', terminal)}.intersection(at_consoles):
+                    continue
+            found.append(ActiveUser(name, terminal, idle))
+        return tuple(sorted(found, key=lambda user: (user.idle, user.terminal)))
+
+    def _seen(self) -> dict[str, tuple[int, float]]:
+        """Return the owner's ID of each terminal, and the seconds for which it was not used."""
+        found: dict[str, tuple[int, float]] = {}
+        futures: dict[str, _Future] = {}
+        now, monotonic = self._clock(), self._monotonic()
+        for terminal in _terminals(self._folder):
+            try:
+                node = self._look(f'{self._folder}/{terminal}')
+            except OSError:
+                continue  # closed meanwhile
+            idle = now - node.st_atime
+            future = self._futures.get(terminal)
+            if future is None or future.used != node.st_atime:
+                future = _Future(node.st_atime, monotonic) if idle < 0 else None
+            if future is not None:
+                futures[terminal] = future
+                idle = monotonic - future.seen_at
+            found[terminal] = (node.st_uid, idle)
+        self._futures = futures
+        return found
 
 
 def _terminals(folder: str) -> Iterator[str]:

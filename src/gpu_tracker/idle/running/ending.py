@@ -41,6 +41,8 @@ class Family:
         """CPU time of the descendants that were handed to this process, and of the children that they waited for."""
         self.reason: str | None = None
         """Why it was ended; None where it has ended by itself."""
+        self.left_behind = 0
+        """How many processes were left when it had ended by itself; these are ended then."""
         self._program = program
         self._watch = watch
         self._stuck = stuck
@@ -48,9 +50,11 @@ class Family:
 
     def wait(self) -> None:
         """Return when nothing is left of the program, ended by itself or by the order that comes meanwhile."""
-        while self._reap() and self.status is None and self._watch.deadline is None:
+        while (any_left := self._reap()) and self.status is None and self._watch.deadline is None:
             self._watch.wait(None)
         self.reason = self._watch.reason
+        if self.reason is None and any_left:
+            self.left_behind = len(self._left())
         self._watch.end('it has ended, and has left processes behind')  # no matter where none are left
         self._end_gently()
         self._end_by_force()

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MOST_BYTES = 2048
+_KERNEL_LISTS_CHILDREN = os.path.exists('/proc/thread-self/children')
+"""It was built with CONFIG_PROC_CHILDREN."""
 
 
 def read_process(pid: int) -> Process | None:
@@ -66,6 +68,30 @@ def children_now() -> list[int]:
             return [int(word) for word in file.read().split()]
     except OSError:
         return []
+
+
+def all_children() -> list[int]:
+    """Return the children of this process, zombies too; one that came or went meanwhile may be missing."""
+    try:
+        return _listed_children() if _KERNEL_LISTS_CHILDREN else _found_children()
+    except OSError:
+        return _found_children()
+
+
+def _listed_children() -> list[int]:
+    found = []
+    for task in os.listdir('/proc/self/task'):
+        try:
+            with open(f'/proc/self/task/{task}/children', 'rb') as file:
+                found += [int(word) for word in file.read().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # a thread that has ended; another one has its children now
+    return found
+
+
+def _found_children() -> list[int]:
+    own = os.getpid()
+    return [process.pid for process in all_processes() if process.parent == own]
 
 
 def send(process: Process, *numbers: int) -> bool:

@@ -11,9 +11,10 @@ import pwd
 import shlex
 import time
 
-from gpu_tracker.idle.running import kernel, program_log, start_failure
+from gpu_tracker.idle.running import kernel, program_log, start_failure, user_change
 from gpu_tracker.idle.running.ending import Family, end_all
 from gpu_tracker.idle.running.held_program import HeldProgram
+from gpu_tracker.idle.running.log_writer import LogWriter
 from gpu_tracker.idle.running.measurement import Measurement
 from gpu_tracker.idle.running.watch import Watch
 
@@ -27,11 +28,16 @@ _LONGEST_TRACKER_START = 15.0
 """Seconds after which the program is started whether it is measured or not."""
 _MOST_OF_A_COMMAND = 80
 """Characters of a command in a line that follows the one with all of it."""
-_STOPPED_BEFORE = 'it was stopped before it was started: {}'
+_LONGEST_OPENING = 15.0
+"""Seconds in which its log has to be opened."""
 
 
 class _NotStartedError(Exception):
-    """The program was not started; the text says why."""
+    """The program could not be started; the text says why."""
+
+
+class _StoppedError(Exception):
+    """The program was stopped before it was started; the text says why."""
 
 
 def main(orders: dict[str, Any], control: int, status: int) -> None:
@@ -56,19 +62,22 @@ class _Guardian:
         self._orders = orders
         self._status = status
         self._watch = Watch(control, orders['monitor'], orders['grace'])
-        self._log: int | None = None
+        self._log = LogWriter()
         self._words = shlex.join(orders['command'])
         is_long = len(self._words) > _MOST_OF_A_COMMAND
         self._short_words = f'{self._words[:_MOST_OF_A_COMMAND]}...' if is_long else self._words
 
     def run(self) -> None:
-        """Keep the program to its end."""
+        """Keep the program to its end. The monitor is told first of all: a log may not take what it gets."""
         try:
-            self._log = _open_log(self._orders['log'])
             program, measurement, started = self._start()
         except _NotStartedError as error:
-            self._write(f'cannot start {self._short_words}: {error}')
             _tell(self._status, 'not_started', reason=str(error))
+            self._log.write(f'cannot start {self._short_words}: {error}')
+            return
+        except _StoppedError as error:
+            _tell(self._status, 'not_started', reason=str(error), stopped=True)
+            self._log.write(f'stopped {self._short_words} before it was started: {error}')
             return
         _tell(self._status, 'started', pid=program.pid, unmeasured=measurement.problem)
         family = Family(program.pid, self._watch, self._tell_stuck)
@@ -79,42 +88,70 @@ class _Guardian:
     def _start(self) -> tuple[HeldProgram, Measurement, float]:
         """Return the running program, what measures it, and when it was started.
 
-        :raises _NotStartedError: It could not be started, or is not to be.
+        :raises _NotStartedError: It could not be started.
+        :raises _StoppedError: It is not to be.
         """
         orders = self._orders
         user, environment = self._user_and_environment()
         program = HeldProgram(
-            orders['command'], folder=orders['folder'], environment=environment, user=user, output=self._log
+            orders['command'],
+            folder=orders['folder'],
+            environment={**environment, **orders['mark']},
+            user=user,
+            log=orders['log'],
         )
+        try:
+            return program, *self._start_held(program)
+        except (_NotStartedError, _StoppedError):
+            program.kill()  # and not waited for: it may be stuck in a file system that hangs
+            raise
+
+    def _start_held(self, program: HeldProgram) -> tuple[Measurement, float]:
+        orders = self._orders
+        if not self._wait_for(program.ready_handle, _LONGEST_OPENING):
+            raise _NotStartedError(f'its log {orders["log"]} cannot be opened within {_LONGEST_OPENING:g} s')
+        if not program.is_ready():
+            raise self._failure_of(program) or _NotStartedError('it was killed before it was started')
+        self._log = LogWriter(program.log)
         measurement = Measurement(program.pid, program.exec_handle, orders['uuids'])
-        give_up = time.monotonic() + _LONGEST_TRACKER_START
-        while self._watch.reason is None and (left := give_up - time.monotonic()) > 0:
-            if self._watch.wait(left, measurement.ready_handle):
-                break
-        if self._watch.reason is not None:
-            program.kill()
-            os.waitpid(program.pid, 0)
-            raise _NotStartedError(_STOPPED_BEFORE.format(self._watch.reason))
+        self._wait_for(measurement.ready_handle, _LONGEST_TRACKER_START)
         kernel.become_subreaper()  # only now: the sampler is nobody's descendant, so that it is not ended as one
-        self._write(f'starting {self._words} (pid {program.pid}) on {orders["gpus"]}{_because(orders["reason"])}')
+        self._log.write(f'starting {self._words} (pid {program.pid}) on {orders["gpus"]}{_because(orders["reason"])}')
         started = time.monotonic()
         program.let_go()
         while not self._watch.wait(None, program.exec_handle):
             if self._watch.reason is not None:
                 program.kill()
-        failure = program.failure()
+        failure = self._failure_of(program)
         if failure is not None:
-            os.waitpid(program.pid, 0)
-            reason = start_failure.in_words(
-                *failure, command=orders['command'][0], folder=orders['folder'], user=orders['user']
-            )
-            raise _NotStartedError(reason)
-        return program, measurement, started
+            raise failure
+        return measurement, started
+
+    def _wait_for(self, handle: int, seconds: float) -> bool:
+        """Return whether ``handle`` has become readable within so many seconds.
+
+        :raises _StoppedError: The program is to be stopped.
+        """
+        give_up = time.monotonic() + seconds
+        is_ready = False
+        while self._watch.reason is None and not is_ready and (left := give_up - time.monotonic()) > 0:
+            is_ready = self._watch.wait(left, handle)
+        if self._watch.reason is not None:
+            raise _StoppedError(self._watch.reason)
+        return is_ready
+
+    def _failure_of(self, program: HeldProgram) -> _NotStartedError | None:
+        failure = program.failure()
+        if failure is None:
+            return None
+        orders = self._orders
+        command, folder, user, log = orders['command'][0], orders['folder'], orders['user'], orders['log']
+        return _NotStartedError(start_failure.in_words(*failure, command=command, folder=folder, user=user, log=log))
 
     def _user_and_environment(self) -> tuple[pwd.struct_passwd | None, dict[str, str]]:
         """Return whose the program will be, None for this process' user, and its variables."""
         name = self._orders['user']
-        environment = dict(self._orders['environment'])
+        environment = self._orders['environment']
         if name is None:
             return None, environment
         try:
@@ -125,65 +162,55 @@ class _Guardian:
             if user.pw_uid != os.geteuid():
                 raise _NotStartedError(f'only root can run programs as another user, {name}')
             return None, environment
-        own = {'HOME': user.pw_dir, 'SHELL': user.pw_shell, 'USER': user.pw_name, 'LOGNAME': user.pw_name}
-        return user, {**environment, **own, **self._orders['own_environment']}
+        return user, user_change.variables_for(user, environment, self._orders['configured'])
 
     def _tell_end(self, family: Family, measurement: Measurement, seconds: float) -> None:
         usage = measurement.stop(family.exact, family.orphans_seconds)
         cpu = None if family.exact is None else family.exact.ru_utime + family.exact.ru_stime + family.orphans_seconds
         usage['cpu_seconds'] = cpu
-        usage['mean_cpu_percent'] = None if cpu is None or seconds <= 0 else 100 * cpu / seconds
         result = None if family.status is None else os.waitstatus_to_exitcode(family.status)
         code = result if result is not None and result >= 0 else None
         number = -result if result is not None and result < 0 else None
-        self._write(
-            f'{"ended" if family.reason is None else "stopped"} {self._short_words} '
-            f'after {program_log.duration_in_words(seconds)}{_because(family.reason)}; '
-            f'{program_log.ending_in_words(code, number)}; '
+        reason, left_behind = family.reason, family.left_behind
+        _tell(
+            self._status,
+            'ended',
+            code=code,
+            signal=number,
+            seconds=seconds,
+            reason=reason,
+            usage=usage,
+            left_behind=left_behind,
+        )
+        self._log.write(
+            f'{"ended" if reason is None else "stopped"} {self._short_words} '
+            f'after {program_log.duration_in_words(seconds)}{_because(reason)}; '
+            f'{program_log.ending_in_words(code, number, left_behind)}; '
             f'{program_log.usage_in_words(seconds, self._orders["gpu_count"], usage)}'
         )
-        _tell(self._status, 'ended', code=code, signal=number, seconds=seconds, reason=family.reason, usage=usage)
 
     def _tell_stuck(self, left: str) -> None:
-        self._write(f'SIGKILL does not end {left}')
         _tell(self._status, 'stuck', left=left)
-
-    def _write(self, text: str) -> None:
-        program_log.write_line(self._log, text)
+        self._log.write(f'SIGKILL does not end {left}')
 
 
 def _prepare(control: int, status: int) -> None:
     """Keep what is this process' own from the program, and hold on to nothing of the monitor's."""
     os.set_inheritable(control, False)  # noqa: FBT003 - it takes no keyword
     os.set_inheritable(status, False)  # noqa: FBT003 - as above
-    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    os.dup2(nowhere, 0)  # the orders, until now
+    os.close(0)  # the orders, until now
+    os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 - as above; it gets number 0, which is free
     for handle in (1, 2):
         try:
             os.fstat(handle)
         except OSError:
-            os.dup2(nowhere, handle)  # closed; the log must not get its number
+            os.dup2(0, handle)  # closed; nothing else must get its number
     os.chdir('/')
     try:
         with open('/proc/self/comm', 'wb', 0) as name_file:
             name_file.write(_NAME)
     except OSError:
         pass  # a name is a courtesy
-
-
-def _open_log(path: str | None) -> int | None:
-    """Return the descriptor of the log, to the end of which everybody writes."""
-    if path is None:
-        return None
-    try:
-        # Without waiting for the reader of a FIFO; the program may wait when it writes.
-        handle = os.open(
-            path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK, 0o666
-        )
-    except OSError as error:
-        raise _NotStartedError(f'its log {path} cannot be opened: {error.strerror}') from None
-    os.set_blocking(handle, True)
-    return handle
 
 
 def _tell(status: int, event: str, **what: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 
 from gpu_tracker.idle.running import kernel
 
@@ -13,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pwd import struct_passwd
 
-_GO = b'\n'
+_READY = _GO = b'\n'
 _NEVER = 125
 _DEFAULTED = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
-FOLDER, USER, PROGRAM = 'folder', 'user', 'program'
+FOLDER, USER, LOG, PROGRAM = 'folder', 'user', 'log', 'program'
 """What can keep a program from being started."""
 
 
@@ -30,7 +31,8 @@ class HeldProgram:
     :param folder: In which it starts.
     :param environment: All of its variables; the program is looked for in their ``PATH``.
     :param user: Whose it will be; None: this process' user.
-    :param output: What its standard output and error go to; None: where this process' go.
+    :param log: The file to the end of which its standard output and error go; None: where this process' go. It is
+        opened as that user: its links lead nowhere where the user may not write, and a new file is the user's.
     """
 
     def __init__(
@@ -40,9 +42,11 @@ class HeldProgram:
         folder: str,
         environment: Mapping[str, str],
         user: struct_passwd | None,
-        output: int | None,
+        log: str | None,
     ) -> None:
-        self._go_reader, self._go_writer = os.pipe()
+        self.log: int | None = None
+        """The descriptor of the log, once it is ready; None where there is none."""
+        self._channel, self._far_end = socket.socketpair()
         self.exec_handle, self._error_writer = os.pipe()
         """The former becomes readable when the program runs, or cannot be started."""
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -50,21 +54,33 @@ class HeldProgram:
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                os.close(self._go_writer)
-                self._become(command, folder, environment, user, output, guardian)
+                self._channel.close()
+                self._become(command, folder, environment, user, log, guardian)
             finally:
                 os._exit(_NEVER)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.close(self._go_reader)
+        self._far_end.close()
         os.close(self._error_writer)
+
+    @property
+    def ready_handle(self) -> int:
+        """Becomes readable when the process waits to be let go, or cannot be."""
+        return self._channel.fileno()
+
+    def is_ready(self) -> bool:
+        """Tell whether it can be let go; to be asked once, when ``ready_handle`` is readable."""
+        # Handed over instead of opened in /proc: a root without CAP_SYS_PTRACE, as in containers, may not look there.
+        told, handles, _, _ = socket.recv_fds(self._channel, len(_READY), 1, socket.MSG_CMSG_CLOEXEC)
+        self.log = next(iter(handles), None)
+        return told == _READY
 
     def let_go(self) -> None:
         """Have the program started."""
         try:
-            os.write(self._go_writer, _GO)
+            self._channel.send(_GO)
         except BrokenPipeError:
             pass  # killed while it was waiting; its status tells
-        os.close(self._go_writer)
+        self._channel.close()
 
     def failure(self) -> tuple[str, OSError] | None:
         """Return what has kept the program from being started, and why; None where it runs, or was killed before.
@@ -84,7 +100,7 @@ class HeldProgram:
         folder: str,
         environment: Mapping[str, str],
         user: struct_passwd | None,
-        output: int | None,
+        log: str | None,
         guardian: int,
     ) -> None:
         """Wait for the word to go and become the program; runs in the new process only."""
@@ -92,8 +108,6 @@ class HeldProgram:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.setsid()
-        if os.read(self._go_reader, 1) != _GO:
-            return
         what = USER
         try:
             if user is not None:
@@ -102,6 +116,10 @@ class HeldProgram:
                 os.setuid(user.pw_uid)
             kernel.die_with_parent(signal.SIGKILL)
             if os.getppid() != guardian:
+                return
+            what = LOG
+            output = None if log is None else _open_log(log)
+            if not self._wait_to_go(output):
                 return
             what = FOLDER
             os.chdir(folder)
@@ -112,6 +130,25 @@ class HeldProgram:
             _execute(command, environment)
         except OSError as error:
             os.write(self._error_writer, f'{what} {error.errno}'.encode())
+
+    def _wait_to_go(self, output: int | None) -> bool:
+        """Hand the log to the guardian; return whether the program is to be started."""
+        if output is None:
+            self._far_end.send(_READY)
+        else:
+            socket.send_fds(self._far_end, [_READY], [output])
+        return self._far_end.recv(len(_GO)) == _GO
+
+
+def _open_log(path: str) -> int:
+    """Return the descriptor of the log, to the end of which everybody writes.
+
+    :raises OSError: It cannot be opened.
+    """
+    # Without waiting for the reader of a FIFO; the program may wait when it writes.
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK, 0o666)
+    os.set_blocking(handle, True)
+    return handle
 
 
 def _execute(command: Sequence[str], environment: Mapping[str, str]) -> None:

@@ -24,7 +24,7 @@ class Orders:
 
     :ivar program: Its section.
     :ivar command: Its words, ``{gpu}`` replaced.
-    :ivar environment: All variables that it gets; those of another user come on top of them.
+    :ivar environment: Its variables; a change of user and the mark of its monitor come on top of them.
     :ivar gpus: Those that it runs on.
     :ivar reason: Why it is started, for its log; may be empty.
     """

@@ -13,8 +13,6 @@ class Usage(NamedTuple):
 
     max_ram_bytes: float | None = None
     cpu_seconds: float | None = None
-    mean_cpu_percent: float | None = None
-    """100 is one core."""
     max_gpu_ram_bytes: float | None = None
     gpu_utilization_percent: float | None = None
     """The mean over time and over its GPUs, whoever used them: 0 to 100."""
@@ -33,6 +31,8 @@ class NotStarted(NamedTuple):
 
     reason: str
     """In words that follow its name, such as ``its folder /x does not exist``."""
+    stopped: bool = False
+    """Whether it was stopped before; then the reason is that of the stop."""
 
 
 class Stuck(NamedTuple):
@@ -54,11 +54,13 @@ class Ended(NamedTuple):
     reason: str | None
     """Why it was stopped; None: it ended by itself."""
     usage: Usage
+    left_behind: int = 0
+    """How many processes were there when it had ended by itself, and were ended."""
 
     @property
     def ending(self) -> str:
-        """How it has ended, such as ``exit code 1``, or ``killed by SIGTERM``."""
-        return program_log.ending_in_words(self.code, self.signal)
+        """How it has ended, such as ``exit code 1``, or ``killed by SIGTERM``, and what it had left behind."""
+        return program_log.ending_in_words(self.code, self.signal, self.left_behind)
 
     def used(self, gpus: int) -> str:
         """Return what it has used in words, having run on so many GPUs."""

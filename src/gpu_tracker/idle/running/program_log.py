@@ -1,11 +1,10 @@
-"""The lines that a program's log gets from its guardian, and what its use is called in words. Pure but for the writing.
+"""The lines that a program's log gets from its guardian, and what its use is called in words. Pure.
 
 The guardian imports this, so it imports little.
 """
 
 from __future__ import annotations
 
-import os
 import time
 
 from gpu_tracker.printable import printable
@@ -28,22 +27,20 @@ def line_at(moment: float, text: str) -> str:
     return f'{time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))} gpu-tracker: {printable(text)}\n'
 
 
-def write_line(handle: int | None, text: str) -> None:
-    """Append a line to an open log, if there is one and it takes it: no program waits or ends for its log's sake."""
-    if handle is None:
-        return
-    try:
-        os.write(handle, line_at(time.time(), text).encode(errors='replace'))
-    except OSError:
-        pass  # a full disk, or a reader that has gone; what the line says goes to the monitor as well
-
-
-def ending_in_words(code: int | None, number: int | None) -> str:
-    """Return how a program has ended, such as ``exit code 1``, or ``killed by SIGTERM``.
+def ending_in_words(code: int | None, number: int | None, left_behind: int = 0) -> str:
+    """Return how a program has ended, such as ``exit code 1``, or ``killed by SIGTERM``, and what came after.
 
     :param code: Its exit code, None where a signal has ended it.
     :param number: That signal.
+    :param left_behind: How many processes it had left behind.
     """
+    if not left_behind:
+        return _code_or_signal(code, number)
+    processes, were = ('process', 'was') if left_behind == 1 else ('processes', 'were')
+    return f'{_code_or_signal(code, number)}; {left_behind} {processes} that it had left behind {were} ended'
+
+
+def _code_or_signal(code: int | None, number: int | None) -> str:
     if number is None:
         return f'exit code {_UNKNOWN if code is None else code}'
     import signal  # noqa: PLC0415 - not where there is none

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Self
 
-from gpu_tracker.idle.running import GUARDIAN_MARK, messages
+from gpu_tracker.idle.running import GUARDIAN_MARK, messages, ownership
 from gpu_tracker.idle.running.launch import LaunchError
 
 if TYPE_CHECKING:
@@ -161,7 +161,8 @@ def orders_of(orders: Orders) -> dict[str, Any]:
         'command': list(orders.command),
         'folder': program.folder,
         'environment': dict(orders.environment),
-        'own_environment': dict(program.environment),
+        'configured': [name for name, _ in program.environment],
+        'mark': {ownership.VARIABLE: ownership.mark()},
         'user': program.user,
         'log': program.log,
         'grace': program.stop_grace,

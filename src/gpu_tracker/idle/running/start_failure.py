@@ -5,18 +5,24 @@ from __future__ import annotations
 import errno
 import os
 
-from gpu_tracker.idle.running.held_program import FOLDER, USER
+from gpu_tracker.idle.running.held_program import FOLDER, LOG, USER
 
 
-def in_words(what: str, error: OSError, *, command: str, folder: str, user: str | None) -> str:
+def in_words(what: str, error: OSError, *, command: str, folder: str, user: str | None, log: str | None) -> str:
     """Return the reason.
 
     :param what: What was at fault: :data:`~gpu_tracker.idle.running.held_program.FOLDER` and so on.
     """
     if what == FOLDER:
         return f'its folder {folder} {_of_a_folder(error)}'
+    if what == LOG:
+        return f'its log {log} cannot be opened{"" if user is None else f" by {user}"}: {error.strerror}'
     if what == USER:
         return f'it cannot become the user {user}: {error.strerror}'
+    return _of_a_program(error, command, folder)
+
+
+def _of_a_program(error: OSError, command: str, folder: str) -> str:
     if error.errno == errno.ENOENT:
         return _not_found(command, folder)
     if error.errno == errno.EACCES:

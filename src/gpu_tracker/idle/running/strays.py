@@ -6,7 +6,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from gpu_tracker.idle.running import family, kernel
+from gpu_tracker.idle.running import family, kernel, ownership
 from gpu_tracker.process_tree import SAMPLER_MARK, SAMPLER_NAME
 
 if TYPE_CHECKING:
@@ -16,30 +16,37 @@ if TYPE_CHECKING:
 
 
 class Strays:
-    """Makes this process the one that orphans of its descendants are handed to; its children so far are left alone."""
+    """Makes this process the one that orphans of its descendants are handed to.
+
+    Not all of these come from its programs: as the first process of a container it gets all orphans there are, such as
+    those of ``docker exec``. They are left alone.
+    """
 
     def __init__(self) -> None:
-        self._before = {(child.pid, child.start) for child in _children()}
         kernel.become_subreaper()
 
     def reap(self, known: Collection[int]) -> None:
         """Reap children that have ended and that nobody waits for: samplers, for the most part.
 
+        Takes some ten microseconds for each thread of this process, where the kernel lists children.
+
         :param known: The children that somebody waits for, by pid: guardians, and whatever else was started.
         """
-        for child in _children():
-            if child.ended and child.pid not in known:
+        for pid in family.all_children():
+            if pid not in known:
                 try:
-                    os.waitpid(child.pid, os.WNOHANG)
+                    os.waitpid(pid, os.WNOHANG)
                 except ChildProcessError:
                     pass  # another thread was quicker
 
-    def end(self, known: Collection[int]) -> int:
-        """Send SIGKILL to children that are neither known nor samplers, and to their descendants; reap the ended.
+    def end(self, known: Collection[int], lost: Collection[int] = ()) -> int:
+        """Send SIGKILL to children that come from programs of this monitor, and to their descendants; reap the ended.
 
         To be called when a guardian was lost, and again until it returns 0: how many are left that had not ended yet.
 
         :param known: See :meth:`reap`.
+        :param lost: The pids of the programs whose guardians were lost, by which those are known as well that cannot
+            show the variable any more: they are ending, or have written over their environment.
         """
         self.reap(known)
         everybody = family.all_processes()
@@ -47,10 +54,7 @@ class Strays:
         strays = [
             child
             for child in everybody
-            if child.parent == own
-            and child.pid not in known
-            and (child.pid, child.start) not in self._before
-            and not _is_sampler(child)
+            if child.parent == own and child.pid not in known and _is_of_program(child, lost) and not _is_sampler(child)
         ]
         strays += family.descendants([stray.pid for stray in strays], everybody)
         left = [stray for stray in strays if not stray.ended]
@@ -59,9 +63,8 @@ class Strays:
         return len(left)
 
 
-def _children() -> list[Process]:
-    own = os.getpid()
-    return [process for process in family.all_processes() if process.parent == own]
+def _is_of_program(process: Process, lost: Collection[int]) -> bool:
+    return process.session in lost or process.group in lost or ownership.has_mark(process.pid)
 
 
 def _is_sampler(process: Process) -> bool:
