@@ -127,7 +127,7 @@ def test_sees_a_descriptor_that_was_passed_to_a_process(gpu):
 
 
 def test_what_a_process_inherits_it_holds(gpu):
-    with open(gpu) as file, started(HOLDER, stdin=file, stdout=None) as one:
+    with open(gpu) as file, started('import signal; signal.pause()', stdin=file, stdout=None) as one:
         file.close()
         assert Holders().look(find_devices(str(gpu.parent))) == {0: {one.pid}}
 
