@@ -37,6 +37,9 @@ answers = {
     'reap': lambda: strays.reap([guarded.running.pid]),
     'end strays': lambda: strays.end([guarded.running.pid]),
     'end strays of the lost': lambda: strays.end([guarded.running.pid], [guarded.running.program_pid]),
+    'find strays of the lost': lambda: [
+        found.pid for found in strays._find([guarded.running.pid], [guarded.running.program_pid])
+    ],
     'children': lambda: children_now(),
 }
 for line in sys.stdin:

@@ -107,7 +107,9 @@ def test_check_only_checks(told, tmp_path):
     path = tmp_path / '.config' / 'gpu_mon.conf'
     path.parent.mkdir()
     path.write_text(config(process('a', f'{tmp_path}/bin/job')))
-    assert told([f'HOME={tmp_path}', '--check'], ['--check', '-c', str(path)]) == 2 * [(0, f'{path}: no errors\n', '')]
+    line_that_one_runs = ['-c', str(path), f'--devices={tmp_path}/gone', '--socket=/s', '--dry-run', '--verbose']
+    answers = told([f'HOME={tmp_path}', '--check'], ['--check', '-c', str(path)], [*line_that_one_runs, '--check'])
+    assert answers == 3 * [(0, f'{path}: no errors\n', '')]
     assert not (tmp_path / 'started').exists()
 
 

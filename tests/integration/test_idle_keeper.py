@@ -93,5 +93,62 @@ def test_the_end_of_a_program_is_told_when_nothing_is_left_that_its_guardian_had
     ]
 
 
+# Instead of a guardian: takes an order, tells that SIGKILL does not help, and does nothing more.
+STUCK = """#!/bin/sh
+read order < /proc/self/fd/$7
+echo '{"event": "stuck", "left": "sh (pid 7)"}' > /proc/self/fd/$8
+exec sleep 3600
+"""
+
+KEEPER_OF_STUCK = """
+import asyncio, logging, os, signal, sys
+from gpu_tracker.idle.config.settings import Program
+from gpu_tracker.idle.decision import Start
+from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.keeper import GuardedPrograms
+from gpu_tracker.idle.observation import SeenGpu
+
+class Stuck(logging.Handler):
+    def emit(self, record):
+        if 'SIGKILL' in record.getMessage():
+            stuck.set()
+
+stuck, gone = asyncio.Event(), asyncio.Event()
+logging.basicConfig(stream=sys.stdout, format='%(levelname)s %(message)s', level=logging.INFO)
+logging.getLogger().addHandler(Stuck())
+
+async def main():
+    def ended(name, end):
+        print(name, end.text, flush=True)
+        gone.set()
+    keeper = GuardedPrograms(logging.getLogger(), ended, patience=0)
+    program = Program('process-a', (GpuId(0),), ('true',), '/')
+    keeper.start(Start(program, (SeenGpu(GpuId(0)),), 'GPU 0 idle'))
+    (guardian,) = keeper.roots
+    keeper.stop('process-a', 'GPU 0 used', 3600)
+    await stuck.wait()
+    keeper.kill()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    os.kill(guardian, signal.SIGKILL)
+    await gone.wait()
+
+sys.executable = sys.argv[1]
+asyncio.run(main())
+"""
+
+
+def test_one_whose_program_nothing_ends_is_not_called_disobedient(tmp_path):
+    guardian = tmp_path / 'guardian'
+    guardian.write_text(STUCK)
+    guardian.chmod(0o755)
+    words = [sys.executable, '-c', KEEPER_OF_STUCK, str(guardian)]
+    options = {'stdout': subprocess.PIPE, 'text': True, 'env': Marked().environment, 'timeout': PATIENCE}
+    assert subprocess.run(words, check=True, **options).stdout.splitlines() == [
+        'WARNING process-a: SIGKILL does not end sh (pid 7)',
+        'process-a has ended: its guardian was ended from outside',
+    ]
+
+
 def test_one_that_was_stopped_before_it_was_started_could_be_started(told):
     assert told('stopped at once', signal.SIGCONT) == ['process-a was stopped before it was started', 'left: 0']

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 from cli_program import PATIENCE, eventually, state_of, text_of
+from gpu_tracker.idle.running import family
 from guarded_program import MONITOR, nothing_left
 
 if TYPE_CHECKING:
@@ -142,6 +143,45 @@ def test_orphans_are_known_by_their_session_where_their_variables_are_gone(marke
         assert 'Lost' in monitor.ask('read')
         eventually(lambda: monitor.ask('end strays of the lost') == 0)
         assert state_of(known) in {'', 'Z'}
+
+
+def test_what_has_a_clean_environment_and_a_session_of_its_own_is_ended_where_there_are_no_strangers(
+    marked: Marked, tmp_path: Path
+) -> None:
+    log = tmp_path / 'log'
+    script = 'env -i /usr/bin/setsid /bin/sleep 771 & echo ready; wait'
+    with Monitor(['sh', '-c', script], log=str(log)) as monitor:
+        clean = eventually(lambda: clean_sleep(monitor))
+        assert os.getsid(clean) == clean
+        os.kill(monitor.guardian, signal.SIGKILL)
+        assert 'Lost' in monitor.ask('read')
+        eventually(lambda: clean in monitor.ask('children'))
+        eventually(lambda: monitor.ask('end strays of the lost') == 0)
+        assert state_of(clean) in {'', 'Z'}
+
+
+def test_who_was_once_found_below_a_stray_is_known_among_strangers(marked: Marked) -> None:
+    before = "import subprocess\nbefore = subprocess.Popen(['sleep', '1234'])\n"
+    script = 'sh -c "env -i /usr/bin/setsid /bin/sleep 771 & exec sleep 3600" & wait'
+    with Monitor(['sh', '-c', script], before) as monitor:
+        clean = eventually(lambda: clean_sleep(monitor))
+        (other,) = marked.processes('sleep\x001234')
+        (parent,) = eventually(lambda: marked.processes('sleep\x003600'))
+        os.kill(monitor.guardian, signal.SIGKILL)
+        assert 'Lost' in monitor.ask('read')
+        eventually(lambda: clean in monitor.ask('find strays of the lost'))
+        os.kill(parent, signal.SIGKILL)
+        eventually(lambda: clean in monitor.ask('children'))
+        eventually(lambda: monitor.ask('end strays of the lost') == 0)
+        assert state_of(clean) in {'', 'Z'}
+        assert state_of(other) == 'S'
+        os.kill(other, signal.SIGKILL)
+
+
+def clean_sleep(monitor: Monitor) -> int | None:
+    """Return the process below the guardian that has no mark; None where it is not there yet."""
+    below = family.descendants([monitor.guardian], family.all_processes())
+    return next((one.pid for one in below if one.name == b'sleep' and one.session == one.pid), None)
 
 
 def test_children_that_a_monitor_had_before_are_left_alone(marked: Marked) -> None:

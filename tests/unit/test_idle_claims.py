@@ -12,12 +12,11 @@ from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import Observation, SeenGpu
 from gpu_tracker.idle.peer import Peer
 from gpu_tracker.idle.watch_names import Taken
-from gpu_tracker.users import user_name
 
 ZERO, ONE = GpuId(0), GpuId(1)
 BOTH = {ZERO: 'char 195:0', ONE: 'char 195:1'}
 SEEN = Observation((SeenGpu(ZERO), SeenGpu(ONE)))
-BOB, ROOT = Peer(17, 'bob'), Peer(18, user_name(0))
+BOB, ROOT = Peer(17, 4711), Peer(18, 0)
 
 
 class Names:
@@ -44,8 +43,8 @@ def said(caplog):
     return lambda: [record.getMessage() for record in caplog.records]
 
 
-def claims(names, *, is_root=False):
-    return GpuClaims(logging.getLogger('of a test'), names, is_root=is_root)
+def claims(names, *, is_root=False, name_of={4711: 'bob', 0: 'root'}.__getitem__):
+    return GpuClaims(logging.getLogger('of a test'), names, is_root=is_root, name_of=name_of)
 
 
 def test_a_gpu_that_another_monitor_watches_keeps_this_one_from_starting():
@@ -80,6 +79,14 @@ def test_a_gpu_that_is_taken_later_is_left_alone_and_told_of_each_time(said):
     names.others = {BOTH[ONE]: BOB}
     mine.without_taken(SEEN, BOTH)
     assert said() == 2 * ['GPU 1 is watched by another idle monitor (pid 17, bob), and left alone']
+
+
+def test_whose_monitor_it_is_is_asked_for_only_to_be_told():
+    asked = []
+    roots = claims(Names(_1=BOB), is_root=True, name_of=lambda user_id: asked.append(user_id) or 'bob')
+    for _ in range(3):
+        roots.without_taken(SEEN, BOTH)
+    assert asked == [4711]
 
 
 def test_a_gpu_that_is_not_needed_any_more_is_given_back_and_one_that_is_absent_is_not():

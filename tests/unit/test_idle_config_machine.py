@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import tempfile
 from pathlib import Path
 
@@ -11,6 +12,11 @@ import pytest
 from gpu_tracker.idle.config import on_machine
 from gpu_tracker.idle.config.parse import parse
 from idle_configuration import ROOT
+
+# As in linux/posix_acl_xattr.h: the version, then tag, rights and ID of the owner, nobody, the group, the mask, others.
+NOBODY_MAY_WRITE = struct.pack(
+    '<I' + 5 * 'HHI', 2, 0x01, 6, 2**32 - 1, 0x02, 6, 65534, 0x04, 0, 2**32 - 1, 0x10, 6, 2**32 - 1, 0x20, 0, 2**32 - 1
+)
 
 
 @pytest.fixture
@@ -38,7 +44,7 @@ def as_nobody():
 def faults(place, *, folder='.', cmd='run', rest=''):
     """Return what is wrong with a program whose PATH is bin/."""
     text = f'[process-0]\ngpus=ALL\ndir={folder}\ncmd={cmd}\n{rest}\n'
-    parsed = parse(text, ROOT._replace(folder=str(place)))
+    parsed = parse(text, ROOT._replace(folder=str(place), home_of={'nobody': '/'}.get))
     assert parsed.errors == ()
     found = on_machine.faults(parsed.document, parsed.settings.programs, {'PATH': f'/nowhere:{place}/bin'})
     return [problem.describe('f') for problem in found]
@@ -117,6 +123,70 @@ def test_what_a_user_may_not_do(open_place, as_nobody):
     assert faults(place, rest='log=old.log') == [f"f:5: [process-0] log: '{place}/old.log' may not be written"]
     assert faults(place, rest='log=new.log') == [f"f:5: [process-0] log: no file may be made in '{place}'"]
     assert faults(place, folder='closed') == [f"f:3: [process-0] dir: the folder '{place}/closed' may not be entered"]
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root runs programs as other users')
+
+
+@needs_root
+def test_what_the_user_of_a_program_may_not_do(open_place):
+    place = open_place
+    (place / 'bin' / 'run').chmod(0o750)
+    (place / 'closed').chmod(0o750)
+    (place / 'closed' / 'in.log').touch(0o666)
+    (place / 'bin' / 'own.log').touch(0o600)
+    os.chown(place / 'bin' / 'own.log', 65534, -1)
+    (place / 'way').symlink_to('closed/../bin/own.log')
+    nobody = 'user=nobody\nenv=PATH=/bin\n'
+    assert faults(place, cmd='sh', rest=f'{nobody}log=bin/own.log') == []
+    for log, expected in {
+        'old.log': f"'{place}/old.log' may not be written",
+        'closed/in.log': f"'{place}/closed/in.log' may not be written",
+        'way': f"'{place}/way' may not be written",
+        'new.log': f"no file may be made in '{place}'",
+    }.items():
+        told = [f'f:7: [process-0] log: {expected} by nobody']
+        assert faults(place, cmd='sh', rest=f'{nobody}log={log}') == told
+    assert faults(place, cmd='sh', folder='closed', rest=nobody) == [
+        f"f:3: [process-0] dir: the folder '{place}/closed' may not be entered by nobody"
+    ]
+    assert faults(place, cmd='bin/run', rest='user=nobody') == [
+        "f:4: [process-0] cmd: 'bin/run' is no program that may be executed by nobody"
+    ]
+    assert faults(place, rest='user=nobody') == [
+        "f:4: [process-0] cmd: no folder of PATH has a program 'run' that may be executed by nobody"
+    ]
+
+
+@needs_root
+def test_where_access_lists_hold_nothing_is_said(open_place):
+    log = open_place / 'old.log'
+    log.chmod(0o600)
+    try:
+        os.setxattr(log, 'system.posix_acl_access', NOBODY_MAY_WRITE)
+    except OSError as error:
+        pytest.skip(f'this file system has no access lists: {error}')
+    assert faults(open_place, cmd='/bin/sh', rest=f'user=nobody\nlog={log}') == []
+
+
+@needs_root
+def test_of_what_is_another_file_for_each_process_nothing_is_said(open_place):
+    (open_place / 'old.log').chmod(0o666)
+    with (open_place / 'old.log').open('w') as log:
+        rest = f'user=nobody\nlog=/proc/self/fd/{log.fileno()}'
+        assert faults(open_place, cmd='/bin/sh', rest=rest) == []
+
+
+def test_a_key_that_is_not_there_is_told(place):
+    assert faults(place, rest='log=%(dri)s/x.log') == [
+        f"f:5: [process-0] log: there is no folder '{place}/%(dri)s' for it; there is no key dri"
+    ]
+    assert faults(place, folder='%(home)s/%(Jobs)s', cmd='/bin/sh') == [
+        f"f:3: [process-0] dir: there is no folder '{place}/%(home)s/%(Jobs)s'; there is no key home or jobs"
+    ]
+    assert faults(place, rest='log=%%(dir)s/x.log') == [
+        f"f:5: [process-0] log: there is no folder '{place}/%(dir)s' for it"
+    ]
 
 
 def test_everything_of_all_programs_is_told(place):

@@ -145,6 +145,20 @@ def test_root_is_warned_of_a_folder_that_others_may_write(path):
     )
 
 
+@needs_root
+def test_root_is_warned_of_a_folder_amid_links_that_others_may_write(path):
+    real, shared = path.parent / 'real', path.parent / 'open'
+    for folder in (real, shared):
+        folder.mkdir()
+    (real / 'c.conf').write_text(GOOD)
+    (shared / 'b.conf').symlink_to('../real/c.conf')
+    path.symlink_to(shared / 'b.conf')
+    assert read(str(path)).warnings == ()
+    shared.chmod(0o777)
+    (warning,) = read(str(path)).warnings
+    assert f'others than root may write the folder {str(shared)!r}, ' in warning.text
+
+
 def test_others_are_not_warned_of_what_is_theirs():
     with tempfile.TemporaryDirectory() as name:  # others cannot reach the folders of pytest
         folder = Path(name)

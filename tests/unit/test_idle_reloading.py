@@ -69,7 +69,7 @@ def test_a_file_is_taken_once(said):
 def test_one_that_is_asked_for_meanwhile_is_read_after_the_first_and_once(said):
     first, second = Reading(OTHER, (), ()), Reading(SOME, (), ())
     assert reloaded(first, second, asked=3) == ([None, OTHER, SOME], 2)
-    assert said() == [f'WARNING SIGHUP: /f.conf{WARNED}', *2 * ['INFO SIGHUP: /f.conf is read again']]
+    assert said() == [*2 * [f'WARNING SIGHUP: /f.conf{WARNED}'], *2 * ['INFO SIGHUP: /f.conf is read again']]
 
 
 def test_errors_change_nothing(said):

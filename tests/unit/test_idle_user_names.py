@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -10,6 +12,23 @@ from cli_program import eventually
 from gpu_tracker.idle.observing.user_names import UserNames
 
 ALICE, BOB = 1000, 1001
+
+
+# Root may have any number of threads, and the interpreter may be where others cannot reach it.
+WITHOUT_THREADS = """
+import os, resource
+from gpu_tracker.idle.observing.user_names import UserNames
+names = UserNames(lambda user: f'name of {user}', patience=60.0)
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+before = resource.getrlimit(resource.RLIMIT_NPROC)
+resource.setrlimit(resource.RLIMIT_NPROC, (0, before[1]))
+print(names.name(1000))
+resource.setrlimit(resource.RLIMIT_NPROC, before)
+print(names.name(1000))
+"""
 
 
 class NameService:
@@ -107,3 +126,9 @@ def test_a_service_that_fails_knows_no_name(service):
         raise OSError
 
     assert UserNames(fail, patience=10.0).name(ALICE) == '1000'
+
+
+def test_who_could_not_be_asked_for_is_asked_for_again():
+    words = [sys.executable, '-c', WITHOUT_THREADS]
+    answer = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
+    assert answer.stdout == '1000\nname of 1000\n'

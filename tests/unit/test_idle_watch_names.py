@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -18,7 +20,8 @@ from gpu_tracker.idle.watch_names import PREFIX, Taken, WatchNames
 from gpu_tracker.users import user_name
 from tracked_program import environment
 
-ME = Peer(os.getpid(), user_name(os.geteuid()))
+ME = Peer(os.getpid(), os.geteuid())
+MY_NAME = user_name(os.geteuid())
 
 HOLDER = """
 import sys
@@ -103,8 +106,8 @@ def test_a_holder_of_another_process_that_is_killed_gives_its_names_back(prefix,
     ) as process:
         assert process.stdout.readline() == '()\n'
         (taken,) = names.claim(['char 195:0', 'char 195:7'])
-        assert taken == Taken('char 195:0', Peer(process.pid, ME.user))
-        assert str(taken) == f'another idle monitor (pid {process.pid}, {ME.user})'
+        assert taken == Taken('char 195:0', Peer(process.pid, ME.user_id))
+        assert taken.in_words() == f'another idle monitor (pid {process.pid}, {MY_NAME})'
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE)
         assert names.claim(['char 195:0', 'char 195:1', 'char 195:7']) == ()
@@ -114,10 +117,11 @@ def test_a_holder_that_cannot_be_asked_is_one_all_the_same(prefix, names):
     with bound(f'{prefix}GPU-a'):
         (taken,) = names.claim(['GPU-a'])
     assert taken == Taken('GPU-a', None)
-    assert str(taken) == 'another idle monitor'
+    assert taken.in_words() == 'another idle monitor'
 
 
-def test_one_that_is_asked_again_and_again_can_still_be_asked_when_it_has_claimed_again(names, others):
+def test_one_that_is_asked_again_and_again_can_still_be_asked_when_it_has_claimed_again(prefix, names):
+    others = WatchNames(prefix, monotonic=itertools.count(0.0, 10.0).__next__)
     names.claim(['GPU-a'])
     askers = []
     while others.claim(['GPU-a']) == (Taken('GPU-a', ME),):
@@ -128,8 +132,38 @@ def test_one_that_is_asked_again_and_again_can_still_be_asked_when_it_has_claime
     assert others.claim(['GPU-a']) == (Taken('GPU-a', ME),)
 
 
+def test_who_has_a_name_is_believed_for_ten_seconds_as_long_as_somebody_has_it(prefix):
+    now = 100.0
+    names = WatchNames(prefix, monotonic=lambda: now)
+    with bound(f'{prefix}GPU-a') as holder:
+        holder.listen(1)
+        holder.settimeout(0)
+        assert names.claim(['GPU-a']) == (Taken('GPU-a', ME),)
+        holder.accept()[0].close()
+        now = 109.9
+        assert names.claim(['GPU-a']) == (Taken('GPU-a', ME),)
+        with pytest.raises(BlockingIOError):
+            holder.accept()
+        now = 110.0
+        assert names.claim(['GPU-a']) == (Taken('GPU-a', ME),)
+        holder.accept()[0].close()
+    assert names.claim(['GPU-a']) == ()
+    names.close()
+
+
+def test_a_process_without_descriptors_is_an_error_in_words(prefix, names):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        with pytest.raises(GpuTrackerError, match=f'^the name @{prefix}GPU-a, .* cannot be had: too many open files$'):
+            names.claim(['GPU-a'])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
 def test_a_holder_in_a_container_whose_process_is_not_to_be_seen():
-    assert str(Taken('GPU-a', Peer(None, 'alice'))) == 'another idle monitor (alice)'
+    taken = Taken('GPU-a', Peer(None, 17))
+    assert taken.in_words(name_of={17: 'alice'}.__getitem__) == 'another idle monitor (alice)'
 
 
 def test_a_name_that_the_system_does_not_take_is_an_error_in_words(names):

@@ -20,9 +20,8 @@ Runs the programs that a configuration file names on GPUs while nobody uses thes
 stops them at once when somebody does. It reads the files of gpu_mon as they are.
 
 Usage:
-  gpu-tracker idle [--config=<file>] [--dry-run] [--devices=<folder>]
+  gpu-tracker idle [--config=<file>] [--check] [--dry-run] [--devices=<folder>]
                    [--socket=<path>] [--verbose]
-  gpu-tracker idle --check [--config=<file>]
   gpu-tracker idle --print-config
   gpu-tracker idle status [--json] [--socket=<path>]
   gpu-tracker idle -h | --help

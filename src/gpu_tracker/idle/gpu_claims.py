@@ -33,10 +33,14 @@ class GpuClaims:
 
     :param names: Nobody else's.
     :param is_root: Whether this monitor is root's: then it gives way to no other user, who could keep it from starting.
+    :param name_of: Tells the name of the user with an ID.
     """
 
-    def __init__(self, log: logging.Logger, names: Names, *, is_root: bool) -> None:
+    def __init__(
+        self, log: logging.Logger, names: Names, *, is_root: bool, name_of: Callable[[int], str] = user_name
+    ) -> None:
         self._log = log
+        self._name_of = name_of
         self._names = names
         self._is_root = is_root
         self._gpus: dict[str, GpuId] = {}
@@ -51,14 +55,14 @@ class GpuClaims:
         """
         taken = self._taken(identities)
         if taken:
-            who = '; '.join(f'GPU {gpu} is watched by {holder}' for gpu, holder in taken.items())
+            who = '; '.join(f'GPU {gpu} is watched by {self._who(one)}' for gpu, one in taken.items())
             raise GpuTrackerError(f'{who}. A [gpu-NAME] section in the configuration says which GPUs to watch.')
 
     def without_taken(self, observation: Observation, identities: Mapping[GpuId, str]) -> Observation:
         """Claim GPUs that have appeared, and return what is seen without those that another monitor was quicker to."""
         taken = self._taken(identities)
-        for gpu, holder in taken.items():
-            self._tell(gpu, f'GPU {gpu} is watched by {holder}, and left alone')
+        for gpu, one in taken.items():
+            self._tell(gpu, one, ', and left alone')
         if not taken:
             return observation
         return observation._replace(gpus=tuple(seen for seen in observation.gpus if seen.gpu not in taken))
@@ -74,23 +78,26 @@ class GpuClaims:
         """Leave all GPUs to others."""
         self._names.close()
 
-    def _taken(self, identities: Mapping[GpuId, str]) -> dict[GpuId, str]:
-        """Claim GPUs, and return those that another has who is not to be passed over, with who that is."""
+    def _taken(self, identities: Mapping[GpuId, str]) -> dict[GpuId, Taken]:
+        """Claim GPUs, and return those that another has who is not to be passed over."""
         self._gpus.update((identity, gpu) for gpu, identity in identities.items())
         found = {taken.identity: taken for taken in self._names.claim(identities.values())}
         of_others = {gpu: found[identity] for gpu, identity in identities.items() if identity in found}
         self._told &= set(of_others)
         passed_over = {gpu for gpu, taken in of_others.items() if self._is_passed_over(taken)}
         for gpu in passed_over:
-            self._tell(gpu, f'GPU {gpu} is watched by {of_others[gpu]} too, to whom root does not give way')
-        return {gpu: str(taken) for gpu, taken in of_others.items() if gpu not in passed_over}
+            self._tell(gpu, of_others[gpu], ' too, to whom root does not give way')
+        return {gpu: taken for gpu, taken in of_others.items() if gpu not in passed_over}
 
     def _is_passed_over(self, taken: Taken) -> bool:
         # One whose holder is not known was taken without waiting for who asks, or too many ask: anybody can do that.
-        return self._is_root and (taken.holder is None or taken.holder.user != user_name(0))
+        return self._is_root and (taken.holder is None or taken.holder.user_id != 0)
 
-    def _tell(self, gpu: GpuId, text: str) -> None:
+    def _tell(self, gpu: GpuId, taken: Taken, rest: str) -> None:
         """Warn once of who has a GPU, as long as somebody has it."""
         if gpu not in self._told:
             self._told.add(gpu)
-            self._log.warning('%s', text)
+            self._log.warning('GPU %s is watched by %s%s', gpu, self._who(taken), rest)
+
+    def _who(self, taken: Taken) -> str:
+        return taken.in_words(self._name_of)

@@ -98,6 +98,8 @@ class GuardedPrograms:
         """What waits for the end of those that are being stopped, by the programs' names."""
         self._disobeyed: set[str] = set()
         """The programs whose guardians were killed for that."""
+        self._stuck: set[str] = set()
+        """The programs of which SIGKILL leaves something: their guardians can do no more."""
         self._leaving: list[RunningProgram] = []
         self._lost: dict[str, _LostProgram] = {}
         """Those that may have left processes, by their names."""
@@ -150,6 +152,8 @@ class GuardedPrograms:
     def _expect_end(self, name: str, grace: float) -> None:
         """Give a guardian some time to tell of its program's end."""
         os.kill(self._running[name].running.pid, signal.SIGCONT)  # it cannot be told anything while it is stopped
+        if name in self._stuck:
+            return
         due = asyncio.get_running_loop().time() + grace + self._patience
         before = self._overdue.get(name)
         if before is None or before.when() > due:
@@ -165,8 +169,7 @@ class GuardedPrograms:
         self._disobeyed.add(name)
         guardian = self._running[name].running.pid
         self._log.warning('%s: its guardian (pid %d) does not do what it was told, and is killed', name, guardian)
-        for number in (signal.SIGCONT, signal.SIGKILL):
-            os.kill(guardian, number)  # no other's number: it is not waited for before its end is told
+        os.kill(guardian, signal.SIGKILL)  # no other's number: it is not waited for before its end is told
 
     def _read(self, name: str) -> None:
         running, gpus = self._running[name]
@@ -178,6 +181,7 @@ class GuardedPrograms:
             self._forget_overdue(name)
             running.close()
             self._leaving.append(running)
+            self._stuck.discard(name)
             del self._running[name]
             end = _end_of(running.final, gpus)
             if name in self._disobeyed:
@@ -196,12 +200,17 @@ class GuardedPrograms:
                 self._log.warning('%s: what it uses is not measured: %s', name, message.unmeasured)
         elif isinstance(message, Stuck):
             self._forget_overdue(name)  # it obeys
+            self._stuck.add(name)
             self._log.warning('%s: SIGKILL does not end %s', name, message.left)
 
     def _end_strays(self, pause: float) -> None:
         """End what lost guardians have left, and tell of the programs' ends when nothing is left any more."""
         pids = [one.pid for one in self._lost.values() if one.pid is not None]
-        if self._strays.end(self._guardians, pids) > 0:
+        try:
+            is_any_left = self._strays.end(self._guardians, pids) > 0
+        except OSError:  # such as too many open files: nobody else would ever tell of these programs' ends
+            is_any_left = True
+        if is_any_left:
             asyncio.get_running_loop().call_later(pause, self._end_strays, min(2 * pause, _LONG_PAUSE))
             return
         gone, self._lost = self._lost, {}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import gpu_tracker
+from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.decision import Start, decide, stop_all
 from gpu_tracker.idle.device_alarm import DeviceAlarm
 from gpu_tracker.idle.gpu_claims import GpuClaims
@@ -33,7 +34,7 @@ from gpu_tracker.idle.watch_names import WatchNames
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpu_tracker.idle.config.settings import Settings
     from gpu_tracker.idle.decision import Action
@@ -82,7 +83,7 @@ class _Monitor:
         self._names = UserNames()
         self._programs = Programs(name_of=self._names.name)
         self._observer = open_observer(options.devices, programs=self._programs, name_of=self._names.name)
-        self._claims = GpuClaims(log, WatchNames(), is_root=os.geteuid() == 0)
+        self._claims = GpuClaims(log, WatchNames(), is_root=os.geteuid() == 0, name_of=self._names.name)
         self._keeper: Keeper = Rehearsal(self._ended) if options.dry_run else GuardedPrograms(log, self._ended)
         self._alarm = DeviceAlarm(options.devices, log)
         self._pace = Pace(settings.interval, time.monotonic())
@@ -91,7 +92,8 @@ class _Monitor:
         self._ended_by: signal.Signals | None = None
         self._is_leaving = False
         self._reloading = Reloading(options.config, log, self._woken.set)
-        self._failure: str | None = None
+        self._failures: dict[str, tuple[type[Exception], int | None]] = {}
+        """What cannot be done at present, and the kind of error and its number."""
 
     async def run(self) -> int:
         self._catch_signals()
@@ -127,35 +129,53 @@ class _Monitor:
     async def _turn(self) -> None:
         """Look, decide and act."""
         begun, cost = time.monotonic(), time.process_time()
-        observation = await self._look()
-        if not self._options.dry_run:
-            observation = self._claims.without_taken(observation, self._observer.identities)
+        observation = self._without_taken(await self._look())
         now = time.monotonic()
         self._observation = observation
         self._tally.look(observation, now)
         if self._ended_by is None:
             self._state, actions = decide(self._settings.programs, self._state, observation, now)
             self._act(actions, now)
-        self._claims.keep(self._is_needed)
-        self._keeper.tidy()
+        with self._going_on('GPUs cannot be given back'):
+            self._claims.keep(self._is_needed)
+        self._tidy()
         self._pace.looked(begun, now, time.process_time() - cost)
         self._pace.at(next_moment(self._settings.programs, self._state, now))
 
     async def _look(self) -> Observation:
         """Look at the machine; where that fails nothing is known, and nothing of ours may be on a GPU."""
-        try:
+        with self._going_on('the GPUs cannot be looked at'):
             observation = await self._observer.look(self._settings, self._is_ours)
+            for text in self._observer.take_messages():
+                self._log.warning('%s', text)
+            self._alarm.watch(self._observer.nodes)
+            return observation
+        return Observation()
+
+    def _without_taken(self, observation: Observation) -> Observation:
+        """Return what is seen without the GPUs of other monitors; where that cannot be told, nothing is known."""
+        if self._options.dry_run:
+            return observation
+        with self._going_on('it cannot be told which GPUs other monitors watch'):
+            return self._claims.without_taken(observation, self._observer.identities)
+        return Observation()
+
+    def _tidy(self) -> None:
+        with self._going_on('programs that have ended cannot be reaped'):
+            self._keeper.tidy()
+
+    @contextlib.contextmanager
+    def _going_on(self, what: str) -> Iterator[None]:
+        """Go on whatever fails, so that programs are still ended for others; say once that it cannot be done."""
+        try:
+            yield
         except Exception as error:  # noqa: BLE001 - whatever it is, the monitor is to yield and to go on
-            failure = f'{type(error).__name__}: {error}'
-            if failure != self._failure:
-                self._log.exception('the GPUs cannot be looked at')
-            self._failure = failure
-            return Observation()
-        self._failure = None
-        for text in self._observer.take_messages():
-            self._log.warning('%s', text)
-        self._alarm.watch(self._observer.nodes)
-        return observation
+            kind = type(error), error.errno if isinstance(error, OSError) else None
+            if self._failures.get(what) != kind:
+                self._log.error('%s: %s', what, error, exc_info=not isinstance(error, GpuTrackerError))
+            self._failures[what] = kind
+        else:
+            self._failures.pop(what, None)
 
     def _is_ours(self, pid: int) -> bool:
         return self._programs.is_ours(pid, self._keeper.roots)
@@ -235,7 +255,7 @@ class _Monitor:
         self._act(stops, time.monotonic())
         while self._state.runs:
             await self._wait_until(time.monotonic() + _TIDYING_PAUSE)
-            self._keeper.tidy()
+            self._tidy()
 
     def _take_configuration(self) -> None:
         """Go by a configuration that was read again, if one was."""

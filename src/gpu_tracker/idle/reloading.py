@@ -45,7 +45,7 @@ class Reloading:
         """Have the file read, after the reading that goes on if there is one."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._read())
-        elif not self._is_asked_again:
+        else:
             self._is_asked_again = True
             self._log.warning('SIGHUP: %s is still being read since the one before; then it is read anew', self._path)
 

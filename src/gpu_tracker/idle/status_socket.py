@@ -22,9 +22,6 @@ from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from gpu_tracker.idle.peer import Peer
-
 _MODE = 0o600
 _BACKLOG = 64
 _MOST_AT_A_TIME = 8
@@ -226,9 +223,9 @@ def _whole_answer(client: socket.socket, deadline: float, monitor: str, timeout:
     return answer[:-1].decode(errors='replace')
 
 
-def _peer(connected: socket.socket) -> Peer | str:
+def _peer(connected: socket.socket) -> str:
     try:
-        return peer_of(connected)
+        return peer_of(connected).in_words()
     except OSError:
         return 'of an unknown process'
 

@@ -10,18 +10,22 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.peer import peer_of
+from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from gpu_tracker.idle.peer import Peer
 
 PREFIX = 'gpu-tracker-idle/'
 _BACKLOG = 128
+_BELIEVED = 10.0
+"""Seconds for which it is not asked again who has a name, as long as somebody has it."""
 
 
 class Taken(NamedTuple):
@@ -31,20 +35,29 @@ class Taken(NamedTuple):
     holder: Peer | None = None
     """None where it cannot be told."""
 
-    def __str__(self) -> str:
-        """Return who has it, as it stands in a message: ``another idle monitor (pid 17, alice)``."""
-        return 'another idle monitor' if self.holder is None else f'another idle monitor ({self.holder})'
+    def in_words(self, name_of: Callable[[int], str] = user_name) -> str:
+        """Return who has it, as it stands in a message: ``another idle monitor (pid 17, alice)``.
+
+        :param name_of: Tells the name of the user with an ID.
+        """
+        return (
+            'another idle monitor' if self.holder is None else f'another idle monitor ({self.holder.in_words(name_of)})'
+        )
 
 
 class WatchNames:
     """The names that this monitor has.
 
     :param prefix: What each begins with.
+    :param monotonic: Tells the time.
     """
 
-    def __init__(self, prefix: str = PREFIX) -> None:
+    def __init__(self, prefix: str = PREFIX, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._prefix = prefix
+        self._monotonic = monotonic
         self._held: dict[str, socket.socket] = {}
+        self._answers: dict[str, _Answer] = {}
+        """Who has the names of others, by the identities."""
 
     @property
     def held(self) -> frozenset[str]:
@@ -67,6 +80,7 @@ class WatchNames:
                 taken.append(found)
             else:
                 self._held[identity] = found
+                self._answers.pop(identity, None)
         return tuple(taken)
 
     def release(self, identities: Iterable[str]) -> None:
@@ -85,17 +99,27 @@ class WatchNames:
             listener = _bound(name)
             if listener is not None:
                 return listener
+            answer = self._answers.get(identity)
+            if answer is not None and self._monotonic() < answer.outdated_at:
+                return Taken(identity, answer.holder)
             try:
                 holder = _holder(name)
             except ConnectionRefusedError:
                 continue  # it has just ended, or does not listen yet
+            if holder is not None:
+                self._answers[identity] = _Answer(holder, self._monotonic() + _BELIEVED)
             return Taken(identity, holder)
         return Taken(identity)
 
 
+class _Answer(NamedTuple):
+    holder: Peer
+    outdated_at: float
+
+
 def _bound(name: bytes) -> socket.socket | None:
     """Return a listening socket of that name, None where another has it."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = _socket(name)
     try:
         listener.settimeout(0)
         listener.bind(name)
@@ -104,9 +128,7 @@ def _bound(name: bytes) -> socket.socket | None:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             return None
-        label = os.fsdecode(name[1:])
-        reason = (error.strerror or str(error)).lower()
-        raise GpuTrackerError(f'the name @{label}, which keeps other monitors away, cannot be had: {reason}') from None
+        raise _not_had(name, error) from None
     except BaseException:
         listener.close()
         raise
@@ -118,7 +140,7 @@ def _holder(name: bytes) -> Peer | None:
 
     :raises ConnectionRefusedError: Nobody does.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
+    with _socket(name) as asker:
         asker.settimeout(0)
         try:
             asker.connect(name)
@@ -127,6 +149,19 @@ def _holder(name: bytes) -> Peer | None:
             raise
         except OSError:
             return None  # too many have asked before, or the system does not tell
+
+
+def _socket(name: bytes) -> socket.socket:
+    try:
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _not_had(name, error) from None
+
+
+def _not_had(name: bytes, error: OSError) -> GpuTrackerError:
+    label = os.fsdecode(name[1:])
+    reason = (error.strerror or str(error)).lower()
+    return GpuTrackerError(f'the name @{label}, which keeps other monitors away, cannot be had: {reason}')
 
 
 def _send_away(listener: socket.socket) -> None:

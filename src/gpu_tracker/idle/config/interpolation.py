@@ -26,6 +26,11 @@ def referred_to(written: str) -> frozenset[str]:
     return frozenset(mark[1].lower() for mark in _MARK.finditer(written) if mark[1] is not None)
 
 
+def left_in(whole: str) -> tuple[str, ...]:
+    """Return the keys for which nothing was put into a value, in their order."""
+    return tuple(dict.fromkeys(mark[1].lower() for mark in _MARK.finditer(whole) if mark[1] is not None))
+
+
 class Interpolation:
     """The values of one section with what they refer to in place.
 

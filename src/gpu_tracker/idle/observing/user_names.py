@@ -53,12 +53,22 @@ class UserNames:
         with self._changed:
             answer = self._answers.get(user_id)
             if (answer is None or self._monotonic() >= answer.outdated_at) and user_id not in self._asked:
-                self._asked.add(user_id)
-                threading.Thread(target=self._ask, args=(user_id,), daemon=True).start()
-                if answer is None and len(self._asked) == 1:  # where others are awaited, so would be this one
+                is_asked = self._start_asking(user_id)
+                if (
+                    is_asked and answer is None and len(self._asked) == 1
+                ):  # where others are awaited, so would be this one
                     self._changed.wait_for(lambda: user_id in self._answers, self._patience)
                     answer = self._answers.get(user_id)
         return str(user_id) if answer is None else answer.name
+
+    def _start_asking(self, user_id: int) -> bool:
+        self._asked.add(user_id)
+        try:
+            threading.Thread(target=self._ask, args=(user_id,), daemon=True).start()
+        except RuntimeError:  # there are too many threads now
+            self._asked.discard(user_id)
+            return False
+        return True
 
     def _ask(self, user_id: int) -> None:
         try:

@@ -30,6 +30,8 @@ _ONLY_FOLDER = 0x01000000
 _IN_FOLDER = _CREATE | _DELETE | _MOVED | _ATTRIBUTES | _ONLY_FOLDER
 _HEAD = struct.Struct('iIII')
 _MOST_BYTES = 1 << 16
+_MOST_READS = 4
+"""As many as a full queue takes (fs.inotify.max_queued_events): who opens all the time could be read without end."""
 
 _REASONS = {
     errno.EMFILE: "too many of this user's programs watch files (fs.inotify.max_user_instances), or too many are open",
@@ -42,7 +44,7 @@ class Happened(NamedTuple):
     """What has happened since it was asked last; false where nothing has."""
 
     opened: frozenset[int] = frozenset()
-    """GPUs whose nodes were opened, by number."""
+    """GPUs whose nodes were opened, by number; all that are watched where more has happened than could be noted."""
     closed: frozenset[int] = frozenset()
     """GPUs whose nodes were closed."""
     folder: bool = False
@@ -97,17 +99,21 @@ class Wake:
         return problem
 
     def drain(self) -> Happened:
-        """Return what has happened since it was called last, without waiting."""
+        """Return what has happened since it was called last, without waiting; of very much only the first part."""
         opened: set[int] = set()
         closed: set[int] = set()
         folder = False
-        while events := self._read():
+        for _ in range(_MOST_READS):
+            events = self._read()
+            if not events:
+                break
             position = 0
             while position < len(events):
                 watch, mask, _, length = _HEAD.unpack_from(events, position)
                 position += _HEAD.size + length
                 if mask & _OVERFLOW:
                     folder = True
+                    opened.update(self._numbers.values())
                 elif watch == self._folder_watch:
                     name = os.fsdecode(events[position - length : position].rstrip(b'\0'))
                     folder |= device_number(name) is not None or bool(mask & _IGNORED)

@@ -7,7 +7,6 @@ import signal
 import time
 
 from gpu_tracker.idle.running import family
-from gpu_tracker.process_tree import SAMPLER_NAME
 from gpu_tracker.process_tree.stat import TICKS_PER_SECOND
 
 TYPE_CHECKING = False
@@ -30,9 +29,12 @@ class Family:
     :param program: Its pid, a child of this process that leads a process group.
     :param watch: Tells when it is to end.
     :param stuck: Called once with a text that names the processes which SIGKILL does not end.
+    :param spares_samplers: Whether this process may have a sampler of its own among its children, which ends with it.
     """
 
-    def __init__(self, program: int, watch: Watch, stuck: Callable[[str], None]) -> None:
+    def __init__(
+        self, program: int, watch: Watch, stuck: Callable[[str], None], *, spares_samplers: bool = False
+    ) -> None:
         self.status: int | None = None
         """How the program has ended, as wait(2) tells it; None as long as it runs."""
         self.exact: resource.struct_rusage | None = None
@@ -46,6 +48,7 @@ class Family:
         self._program = program
         self._watch = watch
         self._stuck = stuck
+        self._spares_samplers = spares_samplers
         self._told: set[tuple[int, float]] = set()
 
     def wait(self) -> None:
@@ -67,12 +70,12 @@ class Family:
             except ChildProcessError:
                 return False
             if ended is None:
-                return True
-            is_sampler = _is_sampler(ended.si_pid)  # of a tracker in the program, and not its use
+                return not self._spares_samplers or not _are_samplers(family.all_children())
+            is_own_use = not family.is_sampler(ended.si_pid)  # of a tracker in the program
             _, status, usage = os.wait4(ended.si_pid, 0)
             if ended.si_pid == self._program:
                 self.status, self.exact = status, usage
-            elif not is_sampler:
+            elif is_own_use:
                 self.orphans_seconds += usage.ru_utime + usage.ru_stime
 
     def _end_gently(self) -> None:
@@ -146,6 +149,8 @@ class Family:
         Their numbers are not given to others meanwhile, because only this process waits for them.
         """
         for pid in family.children_now():
+            if self._spares_samplers and family.is_sampler(pid):
+                continue
             try:
                 os.kill(pid, signal.SIGKILL)
             except PermissionError:
@@ -154,7 +159,10 @@ class Family:
     def _left(self) -> list[Process]:
         """Return the descendants that have not ended."""
         found = family.descendants([os.getpid()], family.all_processes())
-        return [process for process in found if not process.ended]
+        return [process for process in found if not process.ended and not self._is_spared(process)]
+
+    def _is_spared(self, process: Process) -> bool:
+        return self._spares_samplers and process.parent == os.getpid() and family.is_sampler(process.pid)
 
     def _signal_group(self, *numbers: int) -> None:
         """Send signals to the program's process group, at once to all that are in it."""
@@ -178,13 +186,8 @@ def end_all() -> None:
         time.sleep(_SHORT_PAUSE)
 
 
-def _is_sampler(pid: int) -> bool:
-    """Tell whether a zombie was the sampler of a tracker."""
-    try:
-        with open(f'/proc/{pid}/comm', 'rb') as file:
-            return file.read().rstrip(b'\n') == SAMPLER_NAME
-    except OSError:
-        return False
+def _are_samplers(pids: list[int]) -> bool:
+    return bool(pids) and all(map(family.is_sampler, pids))
 
 
 def _in_words(process: Process) -> str:

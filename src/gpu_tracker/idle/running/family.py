@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from gpu_tracker.process_tree import stat
+from gpu_tracker.process_tree import SAMPLER_MARK, SAMPLER_NAME, stat
 from gpu_tracker.process_tree.process import Process
 
 TYPE_CHECKING = False
@@ -55,6 +55,15 @@ def descendants(ancestors: Iterable[int], processes: Iterable[Process]) -> list[
         found += below
         waiting += [process.pid for process in below]
     return found
+
+
+def is_sampler(pid: int) -> bool:
+    """Tell whether a process is the sampler of a tracker, or is about to become one; a zombie is known by its name."""
+    try:
+        with open(f'/proc/{pid}/comm', 'rb') as name, open(f'/proc/{pid}/cmdline', 'rb') as line:
+            return name.read().rstrip(b'\n') == SAMPLER_NAME or SAMPLER_MARK.encode() in line.read().split(b'\0')
+    except OSError:
+        return False
 
 
 def children_now() -> list[int]:

@@ -29,7 +29,7 @@ _LONGEST_TRACKER_START = 15.0
 _MOST_OF_A_COMMAND = 80
 """Characters of a command in a line that follows the one with all of it."""
 _LONGEST_OPENING = 15.0
-"""Seconds in which its log has to be opened."""
+"""Seconds in which it has to become its user, and to open its log."""
 
 
 class _NotStartedError(Exception):
@@ -60,6 +60,7 @@ def main(orders: dict[str, Any], control: int, status: int) -> None:
 class _Guardian:
     def __init__(self, orders: dict[str, Any], control: int, status: int) -> None:
         self._orders = orders
+        self._control = control
         self._status = status
         self._watch = Watch(control, orders['monitor'], orders['grace'])
         self._log = LogWriter()
@@ -80,7 +81,7 @@ class _Guardian:
             self._log.write(f'stopped {self._short_words} before it was started: {error}')
             return
         _tell(self._status, 'started', pid=program.pid, unmeasured=measurement.problem)
-        family = Family(program.pid, self._watch, self._tell_stuck)
+        family = Family(program.pid, self._watch, self._tell_stuck, spares_samplers=measurement.is_late)
         family.wait()
         seconds = time.monotonic() - started
         self._tell_end(family, measurement, seconds)
@@ -99,6 +100,7 @@ class _Guardian:
             environment={**environment, **orders['mark']},
             user=user,
             log=orders['log'],
+            private=(self._control, self._status),
         )
         try:
             return program, *self._start_held(program)
@@ -109,12 +111,13 @@ class _Guardian:
     def _start_held(self, program: HeldProgram) -> tuple[Measurement, float]:
         orders = self._orders
         if not self._wait_for(program.ready_handle, _LONGEST_OPENING):
-            raise _NotStartedError(f'its log {orders["log"]} cannot be opened within {_LONGEST_OPENING:g} s')
+            raise _NotStartedError(start_failure.not_ready_in_words(_LONGEST_OPENING, orders['user'], orders['log']))
         if not program.is_ready():
             raise self._failure_of(program) or _NotStartedError('it was killed before it was started')
         self._log = LogWriter(program.log)
         measurement = Measurement(program.pid, program.exec_handle, orders['uuids'])
-        self._wait_for(measurement.ready_handle, _LONGEST_TRACKER_START)
+        if not self._wait_for(measurement.ready_handle, _LONGEST_TRACKER_START):
+            measurement.give_up()
         kernel.become_subreaper()  # only now: the sampler is nobody's descendant, so that it is not ended as one
         self._log.write(f'starting {self._words} (pid {program.pid}) on {orders["gpus"]}{_because(orders["reason"])}')
         started = time.monotonic()

@@ -33,6 +33,8 @@ class HeldProgram:
     :param user: Whose it will be; None: this process' user.
     :param log: The file to the end of which its standard output and error go; None: where this process' go. It is
         opened as that user: its links lead nowhere where the user may not write, and a new file is the user's.
+    :param private: Descriptors of this process that the held one must not keep open: while it is stuck in a file system
+        that hangs, others would not see the end of this process by them.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class HeldProgram:
         environment: Mapping[str, str],
         user: struct_passwd | None,
         log: str | None,
+        private: Sequence[int] = (),
     ) -> None:
         self.log: int | None = None
         """The descriptor of the log, once it is ready; None where there is none."""
@@ -54,6 +57,8 @@ class HeldProgram:
         self.pid = os.fork()
         if self.pid == 0:
             try:
+                for handle in private:
+                    os.close(handle)
                 self._channel.close()
                 self._become(command, folder, environment, user, log, guardian)
             finally:

@@ -29,7 +29,11 @@ class LogWriter:
         """Append a line, and return when it is written, at the latest after some time."""
         if self._handle is None or not self._busy.acquire(blocking=False):
             return
-        _thread.start_new_thread(self._write, (self._handle, line_at(time.time(), text).encode(errors='replace')))
+        try:
+            _thread.start_new_thread(self._write, (self._handle, line_at(time.time(), text).encode(errors='replace')))
+        except RuntimeError:  # no thread is to be had: no program ends for its log's sake
+            self._busy.release()
+            return
         if self._busy.acquire(timeout=self._patience):
             self._busy.release()
 

@@ -33,7 +33,13 @@ class Measurement:
         """Why nothing is measured; None: it is."""
         self._tracker: CommandTracker | None = None
         self._knows_gpus = uuids is not None
+        self.is_late = False
+        """Whether it was given up; a tracker may have been about to start its sampler."""
         _thread.start_new_thread(self._start, (pid, exec_handle, uuids))
+
+    def give_up(self) -> None:
+        """Start no tracker any more: it would miss how the program began, and its sampler be taken for one of it."""
+        self.is_late = True
 
     def stop(self, exact: resource.struct_rusage | None, orphans_seconds: float) -> dict[str, float | None]:
         """Return ``max_ram_bytes``, ``max_gpu_ram_bytes`` and ``gpu_utilization_percent``, None where unknown.
@@ -92,6 +98,8 @@ class Measurement:
                 n_join_attempts=1,
                 join_timeout=_LONGEST_STOP,
             )
+            if self.is_late:
+                raise RuntimeError(self.problem)
             made.start()
             return made
 

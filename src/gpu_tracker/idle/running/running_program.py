@@ -103,7 +103,8 @@ class RunningProgram:
             except BlockingIOError:
                 break
             *lines, self._received = (self._received + received).split(b'\n')
-            found += [self._take(messages.parse(line)) for line in lines]
+            # Asked before each line: a guardian that fails after its last message tells that too.
+            found += [self._take(messages.parse(line)) for line in lines if self.final is None]
             if not received:
                 # Its descriptors are closed a little before its orphans get another parent, who is to find them.
                 if self.final is None and self.has_ended():
@@ -184,11 +185,15 @@ def _unnamed_file() -> Any:  # noqa: ANN401 - one of two kinds
 
 def _pipe(opened: list[int]) -> tuple[int, int]:
     """Return both ends of a new pipe, none of them standard input, output or error; add them to ``opened``."""
-    ends = []
-    for handle in os.pipe():
-        ends.append(fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE))
-        os.close(handle)
-    opened += ends
+    made = os.pipe()
+    try:
+        ends = []
+        for handle in made:
+            ends.append(fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE))
+            opened.append(ends[-1])
+    finally:
+        for handle in made:
+            os.close(handle)
     return ends[0], ends[1]
 
 

@@ -22,6 +22,15 @@ def in_words(what: str, error: OSError, *, command: str, folder: str, user: str 
     return _of_a_program(error, command, folder)
 
 
+def not_ready_in_words(seconds: float, user: str | None, log: str | None) -> str:
+    """Return the reason of one that was not ready to be started within so many seconds."""
+    steps = [
+        *([] if user is None else [f'become the user {user}']),
+        *([] if log is None else [f'open its log {log}']),
+    ]
+    return f'it could not {" and ".join(steps) or "be made ready"} within {seconds:g} s'
+
+
 def _of_a_program(error: OSError, command: str, folder: str) -> str:
     if error.errno == errno.ENOENT:
         return _not_found(command, folder)

@@ -7,7 +7,6 @@ import signal
 from typing import TYPE_CHECKING
 
 from gpu_tracker.idle.running import family, kernel, ownership
-from gpu_tracker.process_tree import SAMPLER_MARK, SAMPLER_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,10 +18,17 @@ class Strays:
     """Makes this process the one that orphans of its descendants are handed to.
 
     Not all of these come from its programs: as the first process of a container it gets all orphans there are, such as
-    those of ``docker exec``. They are left alone.
+    those of ``docker exec``, and those of the children that it had before. Where there may be such strangers, only
+    those are ended that are proved to come from a program.
     """
 
     def __init__(self) -> None:
+        self._has_strangers = os.getpid() == 1 or bool(family.all_children())
+        self._proved: set[tuple[int, float]] = set()
+        """The pids and starts of those that were found to come from a program: who had a proof may be known by it only
+        as long as the one above it lives."""
+        self._nameless: set[tuple[int, float]] = set()
+        """Those that had no command line when they were looked at last."""
         kernel.become_subreaper()
 
     def reap(self, known: Collection[int]) -> None:
@@ -49,29 +55,50 @@ class Strays:
             show the variable any more: they are ending, or have written over their environment.
         """
         self.reap(known)
+        left = self._find(known, lost)
+        for stray in left:
+            if _identity(stray) not in self._nameless:
+                family.send(stray, signal.SIGKILL)
+        return len(left)
+
+    def _find(self, known: Collection[int], lost: Collection[int]) -> list[Process]:
+        """Return those that are to be ended, and have not ended yet."""
         everybody = family.all_processes()
         own = os.getpid()
-        strays = [
-            child
-            for child in everybody
-            if child.parent == own and child.pid not in known and _is_of_program(child, lost) and not _is_sampler(child)
-        ]
+        children = [child for child in everybody if child.parent == own and child.pid not in known]
+        nameless, self._nameless = self._nameless, set()
+        strays = [child for child in children if self._is_stray(child, lost, nameless)]
         strays += family.descendants([stray.pid for stray in strays], everybody)
         left = [stray for stray in strays if not stray.ended]
-        for stray in left:
-            family.send(stray, signal.SIGKILL)
-        return len(left)
+        self._proved = {_identity(stray) for stray in left} - self._nameless
+        return left
+
+    def _is_stray(self, child: Process, lost: Collection[int], nameless: Collection[tuple[int, float]]) -> bool:
+        has_words = _has_command_line(child.pid)  # asked first: what has become a sampler by then is known as one
+        if family.is_sampler(child.pid):
+            return False
+        identity = _identity(child)
+        if identity in self._proved or _is_of_program(child, lost):
+            return True
+        if self._has_strangers:
+            return False
+        if not has_words and identity not in nameless and not child.ended:
+            self._nameless.add(identity)  # may be a sampler in the course of exec: the next look tells
+        return True
+
+
+def _identity(process: Process) -> tuple[int, float]:
+    return process.pid, process.start
 
 
 def _is_of_program(process: Process, lost: Collection[int]) -> bool:
     return process.session in lost or process.group in lost or ownership.has_mark(process.pid)
 
 
-def _is_sampler(process: Process) -> bool:
-    if process.name == SAMPLER_NAME:
-        return True
+def _has_command_line(pid: int) -> bool:
+    """Tell whether its words can be told: they cannot where it has ended, or is becoming another program."""
     try:
-        with open(f'/proc/{process.pid}/cmdline', 'rb') as file:
-            return SAMPLER_MARK.encode() in file.read().split(b'\0')
+        with open(f'/proc/{pid}/cmdline', 'rb') as file:
+            return bool(file.read(1))
     except OSError:
         return False

@@ -1,0 +1,64 @@
+"""Who opens a device all the time, seen by a fake, costs the monitor little."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+
+from gpu_tracker.idle.device_alarm import DeviceAlarm
+from gpu_tracker.idle.observing.wake import Happened
+
+
+class Storm:
+    """Opens without end."""
+
+    def __init__(self) -> None:
+        self.handles = os.pipe()
+        os.write(self.handles[1], b'x')
+        self.read = 0
+
+    def fileno(self):
+        return self.handles[0]
+
+    def drain(self):
+        self.read += 1
+        return Happened(opened=frozenset({0}))
+
+    def close(self):
+        for handle in self.handles:
+            os.close(handle)
+
+
+def times_read(*, cost: float) -> int:
+    """Return how often a storm is read in a hundred turns of the loop, where that takes so many seconds."""
+
+    async def story() -> int:
+        storm, changes = Storm(), []
+        alarm = DeviceAlarm(
+            '/dev',
+            logging.getLogger('of a test'),
+            opened_wake=lambda _: (storm, None),
+            thread_time=itertools.count(0.0, cost).__next__,
+        )
+        alarm.listen(lambda *, opened: changes.append(opened))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        alarm.close()
+        assert changes == [True] * storm.read
+        return storm.read
+
+    return asyncio.run(story())
+
+
+def test_what_costs_nothing_is_heard_at_once():
+    assert times_read(cost=0.0) in (99, 100)
+
+
+def test_after_much_it_rests():
+    assert times_read(cost=0.1) == 1
+
+
+def test_after_many_small_ones_it_rests_as_well():
+    assert 2 <= times_read(cost=0.0009) <= 20  # twice, unless this process itself has to wait in between
