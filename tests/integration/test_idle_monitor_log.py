@@ -76,9 +76,10 @@ def test_a_programs_log_has_its_output_and_why_it_ran_and_what_it_used(tmp_path)
                 f'{tmp_path}/bin/job: GPU 1 of 1 by PCI_BUS_ID, very high, in {tmp_path}',
                 f'gpu-tracker: stopped {command} after N s: GPU 1 used by sh (pid N, {USER}); killed by SIGTERM; USAGE',
             ]
-        used = re.search(r'; ([\d.]+) GPU hours, GPU utilization N/A, GPU RAM N/A, RAM ([\d.]+) MB at most, ', after)
+        figures = r'; ([\d.]+) GPU hours, GPU utilization N/A, GPU RAM N/A, RAM ([\d.]+) ([kM])B at most, '
+        used = re.search(figures, after)
         assert float(used[1]) < 0.1
-        assert 0 < float(used[2]) < 100
+        assert 0 < float(used[2]) * {'k': 1e3, 'M': 1e6}[used[3]] < 100e6
 
 
 def test_a_program_without_a_log_writes_where_the_monitor_does(tmp_path):
