@@ -106,6 +106,7 @@ def fuser_monitor(
     words = [environment.python, '-I', str(PROGRAMS / 'fuser_monitor.py'), f'{interval:g}', *devices, '--', *command]
     with started(words, folder, environment.variables(), mark) as process:
         yield process.pid
+        _still_runs(process, folder)
 
 
 @contextlib.contextmanager
@@ -139,11 +140,16 @@ def _terminate(pid: int) -> None:
 
 def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
     """Have the monitor stop its programs and end."""
-    if process.poll() is not None:
-        said = output_of(folder).strip().splitlines() or ['nothing']
-        raise FailedError(f'the monitor has ended with {process.returncode} and said: {said[-1]}')
+    _still_runs(process, folder)
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(_LONGEST_END)
     except subprocess.TimeoutExpired:
         raise FailedError(f'the monitor did not end within {_LONGEST_END} s') from None
+
+
+def _still_runs(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Fail with a monitor's last words where it has ended."""
+    if process.poll() is not None:
+        said = output_of(folder).strip().splitlines() or ['nothing']
+        raise FailedError(f'the monitor has ended with {process.returncode} and said: {said[-1]}')

@@ -30,7 +30,7 @@ def _watch(interval: float, devices: list[str], command: list[str]) -> None:
         elif not others and command and (program is None or program.poll() is not None):
             program = subprocess.Popen(command)
         due = max(due + interval, time.monotonic())
-        time.sleep(due - time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))  # behind: once more at once
 
 
 if __name__ == '__main__':

@@ -1,6 +1,7 @@
 """That the benchmark of the monitor of idle GPUs can be run, and leaves nothing behind."""
 
 import shutil
+import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -16,6 +17,7 @@ from benchmarks.idle_watchers import FANOTIFY_FID, INOTIFY, SCAN, RefusedError, 
 from benchmarks.idle_yield import PEER, TOLD, Case
 from benchmarks.peers import FUSER, OURS
 from benchmarks.results import Results
+from benchmarks.running import PROGRAMS
 from benchmarks.session import FailedError, Session
 
 from cli_program import eventually
@@ -63,6 +65,19 @@ def test_a_monitor_that_has_ended_gives_its_last_words(tmp_path):
         monitor(OURSELVES, tmp_path, '[defaults]\ninterval_seconds=never\n', uuid.uuid4().hex) as pid,
     ):
         eventually(lambda: has_ended(pid))
+
+
+def test_a_peer_whose_looks_take_longer_than_the_interval_goes_on(tmp_path):
+    looks = tmp_path / 'looks'
+    fuser = tmp_path / 'fuser'
+    fuser.write_text(f'#!/bin/sh\necho >> {looks}\n')
+    fuser.chmod(0o755)
+    program = [sys.executable, '-I', str(PROGRAMS / 'fuser_monitor.py'), '0', 'device']
+    with subprocess.Popen(program, env={'PATH': str(tmp_path)}) as peer:
+        try:
+            eventually(lambda: looks.exists() and len(looks.read_bytes()) >= 3)
+        finally:
+            peer.kill()
 
 
 def test_each_scene_has_its_figures(session):
