@@ -25,7 +25,7 @@ def said(errors: str) -> list[str]:
 
 def taken(what: str) -> str:
     """Return what is said where another program listens."""
-    return f'atopgpud: error: {what} is taken: another atopgpud may be running ("ss -lp" tells)'
+    return f'atopgpud: error: {what} is taken by another program ("ss -lp" tells which)'
 
 
 def has_handler(process_id: int, number: signal.Signals) -> bool:

@@ -12,7 +12,8 @@ import pytest
 
 from atop_client import LONGEST, connected, parsed_statistics
 from cli_program import PATIENCE, eventually
-from gpu_tracker.atopgpud import connection, sockets
+from gpu_tracker import sockets
+from gpu_tracker.atopgpud import connection
 from gpu_tracker.atopgpud.ledger import Gpu, Ledger
 from gpu_tracker.atopgpud.server import MOST_CLIENTS, Server
 from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity, ProcessActivity

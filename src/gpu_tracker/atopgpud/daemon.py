@@ -7,13 +7,13 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.atopgpud import sockets
+from gpu_tracker import sockets
 from gpu_tracker.atopgpud.drivers import Drivers
 from gpu_tracker.atopgpud.ledger import Ledger
 from gpu_tracker.atopgpud.logs import Throttle
-from gpu_tracker.atopgpud.notify import tell_systemd
 from gpu_tracker.atopgpud.observer import Observer
 from gpu_tracker.atopgpud.server import Server
+from gpu_tracker.notify import tell_systemd
 
 if TYPE_CHECKING:
     import logging

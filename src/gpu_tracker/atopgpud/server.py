@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.atopgpud.clients import Clients
 from gpu_tracker.atopgpud.connection import Connection
-from gpu_tracker.atopgpud.sockets import BACKLOG
+from gpu_tracker.sockets import BACKLOG
 
 if TYPE_CHECKING:
     import socket

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from gpu_tracker.atopgpud import sockets
+from gpu_tracker import sockets
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 EVERYWHERE = '0.0.0.0'  # noqa: S104 - it is never listened on for longer than a test
@@ -63,7 +63,7 @@ def test_a_port_that_another_program_has():
             sockets.tcp_socket(address)
     assert isinstance(caught.value, GpuTrackerError)
     assert str(caught.value) == (
-        f'port {address.port} of 127.0.0.1 is taken: another atopgpud may be running ("ss -lp" tells)'
+        f'port {address.port} of 127.0.0.1 is taken by another program ("ss -lp" tells which)'
     )
 
 
@@ -101,5 +101,5 @@ def test_the_name_of_a_unix_socket_that_another_program_has_and_that_is_free_aft
     name = f'test-{uuid.uuid4()}'
     with sockets.unix_socket(name), pytest.raises(sockets.AddressTakenError) as caught:
         sockets.unix_socket(name)
-    assert str(caught.value) == f'the socket @{name} is taken: another atopgpud may be running ("ss -lp" tells)'
+    assert str(caught.value) == f'the socket @{name} is taken by another program ("ss -lp" tells which)'
     sockets.unix_socket(name).close()

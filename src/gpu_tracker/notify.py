@@ -1,4 +1,4 @@
-"""Tells systemd how the daemon is, sd_notify(3)."""
+"""Tells systemd how a service is, sd_notify(3)."""
 
 from __future__ import annotations
 

@@ -95,6 +95,6 @@ def _listening(listener: socket.socket, place: tuple[str | int | bytes, ...] | b
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise AddressTakenError(f'{label} is taken: another atopgpud may be running ("ss -lp" tells)') from None
+            raise AddressTakenError(f'{label} is taken by another program ("ss -lp" tells which)') from None
         raise AddressTakenError(f'cannot listen on {label}: {error.strerror}') from None
     return listener
