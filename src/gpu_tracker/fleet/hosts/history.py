@@ -1,0 +1,115 @@
+"""The last half hour of each GPU, in memory that does not grow."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from typing import TYPE_CHECKING
+
+from gpu_tracker.fleet.hosts.source import Past, Series
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
+
+STEP = 10.0
+"""Seconds over which a mean is kept."""
+LENGTH = 180
+"""Steps that are kept: half an hour."""
+
+_UNKNOWN = 0xFFFF
+_TENTHS = 10
+
+
+class _Track:
+    """One figure of one GPU, in tenths of a percent: a ring of means, and the sum of the step that is going on."""
+
+    __slots__ = ('_count', '_ring', '_step', '_sum')
+
+    def __init__(self, step: int) -> None:
+        self._ring = array('H', [_UNKNOWN]) * LENGTH
+        self._step = step
+        self._sum = 0.0
+        self._count = 0
+
+    def add(self, step: int, percent: float | None) -> None:
+        self._go_on_to(step)
+        if percent is not None:
+            self._sum += percent
+            self._count += 1
+            self._ring[step % LENGTH] = round(_TENTHS * self._sum / self._count)
+
+    def last(self, step: int, count: int) -> list[float | None]:
+        """Return the means of the ``count`` steps up to ``step``, oldest first."""
+        oldest = self._step - LENGTH
+        values = (
+            self._ring[number % LENGTH] if oldest < number <= self._step else _UNKNOWN
+            for number in range(step - count + 1, step + 1)
+        )
+        return [None if value == _UNKNOWN else value / _TENTHS for value in values]
+
+    def _go_on_to(self, step: int) -> None:
+        if step <= self._step:
+            return
+        for number in range(max(self._step + 1, step - LENGTH + 1), step + 1):
+            self._ring[number % LENGTH] = _UNKNOWN  # a step without a report leaves a gap
+        self._step, self._sum, self._count = step, 0.0, 0
+
+
+class _GpuPast:
+    """Both figures of one GPU."""
+
+    __slots__ = ('memory', 'seen', 'utilization')
+
+    def __init__(self, step: int) -> None:
+        self.utilization = _Track(step)
+        self.memory = _Track(step)
+        self.seen = step
+
+
+class History:
+    """The utilization and the memory in use of each GPU in the last half hour.
+
+    :param clock: Tells monotonic seconds.
+    :param now: Tells seconds since 1970.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, now: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._now = now
+        self._hosts: dict[str, dict[str, _GpuPast]] = {}
+
+    def record(self, host_id: str, report: HostReport) -> None:
+        """Take the figures of a report that has just come in."""
+        step = int(self._clock() // STEP)
+        gpus = self._hosts.setdefault(host_id, {})
+        for gpu in _with_parts(report.gpus or ()):
+            past = gpus.get(gpu.key)
+            if past is None:
+                past = gpus[gpu.key] = _GpuPast(step)
+            past.seen = step
+            past.utilization.add(step, gpu.utilization_percent)
+            past.memory.add(step, gpu.memory_used_percent)
+        for key in [key for key, past in gpus.items() if past.seen <= step - LENGTH]:
+            del gpus[key]  # a MIG device that is no more, a GPU that was taken out
+
+    def past(self, host_id: str, seconds: float) -> Past:
+        """Return the means of the last ``seconds``, half an hour at most."""
+        clock = self._clock()
+        step = int(clock // STEP)
+        count = max(1, min(LENGTH, round(seconds / STEP)))
+        return Past(
+            step=STEP,
+            end=self._now() + (step + 1) * STEP - clock,
+            gpus={
+                key: Series(past.utilization.last(step, count), past.memory.last(step, count))
+                for key, past in self._hosts.get(host_id, {}).items()
+            },
+        )
+
+
+def _with_parts(gpus: tuple[GpuReport, ...]) -> Iterator[GpuReport]:
+    for gpu in gpus:
+        yield gpu
+        yield from gpu.mig_devices or ()

@@ -1,0 +1,94 @@
+"""How a host of the fleet is, and what a browser is told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
+
+WAITING = 'waiting'
+"""It has not answered yet, and nothing has gone wrong."""
+UP = 'up'
+STALE = 'stale'
+"""It answers, and what it says is old or not known."""
+DOWN = 'down'
+
+_LEAST_STALE_AGE = 10.0
+_MISSED_READINGS = 3
+
+
+class HostState(NamedTuple):
+    """A host of the fleet."""
+
+    id: str
+    """Stays the same as long as the dashboard runs."""
+    name: str
+    group: str | None = None
+    state: str = WAITING
+    error: str | None = None
+    """Why it is down or stale, for people."""
+    last_seen: float | None = None
+    """Seconds since 1970, of the last report with figures; None: there was none."""
+    report: HostReport | None = None
+    """The last one that had figures, kept while the host is down."""
+
+    def reported(self, report: HostReport, now: float) -> HostState:
+        """Return the host as it is with a new report: up, or stale where its driver has not told anything lately.
+
+        :param now: Seconds since 1970.
+        """
+        problem = _staleness(report)
+        if problem is None:
+            return self._replace(state=UP, error=None, last_seen=now, report=report)
+        if report.gpus is None:
+            return self._replace(state=STALE, error=problem, report=self.report or report)
+        return self._replace(state=STALE, error=problem, last_seen=now - (report.age or 0), report=report)
+
+    def failed(self, error: str) -> HostState:
+        """Return the host as it is when it could not be asked; what it has reported last is kept."""
+        return self._replace(state=DOWN, error=error)
+
+
+def stale_age(interval: float | None) -> float:
+    """Return the seconds from which a reading is old.
+
+    :param interval: Seconds between two readings; None: unknown.
+    """
+    return max(_LEAST_STALE_AGE, _MISSED_READINGS * (interval or 0.0))
+
+
+def _staleness(report: HostReport) -> str | None:
+    """Return why the figures of a report are not those of now; None where they are."""
+    if report.gpus is None:
+        return report.driver_problem or 'it does not know its GPUs'
+    if report.age is not None and report.age > stale_age(report.interval):
+        return f'its GPU driver has not answered for {report.age:.0f} s'
+    return None
+
+
+def host_as_json(host: HostState) -> dict[str, object]:
+    """Return what ``json.dumps`` takes; ``last_seen`` is null while the host is up, since that changes all the time."""
+    report = host.report
+    return {
+        'id': host.id,
+        'name': host.name,
+        'group': host.group,
+        'state': host.state,
+        'error': host.error,
+        'last_seen': None if host.state == UP else host.last_seen,
+        'hostname': None if report is None else report.hostname,
+        'agent': None if report is None else report.agent,
+        'driver_problem': None if report is None else report.driver_problem,
+        'claims_problem': None if report is None else report.claims_problem,
+        'gpus': None if report is None or report.gpus is None else [_gpu_as_json(gpu) for gpu in report.gpus],
+    }
+
+
+def _gpu_as_json(gpu: GpuReport) -> dict[str, object]:
+    fields = gpu._asdict()
+    fields['index'] = fields.pop('number')
+    fields['processes'] = None if gpu.processes is None else [process._asdict() for process in gpu.processes]
+    fields['claim'] = None if gpu.claim is None else gpu.claim._asdict()
+    fields['mig_devices'] = None if gpu.mig_devices is None else [_gpu_as_json(part) for part in gpu.mig_devices]
+    return fields
