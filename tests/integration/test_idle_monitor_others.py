@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 
@@ -57,11 +58,11 @@ def test_monitors_of_different_gpus_need_a_socket_each(tmp_path):
 
 def test_a_gpu_that_another_monitor_watches_is_left_alone_until_that_has_ended(tmp_path):
     make_gpus(tmp_path, 1)
-    with (
-        IdleMonitor(tmp_path, config(ON_ONE, SLEEP_ON_ONE)) as first,
-        IdleMonitor(tmp_path, config('[gpu-all]\ngpus=ALL\n', SLEEP_ON_ONE), name='second') as second,
-    ):
-        first.status()
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(IdleMonitor(tmp_path, config(ON_ONE, SLEEP_ON_ONE)))
+        first.status()  # two that start at the same moment may refuse
+        all_gpus = config('[gpu-all]\ngpus=ALL\n', SLEEP_ON_ONE)
+        second = stack.enter_context(IdleMonitor(tmp_path, all_gpus, name='second'))
         second.status()
         (first.gpus / 'nvidia1').touch()
         mine, other = (first, second) if eventually(lambda: holder(first, second)) is first else (second, first)
