@@ -192,7 +192,8 @@ def atop_network(folder: Path) -> Iterator[OwnNetwork]:
     h200 = {'name': 'NVIDIA H200', 'pci': '00000000:17:00.0', 'total': 80 * GIB, 'used': 4 * GIB}
     gt_710 = {'name': 'NVIDIA GeForce GT 710', 'pci': '00000000:65:00.0', 'total': 2 * GIB, 'used': 82 * 2**20}
     machine.write(gpus=[Gpu(**h200, util=75, memory_util=40, processes=[working]), Gpu(**gt_710, util=None)])
-    with OwnNetwork() as network, AtopDaemon(machine, network=network, interval=1):
+    # atopsar asks twice, one second apart: the daemon has to read the GPUs in between.
+    with OwnNetwork() as network, AtopDaemon(machine, network=network, interval=0.5):
         yield network
 
 
