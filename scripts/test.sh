@@ -43,8 +43,10 @@ static_checks() {
 # Browsers, servers and the kernel's programs are the same on each Python: what drives them runs once.
 once='browser or server or ebpf'
 
-# These compare figures with the kernel's and run one by one; the others run in as many processes as there are cores.
-exact='tests/integration/test_tracker_*.py tests/integration/test_truth_*.py'
+# These compare figures with the kernel's and run two at a time at most; of the others, many only wait for something.
+exact='tests/integration/test_tracker_scale.py tests/integration/test_truth_*.py'
+cores=$(getconf _NPROCESSORS_ONLN)
+workers=$((cores + cores / 2))
 
 # run_tests PYTHON ARGUMENT...: runs pytest; that one of the two parts has no test of those that are asked for is fine.
 run_tests() {
@@ -52,10 +54,10 @@ run_tests() {
     shift
     set -f # for pytest, which reads the patterns
     # shellcheck disable=SC2046,SC2086  # one word a pattern
-    "$python" -m pytest --numprocesses=auto $(printf ' --ignore-glob=%s' $exact) "$@" || [ $? = 5 ] || return 1
+    "$python" -m pytest --numprocesses="$workers" $(printf ' --ignore-glob=%s' $exact) "$@" || [ $? = 5 ] || return 1
     set +f
     # shellcheck disable=SC2086  # one word a file
-    "$python" -m pytest $exact "$@" || [ $? = 5 ]
+    "$python" -m pytest --numprocesses=auto --maxprocesses=2 $exact "$@" || [ $? = 5 ]
 }
 
 first=yes
