@@ -60,26 +60,42 @@ run_tests() {
     "$python" -m pytest --numprocesses=auto --maxprocesses=2 $exact "$@" || [ $? = 5 ]
 }
 
-first=yes
-for version in $versions; do
-    python=$(python_3 "$version")
-    folder=.venv-test-3.$version
-    say "Python 3.$version: $python"
-    environment "$folder" "$python"
-    groups='--group test'
-    [ -z "$first" ] || groups='--group test --group lint --group types --group docs'
-    # shellcheck disable=SC2086  # two words a group
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check . $groups ||
+# install VERSION GROUP...: installs gpu-tracker and what its dependency groups name in that version's environment.
+install() {
+    version=$1
+    shift
+    # shellcheck disable=SC2046  # two words a group
+    "$bin/python" -m pip --python ".venv-test-3.$version/bin/python" install --quiet --disable-pip-version-check \
+        . $(printf ' --group %s' "$@") ||
         fail "could not install gpu-tracker and what its tests need on Python 3.$version"
-    those=
-    if [ -n "$first" ]; then
-        static_checks "$folder/bin"
-        first=
-    else
-        those="not ($once)"
-    fi
-    say "Tests on Python 3.$version"
-    run_tests "$folder/bin/python" -m "$those" "$@" || fail "tests failed on Python 3.$version"
+}
+
+# make_others: makes the other environments, with the pip of the first, while the checks on that one need one core only.
+make_others() {
+    for other in $others; do
+        "$(python_3 "$other")" -m venv --clear --without-pip ".venv-test-3.$other" ||
+            fail "could not make the virtual environment .venv-test-3.$other"
+        install "$other" test
+    done
+}
+
+first=${versions%% *}
+others=${versions#* }
+bin=.venv-test-3.$first/bin
+say "Python 3.$first: $(python_3 "$first")"
+environment ".venv-test-3.$first" "$(python_3 "$first")"
+trap wait EXIT # for what goes on in the background, where something fails meanwhile
+make_others &
+others_made=$!
+install "$first" test lint types docs
+static_checks "$bin"
+wait "$others_made" || fail 'not every Python has an environment'
+
+those=
+for version in $versions; do
+    say "Tests on Python 3.$version: $(python_3 "$version")"
+    run_tests ".venv-test-3.$version/bin/python" -m "$those" "$@" || fail "tests failed on Python 3.$version"
+    those="not ($once)"
 done
 
 # shellcheck disable=SC2086  # one word a version
