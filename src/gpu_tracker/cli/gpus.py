@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
-from gpu_tracker.errors import ClaimsError, GpuError, ParameterError
-from gpu_tracker.fleet.claims.folder import ClaimFolder
-from gpu_tracker.fleet.inventory import Inventory, with_claims, without_claims
+from gpu_tracker.errors import ParameterError
+from gpu_tracker.fleet.machine import Machine, snapshot_of
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gpu_tracker.fleet.gpu import Gpu
+    from gpu_tracker.fleet.machine import Seen
 
 TEXT = """
 Shows the GPUs of this machine: what is in use, by whom, and who has claimed what.
@@ -56,63 +52,17 @@ def run(arguments: list[str]) -> int:
     interval = _interval(str(values['--interval']))
     watches = bool(values['--watch'])
     show = _Json(watches=watches) if values['--json'] else _Table(color=not values['--no-color'], watches=watches)
-    machine = _Machine(show.tell)
+    machine = Machine(show.tell)
     try:
         seen = machine.look()
         if watches:
             return _watch(machine, interval, show, seen)
-        if not machine.has_driver:
-            show.tell('no GPU driver is installed or loaded on this machine')
-        elif not seen.gpus:
-            show.tell('this machine has a GPU driver and no GPU')
+        absence = machine.absence(seen)
+        if absence is not None:
+            show.tell(absence)
         return show(seen)
     finally:
         machine.close()
-
-
-class _Seen(NamedTuple):
-    """One look at the machine, and what was wrong with it."""
-
-    time: float
-    gpus: list[Gpu] | None
-    driver_problem: str | None = None
-    claims_problem: str | None = None
-
-
-class _Machine:
-    """What is looked at again and again; each thing that is wrong is told once."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._inventory = Inventory(tell=tell)
-        self._tell = tell
-        self._told: set[str] = set()
-        self.close = self._inventory.close
-
-    @property
-    def has_driver(self) -> bool:
-        return self._inventory.has_driver
-
-    def look(self) -> _Seen:
-        gpus = self._inventory.look()
-        now = time.time()
-        try:
-            return _Seen(now, with_claims(gpus, ClaimFolder().claims()))
-        except ClaimsError as error:
-            self._tell_once(f'claims are not known: {error}')
-            return _Seen(now, without_claims(gpus), claims_problem=str(error))
-
-    def look_again(self) -> _Seen:
-        """Look where a driver that fails may work again later."""
-        try:
-            return self.look()
-        except GpuError as error:
-            self._tell_once(str(error))
-            return _Seen(time.time(), None, driver_problem=str(error))
-
-    def _tell_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            self._tell(text)
 
 
 def _interval(given: str) -> float:
@@ -123,7 +73,7 @@ def _interval(given: str) -> float:
     return min(seconds, _LONGEST_INTERVAL)
 
 
-def _watch(machine: _Machine, interval: float, show: _Json | _Table, seen: _Seen) -> int:
+def _watch(machine: Machine, interval: float, show: _Json | _Table, seen: Seen) -> int:
     """Show the GPUs at each point of a grid of time, until a signal or a failed write ends it."""
     following = time.monotonic()
     while True:
@@ -143,20 +93,10 @@ class _Json:
         self._indent = None if watches else 2
         self.tell = output.complain
 
-    def __call__(self, seen: _Seen) -> int:
+    def __call__(self, seen: Seen) -> int:
         import json  # noqa: PLC0415 - the table does without
 
-        from gpu_tracker.fleet.snapshot_json import snapshot  # noqa: PLC0415
-
-        taken = snapshot(
-            seen.gpus,
-            hostname=os.uname().nodename if hasattr(os, 'uname') else os.environ.get('COMPUTERNAME', ''),
-            now=seen.time,
-            user_name=user_name,
-            driver_problem=seen.driver_problem,
-            claims_problem=seen.claims_problem,
-        )
-        return output.print_text(f'{json.dumps(taken, indent=self._indent)}\n')
+        return output.print_text(f'{json.dumps(snapshot_of(seen), indent=self._indent)}\n')
 
 
 class _Table:
@@ -173,7 +113,7 @@ class _Table:
             self._place.leave()
         output.complain(text)
 
-    def __call__(self, seen: _Seen) -> int:
+    def __call__(self, seen: Seen) -> int:
         text = self._text(seen)
         if self._place is not None:
             return output.print_text(self._place.show(text))
@@ -181,7 +121,7 @@ class _Table:
             return output.print_text(f'{text}\n\n')
         return output.print_text(f'{text}\n') if seen.gpus else 0  # without GPUs a line on standard error says so
 
-    def _text(self, seen: _Seen) -> str:
+    def _text(self, seen: Seen) -> str:
         if not seen.gpus:
             return 'no GPU' if seen.driver_problem is None else f'not known: {seen.driver_problem}'
         from gpu_tracker.fleet.display.table import table_text  # noqa: PLC0415 - JSON does without

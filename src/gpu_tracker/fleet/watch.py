@@ -1,0 +1,146 @@
+"""Looks at this machine again and again, for all who want to know: nobody else asks the driver."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.fleet.machine import Seen, snapshot_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    class Looker(Protocol):
+        """What a watch needs of a machine."""
+
+        def look_again(self) -> Seen:
+            """Look at the GPUs; it may take as long as the driver does."""
+
+        def absence(self, seen: Seen) -> str | None:
+            """Return why a look has found no GPU."""
+
+        def tell_once(self, text: str) -> None:
+            """Tell people."""
+
+
+INTERVAL = 2.0
+"""Seconds between two looks."""
+RESTING_INTERVAL = 6.0
+"""Seconds between two looks where nobody asks. No reading becomes stale by it: that takes 10 s."""
+RESTS_AFTER = 60.0
+"""Seconds without a question after which it looks less often."""
+
+
+class Reading(NamedTuple):
+    """One look at the machine."""
+
+    taken: float
+    """When it began, in monotonic seconds: what it tells may be as old as that."""
+    snapshot: dict[str, object]
+    """See :func:`gpu_tracker.fleet.snapshot_json.snapshot`."""
+
+
+class Watch:
+    """Looks at a machine in a thread of its own, and has the newest reading at hand.
+
+    A driver that hangs leaves the newest reading as it is, which gets old; after a minute a reading says so.
+
+    Each look costs the driver a few calls for each GPU. So where nobody has asked for a minute it looks only every
+    ``resting_interval`` seconds, and again at once when somebody asks.
+
+    :param interval: Seconds between two looks.
+    :param clock: Monotonic seconds.
+    :param resting_interval: Seconds; a shorter one than ``interval`` has no effect.
+    """
+
+    def __init__(
+        self,
+        machine: Looker,
+        interval: float = INTERVAL,
+        clock: Callable[[], float] = time.monotonic,
+        resting_interval: float = RESTING_INTERVAL,
+    ) -> None:
+        self.interval = interval
+        self._resting_interval = resting_interval
+        self._machine = machine
+        self._clock = clock
+        self._asked = clock()
+        self._latest: Reading | None = None
+        self._has_looked = threading.Event()
+        self._news = threading.Event()
+        self.is_resting = False
+        """Whether it waits for longer than usual, since nobody asks."""
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Begin to look."""
+        threading.Thread(target=self._run, name='watch', daemon=True).start()
+
+    def latest(self) -> Reading | None:
+        """Return the newest reading, at once; None as long as the first look goes on."""
+        self._asked = self._clock()
+        if self.is_resting:
+            self._news.set()
+        return self._latest
+
+    def peek(self) -> Reading | None:
+        """Return the newest reading for somebody who does not mind that it is looked less often."""
+        return self._latest
+
+    def age(self, reading: Reading) -> float:
+        """Return how many seconds old a reading is."""
+        return max(0.0, self._clock() - reading.taken)
+
+    def wait_for_first(self, patience: float) -> bool:
+        """Return whether the first look has ended, after ``patience`` seconds at most."""
+        return self._has_looked.wait(patience)
+
+    def stop(self) -> None:
+        """Look no more; a look that has begun goes on by itself, since a driver may hang."""
+        self._is_stopped = True
+        self._news.set()
+
+    def _run(self) -> None:
+        while not self._is_stopped:
+            begun = self._clock()
+            self._latest = Reading(begun, self._look())
+            self._has_looked.set()
+            self._wait(begun)
+
+    def _look(self) -> dict[str, object]:
+        try:
+            seen = self._machine.look_again()
+            absence = self._machine.absence(seen)
+            if absence is not None:
+                self._machine.tell_once(absence)
+            return snapshot_of(seen)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong with one look, the next is due
+            problem = f'the GPUs cannot be read: {type(error).__name__}: {error}'
+            self._machine.tell_once(problem)
+            return snapshot_of(Seen(time.time(), None, driver_problem=problem))
+
+    def _wait(self, begun: float) -> None:
+        """Wait until the next look is due."""
+        self.is_resting = True  # first, so that no question from here on is missed
+        now = self._clock()
+        is_resting = now - self._asked > RESTS_AFTER
+        if not is_resting:
+            self.is_resting = False
+            self._news.clear()
+        if not self._is_stopped:
+            interval = max(self.interval, self._resting_interval) if is_resting else self.interval
+            self._news.wait(pause_between(interval, now - begun))
+        self.is_resting = False
+        self._news.clear()
+
+
+def pause_between(interval: float, took: float) -> float:
+    """Return the seconds from the end of one look to the begin of the next.
+
+    A driver that is slow to answer is left alone for as long as it took, so that it is asked half of the time at most.
+
+    :param took: Seconds that the look has taken.
+    """
+    return max(interval - took, min(took, interval))

@@ -1,0 +1,44 @@
+"""A machine that is looked at without a driver: it shows what the test says, when the test says."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from gpu_tracker.fleet.machine import Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker.fleet.gpu import Gpu
+
+NOW = 1_800_000_000.0
+
+
+class LookedAtMachine:
+    """Stands in for ``gpu_tracker.fleet.machine.Machine``.
+
+    :param answers: False: the driver hangs until ``may_answer`` is set.
+    """
+
+    def __init__(self, gpus: Sequence[Gpu] | None = (), *, answers: bool = True) -> None:
+        self.gpus = gpus
+        self.failure: Exception | None = None
+        self.looks = 0
+        self.told: list[str] = []
+        self.may_answer = threading.Event()
+        if answers:
+            self.may_answer.set()
+
+    def look_again(self) -> Seen:
+        self.looks += 1
+        self.may_answer.wait(30)
+        if self.failure is not None:
+            raise self.failure
+        return Seen(NOW, None if self.gpus is None else list(self.gpus))
+
+    def absence(self, seen: Seen) -> str | None:
+        return None if seen.gpus else 'nothing is here'
+
+    def tell_once(self, text: str) -> None:
+        self.told.append(text)
