@@ -35,7 +35,7 @@ def test_a_host_that_comes_back_has_no_error():
 
 def test_a_host_whose_driver_hangs_is_stale_since_its_reading():
     state = NEW.reported(report(age=40.0), now=100.0)
-    assert (state.state, state.error) == ('stale', 'its GPU driver has not answered for 40 s')
+    assert (state.state, state.error) == ('stale', 'its GPUs have not been read for 40 s')
     assert (state.last_seen, state.report) == (60.0, report(age=40.0))
 
 

@@ -18,6 +18,8 @@ STEP = 10.0
 LENGTH = 180
 """Steps that are kept: half an hour."""
 
+_MOST_GPUS = 1024
+"""Of one host, MIG devices among them: one that gives its GPUs new names each time must not fill the memory."""
 _UNKNOWN = 0xFFFF
 _TENTHS = 10
 
@@ -87,6 +89,8 @@ class History:
         for gpu in _with_parts(report.gpus or ()):
             past = gpus.get(gpu.key)
             if past is None:
+                if len(gpus) >= _MOST_GPUS:
+                    continue
                 past = gpus[gpu.key] = _GpuPast(step)
             past.seen = step
             past.utilization.add(step, gpu.utilization_percent)

@@ -63,7 +63,7 @@ def _staleness(report: HostReport) -> str | None:
     if report.gpus is None:
         return report.driver_problem or 'it does not know its GPUs'
     if report.age is not None and report.age > stale_age(report.interval):
-        return f'its GPU driver has not answered for {report.age:.0f} s'
+        return f'its GPUs have not been read for {report.age:.0f} s'
     return None
 
 

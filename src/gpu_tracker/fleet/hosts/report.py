@@ -17,6 +17,10 @@ Part = TypeVar('Part')
 STATUSES = (FREE, IN_USE, IN_USE_UNSEEN, CLAIMED, UNKNOWN, SPLIT, UNREADABLE)
 
 _LONGEST_NAME = 200
+_MOST_OBJECTS = 20_000
+"""GPUs, processes and claims, with the braces in command lines: what a host may make this process work through."""
+_MOST_GPUS = 256
+"""MIG devices of one GPU are counted by themselves."""
 
 
 class ReportError(GpuTrackerError):
@@ -26,7 +30,8 @@ class ReportError(GpuTrackerError):
 class ProcessReport(NamedTuple):
     """A process on a GPU; None is unknown."""
 
-    pid: int
+    pid: int | None
+    """None: all that is told of it is whose it is."""
     user: str | None = None
     command: str | None = None
     """The whole command line."""
@@ -133,6 +138,8 @@ def json_object(body: bytes) -> Mapping[str, object]:
 
     :raises ReportError: It is something else.
     """
+    if body.count(b'{') > _MOST_OBJECTS:
+        raise ReportError(f'it has more than {_MOST_OBJECTS} objects')
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):  # not JSON or not UTF-8, numbers of thousands of digits, absurd nesting
@@ -149,18 +156,21 @@ def objects(value: object, name: str) -> Sequence[Mapping[str, object]]:
     """
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise ReportError(f'its {name} is not a list of objects')
+    if name in {'gpus', 'mig_devices'} and len(value) > _MOST_GPUS:
+        raise ReportError(f'its {name} are more than {_MOST_GPUS}')
     return value
 
 
 def with_own_keys(gpus: Iterable[GpuReport]) -> tuple[GpuReport, ...]:
     """Return the GPUs of a host and their MIG devices, each with a key that no other of them has."""
     taken: set[str] = set()
+    counts: dict[str, int] = {}
 
     def distinct(gpu: GpuReport) -> GpuReport:
-        key, count = gpu.key, 1
+        key = gpu.key
         while key in taken:
-            count += 1
-            key = f'{gpu.key} ({count})'
+            counts[gpu.key] = counts.get(gpu.key, 1) + 1  # not counted anew for each of thousands that are alike
+            key = f'{gpu.key} ({counts[gpu.key]})'
         taken.add(key)
         parts = gpu.mig_devices
         return gpu._replace(key=key, mig_devices=None if parts is None else tuple(distinct(part) for part in parts))
