@@ -1,0 +1,40 @@
+"""What this machine reports of itself: the newest reading, as agents tell it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from gpu_tracker.fleet.hosts.report import parse_report
+
+if TYPE_CHECKING:
+    from gpu_tracker.fleet.hosts.report import HostReport
+    from gpu_tracker.fleet.watch import Reading, Watch
+
+
+class OwnReport:
+    """Makes a report of each reading of a watch, once. It belongs to one thread.
+
+    :param version: Of gpu-tracker.
+    """
+
+    def __init__(self, watch: Watch, version: str) -> None:
+        self._watch = watch
+        self._version = version
+        self._parsed: tuple[Reading, HostReport] | None = None
+
+    def body(self, reading: Reading) -> dict[str, object]:
+        """Return what ``/api/v1/host`` answers: a snapshot, how old it is, and by what it was taken."""
+        return {
+            **reading.snapshot,
+            'age_seconds': self._watch.age(reading),
+            'interval_seconds': self._watch.interval,
+            'agent_version': self._version,
+        }
+
+    def of(self, reading: Reading) -> HostReport:
+        """Return a reading as a report, with the age that it has now."""
+        if self._parsed is None or self._parsed[0] is not reading:
+            # It goes the way of what other hosts report, so that all are read alike.
+            self._parsed = reading, parse_report(json.dumps(self.body(reading)).encode())
+        return self._parsed[1]._replace(age=self._watch.age(reading))
