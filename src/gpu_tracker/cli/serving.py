@@ -1,0 +1,153 @@
+"""The options that the servers of the command line share: where they listen, and for whom."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cli import options
+from gpu_tracker.errors import GpuTrackerError, ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpu_tracker.fleet.web.access import Access
+    from gpu_tracker.fleet.web.credentials import Credentials, Passwords, Token
+    from gpu_tracker.fleet.web.tls import TlsFiles
+
+_LAST_PORT = 65535
+_NAME = re.compile(r'[A-Za-z0-9_-][A-Za-z0-9._-]*')
+_EXTRA = frozenset({'aiohttp', 'h11', 'prometheus_client', 'starlette', 'uvicorn'})
+"""What gpu-tracker[fleet] installs and what that needs, as far as it is imported here."""
+
+_LINES = """\
+  --host=<host>         Where to listen: a name or an address of this machine's.
+                        [default: 127.0.0.1]
+  --port=<port>         The TCP port. 0: any that is free. [default: {port}]
+  --tls-cert=<file>     Serve over TLS with this certificate, a PEM file: the server's
+                        own first, then those between it and its authority.
+  --tls-key=<file>      The certificate's private key, a PEM file without a password.
+                        Default: it is in the file of --tls-cert.
+  --tls-client-ca=<file>  Serve only clients that have a certificate of one of the
+                        authorities in this PEM file. Needs --tls-cert.
+  --server-name=<names>  Names by which clients may ask for this server, separated by
+                        commas, beside the machine's own names and all addresses.
+  --insecure            Listen where other machines can reach it without TLS or without
+                        a secret: they can read which user runs what on which GPU.
+"""
+
+
+def option_lines(port: int) -> str:
+    """Return the docopt lines of the shared options, the last with its line end, for a command's text.
+
+    :param port: The default of ``--port``.
+    """
+    return _LINES.format(port=port)
+
+
+def access(
+    values: Mapping[str, str | bool | list[str] | None],
+    credentials: Credentials | None,
+    credentials_option: str,
+) -> Access:
+    """Return what the shared options among docopt's ``values`` ask for, checked.
+
+    :param credentials: From :func:`token` or :func:`passwords`; None where the option is not given.
+    :param credentials_option: The command's option for them, for what is said to the user.
+    :raises ParameterError: An option's value cannot be used, or one is missing that goes with another.
+    :raises TlsError: A certificate or key cannot be used.
+    :raises AccessError: It would be open to those who should not read.
+    """
+    from gpu_tracker.fleet.web.access import check_access  # noqa: PLC0415 - not where only help is wanted
+
+    return check_access(
+        host=_host(str(values['--host'])),
+        port=_port(str(values['--port'])),
+        credentials=credentials,
+        credentials_option=credentials_option,
+        tls=_tls_files(values),
+        server_names=_names(values['--server-name']),
+        insecure=bool(values['--insecure']),
+    )
+
+
+def token(path: object, option: str = '--token-file') -> Token | None:
+    """Return the token in the file that the option names; None where ``path`` is None."""
+    from gpu_tracker.fleet import secret_files  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.web import credentials  # noqa: PLC0415 - as above
+
+    if path is None:
+        return None
+    return credentials.Token(secret_files.read_token(_path(option, path, 'a token'), option))
+
+
+def passwords(path: object, option: str = '--password-file') -> Passwords | None:
+    """Return the passwords in the file that the option names; None where ``path`` is None."""
+    from gpu_tracker.fleet import secret_files  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.web import credentials  # noqa: PLC0415 - as above
+
+    if path is None:
+        return None
+    return credentials.Passwords(secret_files.read_passwords(_path(option, path, 'passwords'), option))
+
+
+@contextlib.contextmanager
+def extra_needed(command: str) -> Iterator[None]:
+    """Say how to install what is missing, where the block imports what comes with ``gpu-tracker[fleet]``."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or '').partition('.')[0] not in _EXTRA:
+            raise
+        raise GpuTrackerError(
+            f"'gpu-tracker {command}' needs packages that are not installed: install gpu-tracker[fleet] "
+            f'(no module named {error.name!r})'
+        ) from None
+
+
+def _host(given: str) -> str:
+    if not given:
+        raise ParameterError('--host', given, "a name or an address of this machine's")
+    return given
+
+
+def _port(given: str) -> int:
+    accepted = f'a number from 0 to {_LAST_PORT}'
+    port = options.number('--port', int, given, accepted)
+    if not 0 <= port <= _LAST_PORT:
+        raise ParameterError('--port', given, accepted)
+    return port
+
+
+def _tls_files(values: Mapping[str, str | bool | list[str] | None]) -> TlsFiles | None:
+    from gpu_tracker.fleet.web.tls import TlsFiles  # noqa: PLC0415 - as above
+
+    certificate, key, client_ca = (values[option] for option in ('--tls-cert', '--tls-key', '--tls-client-ca'))
+    if certificate is None:
+        for option, given in (('--tls-key', key), ('--tls-client-ca', client_ca)):
+            if given is not None:
+                raise options.UsageError(f'{option} needs --tls-cert')
+        return None
+    return TlsFiles(
+        _path('--tls-cert', certificate, 'a certificate'),
+        None if key is None else _path('--tls-key', key, 'a private key'),
+        None if client_ca is None else _path('--tls-client-ca', client_ca, 'certificates'),
+    )
+
+
+def _path(option: str, given: object, content: str) -> str:
+    if not given:
+        raise ParameterError(option, given, f'the path of a file with {content}')
+    return os.path.expanduser(str(given))
+
+
+def _names(given: object) -> list[str]:
+    if given is None:
+        return []
+    names = [name.strip() for name in str(given).split(',')]
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ParameterError('--server-name', name, 'names of hosts, separated by commas, without ports')
+    return names

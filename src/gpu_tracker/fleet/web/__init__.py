@@ -1,0 +1,1 @@
+"""How the agent and the dashboard serve over HTTP: who may ask, from where, in which time, and how it ends."""

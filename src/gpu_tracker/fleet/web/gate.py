@@ -1,0 +1,143 @@
+"""What every request passes before the application sees it, and every answer before the client does."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Any
+
+from gpu_tracker.fleet.web import answers
+from gpu_tracker.fleet.web.answers import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    from gpu_tracker.fleet.web.credentials import Credentials
+    from gpu_tracker.fleet.web.host_names import HostNames
+    from gpu_tracker.fleet.web.limits import Limits
+
+    Message = MutableMapping[str, Any]
+    Scope = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+OPEN_PATHS = frozenset({'/healthz'})
+"""Without authorization: whether a server lives is no secret, and what asks so often knows none."""
+
+GONE = 'gpu_tracker.client_is_gone'
+"""Under this name the state of a request has a function that tells whether its client has gone."""
+
+
+class ClientGoneError(OSError):
+    """Nobody is there any more to take an answer; raised where an application goes on sending one."""
+
+
+class Gate:
+    """An ASGI application around another one.
+
+    Refuses requests that have a body, an overlong target or head, a Host that is not this server's, or no
+    authorization. Gives each answer the headers of security. An error of the application ends as a bare 500.
+
+    :param application: Serves what passes.
+    :param names: What the server goes by.
+    :param credentials: None: everybody may read.
+    :param complain: Takes a line about an error of the application.
+    :param open_paths: What needs no authorization.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        *,
+        names: HostNames,
+        credentials: Credentials | None,
+        limits: Limits,
+        complain: Callable[[str], None],
+        open_paths: frozenset[str] = OPEN_PATHS,
+    ) -> None:
+        self._application = application
+        self._names = names
+        self._credentials = credentials
+        self._limits = limits
+        self._complain = complain
+        self._open_paths = open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope['type'] != 'http':
+            return  # the server offers nothing else
+        sending = _Sending(send, scope.get('state', {}).get(GONE))
+        refusal = self._refusal(scope)
+        try:
+            await (refusal.send(sending) if refusal else self._application(scope, receive, sending))
+        except Exception as error:  # noqa: BLE001 - of whatever kind: the client gets no word of it
+            if sending.is_in_vain:
+                return
+            self._complain(f'internal error: {scope["method"]} {scope["path"]}: {type(error).__name__}: {error}')
+        if not (sending.began or sending.is_in_vain):
+            await answers.SERVER_ERROR.send(sending)
+        # An answer that has begun and not ended is cut off by the server, so that nobody takes it for whole.
+
+    def _refusal(self, scope: Scope) -> Answer | None:
+        """Return what to say to a request that the application should not see."""
+        headers: list[tuple[bytes, bytes]] = scope['headers']
+        refusal = self._of_size(scope, headers) or self._of_host(headers)
+        if refusal or scope['path'] in self._open_paths:
+            return refusal
+        return self._unauthorized(headers)
+
+    def _of_size(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> Answer | None:
+        path, query = scope['raw_path'], scope['query_string']
+        if len(path) + len(query) > self._limits.target_size:
+            return answers.TARGET_TOO_LONG
+        # A head that has arrived in one piece was not stopped while it was read.
+        if sum(len(name) + len(value) for name, value in headers) > self._limits.head_size:
+            return answers.HEAD_TOO_LARGE
+        lengths = _values(headers, b'content-length')
+        if _values(headers, b'transfer-encoding') or any(length.strip(b'0') for length in lengths):
+            return answers.NO_BODY
+        # Anything else is a proxy's form of request, or CONNECT's.
+        return None if path.startswith(b'/') else answers.BAD_REQUEST
+
+    def _of_host(self, headers: list[tuple[bytes, bytes]]) -> Answer | None:
+        hosts = _values(headers, b'host')
+        if len(hosts) != 1 or not hosts[0]:
+            return answers.NO_HOST
+        return None if self._names.contain(hosts[0]) else answers.WRONG_HOST
+
+    def _unauthorized(self, headers: list[tuple[bytes, bytes]]) -> Answer | None:
+        if self._credentials is None:
+            return None
+        given = _values(headers, b'authorization')
+        if len(given) == 1 and self._credentials.accepts(given[0]):
+            return None
+        challenges = tuple((b'www-authenticate', challenge) for challenge in self._credentials.challenges)
+        return Answer(401, 'Unauthorized', challenges)
+
+
+class _Sending:
+    """Sends an answer with the headers that each has, as long as somebody is there to take it."""
+
+    def __init__(self, send: Send, is_gone: Callable[[], bool] | None) -> None:
+        self._send = send
+        self._is_gone = is_gone
+        self.began = False
+
+    @property
+    def is_in_vain(self) -> bool:
+        return self._is_gone is not None and self._is_gone()
+
+    async def __call__(self, message: Message) -> None:
+        if self.is_in_vain:
+            # uvicorn would take all without a pause, for ever where the application has no end.
+            raise ClientGoneError
+        if message['type'] == 'http.response.start':
+            self.began = True
+            date = formatdate(usegmt=True).encode()
+            message = {**message, 'headers': answers.completed(message.get('headers', []), date)}
+        await self._send(message)
+
+
+def _values(headers: list[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    """Return what a header holds, each time that it is there; ASGI has names in lower case."""
+    return [value for key, value in headers if key == name]

@@ -1,0 +1,160 @@
+"""Takes clients in, no more than there is room for, and turns the others away at once."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Sequence
+
+    from gpu_tracker.fleet.web.limits import Limits
+
+_AT_A_TIME = 16
+"""Connections accepted in one turn of the event loop, so that many that come do not stop those that are there."""
+_PAUSE = 0.5
+"""Seconds in which nobody is accepted after the system has had nothing left for a connection."""
+_GOODBYE = 1.0
+"""Seconds for the end of TLS."""
+
+
+class Listener:
+    """Accepts connections and counts them from their first moment: one in a TLS handshake takes a place as well.
+
+    asyncio's own servers would count only those whose handshake is done.
+
+    :param sockets: Which listen.
+    :param make: Returns the protocol of a new connection; is told what to call when that connection ends.
+    :param complain: Takes lines about clients that are turned away.
+    """
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        make: Callable[[Callable[[], None]], asyncio.Protocol],
+        *,
+        tls: ssl.SSLContext | None,
+        limits: Limits,
+        complain: Callable[[str], None],
+    ) -> None:
+        self._sockets = list(sockets)
+        self._make = make
+        self._tls = tls
+        self._limits = limits
+        self._complain = complain
+        self._loop = asyncio.get_running_loop()
+        self._count = 0
+        self._of_address: Counter[str] = Counter()
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._pauses: list[asyncio.TimerHandle] = []
+
+    def open(self) -> None:
+        """Begin to accept."""
+        for listener in self._sockets:
+            listener.settimeout(0)
+            self._loop.add_reader(listener, self._accept_some, listener)
+
+    def close(self) -> None:
+        """Accept nobody any more, and drop those in the middle of a TLS handshake."""
+        for pause in self._pauses:
+            pause.cancel()
+        for listener in self._sockets:
+            self._loop.remove_reader(listener)
+            listener.close()
+        self._sockets.clear()
+        for task in self._arriving:
+            task.cancel()
+
+    @property
+    def count(self) -> int:
+        """How many connections there are."""
+        return self._count
+
+    def _accept_some(self, listener: socket.socket) -> None:
+        for _ in range(_AT_A_TIME):
+            try:
+                connection, peer = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return  # nobody else is there, or has gone already
+            except OSError as error:
+                self._pause(listener, error)
+                return
+            self._admit(connection, str(peer[0]))
+
+    def _pause(self, listener: socket.socket, error: OSError) -> None:
+        """Leave clients waiting for a moment: the system has no descriptor or no memory for another."""
+        self._complain(f'cannot accept a connection: {error.strerror}')
+        self._loop.remove_reader(listener)
+        self._pauses = [pause for pause in self._pauses if pause.when() > self._loop.time()]
+        self._pauses.append(self._loop.call_later(_PAUSE, self._loop.add_reader, listener, self._accept_some, listener))
+
+    def _admit(self, connection: socket.socket, peer: str) -> None:
+        address = counted_address(peer)
+        if self._count >= self._limits.connections:
+            self._complain(f'a client at {peer} was turned away: there are {self._count} connections')
+            connection.close()
+            return
+        if address and self._of_address[address] >= self._limits.connections_of_an_address:
+            self._complain(f'a client at {peer} was turned away: it has {self._of_address[address]} connections')
+            connection.close()
+            return
+        self._count += 1
+        self._of_address[address] += 1
+        task = self._loop.create_task(self._welcome(connection, _Place(self, address)))
+        self._arriving.add(task)
+        task.add_done_callback(self._arriving.discard)
+
+    async def _welcome(self, connection: socket.socket, place: _Place) -> None:
+        """Make a connection's protocol, after the handshake where there is TLS."""
+        connection.settimeout(0)
+        if hasattr(socket, 'TCP_USER_TIMEOUT'):
+            # Linux: also gives up a client that answers probes and reads nothing, however little is left to be sent,
+            # and where the connection is closed here already: tcp(7).
+            milliseconds = round(self._limits.unread_time * 1000)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: self._make(place.leave),
+                connection,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._limits.head_time if self._tls else None,
+                ssl_shutdown_timeout=_GOODBYE if self._tls else None,
+            )
+        except OSError:
+            place.leave()  # no TLS, no certificate or none that is good, too slow, or gone: the client's own affair
+        except asyncio.CancelledError:
+            place.leave()
+            raise
+
+    def _left(self, address: str) -> None:
+        self._count -= 1
+        self._of_address[address] -= 1
+        if not self._of_address[address]:
+            del self._of_address[address]
+
+
+class _Place:
+    """What one connection takes; given back once, whoever says first that the connection has ended."""
+
+    def __init__(self, listener: Listener, address: str) -> None:
+        self._listener: Listener | None = listener
+        self._address = address
+
+    def leave(self) -> None:
+        if self._listener:
+            self._listener._left(self._address)  # noqa: SLF001 - the two are one
+            self._listener = None
+
+
+def counted_address(peer: str) -> str:
+    """Return that by which a client is counted: an IPv6 client has a whole /64 to choose from; nothing for loopback."""
+    address = ipaddress.ip_address(peer.partition('%')[0])
+    if address.is_loopback:
+        return ''
+    return (
+        str(ipaddress.ip_network((address, 64), strict=False)) if isinstance(address, ipaddress.IPv6Address) else peer
+    )

@@ -1,0 +1,107 @@
+"""An application on its sockets, from the first client to the last."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+import uvicorn
+from uvicorn.server import ServerState
+
+from gpu_tracker.fleet.web.connection import Connection
+from gpu_tracker.fleet.web.gate import Gate
+from gpu_tracker.fleet.web.host_names import HostNames, own_names
+from gpu_tracker.fleet.web.listener import Listener
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Sequence
+
+    from gpu_tracker.fleet.web.access import Access
+    from gpu_tracker.fleet.web.gate import Application
+    from gpu_tracker.fleet.web.limits import Limits
+
+_STEP = 0.02
+"""Seconds between two looks at whether all clients have gone."""
+_LAST_MOMENT = 0.5
+"""Seconds in which what is cut off can note it."""
+
+
+class Service:
+    """Answers clients with an application behind a gate.
+
+    :param sockets: Which listen; they are closed with the service.
+    :param complain: Takes lines about what went wrong with a client or a request.
+    """
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        application: Application,
+        access: Access,
+        limits: Limits,
+        complain: Callable[[str], None],
+    ) -> None:
+        gate = Gate(
+            application,
+            names=HostNames(access.server_names | own_names()),
+            credentials=access.credentials,
+            limits=limits,
+            complain=complain,
+        )
+        self._config = _configuration(gate, limits)
+        self._state = ServerState()
+        self._limits = limits
+        self._listener = Listener(sockets, self._connection, tls=access.tls, limits=limits, complain=complain)
+
+    def open(self) -> None:
+        """Begin to answer."""
+        self._listener.open()
+
+    async def close(self, hurry: asyncio.Future[Any]) -> None:
+        """Answer nobody else, let what is being answered end for a moment, and cut off the rest.
+
+        :param hurry: Ends that moment as soon as it is done.
+        """
+        self._listener.close()
+        for connection in self._connections():
+            connection.shutdown()
+        await self._wait(self._limits.end_time, hurry)
+        for task in list(self._state.tasks):
+            task.cancel()
+        for connection in self._connections():
+            connection.abort()
+        await self._wait(_LAST_MOMENT, None)
+
+    def _connection(self, on_end: Callable[[], None]) -> Connection:
+        return Connection(self._config, self._state, self._limits, on_end)
+
+    def _connections(self) -> list[Connection]:
+        return [cast('Connection', connection) for connection in self._state.connections]
+
+    async def _wait(self, patience: float, hurry: asyncio.Future[Any] | None) -> None:
+        """Wait until nothing is being answered any more."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience
+        while (self._listener.count or self._state.tasks) and loop.time() < deadline:
+            if hurry and hurry.done():
+                return
+            await asyncio.sleep(_STEP)
+
+
+def _configuration(gate: Gate, limits: Limits) -> uvicorn.Config:
+    """Return what uvicorn's protocol wants to be told."""
+    return uvicorn.Config(
+        gate,
+        ws='none',
+        lifespan='off',
+        interface='asgi3',
+        log_config=None,
+        log_level='warning',
+        access_log=False,
+        workers=1,  # otherwise an environment variable is read
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,  # the gate adds it: uvicorn's own comes from a server that is not used here
+        h11_max_incomplete_event_size=limits.head_size,
+    )

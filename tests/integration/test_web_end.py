@@ -1,0 +1,142 @@
+"""How a server ends, whatever its clients and its own work do."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import ssl
+
+import psutil
+import pytest
+
+from cli_program import PATIENCE, eventually
+from web_certificates import Certificates
+from web_server import WebServer
+
+pytestmark = pytest.mark.server
+
+END = 5.0
+"""Seconds after a signal."""
+
+
+@pytest.mark.parametrize('path', ['/events', '/deaf', '/flood'])
+def test_it_ends_in_time_with_streams_open(path):
+    with WebServer() as server, server.client() as first, server.client() as second:
+        for client in (first, second):
+            client.get(path)
+            client.until(b'\r\n\r\n')
+        assert server.end(patience=END) == 0
+
+
+def test_a_stream_is_told_of_the_end():
+    with WebServer() as server, server.client() as client:
+        client.get('/events')
+        client.until(b'data: 1\n\n')
+        server.process.send_signal(signal.SIGTERM)
+        assert client.rest().endswith(b'b\r\ndata: end\n\n\r\n0\r\n\r\n')
+        assert server.process.wait(END) == 0
+
+
+def test_it_does_not_wait_for_clients_that_say_nothing_or_half_of_something():
+    with WebServer() as server, server.client(), server.client() as half, server.client() as idle:
+        half.send('GET / HTTP/1.1\r\nHost:')
+        idle.get()
+        idle.until(b'hello\n')
+        assert server.end(patience=END) == 0
+        assert server.log.count('\n') == 1
+
+
+def test_it_ends_in_time_with_handshakes_and_streams_over_tls(tmp_path):
+    certificates = Certificates(tmp_path)
+    options = [f'--tls-cert={certificates.server}', f'--tls-key={certificates.server_key}']
+    trusting = ssl.create_default_context(cafile=str(certificates.authority.certificate))
+    with (
+        WebServer(*options) as server,
+        server.client(),
+        server.client(tls=trusting) as idle,
+        server.client(tls=trusting) as reading,
+        server.client(tls=trusting) as flooded,
+    ):
+        idle.get()
+        idle.until(b'hello\n')
+        reading.get('/events')
+        reading.until(b'data: 1\n\n')
+        flooded.get('/flood')
+        flooded.until(b'\r\n\r\n')
+        assert server.end(patience=END) == 0
+        assert server.log.count('\n') == 1
+
+
+@pytest.mark.parametrize('kind', ['stubborn', 'busy'])
+def test_it_ends_in_time_whatever_works_in_the_background(kind):
+    with WebServer(f'--background={kind}') as server:
+        assert server.end(patience=END) == 0
+
+
+@pytest.mark.parametrize(
+    ('kind', 'text'),
+    [
+        ('fails', 'the configuration has gone'),
+        ('breaks', 'internal error: what works in the background cannot go on: ValueError: broken'),
+        ('ends', 'internal error: what works in the background cannot go on: it has ended'),
+    ],
+)
+def test_it_ends_with_a_reason_where_its_own_work_has_ended(kind, text):
+    with WebServer(f'--background={kind}') as server:
+        assert server.process.wait(PATIENCE) == 125
+        assert server.log == f'gpu-tracker: serving {server.url}\ngpu-tracker: {text}\n'
+
+
+def test_ctrl_c_ends_it_as_it_ends_any_program():
+    with WebServer() as server:
+        assert server.end(signal.SIGINT, END) == -signal.SIGINT
+        assert server.log.count('\n') == 1
+
+
+def test_a_second_signal_ends_it_at_once():
+    with WebServer(limits={'end_time': 1000}) as server, server.client() as client:
+        client.get('/deaf')
+        client.until(b'data: 1\n\n')
+        server.process.send_signal(signal.SIGTERM)
+        eventually(lambda: not _listens(server))
+        assert server.end(signal.SIGINT, END) == 0
+
+
+def test_its_port_is_free_afterwards_and_taken_before():
+    with WebServer() as server:
+        again = WebServer(port=server.port)
+        try:
+            assert again.process.wait(PATIENCE) == 125
+            assert again.log == (
+                f'gpu-tracker: port {server.port} of 127.0.0.1 is taken by another program ("ss -lp" tells which)\n'
+            )
+        finally:
+            again.__exit__()
+        with server.client() as client:
+            client.get()
+            client.until(b'hello\n')
+        assert server.end() == 0
+        with socket.create_server(('127.0.0.1', server.port)):
+            pass
+
+
+def test_systemd_is_told_when_it_is_ready_and_when_it_ends(tmp_path):
+    path = tmp_path / 'notify'
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(path))
+        manager.settimeout(PATIENCE)
+        with WebServer(changes={'NOTIFY_SOCKET': str(path)}) as server:
+            assert manager.recv(100) == b'READY=1'
+            assert server.end() == 0
+            assert manager.recv(100) == b'STOPPING=1'
+
+
+def test_it_takes_as_many_descriptors_as_it_may():
+    with WebServer() as server:
+        soft, hard = psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE)
+        assert soft == min(hard, 65536) or hard == psutil.RLIM_INFINITY or soft > 65536
+
+
+def _listens(server: WebServer) -> bool:
+    connections = psutil.Process(server.process.pid).net_connections('tcp')
+    return any(one.status == psutil.CONN_LISTEN for one in connections)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from gpu_tracker.fleet.web.connection import Connection
+from gpu_tracker.fleet.web.limits import Limits
+
+
+class Transport(asyncio.Transport):
+    """A client that takes its answer as told: what is left at each look."""
+
+    def __init__(self, *sizes: int):
+        super().__init__()
+        self.sizes = list(sizes)
+        self.written = b''
+        self.is_aborted = asyncio.Event()
+        self.is_closed = False
+
+    def get_write_buffer_size(self):
+        return self.sizes.pop(0) if len(self.sizes) > 1 else self.sizes[0]
+
+    def is_closing(self):
+        return self.is_closed or self.is_aborted.is_set()
+
+    def write(self, data):
+        self.written += data
+
+    def abort(self):
+        self.is_aborted.set()
+
+    def close(self):
+        self.is_closed = True
+
+
+async def nothing(scope, receive, send):
+    """Answer nobody."""
+
+
+def connection(transport: Transport, **limits: float) -> tuple[Connection, list[str]]:
+    ended = []
+    config = uvicorn.Config(nothing, ws='none', lifespan='off', interface='asgi3', log_config=None)
+    made = Connection(config, ServerState(), Limits(**limits), lambda: ended.append('ended'))
+    made.connection_made(transport)
+    return made, ended
+
+
+def test_who_takes_some_of_an_answer_between_two_looks_has_more_time():
+    async def main():
+        transport = Transport(100, 80, 60, 60)
+        made, ended = connection(transport, unread_time=0.001)
+        made.pause_writing()
+        await asyncio.wait_for(transport.is_aborted.wait(), 60)
+        assert transport.sizes == [60]  # it was looked at four times
+        made.connection_lost(None)
+        assert ended == ['ended']
+
+    asyncio.run(main())
+
+
+def test_what_is_written_meanwhile_is_not_taken_for_reading():
+    async def main():
+        transport = Transport(100, 120)
+        made, _ = connection(transport, unread_time=0.001)
+        made.pause_writing()
+        await asyncio.wait_for(transport.is_aborted.wait(), 60)
+        made.connection_lost(None)
+
+    asyncio.run(main())
+
+
+def test_who_has_taken_its_answer_is_left_alone():
+    async def main():
+        transport = Transport(100)
+        made, _ = connection(transport, unread_time=0.001)
+        made.pause_writing()
+        made.resume_writing()
+        assert made._unread_timer is None
+        made.connection_lost(None)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize('sent', [b'hello\r\n\r\n', b'GET / HTTP/1.1\r\n\r\n'])
+def test_what_is_no_http_is_answered_once_and_the_connection_closed(sent):
+    async def main():
+        transport = Transport(0)
+        made, _ = connection(transport)
+        made.data_received(sent)
+        assert transport.written.startswith(b'HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain')
+        assert transport.is_closed
+        made.shutdown()
+        made.connection_lost(None)
+
+    asyncio.run(main())

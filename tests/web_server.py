@@ -1,0 +1,150 @@
+"""The server of web_program as a process, and clients that speak to it byte by byte."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import pytest
+
+from cli_program import PATIENCE, eventually
+from tracked_program import IN_CI, PACKAGE_PARENT, environment
+
+if TYPE_CHECKING:
+    import ssl
+
+    from own_network import OwnNetwork
+
+PROGRAM = [sys.executable, str(Path(__file__).with_name('web_program.py'))]
+PATHS = f'{PACKAGE_PARENT}:{Path(__file__).parent}'
+
+
+class WebServer:
+    """A server that serves; it is killed at the end of the block.
+
+    :param options: Of its command line, beside the port.
+    :param port: 0: any that is free.
+    :param limits: Those that are not as usual.
+    :param network: Where it runs; None: here.
+    """
+
+    def __init__(
+        self,
+        *options: str,
+        port: int = 0,
+        limits: dict[str, float] | None = None,
+        network: OwnNetwork | None = None,
+        changes: dict[str, str] | None = None,
+    ) -> None:
+        self._errors = tempfile.TemporaryFile('a+')  # noqa: SIM115 - it is closed with the server
+        words = [*PROGRAM, f'--port={port}', f'--limits={json.dumps(limits or {})}', *options]
+        self._network = network
+        self.process = subprocess.Popen(
+            network.words(*words) if network else words,
+            env=environment({'PYTHONPATH': PATHS, **(changes or {})}),
+            stdin=subprocess.DEVNULL,
+            stderr=self._errors,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        try:
+            self.urls = eventually(self._served)
+        except BaseException:
+            self.__exit__()
+            raise
+        self.url = self.urls[0]
+        self.port = int(self.url.rpartition(':')[2])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._errors.close()
+
+    @property
+    def log(self) -> str:
+        """What it has said on standard error."""
+        self._errors.seek(0)
+        return self._errors.read()
+
+    def _served(self) -> list[str]:
+        assert self.process.poll() is None, f'it ended with {self.process.returncode}: {self.log}'
+        found = re.search(r'^gpu-tracker: serving (.*)\n', self.log, re.MULTILINE)
+        return found[1].split() if found else []
+
+    def end(self, by: signal.Signals = signal.SIGTERM, patience: float = PATIENCE) -> int:
+        """End it by a signal, and return its exit code."""
+        self.process.send_signal(by)
+        return self.process.wait(patience)
+
+    def client(self, host: str = '127.0.0.1', *, tls: ssl.SSLContext | None = None) -> Client:
+        """Return a client that has connected."""
+        family = socket.AF_INET6 if ':' in host else socket.AF_INET
+        made = self._network.socket(family) if self._network else socket.socket(family)
+        made.settimeout(PATIENCE)
+        try:
+            made.connect((host, self.port))
+            return Client(tls.wrap_socket(made, server_hostname='localhost') if tls else made)
+        except BaseException:
+            made.close()
+            raise
+
+
+def curl(*arguments: str) -> str:
+    """Return what curl prints."""
+    if shutil.which('curl') is None:
+        (pytest.fail if IN_CI else pytest.skip)('needs curl')
+    words = ['curl', '--silent', '--noproxy', '*', '--max-time', str(PATIENCE), *arguments]
+    return subprocess.run(words, check=False, capture_output=True, text=True).stdout
+
+
+class Client:
+    """One end of a connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, text: str | bytes) -> None:
+        """Send something; a connection that the server has closed already may refuse it."""
+        try:
+            self.socket.sendall(text.encode() if isinstance(text, str) else text)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # what it has answered before can still be read
+
+    def get(self, path: str = '/', *headers: str) -> None:
+        """Ask for a path."""
+        self.send('\r\n'.join([f'GET {path} HTTP/1.1', 'Host: localhost', *headers, '', '']))
+
+    def until(self, end: bytes) -> bytes:
+        """Return what comes, up to an end."""
+        found = b''
+        while end not in found:
+            more = self.socket.recv(65536)
+            assert more, f'it closed after {found!r}'
+            found += more
+        return found
+
+    def rest(self) -> bytes:
+        """Return all that comes until the server closes the connection."""
+        found = []
+        try:
+            while more := self.socket.recv(65536):
+                found.append(more)
+        except ConnectionResetError:
+            pass  # closed all the same
+        return b''.join(found)
