@@ -1,0 +1,137 @@
+"""A cluster in TOML: hosts and groups of hosts, with their names, tokens and certificates."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.fleet.config.cluster import (
+    DEADLINE,
+    DEADLINES,
+    INTERVAL,
+    INTERVALS,
+    SELF,
+    Cluster,
+    ClusterError,
+    ConfiguredHost,
+    TlsFiles,
+    Token,
+    check_distinct,
+)
+from gpu_tracker.fleet.config.host_url import ACCEPTED, UrlError, agent_url, is_on_loopback
+from gpu_tracker.fleet.config.table import Table
+from gpu_tracker.fleet.config.tls_context import tls_context
+from gpu_tracker.fleet.secret_files import SecretFileError, read_token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OF_ACCESS = ('token_file', 'ca_file', 'client_cert_file', 'client_key_file', 'insecure')
+"""Keys of a host; in a group they hold for its hosts, and at the top for all, unless these have their own."""
+OF_HOST = ('url', 'name', *OF_ACCESS)
+OF_GROUP = ('hosts', *OF_ACCESS)
+OF_FILE = ('hosts', 'groups', 'interval_seconds', 'deadline_seconds', *OF_ACCESS)
+
+
+def read_toml_file(path: str, content: bytes) -> Cluster:
+    """Return the cluster that a file describes; paths in it are relative to its folder.
+
+    :param path: Its name in errors.
+    :raises ClusterError: It is no TOML, or something in it cannot be used; the text names the key.
+    """
+    try:
+        values = tomllib.loads(content.decode())
+    except UnicodeDecodeError:
+        raise ClusterError(f'{path}: must be TOML, which is UTF-8') from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ClusterError(f'{path}: cannot be read as TOML: {error}') from None
+    try:
+        cluster = _cluster(Table('', values, OF_FILE), os.path.dirname(path))
+    except ClusterError as error:
+        raise ClusterError(f'{path}: {error}') from None
+    check_distinct(path, cluster.hosts)
+    return cluster
+
+
+class _Access(NamedTuple):
+    """How to get into agents."""
+
+    token: Token | None = None
+    tls: TlsFiles = TlsFiles()
+    insecure: bool = False
+
+
+def _cluster(file: Table, folder: str) -> Cluster:
+    access = _access(file, folder, _Access())
+    hosts = [*_hosts(file, folder, access, None)]
+    for group in file.tables('groups', OF_GROUP):
+        hosts += _hosts(group, folder, _access(group, folder, access), group.own_name)
+    return Cluster(
+        tuple(hosts),
+        file.seconds('interval_seconds', INTERVALS, INTERVAL),
+        file.seconds('deadline_seconds', DEADLINES, DEADLINE),
+    )
+
+
+def _hosts(parent: Table, folder: str, access: _Access, group: str | None) -> Iterator[ConfiguredHost]:
+    for entry in parent.entries('hosts', OF_HOST, f'{ACCEPTED}, or a table with this as its url'):
+        yield _host(entry, _access(entry, folder, access), group)
+
+
+def _host(entry: Table, access: _Access, group: str | None) -> ConfiguredHost:
+    given = entry.text('url', ACCEPTED)
+    if given is None:
+        raise entry.error('url', f'is missing: it must be {ACCEPTED}')
+    name = entry.text('name', 'a name of its own')
+    if given == SELF:
+        return ConfiguredHost(None, name, group)
+    try:
+        url = agent_url(given)
+    except UrlError as error:
+        raise entry.error('url', str(error)) from None
+    if access.token is not None and url.startswith('http:') and not (access.insecure or is_on_loopback(url)):
+        raise entry.error(
+            'url',
+            f'{url!r} would get a token that anybody on the way can read: use https://, or say insecure = true',
+        )
+    return ConfiguredHost(url, name, group, access.token, access.tls if url.startswith('https:') else TlsFiles())
+
+
+def _access(of: Table, folder: str, inherited: _Access) -> _Access:
+    """Return what a table says of access, and where it says nothing what is ``inherited``."""
+    access = inherited
+    token_file = _path(of, 'token_file', folder)
+    if token_file is not None:
+        try:
+            access = access._replace(token=Token(read_token(token_file, 'token_file', shortest=1)))
+        except SecretFileError as error:
+            raise of.error('', str(error)) from None
+    insecure = of.flag('insecure')
+    return access._replace(
+        insecure=access.insecure if insecure is None else insecure, tls=_tls(of, folder, inherited.tls)
+    )
+
+
+def _tls(of: Table, folder: str, inherited: TlsFiles) -> TlsFiles:
+    if not any(of.has(key) for key in ('ca_file', 'client_cert_file', 'client_key_file')):
+        return inherited
+    tls = inherited
+    if of.has('ca_file'):
+        tls = tls._replace(ca=_path(of, 'ca_file', folder))
+    if of.has('client_cert_file'):
+        tls = tls._replace(certificate=_path(of, 'client_cert_file', folder), key=None)
+    if of.has('client_key_file'):
+        tls = tls._replace(key=_path(of, 'client_key_file', folder))
+    if tls.certificate is None and tls.key is not None:
+        raise of.error('client_key_file', 'needs client_cert_file beside it')
+    try:
+        tls_context(tls)
+    except ClusterError as error:
+        raise of.error('', str(error)) from None
+    return tls
+
+
+def _path(of: Table, key: str, folder: str) -> str | None:
+    path = of.text(key, 'the path of a file')
+    return None if path is None else os.path.join(folder, os.path.expanduser(path))
