@@ -1,0 +1,1 @@
+"""Asks all hosts again and again, at once and under one deadline."""

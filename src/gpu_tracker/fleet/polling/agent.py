@@ -1,0 +1,74 @@
+"""One host that is asked over HTTP: an agent of gpu-tracker, or one of nvgpu."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yarl import URL
+
+from gpu_tracker.fleet.hosts.nvgpu_report import parse_nvgpu_report
+from gpu_tracker.fleet.hosts.report import ReportError, parse_report
+from gpu_tracker.fleet.polling.failure import AgentError, bad_status, no_report
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from gpu_tracker.fleet.config.cluster import Token
+    from gpu_tracker.fleet.hosts.report import HostReport
+    from gpu_tracker.fleet.polling.http_client import HttpClient, Progress
+
+_OK = 200
+_NOT_FOUND = 404
+_ASKS_FOR_OURS = 60
+"""A host that has answered in nvgpu's form is asked for ours again in each 60th round: it may have been updated."""
+
+
+class Agent:
+    """Knows which form a host has answered in, and asks for that.
+
+    :param url: Scheme, host and port.
+    :param tls: None where the URL is http.
+    """
+
+    def __init__(self, url: str, token: Token | None = None, tls: ssl.SSLContext | None = None) -> None:
+        self._ours = URL(f'{url}/api/v1/host')
+        self._nvgpus = URL(f'{url}/gpu_status')
+        self._headers = {} if token is None else {'Authorization': f'Bearer {token.text}'}
+        self._tls = tls
+        self._rounds_of_nvgpu = 0
+        """For how many rounds more it is asked for nvgpu's form at once."""
+
+    async def ask(self, client: HttpClient, progress: Progress) -> HostReport:
+        """Return what the host reports.
+
+        :raises AgentError: It does not.
+        """
+        if self._rounds_of_nvgpu:
+            self._rounds_of_nvgpu -= 1
+            return await self._ask_in_nvgpus_form(client, progress)
+        answer = await client.get(self._ours, self._headers, self._tls, progress)
+        if answer.status == _OK:
+            return _read(parse_report, answer.body)
+        if answer.status != _NOT_FOUND:
+            raise bad_status(answer.status, answer.reason)
+        report = await self._ask_in_nvgpus_form(client, progress)
+        self._rounds_of_nvgpu = _ASKS_FOR_OURS - 1
+        return report
+
+    async def _ask_in_nvgpus_form(self, client: HttpClient, progress: Progress) -> HostReport:
+        try:
+            answer = await client.get(self._nvgpus, self._headers, self._tls, progress)
+            if answer.status != _OK:
+                raise bad_status(answer.status, answer.reason)
+            return _read(parse_nvgpu_report, answer.body)
+        except AgentError:
+            self._rounds_of_nvgpu = 0  # another agent may run there by now
+            raise
+
+
+def _read(parse: Callable[[bytes], HostReport], body: bytes) -> HostReport:
+    try:
+        return parse(body)
+    except ReportError as error:
+        raise no_report(str(error)) from None

@@ -1,0 +1,180 @@
+"""Keeps a fleet up to date by asking its hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from gpu_tracker.fleet.config.tls_context import tls_context
+from gpu_tracker.fleet.hosts.host import HostState
+from gpu_tracker.fleet.polling.agent import Agent
+from gpu_tracker.fleet.polling.back_off import LONGEST, BackOff
+from gpu_tracker.fleet.polling.failure import AgentError, late
+from gpu_tracker.fleet.polling.http_client import HttpClient, Progress
+from gpu_tracker.fleet.polling.this_machine import ThisMachine, not_yet
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, TlsFiles
+    from gpu_tracker.fleet.hosts.fleet import Fleet
+    from gpu_tracker.fleet.hosts.report import HostReport
+    from gpu_tracker.fleet.hosts.source import Past
+    from gpu_tracker.fleet.watch import Watch
+
+
+def waiting_hosts(cluster: Cluster) -> list[HostState]:
+    """Return the hosts of a cluster as they are before anybody was asked: what a fleet begins with."""
+    return [HostState(str(number), host.label, host.group) for number, host in enumerate(cluster.hosts)]
+
+
+class _Asked:
+    """A host, and how it is asked."""
+
+    __slots__ = ('agent', 'back_off', 'host_id', 'name', 'progress')
+
+    def __init__(self, host_id: str, name: str | None, agent: Agent | None, back_off: BackOff) -> None:
+        self.host_id = host_id
+        self.name = name
+        self.agent = agent
+        """None: this machine."""
+        self.back_off = back_off
+        self.progress = Progress()
+
+
+class Poller:
+    """Asks all hosts of a cluster at once, in rounds; see :class:`gpu_tracker.fleet.hosts.source.FleetSource`.
+
+    Whoever wants to know of other hosts, as the agent for its ``/cluster_status``, runs one in the background::
+
+        cluster = read_cluster(config)                       # config/read.py
+        fleet = Fleet(waiting_hosts(cluster), interval=cluster.interval)
+        poller = Poller(cluster, fleet, watch=watch)
+        ...  # await poller.run(), in a task that is cancelled in the end: serve(..., background=poller.run)
+        for host in fleet.states():                          # in the order of the configuration
+            error = poller.error_for_nvgpu(host.id)          # 'Connection timeout'; None where it has answered
+            ...  # {'error': error}, or host.report in nvgpu's form
+
+    A report is put into the fleet as it comes. A host that fails is down, and asked less and less often, up to every
+    ``longest_pause`` seconds.
+
+    :param fleet: Has the hosts of :func:`waiting_hosts`.
+    :param watch: Looks at this machine; needed where the cluster has 'self'. Others start it.
+    :param longest_pause: Seconds.
+    :raises gpu_tracker.fleet.config.cluster.ClusterError: A TLS file cannot be used.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        fleet: Fleet,
+        *,
+        watch: Watch | None = None,
+        longest_pause: float = LONGEST,
+        clock: Callable[[], float] = time.monotonic,
+        make_client: Callable[[], HttpClient] = HttpClient,
+    ) -> None:
+        self.fleet = fleet
+        self._interval = cluster.interval
+        self._deadline = cluster.deadline
+        self._this_machine = None if watch is None else ThisMachine(watch)
+        self._clock = clock
+        self._make_client = make_client
+        self._errors: dict[str, AgentError] = {}
+        contexts: dict[TlsFiles, ssl.SSLContext] = {}
+        self._asked = [
+            _Asked(str(number), host.name, _agent(host, contexts), BackOff(cluster.interval, longest_pause))
+            for number, host in enumerate(cluster.hosts)
+        ]
+        if self._this_machine is None and any(asked.agent is None for asked in self._asked):
+            raise ValueError("a cluster with 'self' needs a watch")
+
+    async def run(self) -> None:
+        """Ask the hosts at each point of a grid of time, until cancelled."""
+        client = self._make_client()
+        try:
+            following = self._clock()
+            while True:
+                await self.round(client)
+                now = self._clock()
+                following = max(following + self._interval, now)
+                await asyncio.sleep(following - now)
+        finally:
+            await client.close()
+
+    async def past(self, host_id: str, seconds: float) -> Past | None:
+        """Return what was in the last seconds; None: there is no such host, or nobody keeps the past."""
+        history = self.fleet.history
+        return None if history is None or self.fleet.state(host_id) is None else history.past(host_id, seconds)
+
+    def error_for_nvgpu(self, host_id: str) -> str | None:
+        """Return in the words of nvgpu's masters why a host has not answered when it was last asked."""
+        error = self._errors.get(host_id)
+        return None if error is None else error.for_nvgpu
+
+    async def round(self, client: HttpClient) -> None:
+        """Ask the hosts that are due, and return when all have answered or the deadline has passed."""
+        begun = self._clock()
+        due = [asked for asked in self._asked if asked.back_off.is_due(begun)]
+        if not due:
+            return
+        tasks = {asyncio.create_task(self._ask(asked, client, begun)): asked for asked in due}
+        try:
+            _, pending = await asyncio.wait(tasks, timeout=self._deadline)
+            for task in pending:
+                self._failed(tasks[task], self._late(tasks[task]), begun)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, asked: _Asked, client: HttpClient, begun: float) -> None:
+        try:
+            report = await self._report(asked, client)
+        except AgentError as error:
+            self._failed(asked, error, begun)
+        except Exception as error:  # noqa: BLE001 - whatever one host does, the others are asked again
+            self._failed(asked, AgentError(f'internal error: {type(error).__name__}', 'Host not available'), begun)
+        else:
+            self._succeeded(asked, report)
+
+    async def _report(self, asked: _Asked, client: HttpClient) -> HostReport:
+        if asked.agent is not None:
+            asked.progress.has_begun = False
+            return await asked.agent.ask(client, asked.progress)
+        if self._this_machine is None:
+            raise not_yet()
+        return await self._this_machine.ask()
+
+    def _late(self, asked: _Asked) -> AgentError:
+        return not_yet() if asked.agent is None else late(self._deadline, has_begun=asked.progress.has_begun)
+
+    def _succeeded(self, asked: _Asked, report: HostReport) -> None:
+        asked.back_off.succeeded()
+        self._errors.pop(asked.host_id, None)
+        state = self.fleet.state(asked.host_id)
+        if state is not None:
+            named = state._replace(name=asked.name or report.hostname)
+            self.fleet.put(named.reported(report, self.fleet.now()))
+
+    def _failed(self, asked: _Asked, error: AgentError, begun: float) -> None:
+        if asked.agent is not None:  # to ask this machine costs nothing
+            asked.back_off.failed(begun)
+        self._errors[asked.host_id] = error
+        state = self.fleet.state(asked.host_id)
+        if state is not None:
+            self.fleet.put(state.failed(str(error)))
+
+
+def _agent(host: ConfiguredHost, contexts: dict[TlsFiles, ssl.SSLContext]) -> Agent | None:
+    """Return how a host is asked; None for this machine. Hosts with the same TLS files share a context."""
+    if host.url is None:
+        return None
+    context = None
+    if host.url.startswith('https:'):
+        context = contexts.get(host.tls)
+        if context is None:
+            context = contexts[host.tls] = tls_context(host.tls)
+    return Agent(host.url, host.token, context)

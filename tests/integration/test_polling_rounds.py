@@ -1,0 +1,298 @@
+"""Asking hosts again and again: over one connection, in the form they know, and less often while they are dead."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, TlsFiles, Token
+from gpu_tracker.fleet.hosts.fleet import Fleet
+from gpu_tracker.fleet.hosts.history import History
+from gpu_tracker.fleet.polling.http_client import HttpClient
+from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
+from gpu_tracker.fleet.watch import Reading
+from hostile_agents import NVGPU_GPU, Recorder, answer, closed_port, report, serving, talks_at_once, url_of
+from web_certificates import Authority, Certificates
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from gpu_tracker.fleet.hosts.host import HostState
+
+pytestmark = pytest.mark.server
+
+PATIENCE = 60.0
+OURS = '/api/v1/host'
+NVGPUS = '/gpu_status'
+REPORT = answer(report())
+NVGPU_REPORT = b'{"hostname": "old", "gpus": [' + repr(NVGPU_GPU).encode().replace(b"'", b'"') + b']}'
+NVGPU_REPORT = NVGPU_REPORT.replace(b'True', b'true').replace(b'None', b'null')
+
+
+def poller(*hosts: ConfiguredHost, interval: float = 5.0, **options: object) -> Poller:
+    cluster = Cluster(hosts, interval, deadline=PATIENCE)
+    return Poller(cluster, Fleet(waiting_hosts(cluster), interval=interval, history=History()), **options)
+
+
+@contextlib.asynccontextmanager
+async def client() -> AsyncIterator[HttpClient]:
+    made = HttpClient()
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def becomes(asking: Poller, state: str, host_id: str = '0') -> HostState:
+    """Wait until a host is in a state."""
+    while True:
+        host = asking.fleet.state(host_id)
+        assert host is not None
+        if host.state == state:
+            return host
+        await asking.fleet.change(asking.fleet.version)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), PATIENCE))
+
+
+def test_a_host_is_asked_over_one_connection():
+    async def test() -> None:
+        agent = Recorder({OURS: REPORT})
+        async with serving(agent) as url, client() as asked:
+            asking = poller(ConfiguredHost(url, token=Token('s3cret')))
+            for _ in range(3):
+                await asking.round(asked)
+        assert agent.connections == 1
+        assert agent.asked_paths == [OURS] * 3
+        assert agent.header('Authorization') == ['Bearer s3cret'] * 3
+        assert agent.header('Accept-Encoding') == ['identity'] * 3
+        assert agent.header('User-Agent')[0].startswith('gpu-tracker/')
+
+    run(test)
+
+
+def test_a_host_is_called_as_configured_or_as_it_calls_itself():
+    async def test() -> None:
+        async with (
+            serving(Recorder({OURS: REPORT})) as one,
+            serving(Recorder({OURS: REPORT})) as two,
+            client() as asked,
+        ):
+            asking = poller(ConfiguredHost(one, 'front', 'login'), ConfiguredHost(two))
+            before = [(host.name, host.group, host.state) for host in asking.fleet.states()]
+            await asking.round(asked)
+        assert before == [('front', 'login', 'waiting'), (two.removeprefix('http://'), None, 'waiting')]
+        assert [(host.name, host.group, host.state) for host in asking.fleet.states()] == [
+            ('front', 'login', 'up'),
+            ('node01', None, 'up'),
+        ]
+        past = await asking.past('0', 60)
+        assert past is not None
+        assert past.gpus['GPU-a'].utilization[-1] == 5
+        assert await asking.past('2', 60) is None
+
+    run(test)
+
+
+def test_an_agent_of_nvgpu_is_asked_in_its_form_and_for_ours_again_after_a_while():
+    async def test() -> None:
+        agent = Recorder({NVGPUS: answer(NVGPU_REPORT)})
+        async with serving(agent) as url, client() as asked:
+            asking = poller(ConfiguredHost(url))
+            for _ in range(62):
+                await asking.round(asked)
+            (state,) = asking.fleet.states()
+            assert (state.state, state.name) == ('up', 'old')
+            assert state.report is not None
+            assert state.report.agent == 'nvgpu'
+            assert agent.asked_paths == [OURS, *[NVGPUS] * 60, OURS, *[NVGPUS] * 2]
+            assert agent.connections <= 2
+            agent.paths = {OURS: REPORT}  # it was updated
+            await asking.round(asked)
+            assert asking.fleet.states()[0].error == 'answered 404: no agent is there, but another program'
+            await asking.round(asked)
+            assert asking.fleet.states()[0].name == 'node01'
+
+    run(test)
+
+
+def test_a_host_dies_and_comes_back():
+    async def test() -> None:
+        with closed_port() as bound:
+            asking = poller(ConfiguredHost(url_of(bound)), interval=0.02, longest_pause=0.05)
+            task = asyncio.create_task(asking.run())
+            down = await becomes(asking, 'down')
+            assert (down.error, down.last_seen, down.report) == ('cannot connect: connection refused', None, None)
+            async with serving(Recorder({OURS: REPORT}), bound):
+                up = await becomes(asking, 'up')
+                assert (up.error, asking.error_for_nvgpu('0')) == (None, None)
+            down = await becomes(asking, 'down')
+            assert down.last_seen is not None
+            assert down.report is not None
+            assert down.report.hostname == 'node01'
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    run(test)
+
+
+def test_a_dead_host_is_asked_less_and_less_often():
+    async def test() -> None:
+        agent = Recorder({OURS: answer(b'', '500 Oops')})
+        times: list[int] = []
+        async with serving(agent) as url, client() as asked:
+            now = [0]
+            asking = poller(ConfiguredHost(url), clock=lambda: now[0])
+            while len(times) < 7:
+                before = len(agent.requests)
+                await asking.round(asked)
+                times += now * (len(agent.requests) - before)
+                now[0] += 5
+        pauses = [after - before for before, after in itertools.pairwise(times)]
+        assert pauses[0] == 5
+        assert all(5 <= pause <= 30 for pause in pauses)
+        assert pauses[-1] >= 15
+
+    run(test)
+
+
+class StillWatch:
+    """A watch that has looked once, or never."""
+
+    interval = 2.0
+
+    def __init__(self, snapshot: dict[str, object] | None = None) -> None:
+        self.reading = None if snapshot is None else Reading(0.0, snapshot)
+
+    def latest(self) -> Reading | None:
+        return self.reading
+
+    def age(self, reading: Reading) -> float:
+        return 1.0
+
+
+def test_this_machine_is_looked_at_without_http():
+    async def test() -> None:
+        watch = StillWatch({'hostname': 'here', 'driver_problem': None, 'gpus': [{'index': 0, 'status': 'free'}]})
+        asking = poller(ConfiguredHost(None), watch=watch)
+        async with client() as asked:
+            await asking.round(asked)
+            (state,) = asking.fleet.states()
+            assert (state.name, state.state) == ('here', 'up')
+            watch.reading = Reading(2.0, {'hostname': 'here', 'driver_problem': 'lost', 'gpus': None})
+            await asking.round(asked)
+            (state,) = asking.fleet.states()
+            assert (state.state, state.error) == ('stale', 'lost')
+
+    run(test)
+
+
+def test_a_driver_that_does_not_answer_is_no_reason_to_wait():
+    async def test() -> None:
+        cluster = Cluster((ConfiguredHost(None),), deadline=0.1)
+        asking = Poller(cluster, Fleet(waiting_hosts(cluster), interval=5), watch=StillWatch())
+        assert asking.fleet.states()[0].name == 'self'
+        async with client() as asked:
+            await asking.round(asked)
+        assert asking.fleet.states()[0].error == 'its GPU driver has not answered yet'
+
+    run(test)
+
+
+def test_a_cluster_of_nobody():
+    async def test() -> None:
+        asking = poller()
+        async with client() as asked:
+            await asking.round(asked)
+        assert asking.fleet.states() == ()
+
+    run(test)
+
+
+@pytest.fixture(scope='module')
+def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp('certificates'))
+
+
+def server_context(certificate: Path, client_ca: Path | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_suffix('.key'))
+    if client_ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(client_ca)
+    return context
+
+
+async def over_tls(context: ssl.SSLContext, files: TlsFiles, host: str = '127.0.0.1') -> tuple[str, str | None]:
+    """Ask a host over TLS, and return its state and error."""
+    async with serving(Recorder({OURS: REPORT}), tls=context) as url, client() as asked:
+        there = f'https://{host}:{url.rpartition(":")[2]}'
+        asking = poller(ConfiguredHost(there, tls=files))
+        await asking.round(asked)
+        await asking.round(asked)
+    (state,) = asking.fleet.states()
+    return state.state, state.error
+
+
+async def over_plain_http(files: TlsFiles) -> tuple[str, str | None]:
+    """Ask a host over TLS that knows none."""
+    async with serving(talks_at_once) as url, client() as asked:
+        asking = poller(ConfiguredHost(url.replace('http:', 'https:'), tls=files))
+        await asking.round(asked)
+    (state,) = asking.fleet.states()
+    return state.state, state.error
+
+
+def test_tls(made: Certificates):
+    async def test() -> None:
+        trusting = TlsFiles(str(made.authority.certificate))
+        server = server_context(made.server)
+        assert await over_tls(server, trusting) == ('up', None)
+        assert await over_tls(server, trusting, 'localhost') == ('up', None)
+        down, error = await over_tls(server, TlsFiles())
+        assert (down, error) == ('down', 'its certificate is not accepted: unable to get local issuer certificate')
+        down, error = await over_plain_http(trusting)
+        assert down == 'down'
+        assert error in {  # as the version of OpenSSL has it
+            'cannot connect: no TLS there (record layer failure)',
+            'cannot connect: no TLS there (wrong version number)',
+        }
+
+    run(test)
+
+
+def test_a_certificate_of_another_host_or_authority(tmp_path: Path, made: Certificates):
+    async def test() -> None:
+        other = made.authority.signed('elsewhere', 'subjectAltName=DNS:elsewhere')
+        down, error = await over_tls(server_context(other), TlsFiles(str(made.authority.certificate)))
+        assert (down, error) == (
+            'down',
+            "its certificate is not accepted: IP address mismatch, certificate is not valid for '127.0.0.1'",
+        )
+        stranger = Authority(tmp_path, 'a stranger')
+        down, error = await over_tls(server_context(made.server), TlsFiles(str(stranger.certificate)))
+        assert down == 'down'
+        assert error is not None
+        assert error.startswith('its certificate is not accepted: ')
+
+    run(test)
+
+
+def test_a_client_certificate(made: Certificates):
+    async def test() -> None:
+        authority = str(made.authority.certificate)
+        server = server_context(made.server, made.authority.certificate)
+        own = TlsFiles(authority, str(made.client), str(made.client_key))
+        assert await over_tls(server, own) == ('up', None)
+        down, error = await over_tls(server, TlsFiles(authority))
+        assert (down, error) == ('down', 'the connection ended before the answer: it may want a client certificate')
+
+    run(test)
