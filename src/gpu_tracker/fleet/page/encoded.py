@@ -1,0 +1,79 @@
+"""The fleet as JSON, encoded once for all who look at it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.fleet.hosts.host import host_as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpu_tracker.fleet.hosts.fleet import Fleet
+    from gpu_tracker.fleet.hosts.host import HostState
+
+
+class Version(NamedTuple):
+    """Which state of the fleet somebody has seen."""
+
+    changes: int
+    removals: int
+
+
+class EncodedFleet:
+    """Encodes a host when it has changed and an answer when it is a new one, however many wait for it.
+
+    It belongs to the fleet's event loop.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._hosts: dict[str, tuple[HostState, bytes]] = {}
+        self._everything: tuple[Version, bytes] | None = None
+        self._changes: tuple[Version, Version, bytes] | None = None
+
+    @property
+    def version(self) -> Version:
+        """The fleet's state now."""
+        return Version(self._fleet.version, self._fleet.removals)
+
+    def everything(self) -> bytes:
+        """Return ``time``, ``totals``, ``hosts`` and ``interval_seconds``."""
+        now = self.version
+        if self._everything is None or self._everything[0] != now:
+            states = self._fleet.states()
+            self._hosts = {state.id: self._hosts[state.id] for state in states if state.id in self._hosts}
+            self._everything = now, self._rest(states, {'interval_seconds': self._fleet.interval})
+        return self._at_this_time(self._everything[1])
+
+    def changes(self, since: Version) -> bytes:
+        """Return ``time``, ``totals``, and as ``hosts`` those that have changed; none may have been removed since."""
+        now = self.version
+        if self._changes is None or self._changes[:2] != (since, now):
+            self._changes = since, now, self._rest(self._fleet.changed_since(since.changes), {})
+        return self._at_this_time(self._changes[2])
+
+    def nothing_new(self) -> bytes:
+        """Return what :meth:`changes` does where no host has changed: what time it is."""
+        return self._at_this_time(self._rest((), {}))
+
+    def _at_this_time(self, rest: bytes) -> bytes:
+        """Complete an object: what is kept of it holds until something changes, and the time goes on."""
+        return b''.join([b'{"time":', _json(self._fleet.now()), b',', rest])
+
+    def _rest(self, states: Iterable[HostState], others: dict[str, object]) -> bytes:
+        fields = {'totals': self._fleet.totals()._asdict(), **others}
+        hosts = b','.join(map(self._host, states))
+        return b''.join([_json(fields)[1:-1], b',"hosts":[', hosts, b']}'])
+
+    def _host(self, state: HostState) -> bytes:
+        kept = self._hosts.get(state.id)
+        if kept is None or kept[0] is not state:
+            kept = self._hosts[state.id] = state, _json(host_as_json(state))
+        return kept[1]
+
+
+def _json(value: object) -> bytes:
+    """Encode in ASCII, without a line break: both can stand in an event as they are."""
+    return json.dumps(value, separators=(',', ':'), allow_nan=False).encode('ascii')

@@ -1,0 +1,120 @@
+"""What a browser can ask for: the page, its files, the fleet, its changes and its past."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from gpu_tracker.fleet.page.encoded import EncodedFleet
+from gpu_tracker.fleet.page.events import SILENCE, events
+from gpu_tracker.fleet.page.files import PageFile, index, page_files
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import BaseRoute
+
+    from gpu_tracker.fleet.hosts.source import FleetSource, Past
+
+HALF_HOUR = 1800.0
+LONGEST = 7 * 24 * 3600.0
+"""Seconds of the past that can be asked for at once."""
+
+_JSON = 'application/json'
+_EVENTS = 'text/event-stream'
+_ICON = 'favicon.svg'
+_ASK_AGAIN = 'no-cache'
+"""A browser may keep a file, and asks each time whether it is still the same one."""
+
+
+def page_routes(source: FleetSource, title: str, silence: float = SILENCE) -> list[BaseRoute]:
+    """Return the routes of the page; whoever serves them sees to authorization and to the headers of security.
+
+    :param title: Stands above everything.
+    :param silence: Seconds without a change after which a stream of events says that it is still there.
+    """
+    page = _Page(source, title, silence)
+    return [
+        Route('/', page.index),
+        Route('/favicon.ico', page.icon),
+        Route('/static/{name:path}', page.static),
+        Route('/api/v1/fleet', page.fleet),
+        Route('/api/v1/events', page.events),
+        Route('/api/v1/history', page.history),
+    ]
+
+
+class _Page:
+    """Answers requests; it belongs to the fleet's event loop."""
+
+    def __init__(self, source: FleetSource, title: str, silence: float) -> None:
+        self._source = source
+        self._silence = silence
+        self._encoded = EncodedFleet(source.fleet)
+        self._files = page_files()
+        self._index = index(self._files, title)
+
+    async def index(self, request: Request) -> Response:
+        return _sent(self._index, request)
+
+    async def icon(self, request: Request) -> Response:
+        return _sent(self._files[_ICON], request)
+
+    async def static(self, request: Request) -> Response:
+        file = self._files.get(request.path_params['name'])
+        return PlainTextResponse('Not Found', 404) if file is None else _sent(file, request)
+
+    async def fleet(self, _: Request) -> Response:
+        return Response(self._encoded.everything(), media_type=_JSON)
+
+    async def events(self, request: Request) -> Response:
+        headers = {'cache-control': 'no-store', 'x-accel-buffering': 'no'}  # nginx would gather events
+        if request.method == 'HEAD':
+            return Response(headers=headers, media_type=_EVENTS)
+        stream = events(self._source.fleet, self._encoded, self._silence)
+        return StreamingResponse(stream, headers=headers, media_type=_EVENTS)
+
+    async def history(self, request: Request) -> Response:
+        host_id = request.query_params.get('host')
+        if host_id is None:
+            return PlainTextResponse('Bad Request: which host? host=ID', 400)
+        seconds = _seconds(request.query_params.get('seconds'))
+        if seconds is None:
+            return PlainTextResponse(f'Bad Request: seconds is a number from 1 to {LONGEST:.0f}', 400)
+        past = await self._source.past(host_id, seconds)
+        if past is None:
+            return PlainTextResponse('Not Found: there is no such host', 404)
+        return JSONResponse(_past_as_json(host_id, past))
+
+
+def _sent(file: PageFile, request: Request) -> Response:
+    headers = {'etag': file.etag, 'cache-control': _ASK_AGAIN}
+    kept = (etag.strip().removeprefix('W/') for etag in request.headers.get('if-none-match', '').split(','))
+    if any(etag in {file.etag, '*'} for etag in kept):
+        return Response(status_code=304, headers=headers)
+    return Response(file.body, headers=headers, media_type=file.media_type)
+
+
+def _seconds(given: str | None) -> float | None:
+    """Return how much of the past is wanted; None: that is no such number."""
+    if given is None:
+        return HALF_HOUR
+    try:
+        seconds = float(given)
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and 1 <= seconds <= LONGEST else None
+
+
+def _past_as_json(host_id: str, past: Past) -> dict[str, object]:
+    return {
+        'host': host_id,
+        'end': past.end,
+        'step_seconds': past.step,
+        'gpus': {
+            key: {'utilization_percent': list(series.utilization), 'memory_used_percent': list(series.memory)}
+            for key, series in past.gpus.items()
+        },
+    }

@@ -1,0 +1,169 @@
+// A host with its GPUs. Far from what can be seen, only its heading is in the document, at the height of the whole.
+
+import { element, fromTemplate, setAttribute, setChildren, setText } from './elements.js';
+import { gpuFacts, withDevices } from './gpu_facts.js';
+import { GpuRow } from './gpu_row.js';
+import { GpuTile } from './gpu_tile.js';
+import { hostFacts, stateOf } from './host_facts.js';
+import { ago, counted, machineReadable, exactMoment, isMoment, moment, percent, printable, usedOf, UNKNOWN } from './words.js';
+
+export class HostCard {
+  isNear = false;
+  #host = null;
+  #gpus = [];
+  #isCompact = false;
+  #facts = [];
+  #rows = new Map(); // by the key of the GPU; empty while it is far away
+  #parts = null;
+  #name;
+
+  constructor() {
+    this.element = fromTemplate('host');
+    this.#name = this.element.querySelector('h3 bdi');
+    this.element.classList.add('far');
+  }
+
+  get host() {
+    return this.#host;
+  }
+
+  get isDrawn() {
+    return this.#parts !== null;
+  }
+
+  /** Take what is to be shown of a host; it is drawn by `draw`. */
+  set(host, gpus, isCompact) {
+    if (host !== this.#host || gpus !== this.#gpus) this.#facts = null;
+    if (isCompact !== this.#isCompact) this.undraw();
+    this.#host = host;
+    this.#gpus = gpus;
+    this.#isCompact = isCompact;
+    const { element: card } = this;
+    setAttribute(card, 'data-host', host.id);
+    setAttribute(card, 'data-state', stateOf(host).kind);
+    setText(this.#name, printable(host.name));
+    setAttribute(this.#name, 'title', printable(host.name));
+    setAttribute(this.#name, 'id', `host-${host.id}`);
+    setAttribute(card, 'aria-labelledby', `host-${host.id}`);
+    const rows = isCompact ? 0 : gpus.reduce((count, gpu) => count + 1 + (gpu.mig_devices?.length ?? 0), 0);
+    card.style.setProperty('--rows', rows);
+    card.style.setProperty('--notes', isCompact ? 0 : notesOf(host).length);
+  }
+
+  /** Put everything into the document, or what has changed of it. */
+  draw(now, past) {
+    this.#facts ??= withDevices(this.#gpus).map(({ gpu, parent }) => gpuFacts(gpu, parent));
+    if (this.#parts === null) this.#build();
+    this.#showHeading(now);
+    const rows = this.#facts.map((facts) => this.#rowOf(facts, now));
+    setChildren(this.#parts.rows, rows.map((row) => row.element));
+    const wanted = new Set(this.#facts.map(({ key }) => key));
+    for (const key of this.#rows.keys()) if (!wanted.has(key)) this.#rows.delete(key);
+    this.drawPast(past);
+  }
+
+  /** Draw the lines of the last half hour. */
+  drawPast(past) {
+    for (const [key, row] of this.#rows) row.showPast(past.of(this.#host.id, key)?.utilization ?? null);
+  }
+
+  /** Leave the heading only. */
+  undraw() {
+    if (this.#parts === null) return;
+    for (const part of [this.#parts.facts, this.#parts.notes, this.#parts.body]) part.remove();
+    this.#parts = null;
+    this.#rows.clear();
+    this.element.classList.add('far');
+  }
+
+  #build() {
+    const body = this.#isCompact ? element('div', { class: 'tiles' }) : fromTemplate('gpus');
+    const facts = fromTemplate('host-facts');
+    const part = (name) => facts.querySelector(`.${name}`);
+    this.#parts = {
+      body, facts, notes: element('div', { class: 'notes' }), rows: this.#isCompact ? body : body.tBodies[0],
+      sign: part('sign'), word: part('word'), group: part('group'), hostname: part('hostname'), free: part('free'),
+      utilization: part('host-utilization'), memory: part('host-memory'), agent: part('agent'),
+    };
+    this.element.querySelector('header').append(facts);
+    this.element.append(this.#parts.notes, body);
+    this.element.classList.remove('far');
+  }
+
+  #rowOf(facts, now) {
+    let row = this.#rows.get(facts.key);
+    if (row === undefined) {
+      row = this.#isCompact ? new GpuTile() : new GpuRow();
+      this.#rows.set(facts.key, row);
+    }
+    row.show(facts, now);
+    return row;
+  }
+
+  #showHeading(now) {
+    const host = this.#host;
+    const parts = this.#parts;
+    const state = stateOf(host);
+    const facts = hostFacts(host);
+    setText(parts.sign, state.sign);
+    setText(parts.word, state.word);
+    setText(parts.group, host.group === null ? '' : printable(host.group));
+    setText(parts.hostname, host.hostname === null || host.hostname === host.name ? '' : printable(host.hostname));
+    setText(parts.free, freeWords(host, facts, this.#gpus.length));
+    setText(parts.utilization, facts.utilization === null ? '' : `utilization ${percent(facts.utilization)}`);
+    setText(parts.memory, facts.used === null ? '' : `memory ${usedOf(facts.used, facts.total)}`);
+    setText(parts.agent, host.agent === null ? '' : printable(host.agent));
+    if (!this.#isCompact && this.#parts.body.caption) {
+      setText(this.#parts.body.caption, `GPUs of ${printable(host.name)}`);
+      this.#parts.body.hidden = this.#facts.length === 0;
+    }
+    this.#showNotes(host, now);
+  }
+
+  #showNotes(host, now) {
+    const notes = notesOf(host);
+    if (notes.length === 0) {
+      if (this.#parts.notes.firstChild) this.#parts.notes.replaceChildren();
+      return;
+    }
+    setChildren(this.#parts.notes, notes.map((note, place) => {
+      const line = this.#parts.notes.children[place] ?? element('p', { class: 'note' }, element('bdi'), element('span'));
+      setText(line.firstChild, note.text);
+      setAttribute(line.firstChild, 'title', note.text);
+      showLastSeen(line.lastChild, note.lastSeen, now);
+      return line;
+    }));
+  }
+}
+
+/** Return what is wrong with a host, as `{text, lastSeen}`; lastSeen is undefined where it does not matter. */
+function notesOf(host) {
+  const notes = [];
+  if (host.state === 'down' || host.state === 'stale') {
+    notes.push({ text: printable(host.error ?? stateOf(host).word), lastSeen: host.last_seen });
+  }
+  for (const problem of [host.driver_problem, host.claims_problem]) {
+    if (problem && problem !== host.error) notes.push({ text: printable(problem) });
+  }
+  return notes;
+}
+
+function showLastSeen(place, lastSeen, now) {
+  if (lastSeen === undefined) {
+    setText(place, '');
+  } else if (!isMoment(lastSeen)) {
+    setText(place, 'never seen');
+  } else {
+    const time = place.querySelector('time') ?? element('time');
+    setText(time, `${moment(lastSeen, now)} (${ago(now - lastSeen)})`);
+    setAttribute(time, 'datetime', machineReadable(lastSeen));
+    setAttribute(time, 'title', exactMoment(lastSeen));
+    if (time.parentNode !== place) place.replaceChildren('last seen ', time);
+  }
+}
+
+function freeWords({ gpus }, { count, free }, shown) {
+  const some = shown < count ? `, ${shown} shown` : '';
+  if (count === 0) return gpus === null ? '' : 'no GPUs';
+  return free === null ? `${counted(count, 'GPU')}: ${UNKNOWN}${some}` : `${free} of ${count} free${some}`;
+}

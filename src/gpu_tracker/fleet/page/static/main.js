@@ -1,0 +1,130 @@
+// Brings the parts of the page together.
+
+import { setAttribute, setText } from './elements.js';
+import { choices, shownGpus, sorted } from './filters.js';
+import { Fleet } from './fleet.js';
+import { Frames } from './frames.js';
+import { GpuDialog } from './gpu_dialog.js';
+import { HostList } from './host_list.js';
+import { Past } from './past.js';
+import { Stream } from './stream.js';
+import { Summary } from './summary.js';
+import { Toolbar } from './toolbar.js';
+import { ago, counted, moment } from './words.js';
+
+const CHOICES_PAUSE = 2_000; // milliseconds between two looks for what there is to choose from
+const ORDER_PAUSE = 10_000; // hosts that change places all the time cannot be read
+const AGES_PAUSE = 20_000;
+
+const place = (id) => document.getElementById(id);
+const fleet = new Fleet();
+const frames = new Frames();
+const past = new Past();
+const shown = new Map(); // the GPUs that are shown, by the host's id; null: the host is not shown
+const list = new HostList(place('hosts'), { frames, past, clock: () => fleet.now });
+const summary = new Summary(place('summary'), place('spoken'));
+const dialog = new GpuDialog(place('gpu'), past, { openerOf: (...names) => list.opener(...names), closed: () => list.refresh() });
+let toolbar = null;
+let orderedAt = 0;
+let isLost = false;
+
+/** Filter and order all hosts anew. */
+function arrange() {
+  if (fleet.totals === null || toolbar === null) return;
+  shown.clear();
+  for (const host of fleet.hosts.values()) shown.set(host.id, shownGpus(host, toolbar.filters));
+  order();
+}
+
+function order() {
+  orderedAt = performance.now();
+  const { filters } = toolbar;
+  const hosts = sorted([...fleet.hosts.values()].filter((host) => shown.get(host.id) !== null), filters);
+  list.show(hosts.map((host) => ({ host, gpus: shown.get(host.id) })), filters.compact);
+  const count = hosts.reduce((sum, host) => sum + shown.get(host.id).length, 0);
+  const isAll = hosts.length === fleet.hosts.size && count === fleet.totals.gpus;
+  toolbar.tell(isAll ? '' : `${counted(hosts.length, 'host')} and ${counted(count, 'GPU')} shown`);
+  setAttribute(document.body, 'data-view', filters.compact ? 'compact' : 'full');
+  place('no-match').hidden = hosts.length > 0 || fleet.hosts.size === 0;
+  place('no-hosts').hidden = fleet.hosts.size > 0;
+}
+
+/** Show the hosts that have changed; those that come or go, or are due to change places, in order. */
+function showChanged(hosts) {
+  const { filters } = toolbar;
+  let isOrderDue = false;
+  for (const host of hosts) {
+    const before = shown.get(host.id);
+    const now = shownGpus(host, filters);
+    shown.set(host.id, now);
+    if (before === undefined || (before === null) !== (now === null)) isOrderDue = true;
+    else if (now !== null) list.update(host, now, filters.compact);
+  }
+  const isLive = filters.sort !== 'name' && performance.now() - orderedAt > ORDER_PAUSE && !list.holdsFocus && dialog.hostId === null;
+  if (isOrderDue || isLive) frames.add('order', order);
+}
+
+function showAll() {
+  if (isLost) {
+    isLost = false;
+    showConnection();
+  }
+  frames.add('summary', () => summary.show(fleet.totals));
+  if (document.hidden) summary.show(fleet.totals); // nothing is drawn then, and the title can still be seen
+  const longer = past.goOn(fleet.hosts, fleet.time);
+  list.refreshPast(longer);
+  if (dialog.hostId !== null) {
+    dialog.show(fleet.hosts.get(dialog.hostId), fleet.now);
+    if (longer.includes(dialog.hostId)) dialog.showPast();
+  }
+}
+
+function showConnection() {
+  const notice = place('connection');
+  setAttribute(document.body, 'data-connection', isLost ? 'lost' : 'live');
+  if (!isLost) {
+    setText(notice, fleet.totals === null ? 'connecting…' : 'live');
+  } else if (fleet.time === null) {
+    setText(notice, 'No connection. Trying again.');
+  } else {
+    setText(notice, `No connection since ${moment(fleet.time, fleet.now)} (${ago(fleet.now - fleet.time)}). The figures are that old. Trying again.`);
+  }
+}
+
+function open(event) {
+  const row = event.target.closest('[data-key]');
+  const button = row?.matches('.open') ? row : row?.querySelector('.open');
+  const host = fleet.hosts.get(row?.closest('[data-host]')?.dataset.host);
+  if (!button || !host || !getSelection().isCollapsed) return;
+  dialog.open(host, row.dataset.key, button, fleet.now);
+}
+
+const stream = new Stream('api/v1/events', {
+  fleet(data) {
+    fleet.replace(data);
+    past.forgetAll(); // whatever happened since the stream was lost is missing there
+    showAll();
+    arrange();
+    toolbar.offer(choices(fleet.hosts.values()));
+    list.refresh();
+    showConnection();
+  },
+  hosts(data) {
+    fleet.update(data);
+    showAll();
+    showChanged(data.hosts);
+  },
+  lost() {
+    if (!isLost) summary.say('No connection: the figures are old.');
+    isLost = true;
+    showConnection();
+  },
+});
+
+toolbar = new Toolbar(place('filters'), arrange);
+place('everything').addEventListener('click', () => toolbar.clear());
+place('hosts').addEventListener('click', open);
+setInterval(() => toolbar.offer(choices(fleet.hosts.values())), CHOICES_PAUSE);
+setInterval(() => list.refresh(), AGES_PAUSE);
+setInterval(() => isLost && showConnection(), 1_000);
+stream.open();

@@ -1,0 +1,75 @@
+// Figures, times and strangers' texts as people read them. What is unknown is N/A, never 0.
+
+export const UNKNOWN = 'N/A';
+
+const UNPRINTABLE = /(?! )[\p{C}\p{Z}]/gu;
+const ABSURD = 1e7; // from there on a figure is written short: no machine has it, and it must not need more room
+const LONGEST = 300; // characters of a text in a cell: more cannot be seen there, and long texts are slow to lay out
+
+const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
+const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const AGO = new Intl.RelativeTimeFormat(undefined, { style: 'narrow', numeric: 'always' });
+const SECONDS_OF = { day: 86400, hour: 3600, minute: 60, second: 1 };
+
+/** Replace what is not to be shown by '?', as the table in the terminal does: control and bidi characters. */
+export function printable(text, longest = LONGEST) {
+  const cut = text.length > longest ? `${text.slice(0, longest)}…` : text;
+  return cut.replace(UNPRINTABLE, '?');
+}
+
+/** Return printable texts, each once, with commas between them. */
+export function eachOnce(texts) {
+  return [...new Set(texts.map((text) => printable(text)))].join(', ');
+}
+
+export function figure(value, unit, digits = 0) {
+  if (value === null) return UNKNOWN;
+  return `${value < ABSURD ? value.toFixed(digits) : value.toExponential(0)}${unit}`;
+}
+
+export function percent(value) {
+  return figure(value, ' %');
+}
+
+/** Return a share in percent, null where it is not known. */
+export function share(part, whole) {
+  return part === null || whole === null || whole <= 0 ? null : Math.min(100, (100 * part) / whole);
+}
+
+/** Return `38.2 / 42.9 GB`, in units that suit the whole. */
+export function usedOf(used, total) {
+  if (used === null && total === null) return UNKNOWN;
+  const [size, unit] = (total ?? used) >= 1e12 ? [1e12, 'TB'] : [1e9, 'GB'];
+  return `${figure(used === null ? null : used / size, '', 1)} / ${figure(total === null ? null : total / size, '', 1)} ${unit}`;
+}
+
+export function counted(count, one, many = `${one}s`) {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** Return an age in whole units in the viewer's language: `14h ago`. */
+export function ago(seconds) {
+  const age = Math.max(0, seconds);
+  const [unit, length] = Object.entries(SECONDS_OF).find(([, limit]) => age >= limit) ?? ['second', 1];
+  return AGO.format(-Math.floor(age / length), unit);
+}
+
+/** Return a moment in the viewer's form, with its day unless it is within half a day of now. */
+export function moment(seconds, now) {
+  return (Math.abs(now - seconds) < 12 * 3600 ? CLOCK : DAY_AND_CLOCK).format(seconds * 1000);
+}
+
+export function exactMoment(seconds) {
+  return DAY_AND_CLOCK.format(seconds * 1000);
+}
+
+/** Return the moment for a `datetime` attribute; undefined where no date can be that far away. */
+export function machineReadable(seconds) {
+  const date = new Date(seconds * 1000);
+  return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
+}
+
+/** Whether a number of seconds is a moment that can be shown. */
+export function isMoment(seconds) {
+  return seconds !== null && machineReadable(seconds) !== undefined;
+}
