@@ -10,7 +10,15 @@ if TYPE_CHECKING:
 
 # The first argument picks a command: a module of this folder with a function run(arguments) that returns the exit code.
 # Without one of these names the arguments belong to the tracking of a command or process.
-COMMANDS = {'atopgpud': 'atopgpud', 'available': 'available', 'gpus': 'gpus', 'idle': 'idle', 'ls': 'gpus'}
+COMMANDS = {
+    'agent': 'agent',
+    'atopgpud': 'atopgpud',
+    'available': 'available',
+    'dashboard': 'dashboard',
+    'gpus': 'gpus',
+    'idle': 'idle',
+    'ls': 'gpus',
+}
 DEFAULT_COMMAND = 'track'
 
 FAILURE = 125  # the exit code of our own failures; those of the tracked command are its own

@@ -59,6 +59,8 @@ Other commands:
                           them.
   gpu-tracker atopgpud    Tell atop of them, as a daemon; in short, atopgpud.
   gpu-tracker idle        Run programs on them while nobody uses them.
+  gpu-tracker agent       Tell dashboards and Prometheus of them, over HTTP.
+  gpu-tracker dashboard   Show those of many machines on one page.
                           Each has a --help of its own.
 
 The command keeps its standard input, output and error, and its signals. The exit

@@ -1,0 +1,183 @@
+"""This machine in Prometheus' words: base units, and nothing where a value is unknown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.registry import Collector
+
+from gpu_tracker.fleet.hosts.host import UP
+from gpu_tracker.fleet.hosts.report import STATUSES
+from gpu_tracker.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from prometheus_client.metrics_core import Metric
+
+    from gpu_tracker.fleet.agent.local_host import LocalHost
+    from gpu_tracker.fleet.hosts.report import GpuReport, HostReport, ProcessReport
+
+_LABELS = ('host', 'uuid', 'index', 'model', 'mig_instance')
+_LONGEST_PROGRAM = 100
+_PERCENT = 100
+_UNSEEN = '?'
+"""The user of a process that cannot be looked up."""
+
+
+class _Figure(NamedTuple):
+    """A gauge that each GPU has, as far as it tells it."""
+
+    name: str
+    unit: str
+    text: str
+    value: Callable[[GpuReport], float | None]
+
+
+_FIGURES = (
+    _Figure(
+        'utilization',
+        'ratio',
+        'Share of the time in which the GPU was busy, from 0 to 1.',
+        lambda gpu: None if gpu.utilization_percent is None else gpu.utilization_percent / _PERCENT,
+    ),
+    _Figure('memory_size', 'bytes', 'Memory of the GPU.', lambda gpu: gpu.memory_total_bytes),
+    _Figure('memory_used', 'bytes', 'Memory of the GPU that is in use.', lambda gpu: gpu.memory_used_bytes),
+    _Figure('memory_free', 'bytes', 'Memory of the GPU that programs can have.', lambda gpu: gpu.memory_free_bytes),
+    _Figure('temperature', 'celsius', 'Temperature of the GPU.', lambda gpu: gpu.temperature_celsius),
+    _Figure('sm_clock', 'hertz', 'Clock of the streaming multiprocessors.', lambda gpu: gpu.sm_clock_hertz),
+    _Figure('power', 'watts', 'Power that the GPU draws.', lambda gpu: gpu.power_watts),
+    _Figure('power_limit', 'watts', 'Power that the GPU may draw.', lambda gpu: gpu.power_limit_watts),
+    _Figure(
+        'processes',
+        '',
+        'Processes on the GPU; those on a MIG device count for its GPU as well.',
+        lambda gpu: None if gpu.processes is None else len(gpu.processes),
+    ),
+)
+
+
+class HostCollector(Collector):
+    """Tells the newest reading of this machine; of one that is stale only which GPUs there are.
+
+    :param export_processes: Tell the memory of each process.
+    :param export_users: Tell the names of users.
+    """
+
+    def __init__(self, host: LocalHost, version: str, *, export_processes: bool, export_users: bool) -> None:
+        self._host = host
+        self._version = version
+        self._export_processes = export_processes
+        self._export_users = export_users
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families of metrics as they are now."""
+        state, taken = self._host.state(), self._host.time
+        yield InfoMetricFamily('gpu_tracker_agent', 'The agent that tells this.', {'version': self._version})
+        yield GaugeMetricFamily(
+            'gpu_tracker_driver_up',
+            '0: the GPU driver does not work, or has not answered lately. A machine without a driver has 1 and no GPU.',
+            int(state.state == UP),
+        )
+        if taken is not None:
+            yield GaugeMetricFamily(
+                'gpu_tracker_reading_timestamp_seconds', 'When the GPUs were last looked at, since 1970.', taken
+            )
+        devices = [] if state.report is None else list(_devices(state.report))
+        yield _info(devices)
+        if state.state != UP:
+            return
+        yield _statuses(devices)
+        yield from (_figure(figure, devices) for figure in _FIGURES)
+        if self._export_processes:
+            yield _processes(devices, with_users=self._export_users)
+        if self._export_users:
+            yield from _users(devices)
+
+
+class _Device(NamedTuple):
+    """A GPU or MIG device, and the labels that all its series have."""
+
+    gpu: GpuReport
+    labels: tuple[str, ...]
+
+
+def _devices(report: HostReport) -> Iterator[_Device]:
+    host = _label(report.hostname)
+    for gpu in report.gpus or ():
+        index = str(gpu.number)
+        yield _Device(gpu, (host, _label(gpu.uuid), index, _label(gpu.type), ''))
+        for part in gpu.mig_devices or ():
+            number = str(part.number)
+            yield _Device(part, (host, _label(part.uuid), f'{index}:{number}', _label(part.type), number))
+
+
+def _label(text: str | None) -> str:
+    """Return a text that can be written as UTF-8."""
+    return printable(text or '')
+
+
+def _info(devices: Iterable[_Device]) -> Metric:
+    family = InfoMetricFamily('gpu_tracker_gpu', 'A GPU, or a MIG device of one.', labels=_LABELS)
+    for gpu, labels in devices:
+        family.add_metric(labels, {'pci_bus_id': _label(gpu.pci_bus_id)})
+    return family
+
+
+def _statuses(devices: Iterable[_Device]) -> Metric:
+    family = _gauge(
+        'status',
+        '',
+        '1 for what the GPU is now. A GPU is free where `gpu-tracker available` would give it.',
+        (*_LABELS, 'status'),
+    )
+    for gpu, labels in devices:
+        for status in STATUSES:
+            family.add_metric((*labels, status), int(gpu.status == status))
+    return family
+
+
+def _figure(figure: _Figure, devices: Iterable[_Device]) -> Metric:
+    family = _gauge(figure.name, figure.unit, figure.text, _LABELS)
+    for gpu, labels in devices:
+        value = figure.value(gpu)
+        if value is not None:
+            family.add_metric(labels, value)
+    return family
+
+
+def _processes(devices: Iterable[_Device], *, with_users: bool) -> Metric:
+    own = ('pid', 'program', 'user') if with_users else ('pid', 'program')
+    family = _gauge('process_memory', 'bytes', 'Memory of the GPU that a process has.', (*_LABELS, *own))
+    for gpu, labels in devices:
+        for process in gpu.processes or ():
+            if process.memory_bytes is not None:
+                program = _label(process.program)[:_LONGEST_PROGRAM]
+                values = (str(process.pid), program, _user(process))[: len(own)]
+                family.add_metric((*labels, *values), process.memory_bytes)
+    return family
+
+
+def _users(devices: Sequence[_Device]) -> Iterator[Metric]:
+    counts = _gauge('user_processes', '', 'Processes of a user on the GPU; the user ? is unknown.', (*_LABELS, 'user'))
+    memory = _gauge('user_memory', 'bytes', "Memory of the GPU that a user's processes have.", (*_LABELS, 'user'))
+    for gpu, labels in devices:
+        by_user: dict[str, list[ProcessReport]] = {}
+        for process in gpu.processes or ():
+            by_user.setdefault(_user(process), []).append(process)
+        for user, processes in by_user.items():
+            counts.add_metric((*labels, user), len(processes))
+            sizes = [process.memory_bytes for process in processes if process.memory_bytes is not None]
+            if len(sizes) == len(processes):  # part of a sum would be taken for the whole
+                memory.add_metric((*labels, user), sum(sizes))
+    yield counts
+    yield memory
+
+
+def _user(process: ProcessReport) -> str:
+    return _UNSEEN if process.user is None else _label(process.user)
+
+
+def _gauge(name: str, unit: str, text: str, labels: Sequence[str]) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f'gpu_tracker_gpu_{name}', text, labels=labels, unit=unit)

@@ -1,0 +1,97 @@
+"""The agent, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+
+from gpu_tracker.fleet.agent.answers import HEALTH, Answers
+from gpu_tracker.fleet.agent.audience import Audience
+from gpu_tracker.fleet.agent.cluster_status import ClusterStatus
+from gpu_tracker.fleet.agent.local_host import LocalHost
+from gpu_tracker.fleet.agent.metrics import HostCollector
+from gpu_tracker.fleet.agent.source import LocalSource
+from gpu_tracker.fleet.hosts.fleet import Fleet
+from gpu_tracker.fleet.machine import Machine, host_name
+from gpu_tracker.fleet.page.routes import page_routes
+from gpu_tracker.fleet.watch import Watch
+from gpu_tracker.fleet.web.serve import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpu_tracker.fleet.agent.cluster_status import OtherHosts
+    from gpu_tracker.fleet.agent.settings import Settings
+    from gpu_tracker.fleet.config.cluster import Cluster
+    from gpu_tracker.fleet.web.access import Access
+
+_FIRST_READING = 1.0
+"""Seconds that the first clients wait at most for a driver that is slow to answer."""
+
+
+def run(settings: Settings, access: Access, version: str, complain: Callable[[str], None]) -> None:
+    """Serve until SIGTERM ends it.
+
+    :param version: Of gpu-tracker.
+    :param complain: Takes lines for people.
+    :raises KeyboardInterrupt: SIGINT has ended it.
+    :raises gpu_tracker.errors.GpuTrackerError: A port is taken, a TLS file of the cluster's cannot be used, or where
+        claims are kept is no absolute path.
+    """
+    watch = Watch(Machine(complain), settings.interval)
+    agent = _Agent(settings, watch, version)
+    watch.start()
+    watch.wait_for_first(_FIRST_READING)
+    serve(
+        agent.app,
+        access,
+        ready=lambda urls: complain(f'agent: serving {" and ".join(urls)}'),
+        complain=complain,
+        background=agent.run,
+        on_stop=agent.stop,
+    )
+    # The driver is not closed: that may hang, and the kernel does it when the process ends.
+
+
+class _Agent:
+    """What is served, and what goes on beside."""
+
+    def __init__(self, settings: Settings, watch: Watch, version: str) -> None:
+        host = LocalHost(watch, version)
+        audience = Audience(watch, frozenset({HEALTH}))
+        self._watch = watch
+        self._source = LocalSource(host, audience, settings.interval)
+        self._cluster = ClusterStatus(settings.cluster, host, _others(settings.cluster))
+        collector = HostCollector(
+            host, version, export_processes=settings.export_processes, export_users=settings.export_users
+        )
+        routes = Answers(host, self._cluster, collector).routes()
+        if settings.cluster.hosts:  # nvgpu's way to switch the page off
+            routes += page_routes(self._source, host_name())
+        self.app = audience.around(Starlette(routes=routes))
+
+    async def run(self) -> None:
+        """Keep what is served up to date until it is cancelled."""
+        await asyncio.gather(self._source.run(), self._cluster.run())
+
+    def stop(self) -> None:
+        """Let pages that are open end."""
+        self._watch.stop()
+        self._source.fleet.close()
+
+
+def _others(cluster: Cluster) -> Callable[[], OtherHosts] | None:
+    """Return what makes that which asks the hosts other than this one; None where there are none."""
+    others = cluster._replace(hosts=tuple(host for host in cluster.hosts if host.url is not None))
+    if not others.hosts:
+        return None
+    # Here, since it imports aiohttp, which most agents do not need.
+    from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts  # noqa: PLC0415
+
+    def ask() -> Poller:
+        return Poller(others, Fleet(waiting_hosts(others), interval=others.interval))
+
+    ask()  # for what is wrong with its TLS files
+    return ask

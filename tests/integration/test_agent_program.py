@@ -1,0 +1,229 @@
+"""``gpu-tracker agent`` as a program: what it answers, and how it begins and ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import gpu_tracker
+from agent_program import AgentProgram, agent
+from cli_program import PATIENCE, eventually
+from gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
+from simulated_nvml import UNKNOWN, Failure, Gpu, Hang, Mig, Process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.server
+
+QUICK = '--interval=0.1'
+NO_DRIVER = 'gpu-tracker: no GPU driver is installed or loaded on this machine\n'
+IDLE = Gpu(name='NVIDIA H200', total=141 * GB, used=GB, util=3, temperature=31, sm_clock=345, power=75_000)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    machine = Machine(tmp_path)
+    machine.write(gpus=[IDLE])
+    return machine
+
+
+def up_hosts(served: AgentProgram) -> list[dict]:
+    return [host for host in served.get('/api/v1/fleet').json['hosts'] if host['state'] == 'up']
+
+
+def test_what_it_answers(machine: Machine) -> None:
+    before = time.time()
+    with agent(machine) as served:
+        served.seen()
+        host = served.get('/api/v1/host')
+        assert (host.status, host.headers['content-type']) == (200, 'application/json')
+        told = host.json
+        extra = {name: told.pop(name) for name in ('age_seconds', 'interval_seconds', 'agent_version')}
+        assert (extra['interval_seconds'], extra['agent_version']) == (2, gpu_tracker.__version__)
+        assert 0 <= extra['age_seconds'] < PATIENCE
+        assert before <= told.pop('time') <= time.time()
+        expected = json.loads(machine.told('gpus', '--json')[1])
+        del expected['time']
+        assert told == expected
+        assert served.nvgpu()['gpus'][0]['type'] == 'NVIDIA H200'
+        assert [report['hostname'] for report in served.get('/cluster_status').json] == [os.uname().nodename]
+        health = served.get('/healthz')
+        assert (health.status, health.text, health.headers['content-type'].partition(';')[0]) == (
+            200,
+            'ok\n',
+            'text/plain',
+        )
+        page = served.get('/')
+        assert (page.status, page.headers['content-type'].partition(';')[0]) == (200, 'text/html')
+        (shown,) = eventually(lambda: shown if (shown := up_hosts(served)) else None)
+        assert (shown['hostname'], shown['state'], shown['gpus'][0]['type']) == (
+            os.uname().nodename,
+            'up',
+            'NVIDIA H200',
+        )
+
+
+def test_metrics_in_both_forms(machine: Machine) -> None:
+    with agent(machine) as served:
+        served.seen()
+        plain = served.get('/metrics')
+        assert plain.headers['content-type'].startswith('text/plain; version=0.0.4')
+        openmetrics = served.get('/metrics', Accept='application/openmetrics-text; version=1.0.0')
+        assert openmetrics.headers['content-type'].startswith('application/openmetrics-text')
+        assert openmetrics.text.endswith('# EOF\n')
+        found = served.metrics()
+    assert found['gpu_tracker_driver_up'] == 1
+    (used,) = [value for name, value in found.items() if name.startswith('gpu_tracker_gpu_memory_used_bytes')]
+    assert used == GB
+    assert not any('pid="' in name or 'user="' in name for name in found)
+
+
+def test_processes_and_users_in_metrics(machine: Machine) -> None:
+    machine.write(gpus=[Gpu(total=GB, used=GB, processes=[Process(NO_SUCH_PROCESS, memory=GB)])])
+    with agent(machine, '--export-processes', '--export-users') as served:
+        served.seen()
+        names = served.metrics()
+    assert any(name.startswith('gpu_tracker_gpu_process_memory_bytes{') and 'user="?"' in name for name in names)
+    assert any(name.startswith('gpu_tracker_gpu_user_processes{') for name in names)
+
+
+def test_only_reading_is_possible(machine: Machine) -> None:
+    with agent(machine) as served:
+        for path in ('/healthz', '/api/v1/host', '/gpu_status', '/cluster_status', '/metrics', '/'):
+            for method in ('POST', 'PUT', 'DELETE'):
+                assert served.get(path, method).status == 405
+            head = served.get(path, 'HEAD')
+            assert (head.status, head.body) == (200, b'')
+        assert served.get('/api/v1/nothing').status == 404
+
+
+def test_a_request_never_touches_the_driver(machine: Machine) -> None:
+    with agent(machine, '--interval=3600') as served:
+        served.seen()
+        calls = len(machine.driver.calls())
+        for path in ('/api/v1/host', '/gpu_status', '/cluster_status', '/metrics', '/healthz', '/', '/api/v1/fleet'):
+            assert served.get(path).status == 200
+        assert len(machine.driver.calls()) == calls
+
+
+def test_a_driver_that_hangs_makes_the_readings_old_and_not_the_agent_slow(machine: Machine) -> None:
+    with agent(machine, QUICK) as served:
+        first = served.seen()
+        machine.write(gpus=[IDLE], hang=[Hang('nvmlDeviceGetMemoryInfo*')])
+        age = eventually(lambda: found if (found := served.host()['age_seconds']) > 1 else None)
+        assert served.get('/metrics').status == 200
+        assert served.host()['age_seconds'] >= age
+        assert served.host()['gpus'] == first['gpus']
+        machine.write(gpus=[IDLE, IDLE])
+        assert eventually(lambda: len(served.host()['gpus']) == 2)
+        served.process.terminate()
+        assert served.process.wait(PATIENCE) == 0
+
+
+def test_a_driver_that_hangs_from_the_beginning(machine: Machine) -> None:
+    machine.write(gpus=[IDLE], hang=[Hang('nvmlInit*')])
+    with agent(machine, QUICK) as served:
+        host = served.host()
+        assert (host['gpus'], host['age_seconds']) == (None, None)
+        assert host['driver_problem'] == 'the GPU driver has not answered yet'
+        status = served.get('/gpu_status')
+        assert (status.status, status.text) == (503, 'the GPU driver has not answered yet\n')
+        assert served.get('/healthz').status == 200
+        assert served.get('/cluster_status').json == [{'error': 'the GPU driver has not answered yet'}]
+        assert served.metrics()['gpu_tracker_driver_up'] == 0
+        machine.write(gpus=[IDLE])
+        assert eventually(lambda: served.host()['gpus'])
+        assert served.nvgpu()['gpus'][0]['is_available']
+
+
+def test_a_driver_that_fails_for_a_while(machine: Machine) -> None:
+    with agent(machine, QUICK) as served:
+        eventually(lambda: served.host()['gpus'])
+        machine.write(gpus=[IDLE], fail=[Failure('nvmlDeviceGetCount*', UNKNOWN)])
+        problem = eventually(lambda: served.host()['driver_problem'])
+        assert 'unknown error' in problem
+        status = served.get('/gpu_status')
+        assert (status.status, status.text) == (503, f'{problem}\n')
+        assert served.get('/cluster_status').json == [{'error': problem}]
+        found = served.metrics()
+        assert found['gpu_tracker_driver_up'] == 0
+        assert {name.partition('{')[0] for name in found if name.startswith('gpu_tracker_gpu_')} == {
+            'gpu_tracker_gpu_info'
+        }
+        machine.write(gpus=[IDLE])
+        assert eventually(lambda: served.host()['driver_problem'] is None)
+        assert served.metrics()['gpu_tracker_driver_up'] == 1
+        served.process.terminate()
+        assert served.process.stderr.read() == f'gpu-tracker: {problem}\n'
+
+
+def test_gpus_of_all_kinds(machine: Machine) -> None:
+    machine.write(
+        gpus=[
+            Gpu(missing=True),
+            Gpu(total=None),
+            Gpu(
+                total=80 * GB,
+                mig=[
+                    Mig(uuid='MIG-a', gi=1, total=20 * GB, used=9 * GB),
+                    Mig(uuid='MIG-b', gi=2, total=20 * GB, used=0),
+                ],
+                processes=[Process(NO_SUCH_PROCESS, memory=9 * GB, gi=1, ci=0)],
+            ),
+        ]
+    )
+    with agent(machine) as served:
+        assert served.seen()['gpus'] == machine.gpus()
+        rows = [(gpu['index'], gpu['is_available'], gpu['users']) for gpu in served.nvgpu()['gpus']]
+        indices = [name for name in served.metrics() if name.startswith('gpu_tracker_gpu_info')]
+    assert rows == [('0', False, '?'), ('1', True, ''), ('2', False, ''), ('2:0', False, '?'), ('2:1', True, '')]
+    assert [name.partition('index="')[2].partition('"')[0] for name in indices] == ['0', '1', '2', '2:0', '2:1']
+
+
+def test_a_machine_without_a_driver(tmp_path: Path) -> None:
+    with agent(Machine(tmp_path)) as served:
+        host = served.seen()
+        assert (host['gpus'], host['driver_problem']) == ([], None)
+        assert served.nvgpu() == {'hostname': os.uname().nodename, 'gpus': []}
+        assert served.metrics()['gpu_tracker_driver_up'] == 1
+        served.process.terminate()
+        assert [*served.said, *served.process.stderr] == [NO_DRIVER]
+
+
+@sees_all_processes
+def test_commands_that_are_no_text(machine: Machine) -> None:
+    with running('sh', '-c', 'read x', b'\x80\x1b[2J<b>.py') as pid:
+        machine.write(gpus=[Gpu(total=GB, used=GB, processes=[Process(pid, memory=GB)])])
+        with agent(machine, '--export-processes') as served:
+            assert served.seen()['gpus'][0]['processes'][0]['program'] == '\ufffd\x1b[2J<b>.py'
+            assert served.nvgpu()['gpus'][0]['cmd'] == '\ufffd\x1b[2J<b>.py'
+            assert any('program="\ufffd?[2J<b>.py"' in name for name in served.metrics())
+            assert eventually(lambda: up_hosts(served))
+
+
+@pytest.mark.parametrize(('number', 'code'), [(signal.SIGTERM, 0), (signal.SIGINT, -signal.SIGINT)])
+def test_a_signal_ends_it_with_a_page_open(machine: Machine, number: int, code: int) -> None:
+    with agent(machine) as served:
+        place = served.url.removeprefix('http://').split(':')
+        with socket.create_connection((place[0], int(place[1]))) as stream:
+            stream.sendall(f'GET /api/v1/events HTTP/1.1\r\nHost: {place[0]}\r\n\r\n'.encode())
+            assert stream.recv(64).startswith(b'HTTP/1.1 200')
+            begun = time.monotonic()
+            served.process.send_signal(number)
+            assert served.process.wait(PATIENCE) == code
+        assert time.monotonic() - begun < 5
+        assert served.process.stderr.read() == ''
+
+
+def test_with_a_driver_that_hangs_it_ends_too(machine: Machine) -> None:
+    machine.write(gpus=[IDLE], hang=[Hang('nvmlInit*'), Hang('nvmlShutdown')])
+    with agent(machine) as served:
+        served.process.terminate()
+        assert served.process.wait(5) == 0

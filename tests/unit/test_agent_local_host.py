@@ -1,0 +1,151 @@
+"""This machine as the agent tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from brief_gpus import gpu
+from cli_program import eventually
+from gpu_tracker.fleet.agent.audience import Audience
+from gpu_tracker.fleet.agent.local_host import LocalHost
+from gpu_tracker.fleet.agent.source import LocalSource
+from gpu_tracker.fleet.watch import Watch
+from looked_at_machine import NOW, LookedAtMachine
+
+NOT_YET = 'the GPU driver has not answered yet'
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class WatchedMachine(LookedAtMachine):
+    """A machine with a watch that looks when the test asks for it."""
+
+    def __init__(self, *gpus, answers: bool = True) -> None:
+        super().__init__(list(gpus), answers=answers)
+        self.clock = Clock()
+        self.watch = Watch(self, 0.001, self.clock)
+        self.host = LocalHost(self.watch, '6.0.0', lambda: NOW)
+
+    def look_until(self, condition) -> None:
+        """Have the watch look until something is so, and then no more."""
+        self.watch.start()
+        eventually(condition)
+        self.watch.stop()
+
+
+@pytest.fixture
+def machine():
+    machine = WatchedMachine(gpu(0))
+    yield machine
+    machine.watch.stop()
+
+
+def test_before_the_first_reading(machine) -> None:
+    body = machine.host.body()
+    assert body.pop('time') == NOW
+    assert body == {
+        'hostname': os.uname().nodename,
+        'driver_problem': NOT_YET,
+        'claims_problem': None,
+        'gpus': None,
+        'age_seconds': None,
+        'interval_seconds': 0.001,
+        'agent_version': '6.0.0',
+    }
+    state = machine.host.state()
+    assert (state.state, state.error, state.report.gpus) == ('stale', NOT_YET, None)
+    assert (machine.host.reading, machine.host.time) == (None, None)
+
+
+def test_a_reading_and_its_age(machine) -> None:
+    machine.watch.start()
+    machine.watch.wait_for_first(30)
+    machine.may_answer.clear()
+    looks = machine.looks
+    eventually(lambda: machine.looks > looks)
+    machine.clock.now = 7.5
+    body = machine.host.body()
+    assert (body['age_seconds'], body['time'], body['driver_problem']) == (7.5, NOW, None)
+    assert [found['uuid'] for found in body['gpus']] == ['GPU-0']
+    state = machine.host.state()
+    assert (state.state, state.error, state.last_seen, machine.host.time) == ('up', None, NOW, NOW)
+    assert (state.report.agent, state.report.age) == ('gpu-tracker 6.0.0', 7.5)
+    machine.clock.now = 25.0
+    state = machine.host.state()
+    assert (state.state, state.error) == ('stale', 'its GPUs have not been read for 25 s')
+    assert (state.last_seen, [found.key for found in state.report.gpus]) == (NOW - 25, ['GPU-0'])
+    machine.may_answer.set()
+    assert eventually(lambda: machine.host.state().state == 'up')
+
+
+def test_what_was_known_last_is_kept_while_the_driver_fails(machine) -> None:
+    machine.watch.start()
+    machine.watch.wait_for_first(30)
+    assert machine.host.state().state == 'up'
+    machine.failure = RuntimeError('broken')
+    state = eventually(lambda: machine.host.state() if machine.host.state().state == 'stale' else None)
+    assert state.error == 'the GPUs cannot be read: RuntimeError: broken'
+    assert [found.key for found in state.report.gpus] == ['GPU-0']
+    assert machine.host.body()['gpus'] is None
+
+
+def test_its_own_page_has_this_host_with_its_past(machine) -> None:
+    async def read() -> None:
+        source = LocalSource(machine.host, Audience(machine.watch, frozenset()), 0.001)
+        assert [(host.id, host.name, host.state) for host in source.fleet.states()] == [
+            ('0', os.uname().nodename, 'stale')
+        ]
+        machine.watch.start()
+        running = asyncio.create_task(source.run())
+        while source.fleet.state('0').state != 'up':
+            await source.fleet.change(source.fleet.version)
+        past = await source.past('0', 60)
+        assert list(past.gpus) == ['GPU-0']
+        assert past.gpus['GPU-0'].utilization[-1] == 0
+        assert await source.past('1', 60) is None
+        running.cancel()
+        source.fleet.close()
+
+    asyncio.run(asyncio.wait_for(read(), 30))
+
+
+def test_who_waits_for_an_answer_keeps_the_watch_awake(machine) -> None:
+    asked = []
+
+    class Asked:
+        def latest(self) -> None:
+            asked.append('latest')
+
+    async def ask() -> None:
+        audience = Audience(Asked(), frozenset({'/healthz'}))
+        may_end = asyncio.Event()
+        seen = []
+
+        async def app(scope, receive, send) -> None:
+            seen.append(scope['path'])
+            await may_end.wait()
+
+        observed = audience.around(app)
+        healthy = asyncio.create_task(observed({'type': 'http', 'path': '/healthz'}, None, None))
+        await asyncio.sleep(0)
+        audience.ask_if_there()
+        assert (seen, asked) == (['/healthz'], [])
+        page = asyncio.create_task(observed({'type': 'http', 'path': '/api/v1/events'}, None, None))
+        await asyncio.sleep(0)
+        audience.ask_if_there()
+        assert asked == ['latest', 'latest']
+        may_end.set()
+        await asyncio.gather(healthy, page)
+        audience.ask_if_there()
+        assert asked == ['latest', 'latest']
+
+    asyncio.run(ask())
