@@ -1,0 +1,141 @@
+"""Asks Prometheus over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from gpu_tracker.fleet.prometheus.answers import PrometheusError, parse_samples, parse_tracks, reason_of
+from gpu_tracker.fleet.resolver import Resolver
+from gpu_tracker.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpu_tracker.fleet.prometheus.answers import Sample, Track
+    from gpu_tracker.fleet.prometheus.endpoint import Endpoint
+
+MOST_BYTES = 64 * 2**20
+"""The longest answer that is read: some hundred bytes for each of 8,000 GPUs are 1 MiB."""
+_CONNECTIONS = 4
+_PIECE = 2**16
+_OK = 200
+_REFUSALS = (401, 403)
+_HEADERS = {'Accept-Encoding': 'identity'}  # what is not compressed cannot be a bomb
+
+
+class Client:
+    """Puts queries to one Prometheus. It belongs to one event loop and has to be closed.
+
+    :param endpoint: Which one.
+    :param deadline: Seconds that a query may take, its whole answer included.
+    :param most_bytes: The longest answer that is read.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, deadline: float = 10.0, most_bytes: int = MOST_BYTES) -> None:
+        self.url = endpoint.url
+        self._endpoint = endpoint
+        self._deadline = deadline
+        self._most_bytes = most_bytes
+        self._resolver = Resolver()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def now(self, query: str, time: float | None = None) -> list[Sample]:
+        """Return the values of a query now, or at a moment by Prometheus's own clock.
+
+        :raises PrometheusError: It does not answer as it should; the text names its URL.
+        """
+        form = {'query': query} if time is None else {'query': query, 'time': f'{time:.3f}'}
+        body = await self._ask('query', form)
+        try:
+            return parse_samples(body)
+        except PrometheusError as error:
+            raise self._failure(str(error)) from None
+
+    async def over(self, query: str, *, start: float, end: float, step: float) -> list[Track]:
+        """Return the values of a query at ``start``, ``start + step`` and so on up to ``end``, in seconds since 1970.
+
+        :raises PrometheusError: It does not answer as it should; the text names its URL.
+        """
+        times = {'start': start, 'end': end, 'step': step}
+        body = await self._ask('query_range', {'query': query, **{key: f'{time:.3f}' for key, time in times.items()}})
+        try:
+            return parse_tracks(body)
+        except PrometheusError as error:
+            raise self._failure(str(error)) from None
+
+    async def close(self) -> None:
+        """End all connections; the next query makes new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+            await self._resolver.close()
+
+    async def _ask(self, what: str, form: Mapping[str, str]) -> bytes:
+        url = f'{self.url}/api/v1/{what}'
+        fields = {**form, 'timeout': f'{self._deadline:g}s'}  # has Prometheus itself give up then
+        try:
+            async with (
+                asyncio.timeout(self._deadline),
+                self._opened().post(url, data=fields, allow_redirects=False) as response,
+            ):
+                body = await self._body(response)
+                if response.status != _OK:
+                    raise self._failure(_refusal(response.status, body))
+                return body
+        except TimeoutError:
+            raise self._failure(f'it has not answered within {self._deadline:g} s') from None
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise self._failure(f'its certificate is not trusted: {error.certificate_error}') from None
+        except aiohttp.ClientConnectorError as error:
+            raise self._failure(f'it cannot be reached: {_reason(error.os_error)}') from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # the last: a port or a header that cannot be
+            raise self._failure(f'it does not answer as it should: {str(error) or type(error).__name__}') from None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            authorization = self._endpoint.authorization
+            tls = self._endpoint.tls
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=_CONNECTIONS,
+                    ssl=True if tls is None else tls,
+                    resolver=self._resolver,
+                    use_dns_cache=False,  # the resolver is one
+                ),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # the deadline is above them
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=_HEADERS if authorization is None else {**_HEADERS, 'Authorization': authorization},
+            )
+        return self._session
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        body = bytearray()
+        async for piece in response.content.iter_chunked(_PIECE):
+            body += piece
+            if len(body) > self._most_bytes:
+                raise self._failure(f'its answer is longer than {self._most_bytes} bytes')
+        return bytes(body)
+
+    def _failure(self, reason: str) -> PrometheusError:
+        return PrometheusError(f'Prometheus at {self.url}: {printable(reason)}')
+
+
+def _reason(error: OSError) -> str:
+    """Return the reason without the address, which asyncio adds; those of look-ups of names have numbers below 0."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
+
+
+def _refusal(status: int, body: bytes) -> str:
+    """Return what an answer that is not 200 means."""
+    reason = reason_of(body)
+    if reason is not None:
+        return f'it refuses a query: {reason}'
+    if status in _REFUSALS:
+        return f'it does not accept the credentials (HTTP status {status}): they stand in its URL or in a token file'
+    return f'there is no Prometheus at this URL, or it is not ready (HTTP status {status})'

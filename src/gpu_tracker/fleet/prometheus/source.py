@@ -1,0 +1,137 @@
+"""Keeps a fleet up to date with what Prometheus knows of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from gpu_tracker.fleet.hosts.fleet import Fleet
+from gpu_tracker.fleet.prometheus import queries
+from gpu_tracker.fleet.prometheus.agents import agents, reached
+from gpu_tracker.fleet.prometheus.answers import PrometheusError
+from gpu_tracker.fleet.prometheus.client import Client
+from gpu_tracker.fleet.prometheus.gpus import Answers, gpus_by_target
+from gpu_tracker.fleet.prometheus.past import past_of, span_of
+from gpu_tracker.fleet.prometheus.roster import Roster
+from gpu_tracker.in_thread import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from gpu_tracker.fleet.hosts.report import GpuReport
+    from gpu_tracker.fleet.hosts.source import Past
+    from gpu_tracker.fleet.prometheus.agents import Target
+    from gpu_tracker.fleet.prometheus.answers import Sample
+    from gpu_tracker.fleet.prometheus.endpoint import Endpoint
+    from gpu_tracker.fleet.prometheus.queries import Queries
+
+_VIEWERS_AT_A_TIME = 2
+"""Whose wishes for the past are asked for at once: the figures of now come first."""
+
+
+class PrometheusSource:
+    """A fleet out of the targets of a Prometheus that scrapes agents of gpu-tracker.
+
+    :param endpoint: The Prometheus, see :func:`gpu_tracker.fleet.prometheus.endpoint.endpoint`.
+    :param interval: Seconds between two rounds; one that takes long is followed by as long a pause.
+    :param deadline: Seconds that a query may take.
+    :param now: Tells seconds since 1970.
+    :param clock: Tells monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        interval: float = 5.0,
+        deadline: float = 10.0,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.fleet = Fleet((), interval=interval, now=now)
+        self._roster = Roster(self.fleet, endpoint.url, clock)
+        self._client = Client(endpoint, deadline=deadline)
+        self._clock = clock
+        self._is_new = True
+        self._ahead = 0.0
+        """Seconds that Prometheus's clock is ahead of this machine's."""
+        self._viewers = asyncio.Semaphore(_VIEWERS_AT_A_TIME)
+
+    async def run(self) -> None:
+        """Keep the fleet up to date, until cancelled."""
+        try:
+            while True:
+                began = self._clock()
+                try:
+                    await self._round()
+                except PrometheusError as error:
+                    self._roster.failed(str(error))
+                took = self._clock() - began
+                await asyncio.sleep(max(self.fleet.interval - took, took))
+        finally:
+            await self._client.close()
+
+    async def past(self, host_id: str, seconds: float) -> Past | None:
+        """Return what was in the last ``seconds``, nothing where Prometheus does not tell; None: no such host."""
+        if self.fleet.state(host_id) is None:
+            return None
+        span = span_of(seconds, self.fleet.now() + self._ahead)
+        target = self._roster.target(host_id)
+        if target is None:  # the row that tells why there is no host
+            return past_of(span, (), ())
+        times = {'start': span.start, 'end': span.end, 'step': span.step}
+        async with self._viewers:
+            try:
+                busy = await self._client.over(queries.utilization_over(*target, span.step), **times)
+                used = await self._client.over(queries.memory_over(*target, span.step), **times)
+            except PrometheusError:
+                return past_of(span, (), ())  # the rounds fail too, and tell why
+        return past_of(span, busy, used)
+
+    async def _round(self) -> None:
+        if self._is_new:
+            self._roster.remember(agents(await self._client.now(queries.AGENTS_BEFORE), ()))
+            self._is_new = False
+        answer = await self._client.now(queries.targets(sorted(self._roster.jobs)))
+        if not answer:
+            self._roster.failed(f'Prometheus at {self._client.url} has no target with an agent of gpu-tracker')
+            return
+        moment = answer[0].time
+        self._ahead = moment - self.fleet.now()
+        told, by_pid, by_user, *rest = await self._together(
+            [queries.AGENTS, queries.PROCESSES_BY_PID, queries.PROCESSES_BY_USER, *_all_of(queries.NOW)], moment
+        )
+        answers = _answers(rest)._replace(by_pid=by_pid, by_user=by_user)
+        self._roster.update(reached(answer), agents(told, answers.gpus), await _gpus(answers), moment)
+        blank = self._roster.blank()
+        if blank:
+            before = queries.before(sorted({target.instance for target in blank}))
+            answers = _answers(await self._together(_all_of(before), moment))
+            self._roster.recall(agents((), answers.gpus), await _gpus(answers))
+
+    async def _together(self, wanted: Sequence[str], moment: float) -> list[list[Sample]]:
+        """Ask all at once, of the same moment; where one fails the others are given up."""
+        failure: BaseException
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._client.now(query, moment)) for query in wanted]
+        except* PrometheusError as failures:
+            failure = failures.exceptions[0]
+        else:
+            return [task.result() for task in tasks]
+        raise failure
+
+
+def _all_of(wanted: Queries) -> list[str]:
+    return [wanted.gpus, wanted.statuses, *wanted.figures]
+
+
+def _answers(samples: Sequence[Sequence[Sample]]) -> Answers:
+    gpus, statuses, *figures = samples
+    return Answers(gpus, statuses, figures)
+
+
+async def _gpus(answers: Answers) -> Mapping[Target, tuple[GpuReport, ...]]:
+    """Put the GPUs together in a thread, since thousands of them would keep the event loop from others."""
+    return await in_thread(lambda: dict(gpus_by_target(answers)))
