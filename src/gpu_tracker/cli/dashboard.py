@@ -1,0 +1,111 @@
+"""``gpu-tracker dashboard``: a page of the GPUs of many machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import options, output, serving
+from gpu_tracker.errors import ParameterError
+from gpu_tracker.fleet.config.cluster import DEADLINES, INTERVAL, INTERVALS, accepted_seconds
+
+if TYPE_CHECKING:
+    from gpu_tracker.fleet.dashboard.settings import Settings
+
+_PORT = 1081
+_PROMETHEUS_DEADLINE = 10.0
+
+TEXT = f"""
+Shows the GPUs of many machines on one page, live, until SIGTERM. It asks the agents
+that run there, those of gpu-tracker and of nvgpu, or a Prometheus that does.
+
+Usage:
+  gpu-tracker dashboard [options]
+
+Options:
+  --config=<file>       The hosts. A file whose name ends in .toml is TOML; every other
+                        one is nvgpu's: AGENTS = ['self', 'http://node02:1080', ...].
+                        Default: the file that NVGPU_CLUSTER_CFG names; without one,
+                        this machine.
+  --prometheus=<url>    Take figures and history from this Prometheus instead, such as
+                        http://localhost:9090.
+  --prometheus-token-file=<file>  Send Prometheus the token in this file.
+  --prometheus-ca=<file>  Trust Prometheus with a certificate of one of the authorities
+                        in this PEM file.
+  --interval=<s>        The time between two rounds, from {INTERVALS[0]:g} to {INTERVALS[1]:g} seconds.
+                        Default: what the TOML file says, else {INTERVAL:g}.
+  --deadline=<s>        How long all hosts together have to answer, from {DEADLINES[0]:g} to {DEADLINES[1]:g}
+                        seconds. Default: what the TOML file says, else 1.5; for
+                        Prometheus {_PROMETHEUS_DEADLINE:g}.
+  --password-file=<file>  Serve only people who have a name and a password in this
+                        file, one name:password a line.
+{serving.option_lines(_PORT)}\
+  -h --help             Print this text.
+  --version             Print the version.
+
+/ is the page, /sd lists the agents for Prometheus, and /healthz answers everybody.
+Messages go to standard error. Exit code 125: an option or the configuration is wrong,
+or the port is taken.
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """Serve as ``arguments`` ask for, and return the exit code."""
+    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
+    if isinstance(values, str):
+        return output.print_text(values)
+    given = {name: None if value is None else str(value) for name, value in values.items()}
+    interval = _seconds('--interval', given['--interval'], INTERVALS)
+    deadline = _seconds('--deadline', given['--deadline'], DEADLINES)
+    with serving.extra_needed('dashboard'):
+        from gpu_tracker.fleet.dashboard.run import run as serve  # noqa: PLC0415 - not where only help is wanted
+    if given['--prometheus'] is None:
+        settings = _polled(given, interval, deadline)
+    else:
+        settings = _prometheus(given['--prometheus'], given, interval, deadline)
+    access = serving.access(values, serving.passwords(values['--password-file']), '--password-file')
+    for warning in access.warnings:
+        output.complain(warning)
+    serve(settings, access, output.complain)
+    return 0
+
+
+def _seconds(option: str, given: str | None, limits: tuple[float, float]) -> float | None:
+    if given is None:
+        return None
+    accepted = accepted_seconds(limits)
+    seconds = options.number(option, float, given, accepted)
+    if not limits[0] <= seconds <= limits[1]:
+        raise ParameterError(option, given, accepted)
+    return seconds
+
+
+def _polled(given: dict[str, str | None], interval: float | None, deadline: float | None) -> Settings:
+    """Return what to do with the hosts of a file."""
+    from gpu_tracker.fleet.config.read import read_cluster  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.dashboard.settings import PolledHosts  # noqa: PLC0415 - as above
+
+    for option in ('--prometheus-token-file', '--prometheus-ca'):
+        if given[option] is not None:
+            raise options.UsageError(f'{option} is for --prometheus, which is not given')
+    cluster = read_cluster(given['--config'])
+    return PolledHosts(
+        cluster._replace(
+            interval=cluster.interval if interval is None else interval,
+            deadline=cluster.deadline if deadline is None else deadline,
+        )
+    )
+
+
+def _prometheus(url: str, given: dict[str, str | None], interval: float | None, deadline: float | None) -> Settings:
+    """Return what to do with a Prometheus."""
+    from gpu_tracker.fleet.dashboard.settings import Prometheus  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.prometheus.endpoint import endpoint  # noqa: PLC0415 - as above
+
+    if given['--config'] is not None:
+        raise options.UsageError('--config and --prometheus do not go together: the hosts come from one of the two')
+    return Prometheus(
+        endpoint(url, token_file=given['--prometheus-token-file'], ca_file=given['--prometheus-ca']),
+        INTERVAL if interval is None else interval,
+        _PROMETHEUS_DEADLINE if deadline is None else deadline,
+    )

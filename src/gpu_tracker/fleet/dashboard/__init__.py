@@ -1,0 +1,1 @@
+"""The dashboard: a page of all hosts."""

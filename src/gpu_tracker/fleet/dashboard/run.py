@@ -1,0 +1,74 @@
+"""The dashboard, put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpu_tracker.fleet.dashboard.app import application
+from gpu_tracker.fleet.dashboard.polled import PolledAnswers
+from gpu_tracker.fleet.dashboard.settings import PolledHosts
+from gpu_tracker.fleet.hosts.fleet import Fleet
+from gpu_tracker.fleet.hosts.history import History
+from gpu_tracker.fleet.machine import Machine
+from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
+from gpu_tracker.fleet.prometheus.source import PrometheusSource
+from gpu_tracker.fleet.watch import Watch
+from gpu_tracker.fleet.web.serve import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.applications import Starlette
+
+    from gpu_tracker.fleet.config.cluster import Cluster
+    from gpu_tracker.fleet.dashboard.settings import Prometheus, Settings
+    from gpu_tracker.fleet.hosts.source import FleetSource
+    from gpu_tracker.fleet.web.access import Access
+
+
+def run(settings: Settings, access: Access, complain: Callable[[str], None]) -> None:
+    """Serve until SIGTERM ends it.
+
+    :param complain: Takes lines for people.
+    :raises KeyboardInterrupt: SIGINT has ended it.
+    :raises gpu_tracker.errors.GpuTrackerError: A port is taken, or a TLS file cannot be used.
+    """
+    if isinstance(settings, PolledHosts):
+        watch = _watch(settings.cluster, complain)
+        source, app = _polled(settings.cluster, watch)
+    else:
+        watch = None
+        source, app = _from_prometheus(settings)
+    if watch is not None:
+        watch.start()
+
+    def stop() -> None:
+        if watch is not None:
+            watch.stop()
+        source.fleet.close()
+
+    serve(
+        app,
+        access,
+        ready=lambda urls: complain(f'dashboard: serving {" and ".join(urls)}'),
+        complain=complain,
+        background=source.run,
+        on_stop=stop,
+    )
+    # The driver is not closed: that may hang, and the kernel does it when the process ends.
+
+
+def _watch(cluster: Cluster, complain: Callable[[str], None]) -> Watch | None:
+    """Return what looks at this machine; None where it is none of the hosts."""
+    return Watch(Machine(complain)) if any(host.url is None for host in cluster.hosts) else None
+
+
+def _polled(cluster: Cluster, watch: Watch | None) -> tuple[FleetSource, Starlette]:
+    fleet = Fleet(waiting_hosts(cluster), interval=cluster.interval, history=History())
+    poller = Poller(cluster, fleet, watch=watch)
+    return poller, application(poller, PolledAnswers(cluster, poller).routes())
+
+
+def _from_prometheus(settings: Prometheus) -> tuple[FleetSource, Starlette]:
+    source = PrometheusSource(settings.endpoint, interval=settings.interval, deadline=settings.deadline)
+    return source, application(source)
