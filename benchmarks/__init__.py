@@ -1,14 +1,14 @@
 """Measures gpu-tracker and its peers side by side.
 
-    python -m benchmarks                    all parts, about an hour on 2 cores
+    python -m benchmarks                    all parts, about an hour and a half on 2 cores
     python -m benchmarks --quick cost       one part, less exact
     python -m benchmarks --write            puts the tables into docs/comparison.rst
     python -m benchmarks --from=FILE        makes the tables from the raw figures of an earlier run
 
 It runs on Linux, from the checkout, with what ``pip install --group benchmark`` installs, and needs pip's index for the
-peers and ``cc`` for the floor and the simulated driver. As root it sees all that it wants to see. The machine should do
-nothing else. Each peer has a virtual environment in ``.benchmarks/``; ours is made from the checkout itself, anew each
-time.
+peers and ``cc`` for the floor and the simulated driver, and for the part ``fleet`` Chromium and what ``pip install
+--group browser`` installs. As root it sees all that it wants to see. The machine should do nothing else. Each peer has
+a virtual environment in ``.benchmarks/``; ours is made from the checkout itself, anew each time.
 
 How it is measured
 ------------------
@@ -70,6 +70,22 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     each, or of which 100 work as those of ``cost`` do; device nodes whose number no driver has, since nobody has to
     open them. CPU time is that of the CPU clocks, with the children that were waited for. *Being told*:
     ``programs/device_watcher.py``, one way after the other.
+``fleet``
+    ``programs/simulated_agents.py`` is 1,000 agents with 8 GPUs each, at addresses of 127.0.0.0/8; what it answers is
+    made before, so that it uses about 20 ms of CPU in a round. Some of them are dead, some never answer, and some send
+    random bytes, HTML, half a JSON document or deep nesting. *A round* is measured by the agents' clocks, from the
+    first complete request until the last answer has been written, or until the dashboard has closed the last
+    connection to a host that does not answer. What it still does with the answers then is not in that, but in *until
+    told*: that is when a client of the page's events has got all that has changed. The dashboard is the real program,
+    which asks every 5 s; each figure is checked against the number of hosts that it then knows to be up. CPU time is
+    that of its CPU clock over whole rounds, the first left out. *Memory* is read after given numbers of rounds, of
+    which there are as many as in an hour, with 0.5 s between two. *The page* is opened in Chromium, driven by
+    playwright, in a context that has nothing stored; GPUs are there in the picture after they are in the document.
+    Where either is missing, there is a dash. While it is *scrolled*, its own work is told by Chromium's trace, in CPU
+    time of the main thread; frames are from one animation frame to the next, in real time, and on 2 cores without a
+    graphics card, with 1,000 agents and a dashboard besides, an empty page has long ones too. *nvgpu's master* runs
+    with Flask's server, as its documentation says, and asks the same agents as our dashboard, in nvgpu's form. Each
+    request comes over a new connection.
 ``truth``
     What the peers say, divided by what is true.
 """

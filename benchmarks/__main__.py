@@ -3,7 +3,7 @@
 Usage:
     benchmarks [options] [<part>...]
 
-Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, idle, truth; all of them where none is named.
+Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, idle, fleet, truth; all of them where none is named.
 Of those that are not named the raw figures of the last run are kept.
 It is run as python -m benchmarks, in the checkout.
 
@@ -29,10 +29,23 @@ from typing import TYPE_CHECKING, Any
 
 from docopt import docopt
 
-from benchmarks import atopgpud, comparison_page, cost, effect, gpu, idle, inventory, latency, machine, scale, truth
+from benchmarks import (
+    atopgpud,
+    comparison_page,
+    cost,
+    effect,
+    fleet,
+    gpu,
+    idle,
+    inventory,
+    latency,
+    machine,
+    scale,
+    truth,
+)
 from benchmarks.environments import CHECKOUT, UnavailableError, prepare
 from benchmarks.listings import LISTERS
-from benchmarks.peers import FUSER, OURS, PEERS, TOOLS
+from benchmarks.peers import FUSER, NVGPU, OURS, PEERS, TOOLS
 from benchmarks.report import text_of
 from benchmarks.results import Gap, Results
 from benchmarks.session import Session, progress
@@ -62,6 +75,7 @@ _PARTS: dict[str, Callable[[Session], None]] = {
     inventory.PART: inventory.measure,
     atopgpud.PART: atopgpud.measure,
     idle.PART: idle.measure,
+    fleet.PART: fleet.measure,
     'truth': _truth,
 }
 
@@ -134,7 +148,13 @@ def _chosen(names: str | None) -> list[Tool]:
 
 def _measured_in(part: str) -> Sequence[Tool]:
     """Return the tools that a part measures."""
-    return {inventory.PART: LISTERS, atopgpud.PART: (OURS,), idle.PART: (OURS, FUSER)}.get(part, PEERS)
+    others = {
+        inventory.PART: LISTERS,
+        atopgpud.PART: (OURS,),
+        idle.PART: (OURS, FUSER),
+        fleet.PART: (OURS, NVGPU),
+    }
+    return others.get(part, PEERS)
 
 
 def _session(tools: list[Tool], results: Results, parts: list[str], rounds: int | None, *, quick: bool) -> Session:

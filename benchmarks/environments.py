@@ -81,8 +81,8 @@ def _install(python: str, tool: Tool) -> None:
     words = [python, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check']
     if tool.is_checkout:
         # The version does not change between two states of the checkout, so pip has to be told to replace it.
-        _run([*words, '--upgrade', str(CHECKOUT)])
-        _run([*words, '--force-reinstall', '--no-deps', str(CHECKOUT)])
+        _run([*words, '--upgrade', str(tool.requirement)])
+        _run([*words, '--force-reinstall', '--no-deps', str(tool.requirement)])
     else:
         _run([*words, '--upgrade', str(tool.requirement), *tool.also])
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks import cost, effect, floor, latency
+from benchmarks import cost, effect, fleet_page, fleet_rounds, floor, latency
 from benchmarks.arithmetic import mean_interval, median_of, ratio_of
+from benchmarks.fleet import PART as FLEET
 from benchmarks.inventory_tables import fastest_rows
 from benchmarks.peers import OURS, THE_OLDER
 from benchmarks.tables import DASH, Table, fraction, number
@@ -59,6 +60,7 @@ def _stop(interval: float) -> Target:
     return Target(f'stop() at {interval:g} s (ms)', latency.PART, row, 'stop', _MILLI, limit=10)
 
 
+_FLEET_ROUND = fleet_rounds.WITH_A_PAGE.name
 _FIRST = latency.START_AND_STOP.format(latency.INTERVALS[0])
 TARGETS = (
     _cpu(cost.SMALL, 1 / 40),
@@ -81,6 +83,18 @@ TARGETS = (
     Target('start() until the first sample (ms)', latency.PART, _FIRST, 'first sample', _MILLI, 1 / 2),
     *(_stop(interval) for interval in latency.INTERVALS),
     Target('command around true (ms)', latency.PART, latency.AROUND_TRUE, 'seconds', _MILLI, 1 / 6),
+    Target('longest round of 1,000 hosts, until a page is told (s)', FLEET, _FLEET_ROUND, 'longest told', 1, limit=2),
+    Target(
+        'first paint of the page with 1,000 hosts (s)', FLEET, fleet_page.OPENINGS[0].row, 'first paint', 1, limit=1
+    ),
+    Target(
+        'longest frame while the page with 1,000 GPUs is scrolled (ms)',
+        FLEET,
+        fleet_page.SCROLLINGS[0].row,
+        'longest',
+        _MILLI,
+        limit=_MILLI * fleet_page.LONG_FRAME,
+    ),
 )
 
 

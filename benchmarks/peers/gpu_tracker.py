@@ -26,7 +26,7 @@ class ThisCheckout(Peer):
     """gpu-tracker as it is in this checkout."""
 
     name = 'gpu-tracker'
-    requirement = str(CHECKOUT)
+    requirement = f'{CHECKOUT}[fleet]'
     distribution = 'gpu-tracker'
     module = 'gpu_tracker'
     importing = _IMPORTING
