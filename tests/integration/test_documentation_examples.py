@@ -100,8 +100,10 @@ PAGES = [ROOT / 'README.rst', *sorted((ROOT / 'docs').glob('*.rst'))]
 EXAMPLES = [example for page in PAGES for example in examples_in(page)]
 SORTS_ALL = next(example for example in EXAMPLES if str(SORTING) in example.code)
 """The program takes seconds of CPU time, and many pages run it: as it stands, it runs once."""
-ASKS_DAEMON = [pytest.mark.server, as_root]
-MARKED = [pytest.param(e, marks=ASKS_DAEMON) if e.page == 'atopgpud.rst' else e for e in EXAMPLES]
+NETWORKS = {'atopgpud.rst': 'atop_network', 'fleet.rst': 'agent_network'}
+"""Pages whose examples ask a server, and the fixture that has it."""
+ASKS_SERVER = [pytest.mark.server, as_root]
+MARKED = [pytest.param(e, marks=ASKS_SERVER) if e.page in NETWORKS else e for e in EXAMPLES]
 
 
 @pytest.fixture
@@ -197,6 +199,18 @@ def atop_network(folder: Path) -> Iterator[OwnNetwork]:
         yield network
 
 
+@pytest.fixture
+def agent_network(folder: Path) -> Iterator[OwnNetwork]:
+    """Return the network of fleet.rst, where an agent serves on its usual port."""
+    machine = Machine(folder)
+    machine.write(gpus=[Gpu(name='NVIDIA A100-SXM4-40GB', total=40 * GIB)])
+    with OwnNetwork() as network:
+        words = [sys.executable, '-m', 'gpu_tracker', 'agent']
+        agent = network.start(*words, env=machine.environment(), stderr=subprocess.PIPE)
+        assert agent.stderr.readline() == 'gpu-tracker: agent: serving http://127.0.0.1:1080\n'
+        yield network
+
+
 @pytest.mark.parametrize('example', MARKED, ids=lambda example: example.place)
 def test_example_runs_as_shown(
     example: Example, folder: Path, environment: dict[str, str], request: pytest.FixtureRequest
@@ -206,7 +220,10 @@ def test_example_runs_as_shown(
         sort_fewer_numbers(folder / SORTING)
     if example.page == 'gpus.rst':
         environment = environment | request.getfixturevalue('gpus')
-    where = request.getfixturevalue('atop_network').words() if example.page == 'atopgpud.rst' else []
+    where = []
+    if example.page in NETWORKS:
+        network = request.getfixturevalue(NETWORKS[example.page])
+        where = network.words('sh', '-c', 'cd "$0" && exec "$@"', str(folder))
     if example.language == 'python':
         program = folder / 'example.py'
         program.write_text(example.code)
