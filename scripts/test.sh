@@ -3,7 +3,8 @@
 #
 #   sh scripts/test.sh [ARGUMENTS FOR PYTEST...]
 #
-# Needs the packages that are named below; on Debian it installs them itself where it is root. Makes .venv-test-3.* here.
+# Needs the packages that are named below; on Debian it installs them itself where it is root. Makes .venv-test-3.* here,
+# and .venv-nvgpu with the program that the agent and the dashboard have to understand.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/machine.sh
@@ -17,12 +18,17 @@ versions_here() {
 }
 
 # The simulated GPU driver is C and is compiled when the tests start. atop is what atopgpud serves, and systemd-analyze
-# checks its unit.
+# checks its unit. Chromium, with a font, shows the page of the dashboard, Prometheus reads the agent, and curl and
+# openssl are who asks both with and without their secrets.
 missing=
 [ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
 echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 command -v atop >/dev/null || missing="$missing atop"
 command -v systemd-analyze >/dev/null || missing="$missing systemd"
+command -v chromium >/dev/null || missing="$missing chromium fonts-dejavu-core"
+command -v promtool >/dev/null || missing="$missing prometheus"
+command -v curl >/dev/null || missing="$missing curl"
+command -v openssl >/dev/null || missing="$missing openssl"
 # shellcheck disable=SC2086  # one word a package
 [ -z "$missing" ] || install_packages $missing
 
@@ -72,6 +78,11 @@ install() {
 
 # make_others: makes the other environments, with the pip of the first, while the checks on that one need one core only.
 make_others() {
+    "$(python_3 "$first")" -m venv --clear --without-pip .venv-nvgpu ||
+        fail 'could not make the virtual environment .venv-nvgpu'
+    # Exactly these: later ones do not work together.
+    "$bin/python" -m pip --python .venv-nvgpu/bin/python install --quiet --disable-pip-version-check \
+        nvgpu==0.9.0 pynvml==11.4.1 setuptools || fail 'could not install nvgpu'
     for other in $others; do
         "$(python_3 "$other")" -m venv --clear --without-pip ".venv-test-3.$other" ||
             fail "could not make the virtual environment .venv-test-3.$other"
@@ -87,7 +98,7 @@ environment ".venv-test-3.$first" "$(python_3 "$first")"
 trap wait EXIT # for what goes on in the background, where something fails meanwhile
 make_others &
 others_made=$!
-install "$first" test lint types docs
+install "$first" test browser lint types docs
 static_checks "$bin"
 wait "$others_made" || fail 'not every Python has an environment'
 
