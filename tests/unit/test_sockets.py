@@ -62,9 +62,7 @@ def test_a_port_that_another_program_has():
         with pytest.raises(sockets.AddressTakenError) as caught:
             sockets.tcp_socket(address)
     assert isinstance(caught.value, GpuTrackerError)
-    assert str(caught.value) == (
-        f'port {address.port} of 127.0.0.1 is taken by another program ("ss -lp" tells which)'
-    )
+    assert str(caught.value) == f'port {address.port} of 127.0.0.1 is taken by another program ("ss -lp" tells which)'
 
 
 def test_a_port_is_free_at_once_after_a_daemon_that_has_closed_connections():
