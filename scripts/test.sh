@@ -49,21 +49,25 @@ static_checks() {
 # Browsers, servers and the kernel's programs are the same on each Python: what drives them runs once.
 once='browser or server or ebpf'
 
-# These compare figures with the kernel's and run two at a time at most; of the others, many only wait for something.
-exact='tests/integration/test_tracker_scale.py tests/integration/test_truth_*.py'
+# These compare figures with the kernel's and run two at a time at most, those of a sampler's own use one by one. Of the
+# others many only wait for something.
+compared='tests/integration/test_truth_*.py'
+alone='tests/integration/test_tracker_scale.py'
 cores=$(getconf _NPROCESSORS_ONLN)
 workers=$((cores + cores / 2))
 
-# run_tests PYTHON ARGUMENT...: runs pytest; that one of the two parts has no test of those that are asked for is fine.
+# run_tests PYTHON ARGUMENT...: runs pytest; that some part has no test of those that are asked for is fine.
 run_tests() {
     python=$1
     shift
     set -f # for pytest, which reads the patterns
     # shellcheck disable=SC2046,SC2086  # one word a pattern
-    "$python" -m pytest --numprocesses="$workers" $(printf ' --ignore-glob=%s' $exact) "$@" || [ $? = 5 ] || return 1
+    "$python" -m pytest --numprocesses="$workers" $(printf ' --ignore-glob=%s' $compared $alone) "$@" ||
+        [ $? = 5 ] || return 1
     set +f
     # shellcheck disable=SC2086  # one word a file
-    "$python" -m pytest --numprocesses=auto --maxprocesses=2 $exact "$@" || [ $? = 5 ]
+    "$python" -m pytest --numprocesses=auto --maxprocesses=2 $compared "$@" || [ $? = 5 ] || return 1
+    "$python" -m pytest "$alone" "$@" || [ $? = 5 ]
 }
 
 # install VERSION GROUP...: installs gpu-tracker and what its dependency groups name in that version's environment.
