@@ -75,9 +75,16 @@ class AgentProgram(NamedTuple):
 
 
 @contextlib.contextmanager
-def agent(machine: Machine, *options: str, env: Mapping[str, str] | None = None) -> Iterator[AgentProgram]:
-    """Start an agent on the machine, and end it by force where the test leaves it running."""
-    with machine.started('agent', '--port=0', *options, env={'NVGPU_CLUSTER_CFG': ''} | dict(env or {})) as process:
+def agent(
+    machine: Machine, *options: str, port: int = 0, env: Mapping[str, str] | None = None
+) -> Iterator[AgentProgram]:
+    """Start an agent on the machine, and end it by force where the test leaves it running.
+
+    :param port: Where it listens; 0: where it is free.
+    """
+    with machine.started(
+        'agent', f'--port={port}', *options, env={'NVGPU_CLUSTER_CFG': ''} | dict(env or {})
+    ) as process:
         said: list[str] = []
         for line in process.stderr:
             if line.startswith(_READY):
