@@ -104,12 +104,12 @@ def test_another_users_monitor_says_once_what_it_cannot_see_and_cannot_keep_root
 
 @as_root
 def test_root_runs_a_program_as_another_user(tmp_path):
-    command = 'sh -c "id -u; echo $HOME $USER; exec sleep 3600"'
+    command = 'sh -c "echo $(id -u) $HOME $USER; exec sleep 3600"'  # in one piece: the monitor writes there too
     section = process('a', command, folder='/', user='nobody', stop_grace_seconds=60)
     with IdleMonitor(tmp_path, config(section)) as monitor:
         pid = monitor.running('a')
         assert os.stat(f'/proc/{pid}').st_uid == NOBODY
-        monitor.says(f'\n{NOBODY}\n{os.path.expanduser("~nobody")} nobody\n')
+        monitor.says(f'\n{NOBODY} {os.path.expanduser("~nobody")} nobody\n')
         with foreign(monitor.gpus / 'nvidia0'):
             monitor.not_running('a')
         monitor.running('a', but=pid)
