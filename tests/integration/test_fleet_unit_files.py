@@ -51,7 +51,6 @@ def test_both_services_have_the_setting(unit, setting):
     'setting',
     [
         f'ExecStart={PROGRAM} agent',
-        'RestartPreventExitStatus=125',
         'IPAddressDeny=any',
         'IPAddressAllow=localhost',
         'DevicePolicy=closed',
@@ -63,7 +62,9 @@ def test_the_agent_has_the_setting(setting):
     assert AGENT.settings.count(setting) == 1
 
 
-@pytest.mark.parametrize('name', ['PrivateDevices', 'PrivateNetwork', 'PrivateTmp', 'ProtectProc', 'ProcSubset'])
+@pytest.mark.parametrize(
+    'name', ['RestartPreventExitStatus', 'PrivateDevices', 'PrivateNetwork', 'PrivateTmp', 'ProtectProc', 'ProcSubset']
+)
 def test_the_agent_leaves_alone_what_would_keep_it_from_seeing_gpus_and_who_uses_them(name):
     assert not [line for line in AGENT.settings if line.startswith(f'{name}=')]
 
