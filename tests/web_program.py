@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 
-from gpu_tracker.cli import main, options, output, serving
+from gpu_tracker.cli import main, options, serving
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.web.limits import Limits
 from gpu_tracker.fleet.web.serve import serve
@@ -120,19 +120,20 @@ def run(arguments):
     values = options.parse(TEXT, '', arguments)
     credentials = serving.token(values['--token-file']) or serving.passwords(values['--password-file'])
     access = serving.access(values, credentials, '--token-file')
-    for warning in access.warnings:
-        output.complain(f'warning: {warning}')
     application = Application()
-    serve(
-        application,
-        access,
-        ready=lambda urls: output.complain(f'serving {" ".join(urls)}'),
-        complain=output.complain,
-        background=globals()[values['--background']] if values['--background'] else None,
-        on_stop=application.stopped.set,
-        limits=Limits(**json.loads(values['--limits'])),
-    )
-    return 0
+
+    def serve_until_end(complain):
+        serve(
+            application,
+            access,
+            ready=lambda urls: complain(f'serving {" ".join(urls)}'),
+            complain=complain,
+            background=globals()[values['--background']] if values['--background'] else None,
+            on_stop=application.stopped.set,
+            limits=Limits(**json.loads(values['--limits'])),
+        )
+
+    return serving.served(serve_until_end, access)
 
 
 if __name__ == '__main__':

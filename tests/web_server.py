@@ -20,6 +20,7 @@ from tracked_program import IN_CI, PACKAGE_PARENT, environment
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Sequence
 
     from own_network import OwnNetwork
 
@@ -34,6 +35,7 @@ class WebServer:
     :param port: 0: any that is free.
     :param limits: Those that are not as usual.
     :param network: Where it runs; None: here.
+    :param before: Words of a program that runs the server.
     """
 
     def __init__(
@@ -43,9 +45,10 @@ class WebServer:
         limits: dict[str, float] | None = None,
         network: OwnNetwork | None = None,
         changes: dict[str, str] | None = None,
+        before: Sequence[str] = (),
     ) -> None:
         self._errors = tempfile.TemporaryFile('a+')  # noqa: SIM115 - it is closed with the server
-        words = [*PROGRAM, f'--port={port}', f'--limits={json.dumps(limits or {})}', *options]
+        words = [*before, *PROGRAM, f'--port={port}', f'--limits={json.dumps(limits or {})}', *options]
         self._network = network
         self.process = subprocess.Popen(
             network.words(*words) if network else words,

@@ -5,10 +5,15 @@ from __future__ import annotations
 import errno
 import ipaddress
 import os
+import queue
 import socket
-from typing import NamedTuple
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker.errors import GpuTrackerError, ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BACKLOG = 1024
 """Clients that may come at the same moment."""
@@ -35,13 +40,14 @@ class Address(NamedTuple):
         return ipaddress.ip_address(self.host.partition('%')[0]).is_loopback  # behind a % is the interface
 
 
-def addresses(host: str, port: int) -> list[Address]:
-    """Return where to listen for a host by name or address.
+def addresses(host: str, port: int, look_up: Callable[..., list[Any]] = socket.getaddrinfo) -> list[Address]:
+    """Return where to listen for a host by name or address; Ctrl-C ends the wait for a name server that is down.
 
+    :param look_up: Does what :func:`socket.getaddrinfo` does.
     :raises ParameterError: It is none of this machine's.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = _in_thread(lambda: look_up(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE))
     except (OSError, UnicodeError):
         raise ParameterError('--host', host, _OF_THIS_MACHINE) from None
     unique = dict.fromkeys(Address(family, str(place[0]), port, place) for family, _, _, _, place in found)
@@ -50,6 +56,23 @@ def addresses(host: str, port: int) -> list[Address]:
     if not usable:
         raise ParameterError('--host', host, _OF_THIS_MACHINE)
     return usable
+
+
+def _in_thread(work: Callable[[], list[Any]]) -> list[Any]:
+    """Return what ``work`` does in a thread that keeps nobody from ending: a look-up itself hears no signal."""
+    done: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put(work())
+        except Exception as error:  # noqa: BLE001 - raised anew where it is waited for
+            done.put(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    result = done.get()
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def _is_of_this_machine(address: Address) -> bool:
@@ -63,7 +86,8 @@ def _is_of_this_machine(address: Address) -> bool:
 
 
 def _tcp(address: Address) -> socket.socket:
-    new = socket.socket(address.family, socket.SOCK_STREAM)
+    # With its protocol named, since asyncio asks for that before it sends small answers at once (TCP_NODELAY).
+    new = socket.socket(address.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     new.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # after a restart the port is free at once
     new.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # what is accepted inherits it
     if address.family == socket.AF_INET6:

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import socket
 import ssl
+import subprocess
 
 import psutil
 import pytest
 
 from cli_program import PATIENCE, eventually
+from gpu_tracker.cli.serving import LAST_WORDS
+from gpu_tracker.fleet.web.limits import LAST_MOMENT, Limits
+from tracked_program import environment
 from web_certificates import Certificates
-from web_server import WebServer
+from web_server import PATHS, PROGRAM, WebServer, curl
 
 pytestmark = pytest.mark.server
 
-END = 5.0
-"""Seconds after a signal."""
+FOR_EVER = {'head_time': 1e6, 'idle_time': 1e6, 'stranger_idle_time': 1e6, 'unread_time': 1e6}
+"""No client is given up before the end."""
+
+
+def test_what_the_end_waits_for_is_done_within_5_seconds():
+    assert Limits().end_time + 3 * LAST_MOMENT + LAST_WORDS <= 4  # the answers; connections, work, tasks; lines
 
 
 @pytest.mark.parametrize('path', ['/events', '/deaf', '/flood'])
 def test_it_ends_in_time_with_streams_open(path):
-    with WebServer() as server, server.client() as first, server.client() as second:
+    with WebServer(limits=FOR_EVER) as server, server.client() as first, server.client() as second:
         for client in (first, second):
             client.get(path)
             client.until(b'\r\n\r\n')
-        assert server.end(patience=END) == 0
+        assert server.end() == 0
 
 
 def test_a_stream_is_told_of_the_end():
@@ -34,15 +44,15 @@ def test_a_stream_is_told_of_the_end():
         client.until(b'data: 1\n\n')
         server.process.send_signal(signal.SIGTERM)
         assert client.rest().endswith(b'b\r\ndata: end\n\n\r\n0\r\n\r\n')
-        assert server.process.wait(END) == 0
+        assert server.process.wait(PATIENCE) == 0
 
 
 def test_it_does_not_wait_for_clients_that_say_nothing_or_half_of_something():
-    with WebServer() as server, server.client(), server.client() as half, server.client() as idle:
+    with WebServer(limits=FOR_EVER) as server, server.client(), server.client() as half, server.client() as idle:
         half.send('GET / HTTP/1.1\r\nHost:')
         idle.get()
         idle.until(b'hello\n')
-        assert server.end(patience=END) == 0
+        assert server.end() == 0
         assert server.log.count('\n') == 1
 
 
@@ -51,7 +61,7 @@ def test_it_ends_in_time_with_handshakes_and_streams_over_tls(tmp_path):
     options = [f'--tls-cert={certificates.server}', f'--tls-key={certificates.server_key}']
     trusting = ssl.create_default_context(cafile=str(certificates.authority.certificate))
     with (
-        WebServer(*options) as server,
+        WebServer(*options, limits=FOR_EVER) as server,
         server.client(),
         server.client(tls=trusting) as idle,
         server.client(tls=trusting) as reading,
@@ -63,14 +73,14 @@ def test_it_ends_in_time_with_handshakes_and_streams_over_tls(tmp_path):
         reading.until(b'data: 1\n\n')
         flooded.get('/flood')
         flooded.until(b'\r\n\r\n')
-        assert server.end(patience=END) == 0
+        assert server.end() == 0
         assert server.log.count('\n') == 1
 
 
 @pytest.mark.parametrize('kind', ['stubborn', 'busy'])
 def test_it_ends_in_time_whatever_works_in_the_background(kind):
     with WebServer(f'--background={kind}') as server:
-        assert server.end(patience=END) == 0
+        assert server.end() == 0
 
 
 @pytest.mark.parametrize(
@@ -89,7 +99,7 @@ def test_it_ends_with_a_reason_where_its_own_work_has_ended(kind, text):
 
 def test_ctrl_c_ends_it_as_it_ends_any_program():
     with WebServer() as server:
-        assert server.end(signal.SIGINT, END) == -signal.SIGINT
+        assert server.end(signal.SIGINT) == -signal.SIGINT
         assert server.log.count('\n') == 1
 
 
@@ -99,7 +109,7 @@ def test_a_second_signal_ends_it_at_once():
         client.until(b'data: 1\n\n')
         server.process.send_signal(signal.SIGTERM)
         eventually(lambda: not _listens(server))
-        assert server.end(signal.SIGINT, END) == 0
+        assert server.end(signal.SIGINT) == 0
 
 
 def test_its_port_is_free_afterwards_and_taken_before():
@@ -132,9 +142,42 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_ends(tmp_path):
 
 
 def test_it_takes_as_many_descriptors_as_it_may():
-    with WebServer() as server:
+    with WebServer(before=['sh', '-c', 'ulimit -S -n 100 && exec "$@"', 'sh']) as server:
         soft, hard = psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE)
-        assert soft == min(hard, 65536) or hard == psutil.RLIM_INFINITY or soft > 65536
+        assert soft == (65536 if hard == psutil.RLIM_INFINITY else min(hard, 65536))
+
+
+def test_it_serves_and_ends_where_nobody_reads_its_messages():
+    reader, writer = _full_pipe()
+    words = [*PROGRAM, '--port=0']
+    with subprocess.Popen(words, env=environment({'PYTHONPATH': PATHS}), stderr=writer) as program:
+        try:
+            port = eventually(lambda: _port(program))
+            for _ in range(3):
+                assert curl(f'http://127.0.0.1:{port}/error') == 'Internal Server Error\n'
+            program.send_signal(signal.SIGTERM)
+            assert program.wait(PATIENCE) == 0
+        finally:
+            program.kill()
+            os.close(writer)
+            os.close(reader)
+
+
+def _full_pipe() -> tuple[int, int]:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for size in (4096, 1):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writer, b'x' * size)
+    os.set_blocking(writer, True)
+    return reader, writer
+
+
+def _port(program: subprocess.Popen[bytes]) -> int | None:
+    assert program.poll() is None
+    found = psutil.Process(program.pid).net_connections('tcp')
+    return next((one.laddr.port for one in found if one.status == psutil.CONN_LISTEN), None)
 
 
 def _listens(server: WebServer) -> bool:

@@ -259,20 +259,53 @@ def test_no_bytes_make_it_fail(server, parts):
     assert len(server.log.splitlines()) == 1
 
 
-def test_clients_beyond_the_limit_are_closed_at_once_and_the_others_stay():
+def test_clients_beyond_the_limit_are_closed_at_once_while_all_others_are_being_answered():
     with WebServer(limits={'connections': 3}) as server, contextlib.ExitStack() as open_clients:
         clients = [open_clients.enter_context(server.client()) for _ in range(3)]
-        eventually(lambda: connections(server) == 3)
+        for client in clients:
+            client.get('/events')
+            client.until(b'data: 1\n\n')
         for _ in range(5):
             with server.client() as late:
                 assert late.rest() == b''
         for client in clients:
-            client.get()
-            client.until(b'hello\n')
+            client.until(b'data: 1\n\n')
         clients[0].socket.close()
         eventually(lambda: connections(server) == 2)
         assert eventually(lambda: still_serves(server))
         assert 'a client at 127.0.0.1 was turned away: there are 3 connections\n' in server.log
+
+
+def test_connections_that_only_wait_keep_nobody_out(tmp_path):
+    token = tmp_path / 'token'
+    token.touch(0o600)
+    token.write_text('0123456789abcdef')
+    shown = 'Authorization: Bearer 0123456789abcdef'
+    with (
+        WebServer(f'--token-file={token}', limits={'connections': 3}) as server,
+        server.client() as reader,
+        server.client() as first,
+        server.client() as second,
+    ):
+        reader.get('/', shown)
+        reader.until(b'hello\n')
+        for stranger in (first, second):
+            stranger.get('/healthz')
+            stranger.until(b'hello\n')
+        with server.client() as other:
+            other.get('/', shown)
+            other.until(b'hello\n')
+            assert first.rest() == b''
+            for client in (reader, second):
+                client.get('/', shown)
+                client.until(b'hello\n')
+
+
+def test_who_asks_only_for_what_is_open_is_not_waited_for_long():
+    with WebServer(limits={'stranger_idle_time': 0.3, 'idle_time': 1000}) as server, server.client() as client:
+        client.get('/healthz')
+        client.until(b'hello\n')
+        assert client.rest() == b''
 
 
 @as_root

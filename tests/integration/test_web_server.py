@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cli_program import PATIENCE, eventually
+from tracked_program import IN_CI, as_root
 from web_server import WebServer, curl
 
 if TYPE_CHECKING:
@@ -122,14 +124,35 @@ def test_the_token_opens_as_a_bearer_and_as_a_password(server_with_token):
 def test_passwords_open_to_those_who_are_in_the_file(tmp_path):
     path = tmp_path / 'passwords'
     path.touch(0o600)
-    path.write_text('# readers\nann:open sesame\nbjörn:grün\n')
+    path.write_text('# readers\nann:open sesame\nbjörn:grünes Gras\n')
     with WebServer(f'--password-file={path}') as server:
         assert curl('--user', 'ann:open sesame', server.url) == 'hello\n'
-        assert curl('--user', 'björn:grün', server.url) == 'hello\n'
-        assert status('--user', 'ann:grün', server.url) == '401'
+        assert curl('--user', 'björn:grünes Gras', server.url) == 'hello\n'
+        assert status('--user', 'ann:grünes Gras', server.url) == '401'
         assert status('--oauth2-bearer', 'open sesame', server.url) == '401'
         assert status(server.url) == '401'
         assert status(f'{server.url}/healthz') == '200'
+        eventually(lambda: server.log.count('\n') == 2)
+        assert server.log.endswith('\ngpu-tracker: a client at 127.0.0.1 was refused: its secret is wrong\n')
+
+
+HOSTS = '127.0.0.1 localhost\n'
+
+
+@as_root
+def test_a_machine_that_learns_its_full_name_late_answers_to_it(tmp_path):
+    for tool in ('unshare', 'mount', 'hostname'):
+        if shutil.which(tool) is None:
+            (pytest.fail if IN_CI else pytest.skip)(f'needs {tool}')
+    hosts = tmp_path / 'hosts'
+    hosts.write_text(HOSTS)
+    (tmp_path / 'resolv.conf').write_text('nameserver 127.0.0.9\noptions timeout:1 attempts:1\n')
+    script = 'hostname node02 && for f in hosts resolv.conf; do mount --bind "$0/$f" "/etc/$f"; done && exec "$@"'
+    with WebServer(before=['unshare', '--mount', '--uts', 'sh', '-c', script, str(tmp_path)]) as server:
+        asked = ['--header', 'Host: node02.cluster.example', server.url]
+        assert status(*asked) == '421'
+        hosts.write_text(f'{HOSTS}127.0.1.1 node02.cluster.example node02\n')
+        eventually(lambda: status(*asked) == '200')
 
 
 def test_an_error_is_told_to_the_servers_owner_in_one_line():
@@ -173,7 +196,7 @@ def test_what_others_can_reach_is_not_served_without_a_secret():
     with WebServer('--host=0.0.0.0', '--insecure') as server:
         assert server.url == f'http://0.0.0.0:{server.port}'
         assert curl(f'http://127.0.0.1:{server.port}') == 'hello\n'
-        assert server.log.startswith('gpu-tracker: warning: --insecure: everybody who can reach 0.0.0.0 can read')
+        assert server.log.startswith('gpu-tracker: --insecure: everybody who can reach 0.0.0.0 can read')
     refused = WebServer('--host=0.0.0.0')
     try:
         assert refused.process.wait(PATIENCE) == 125

@@ -62,6 +62,12 @@ def test_files_that_belong_together_are_loaded(certificates, tmp_path):
     assert server_context(TlsFiles(str(both))).verify_mode == ssl.CERT_NONE
 
 
+def test_no_old_protocol_and_no_renegotiation_is_offered(certificates):
+    context = server_context(TlsFiles(str(certificates.server), str(certificates.server_key)))
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
 def test_files_that_are_missing_are_named_with_their_option(certificates, tmp_path):
     missing, cert, key = tmp_path / 'missing', certificates.server, certificates.server_key
     assert refusal(missing, key) == f'--tls-cert: cannot read {missing}: No such file or directory'
@@ -147,9 +153,16 @@ def test_a_handshake_that_does_not_come_is_not_waited_for(certificates):
 
 def test_who_only_shakes_hands_takes_a_place(certificates):
     options = [f'--tls-cert={certificates.server}', f'--tls-key={certificates.server_key}']
-    with WebServer(*options, limits={'connections': 2}) as server, server.client(), server.client():
-        eventually(lambda: _is_turned_away(server))
-        assert 'a client at 127.0.0.1 was turned away: there are 2 connections\n' in server.log
+    with WebServer(*options, limits={'connections': 2}) as server, server.client() as first, server.client() as second:
+        assert asked(server, *trusting_curl(certificates)) == 'hello\n'
+        assert first.rest() == b''
+        eventually(lambda: server.log.count('\n') == 2)
+        assert server.log.endswith(
+            'there are 2 connections: that of a client at 127.0.0.1, which waited longest, was closed\n'
+        )
+        second.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            second.socket.recv(1)
 
 
 def test_only_clients_of_the_authority_are_served(certificates, server_for_certified, tmp_path):
@@ -178,12 +191,3 @@ def test_a_stream_over_tls_whose_client_does_not_read_is_dropped(certificates):
 
 def trusting_curl(certificates: Certificates) -> list[str]:
     return ['--cacert', str(certificates.authority.certificate)]
-
-
-def _is_turned_away(server: WebServer) -> bool:
-    with server.client() as client:
-        client.socket.settimeout(0.2)
-        try:
-            return client.rest() == b''
-        except TimeoutError:
-            return False  # the two others have not been counted yet

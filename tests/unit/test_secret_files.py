@@ -91,13 +91,14 @@ def test_passwords_stand_one_a_line_with_comments_between(secret):
         (' ann:sesame', 'a blank at the beginning or the end of the name or the password'),
         ('ann:sesame ', 'a blank at the beginning or the end of the name or the password'),
         ('ann:ses\tame', 'a character that cannot be typed'),
-        ('bob:again', 'the same name again'),
+        ('bob:again and again', 'the same name again'),
+        ('ann:sesames', 'the password has 7 characters; it needs 8 or more'),
         ('ann:$apr1$x$y', 'the password looks like a hash that htpasswd makes; passwords stand here as they are typed'),
         ('ann:{SHA}x', 'the password looks like a hash that htpasswd makes; passwords stand here as they are typed'),
     ],
 )
 def test_a_line_that_is_no_password_is_named(secret, line, problem):
-    path = secret(f'bob:fine\n{line}\n')
+    path = secret(f'bob:fine enough\n{line}\n')
     with pytest.raises(SecretFileError) as refusal:
         read_passwords(path)
     assert str(refusal.value) == f'--password-file: {path}, line 2: {problem}'

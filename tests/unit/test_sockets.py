@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import socket
 import uuid
 
@@ -7,6 +8,7 @@ import pytest
 
 from gpu_tracker import sockets
 from gpu_tracker.errors import GpuTrackerError, ParameterError
+from tracked_program import start
 
 EVERYWHERE = '0.0.0.0'  # noqa: S104 - it is never listened on for longer than a test
 ANY_PORT = sockets.Address(socket.AF_INET, '127.0.0.1', 0, ('127.0.0.1', 0))
@@ -49,6 +51,43 @@ def test_a_host_that_is_not_of_this_machine_is_refused(host):
     with pytest.raises(ParameterError) as caught:
         sockets.addresses(host, 59123)
     assert str(caught.value) == f"--host must be a name or an address of this machine's, not {host!r}"
+
+
+def test_an_error_of_another_kind_is_told_of():
+    def fail(*_, **__):
+        raise ValueError('no look-up')
+
+    with pytest.raises(ValueError, match='no look-up'):
+        sockets.addresses('node02', 1080, fail)
+
+
+HANGING_LOOK_UP = """
+import threading
+from gpu_tracker import sockets
+
+def hang(*_, **__):
+    print(threading.current_thread().daemon, flush=True)
+    threading.Event().wait()
+
+sockets.addresses('node02', 1080, hang)
+"""
+
+
+def test_ctrl_c_ends_the_wait_for_a_name_server_that_is_down():
+    with start(HANGING_LOOK_UP, stderr=-1) as program:
+        try:
+            # In the main thread a look-up of the C library's would hear of no signal.
+            assert program.stdout.readline() == 'True\n'
+            program.send_signal(signal.SIGINT)
+            assert program.wait(60) == -signal.SIGINT
+        finally:
+            program.kill()
+
+
+def test_small_answers_are_sent_at_once():
+    """As asyncio has it, where a socket tells its protocol."""
+    with sockets.tcp_socket(ANY_PORT) as listener, client_of(listener), listener.accept()[0] as accepted:
+        assert accepted.proto == socket.IPPROTO_TCP
 
 
 def test_what_is_accepted_is_kept_alive_so_that_a_client_that_vanishes_is_noticed():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_tracker.fleet.web.credentials import Token
-from gpu_tracker.fleet.web.gate import GONE, Gate
+from gpu_tracker.fleet.web.gate import GONE, MAY_READ, Gate
 from gpu_tracker.fleet.web.host_names import HostNames
 from gpu_tracker.fleet.web.limits import Limits
 
@@ -32,7 +32,7 @@ class Application:
             raise self.error
 
 
-def asked(application, *headers, path='/', query=b'', credentials=None, complaints=None, method='GET', **limits):
+def asked(application, *headers, path='/', query=b'', credentials=None, complaints=None, state=None, **limits):
     """Return what a gate sends for a request."""
     sent = []
 
@@ -48,14 +48,17 @@ def asked(application, *headers, path='/', query=b'', credentials=None, complain
         credentials=credentials,
         limits=Limits(**limits),
         complain=(complaints if complaints is not None else []).append,
+        refused=(complaints if complaints is not None else []).append,
     )
     scope = {
         'type': 'http',
-        'method': method,
+        'method': 'GET',
         'path': path,
         'raw_path': path.encode(),
         'query_string': query,
         'headers': list(headers),
+        'client': ('192.0.2.7', 4711),
+        'state': state or {},
     }
     asyncio.run(gate(scope, receive, send))
     return sent
@@ -169,6 +172,29 @@ def test_who_is_refused_learns_how_to_ask():
     assert sent[1]['body'] == b'Unauthorized\n'
 
 
+def test_who_tries_a_wrong_secret_is_told_of_and_who_tries_none_is_not():
+    complaints = []
+    options = {'credentials': Token('0123456789abcdef'), 'complaints': complaints}
+    asked(Application(), HOST, **options)
+    asked(Application(), HOST, BEARER, **options)
+    assert complaints == []
+    asked(Application(), HOST, (b'authorization', b'Bearer fedcba9876543210'), **options)
+    assert complaints == ['a client at 192.0.2.7 was refused: its secret is wrong']
+
+
+@pytest.mark.parametrize('credentials', [Token('0123456789abcdef'), None])
+def test_a_connection_learns_whether_its_client_may_read(credentials):
+    shown = []
+    options = {'credentials': credentials, 'state': {MAY_READ: lambda: shown.append(1)}}
+    asked(Application(), HOST, path='/healthz', **options)
+    asked(Application(), (b'host', b'evil.example'), BEARER, **options)
+    if credentials:
+        asked(Application(), HOST, **options)
+    assert shown == []
+    asked(Application(), HOST, BEARER, **options)
+    assert shown == [1]
+
+
 def test_an_error_of_the_application_is_told_to_its_owner_and_not_to_the_client():
     complaints = []
 
@@ -214,7 +240,12 @@ def test_who_sends_to_nobody_is_stopped_and_nothing_is_said():
 
     gone = Gone()
     gate = Gate(
-        gone.endless, names=HostNames(['localhost']), credentials=None, limits=Limits(), complain=gone.complaints.append
+        gone.endless,
+        names=HostNames(['localhost']),
+        credentials=None,
+        limits=Limits(),
+        complain=gone.complaints.append,
+        refused=gone.complaints.append,
     )
     scope = {'type': 'http', 'method': 'GET', 'path': '/', 'raw_path': b'/', 'query_string': b'', 'headers': [HOST]}
     scope['state'] = {GONE: lambda: len(gone.sent) == 3}

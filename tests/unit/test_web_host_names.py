@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import socket
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.fleet.web.host_names import HostNames, own_names
+from gpu_tracker.fleet.web.host_names import HostNames
 
 NAMES = HostNames(['localhost', 'Node02', 'node02.cluster.example.', ''])
 
@@ -74,9 +72,14 @@ def test_no_host_raises(host):
     NAMES.contain(host)
 
 
-def test_the_machine_knows_what_it_is_called():
-    assert {'localhost', socket.gethostname()} <= own_names()
-
-
-def test_a_name_server_that_is_down_makes_nobody_wait():
-    assert {'localhost', socket.gethostname()} <= own_names(patience=0)
+def test_a_name_that_is_not_known_is_noted_and_can_be_added():
+    names, unknown = HostNames(['localhost']), []
+    names.on_unknown = lambda: unknown.append(1)
+    assert names.contain(b'localhost')
+    assert names.contain(b'192.0.2.7')
+    assert unknown == []
+    assert not names.contain(b'node02.cluster.example')
+    assert unknown == [1]
+    names.add('Node02.Cluster.example.')
+    assert names.contain(b'node02.cluster.example:1080')
+    assert unknown == [1]

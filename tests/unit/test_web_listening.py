@@ -4,7 +4,6 @@ import socket
 
 import pytest
 
-from gpu_tracker.fleet.web.listener import counted_address
 from gpu_tracker.fleet.web.listening import listening_sockets, url
 from gpu_tracker.sockets import Address, AddressTakenError, addresses
 
@@ -29,19 +28,3 @@ def test_a_port_that_is_taken_at_one_address_is_given_up_at_all():
             listening_sockets(wanted)
     with socket.socket() as free:
         free.bind(('127.0.0.3', port))
-
-
-@pytest.mark.parametrize(
-    ('peer', 'counted'),
-    [
-        ('127.0.0.1', ''),
-        ('127.9.9.9', ''),
-        ('::1', ''),
-        ('192.0.2.7', '192.0.2.7'),
-        ('2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'),
-        ('2001:db8:1:2::', '2001:db8:1:2::/64'),
-        ('fe80::7%eth0', 'fe80::/64'),
-    ],
-)
-def test_clients_are_counted_by_what_they_can_have_of_one(peer, counted):
-    assert counted_address(peer) == counted

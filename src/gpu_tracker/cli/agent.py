@@ -56,10 +56,7 @@ def run(arguments: list[str]) -> int:
         export_users=bool(values['--export-users']),
     )
     access = serving.access(values, serving.token(values['--token-file']), '--token-file')
-    for warning in access.warnings:
-        output.complain(warning)
-    serve(settings, access, __version__, output.complain)
-    return 0
+    return serving.served(lambda complain: serve(settings, access, __version__, complain), access)
 
 
 def _interval(given: str) -> float:

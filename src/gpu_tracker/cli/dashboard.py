@@ -64,10 +64,7 @@ def run(arguments: list[str]) -> int:
     else:
         settings = _prometheus(given['--prometheus'], given, interval, deadline)
     access = serving.access(values, serving.passwords(values['--password-file']), '--password-file')
-    for warning in access.warnings:
-        output.complain(warning)
-    serve(settings, access, output.complain)
-    return 0
+    return serving.served(lambda complain: serve(settings, access, complain), access)
 
 
 def _seconds(option: str, given: str | None, limits: tuple[float, float]) -> float | None:

@@ -7,15 +7,19 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import options
+from gpu_tracker.cli import FAILURE, options, output
+from gpu_tracker.cli.patient_output import PatientOutput
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from gpu_tracker.fleet.web.access import Access
     from gpu_tracker.fleet.web.credentials import Credentials, Passwords, Token
     from gpu_tracker.fleet.web.tls import TlsFiles
+
+LAST_WORDS = 0.5
+"""Seconds that the last lines have at the end to be written."""
 
 _LAST_PORT = 65535
 _NAME = re.compile(r'[A-Za-z0-9_-][A-Za-z0-9._-]*')
@@ -91,6 +95,24 @@ def passwords(path: object, option: str = '--password-file') -> Passwords | None
     if path is None:
         return None
     return credentials.Passwords(secret_files.read_passwords(_path(option, path, 'passwords'), option))
+
+
+def served(serve: Callable[[Callable[[str], None]], None], access: Access) -> int:
+    """Serve, and return the exit code; nobody has to read standard error for it to go on and to end.
+
+    :param serve: Serves until a signal; gets what takes its lines for people.
+    """
+    complain = PatientOutput(output.complain)
+    for warning in access.warnings:
+        complain(warning)
+    try:
+        serve(complain)
+    except GpuTrackerError as error:
+        complain(str(error))
+        return FAILURE
+    finally:
+        complain.flush(LAST_WORDS)
+    return 0
 
 
 @contextlib.contextmanager

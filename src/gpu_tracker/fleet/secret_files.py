@@ -14,6 +14,9 @@ from gpu_tracker.errors import GpuTrackerError
 SHORTEST_TOKEN = 16
 """Characters of a token that clients have to know: what is shorter could be found by trying."""
 
+SHORTEST_PASSWORD = 8
+"""Characters of a person's password."""
+
 _LARGEST = 2**20
 """Bytes of a file."""
 _HASHES = ('$', '{SHA}')
@@ -78,6 +81,8 @@ def _problem(name: str, colon: str, password: str) -> str | None:
         return 'a blank at the beginning or the end of the name or the password'
     if password.startswith(_HASHES):
         return 'the password looks like a hash that htpasswd makes; passwords stand here as they are typed'
+    if len(password) < SHORTEST_PASSWORD:
+        return f'the password has {len(password)} characters; it needs {SHORTEST_PASSWORD} or more'
     return None
 
 

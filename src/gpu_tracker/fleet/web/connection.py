@@ -9,30 +9,31 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gpu_tracker.fleet.web import answers
-from gpu_tracker.fleet.web.gate import GONE
+from gpu_tracker.fleet.web.gate import GONE, MAY_READ
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     import uvicorn
     from uvicorn.server import ServerState
 
     from gpu_tracker.fleet.web.limits import Limits
+    from gpu_tracker.fleet.web.places import Place
 
 
 class Connection(H11Protocol):
     """Answers requests, one after the other.
 
     :param limits: The times after which it gives the client up.
-    :param on_end: Called when the connection is closed.
+    :param place: Is told how it goes with the client, and left when the connection is closed.
     """
 
-    def __init__(self, config: uvicorn.Config, state: ServerState, limits: Limits, on_end: Callable[[], None]) -> None:
-        super().__init__(config, state, {GONE: self._is_gone})
-        self.timeout_keep_alive = limits.idle_time  # type: ignore[assignment] # the option of uvicorn is an int
+    def __init__(self, config: uvicorn.Config, state: ServerState, limits: Limits, place: Place) -> None:
+        super().__init__(config, state, {GONE: self._is_gone, MAY_READ: self._note_may_read})
+        # The option of uvicorn is an int.
+        self.timeout_keep_alive = min(limits.stranger_idle_time, limits.idle_time)  # type: ignore[assignment]
         self._limits = limits
-        self._on_end = on_end
+        self._place = place
         self._head_timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread = 0
@@ -40,6 +41,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
         """Begin, and wait for a request."""
         super().connection_made(transport)
+        self._place.give_up = self._give_up
         self._watch_head()
 
     def data_received(self, data: bytes) -> None:
@@ -55,7 +57,7 @@ class Connection(H11Protocol):
             self._unset_keepalive_if_required()
             self._stop_head_timer()
             self._stop_unread_timer()
-            self._on_end()
+            self._place.leave()
 
     def pause_writing(self) -> None:
         """Take note that the client does not take its answer as fast as it comes."""
@@ -67,6 +69,11 @@ class Connection(H11Protocol):
         """Take note that the client has taken most of what was there."""
         super().resume_writing()
         self._stop_unread_timer()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._place.waiting_since = self.loop.time()
+        super().on_response_complete()
 
     def shutdown(self) -> None:
         """End after the answer that is being given, if one is."""
@@ -100,6 +107,19 @@ class Connection(H11Protocol):
 
     def _is_gone(self) -> bool:
         return self.transport.is_closing()
+
+    def _note_may_read(self) -> None:
+        """Take note that the client gets an answer to which not everybody has a right."""
+        self._place.may_read = True
+        self._place.waiting_since = None
+        self.timeout_keep_alive = self._limits.idle_time  # type: ignore[assignment] # as above
+
+    def _give_up(self) -> None:
+        """End between two requests; what is left of the last answer still goes out to whom it is for."""
+        if self._place.may_read:
+            self.transport.close()
+        else:
+            self.transport.abort()
 
     def _watch_head(self) -> None:
         """Wait for the rest of a request's head no longer than is allowed, counted from its first byte."""

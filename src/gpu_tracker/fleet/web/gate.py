@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     Send = Callable[[Message], Awaitable[None]]
     Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = frozenset({'/healthz'})
+HEALTH = '/healthz'
+"""Tells that a server lives."""
+OPEN_PATHS = frozenset({HEALTH})
 """Without authorization: whether a server lives is no secret, and what asks so often knows none."""
 
 GONE = 'gpu_tracker.client_is_gone'
 """Under this name the state of a request has a function that tells whether its client has gone."""
+MAY_READ = 'gpu_tracker.client_may_read'
+"""Under this name it has a function that is told when the client has shown that it may read."""
 
 
 class ClientGoneError(OSError):
@@ -42,6 +46,7 @@ class Gate:
     :param names: What the server goes by.
     :param credentials: None: everybody may read.
     :param complain: Takes a line about an error of the application.
+    :param refused: Takes a line about a client that has tried a wrong secret.
     :param open_paths: What needs no authorization.
     """
 
@@ -53,6 +58,7 @@ class Gate:
         credentials: Credentials | None,
         limits: Limits,
         complain: Callable[[str], None],
+        refused: Callable[[str], None],
         open_paths: frozenset[str] = OPEN_PATHS,
     ) -> None:
         self._application = application
@@ -60,6 +66,7 @@ class Gate:
         self._credentials = credentials
         self._limits = limits
         self._complain = complain
+        self._refused = refused
         self._open_paths = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,7 +91,10 @@ class Gate:
         refusal = self._of_size(scope, headers) or self._of_host(headers)
         if refusal or scope['path'] in self._open_paths:
             return refusal
-        return self._unauthorized(headers)
+        refusal = self._unauthorized(scope, headers)
+        if refusal is None and MAY_READ in scope.get('state', {}):
+            scope['state'][MAY_READ]()
+        return refusal
 
     def _of_size(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> Answer | None:
         path, query = scope['raw_path'], scope['query_string']
@@ -105,12 +115,15 @@ class Gate:
             return answers.NO_HOST
         return None if self._names.contain(hosts[0]) else answers.WRONG_HOST
 
-    def _unauthorized(self, headers: list[tuple[bytes, bytes]]) -> Answer | None:
+    def _unauthorized(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> Answer | None:
         if self._credentials is None:
             return None
         given = _values(headers, b'authorization')
         if len(given) == 1 and self._credentials.accepts(given[0]):
             return None
+        if given:  # a browser first asks without
+            peer = scope.get('client')
+            self._refused(f'a client at {peer[0] if peer else "an unknown address"} was refused: its secret is wrong')
         challenges = tuple((b'www-authenticate', challenge) for challenge in self._credentials.challenges)
         return Answer(401, 'Unauthorized', challenges)
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import socket
-import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 LOCAL_NAMES = frozenset({'localhost', 'localhost.localdomain', 'ip6-localhost'})
 
@@ -27,7 +25,13 @@ class HostNames:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._names = frozenset(_plain(name) for name in names if name)
+        self._names = {_plain(name) for name in names if name}
+        self.on_unknown: Callable[[], None] = _nothing
+        """Called where a name is none of these."""
+
+    def add(self, name: str) -> None:
+        """Answer to another name as well."""
+        self._names.add(_plain(name))
 
     def contain(self, host: bytes) -> bool:
         """Tell whether a Host header, with or without a port, holds one of the names or any IP address."""
@@ -36,27 +40,10 @@ class HostNames:
             return False
         if found['address'] is not None:
             return _is_address(found['address'], ipaddress.IPv6Address)
-        return _plain(found['name']) in self._names or _is_address(found['name'], ipaddress.IPv4Address)
-
-
-def own_names(patience: float = 2.0) -> frozenset[str]:
-    """Return what this machine calls itself.
-
-    :param patience: How many seconds its whole name may take to be found out; a name server that is down takes longer.
-    """
-    name = socket.gethostname()
-    found = [name]
-
-    def look() -> None:
-        try:
-            found.append(socket.getfqdn(name))
-        except UnicodeError:
-            pass  # a name that no name server could know either
-
-    looking = threading.Thread(target=look, daemon=True)
-    looking.start()
-    looking.join(patience)
-    return LOCAL_NAMES | frozenset(found)
+        if _plain(found['name']) in self._names or _is_address(found['name'], ipaddress.IPv4Address):
+            return True
+        self.on_unknown()
+        return False
 
 
 def _is_address(text: str, kind: type[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> bool:
@@ -65,6 +52,10 @@ def _is_address(text: str, kind: type[ipaddress.IPv4Address | ipaddress.IPv6Addr
     except ValueError:
         return False
     return True
+
+
+def _nothing() -> None:
+    pass
 
 
 def _plain(name: str) -> str:

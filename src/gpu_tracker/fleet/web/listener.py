@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
-from collections import Counter
 from typing import TYPE_CHECKING
+
+from gpu_tracker.fleet.web.places import NoPlaceError, Places
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Sequence
 
     from gpu_tracker.fleet.web.limits import Limits
+    from gpu_tracker.fleet.web.places import Place
 
 _AT_A_TIME = 16
 """Connections accepted in one turn of the event loop, so that many that come do not stop those that are there."""
@@ -28,14 +29,14 @@ class Listener:
     asyncio's own servers would count only those whose handshake is done.
 
     :param sockets: Which listen.
-    :param make: Returns the protocol of a new connection; is told what to call when that connection ends.
-    :param complain: Takes lines about clients that are turned away.
+    :param make: Returns the protocol of a new connection; gets its place, which it has to leave at its end.
+    :param complain: Takes lines about clients that are turned away or whose connection is closed for others.
     """
 
     def __init__(
         self,
         sockets: Sequence[socket.socket],
-        make: Callable[[Callable[[], None]], asyncio.Protocol],
+        make: Callable[[Place], asyncio.Protocol],
         *,
         tls: ssl.SSLContext | None,
         limits: Limits,
@@ -47,8 +48,7 @@ class Listener:
         self._limits = limits
         self._complain = complain
         self._loop = asyncio.get_running_loop()
-        self._count = 0
-        self._of_address: Counter[str] = Counter()
+        self._places = Places(limits, complain)
         self._arriving: set[asyncio.Task[None]] = set()
         self._pauses: list[asyncio.TimerHandle] = []
 
@@ -72,7 +72,7 @@ class Listener:
     @property
     def count(self) -> int:
         """How many connections there are."""
-        return self._count
+        return len(self._places)
 
     def _accept_some(self, listener: socket.socket) -> None:
         for _ in range(_AT_A_TIME):
@@ -93,22 +93,28 @@ class Listener:
         self._pauses.append(self._loop.call_later(_PAUSE, self._loop.add_reader, listener, self._accept_some, listener))
 
     def _admit(self, connection: socket.socket, peer: str) -> None:
-        address = counted_address(peer)
-        if self._count >= self._limits.connections:
-            self._complain(f'a client at {peer} was turned away: there are {self._count} connections')
+        try:
+            place = self._places.take(peer, self._loop.time())
+        except NoPlaceError as error:
+            self._complain(f'a client at {peer} was turned away: {error}')
             connection.close()
             return
-        if address and self._of_address[address] >= self._limits.connections_of_an_address:
-            self._complain(f'a client at {peer} was turned away: it has {self._of_address[address]} connections')
-            connection.close()
-            return
-        self._count += 1
-        self._of_address[address] += 1
-        task = self._loop.create_task(self._welcome(connection, _Place(self, address)))
+        task = self._loop.create_task(self._welcome(connection, place))
         self._arriving.add(task)
-        task.add_done_callback(self._arriving.discard)
 
-    async def _welcome(self, connection: socket.socket, place: _Place) -> None:
+        def arrived(_: asyncio.Task[None]) -> None:
+            self._arriving.discard(task)
+            if task.cancelled():
+                connection.close()  # perhaps nothing has begun yet that would do so
+
+        task.add_done_callback(arrived)
+
+        def give_up() -> None:
+            task.cancel()
+
+        place.give_up = give_up
+
+    async def _welcome(self, connection: socket.socket, place: Place) -> None:
         """Make a connection's protocol, after the handshake where there is TLS."""
         connection.settimeout(0)
         if hasattr(socket, 'TCP_USER_TIMEOUT'):
@@ -118,7 +124,7 @@ class Listener:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._make(place.leave),
+                lambda: self._make(place),
                 connection,
                 ssl=self._tls,
                 ssl_handshake_timeout=self._limits.head_time if self._tls else None,
@@ -129,32 +135,3 @@ class Listener:
         except asyncio.CancelledError:
             place.leave()
             raise
-
-    def _left(self, address: str) -> None:
-        self._count -= 1
-        self._of_address[address] -= 1
-        if not self._of_address[address]:
-            del self._of_address[address]
-
-
-class _Place:
-    """What one connection takes; given back once, whoever says first that the connection has ended."""
-
-    def __init__(self, listener: Listener, address: str) -> None:
-        self._listener: Listener | None = listener
-        self._address = address
-
-    def leave(self) -> None:
-        if self._listener:
-            self._listener._left(self._address)  # noqa: SLF001 - the two are one
-            self._listener = None
-
-
-def counted_address(peer: str) -> str:
-    """Return that by which a client is counted: an IPv6 client has a whole /64 to choose from; nothing for loopback."""
-    address = ipaddress.ip_address(peer.partition('%')[0])
-    if address.is_loopback:
-        return ''
-    return (
-        str(ipaddress.ip_network((address, 64), strict=False)) if isinstance(address, ipaddress.IPv6Address) else peer
-    )

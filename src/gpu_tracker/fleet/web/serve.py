@@ -2,18 +2,20 @@
 
 The whole of a command, once its options are checked::
 
-    from gpu_tracker.cli import output, serving              # cli/serving.py
+    from gpu_tracker.cli import serving                      # cli/serving.py
 
     with serving.extra_needed('agent'):                      # starlette, uvicorn, ... are imported in here only
         from gpu_tracker.fleet.web.serve import serve
     access = serving.access(values, serving.token(values['--token-file']), '--token-file')
-    for warning in access.warnings: output.complain(warning)
-    serve(app, access,
-          ready=lambda urls: output.complain(f'agent: serving {" and ".join(urls)}'),
-          complain=output.complain,                          # gets whole lines, printable, and not too many
-          background=source.run,                             # a coroutine function that never returns, or None
-          on_stop=fleet.close)                               # in the event loop, when the end begins
-    return 0                                                 # after Ctrl-C serve() raises KeyboardInterrupt
+
+    def run(complain):                                       # gets whole lines, printable, not too many; never blocks
+        serve(app, access,
+              ready=lambda urls: complain(f'agent: serving {" and ".join(urls)}'),
+              complain=complain,
+              background=source.run,                         # a coroutine function that never returns, or None
+              on_stop=fleet.close)                           # in the event loop, when the end begins
+
+    return serving.served(run, access)                       # after Ctrl-C KeyboardInterrupt is raised
 
 ``serve`` puts the :class:`~gpu_tracker.fleet.web.gate.Gate` around the application: routes need no authorization, no
 look at the Host header, no security headers (a header that the application sets itself stays).
@@ -29,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.web.complaints import Complaints
 from gpu_tracker.fleet.web.daemon_threads import DaemonThreads
-from gpu_tracker.fleet.web.limits import Limits
+from gpu_tracker.fleet.web.limits import LAST_MOMENT, Limits
 from gpu_tracker.fleet.web.listening import listening_sockets, url
 from gpu_tracker.fleet.web.open_files import allow_many_files
 from gpu_tracker.fleet.web.service import Service
@@ -40,9 +42,6 @@ if TYPE_CHECKING:
 
     from gpu_tracker.fleet.web.access import Access
     from gpu_tracker.fleet.web.gate import Application
-
-_LAST_MOMENT = 0.5
-"""Seconds that what is cancelled has for its own end."""
 
 
 class BackgroundError(GpuTrackerError):
@@ -80,7 +79,7 @@ def serve(
     allow_many_files()
     try:
         ended_by = loop.run_until_complete(
-            _serve(application, access, ready, complaints, background, on_stop, limits or Limits())
+            _serve(application, access, ready, complain, background, on_stop, limits or Limits())
         )
     finally:
         _abandon(loop)
@@ -92,7 +91,7 @@ async def _serve(
     application: Application,
     access: Access,
     ready: Callable[[list[str]], None],
-    complain: Complaints,
+    complain: Callable[[str], None],
     background: Callable[[], Coroutine[Any, Any, None]] | None,
     on_stop: Callable[[], None] | None,
     limits: Limits,
@@ -120,7 +119,7 @@ async def _serve(
         raise _why_ended(work)
     if work:
         work.cancel()
-        await asyncio.wait({work}, timeout=_LAST_MOMENT)
+        await asyncio.wait({work}, timeout=LAST_MOMENT)
     return signalled.result()
 
 
@@ -161,5 +160,5 @@ def _abandon(loop: asyncio.AbstractEventLoop) -> None:
         task.cancel()
     loop.set_exception_handler(lambda _loop, _context: None)  # nobody wants to know of what is cut off
     if tasks:
-        loop.run_until_complete(asyncio.wait(tasks, timeout=_LAST_MOMENT))
+        loop.run_until_complete(asyncio.wait(tasks, timeout=LAST_MOMENT))
     loop.close()

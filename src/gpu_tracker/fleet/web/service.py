@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from uvicorn.server import ServerState
 
+from gpu_tracker.fleet.web.complaints import Complaints
 from gpu_tracker.fleet.web.connection import Connection
+from gpu_tracker.fleet.web.full_name import FullName
 from gpu_tracker.fleet.web.gate import Gate
-from gpu_tracker.fleet.web.host_names import HostNames, own_names
+from gpu_tracker.fleet.web.host_names import LOCAL_NAMES, HostNames
+from gpu_tracker.fleet.web.limits import LAST_MOMENT
 from gpu_tracker.fleet.web.listener import Listener
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Sequence
 
     from gpu_tracker.fleet.web.access import Access
     from gpu_tracker.fleet.web.gate import Application
     from gpu_tracker.fleet.web.limits import Limits
+    from gpu_tracker.fleet.web.places import Place
 
 _STEP = 0.02
 """Seconds between two looks at whether all clients have gone."""
-_LAST_MOMENT = 0.5
-"""Seconds in which what is cut off can note it."""
 
 
 class Service:
     """Answers clients with an application behind a gate.
 
     :param sockets: Which listen; they are closed with the service.
-    :param complain: Takes lines about what went wrong with a client or a request.
+    :param complain: Takes lines about what went wrong with a client or a request, of each kind not too many.
     """
 
     def __init__(
@@ -42,21 +44,28 @@ class Service:
         limits: Limits,
         complain: Callable[[str], None],
     ) -> None:
+        names = HostNames(access.server_names | LOCAL_NAMES | {socket.gethostname()})
         gate = Gate(
             application,
-            names=HostNames(access.server_names | own_names()),
+            names=names,
             credentials=access.credentials,
             limits=limits,
-            complain=complain,
+            complain=Complaints(complain),
+            refused=Complaints(complain, most=1),
         )
+        self._full_name = FullName(names)
+        self._looking: asyncio.Task[None] | None = None
         self._config = _configuration(gate, limits)
         self._state = ServerState()
         self._limits = limits
-        self._listener = Listener(sockets, self._connection, tls=access.tls, limits=limits, complain=complain)
+        self._listener = Listener(
+            sockets, self._connection, tls=access.tls, limits=limits, complain=Complaints(complain)
+        )
 
     def open(self) -> None:
         """Begin to answer."""
         self._listener.open()
+        self._looking = asyncio.get_running_loop().create_task(self._full_name.find())
 
     async def close(self, hurry: asyncio.Future[Any]) -> None:
         """Answer nobody else, let what is being answered end for a moment, and cut off the rest.
@@ -64,6 +73,8 @@ class Service:
         :param hurry: Ends that moment as soon as it is done.
         """
         self._listener.close()
+        if self._looking:
+            self._looking.cancel()
         for connection in self._connections():
             connection.shutdown()
         await self._wait(self._limits.end_time, hurry)
@@ -71,10 +82,10 @@ class Service:
             task.cancel()
         for connection in self._connections():
             connection.abort()
-        await self._wait(_LAST_MOMENT, None)
+        await self._wait(LAST_MOMENT, None)
 
-    def _connection(self, on_end: Callable[[], None]) -> Connection:
-        return Connection(self._config, self._state, self._limits, on_end)
+    def _connection(self, place: Place) -> Connection:
+        return Connection(self._config, self._state, self._limits, place)
 
     def _connections(self) -> list[Connection]:
         return [cast('Connection', connection) for connection in self._state.connections]

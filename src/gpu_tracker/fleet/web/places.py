@@ -1,0 +1,106 @@
+"""Room for so many clients: who gets a place, and who gives one up where there is none left."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpu_tracker.fleet.web.limits import Limits
+
+
+class NoPlaceError(Exception):
+    """Nobody can be taken in; the text tells why."""
+
+
+class Place:
+    """What one connection takes, from its first moment: one in a TLS handshake takes a place as well.
+
+    :param now: The time at which it comes, in seconds of the event loop.
+    """
+
+    def __init__(self, places: Places, peer: str, now: float) -> None:
+        self.peer = peer
+        self.may_read = False
+        """Whether its client has shown that it may read."""
+        self.waiting_since: float | None = now
+        """Since when it has waited for a request; None: it is being answered, and its client may read."""
+        self.give_up: Callable[[], None] = _nothing
+        """Closes the connection."""
+        self._places: Places | None = places
+
+    def leave(self) -> None:
+        """Give the place back; who says so first, and again, does not matter."""
+        if self._places:
+            self._places.remove(self)
+            self._places = None
+
+
+class Places:
+    """All places.
+
+    :param complain: Takes lines about clients whose connection is closed.
+    """
+
+    def __init__(self, limits: Limits, complain: Callable[[str], None]) -> None:
+        self._limits = limits
+        self._complain = complain
+        self._taken: set[Place] = set()
+        self._of_address: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        """Return how many are taken."""
+        return len(self._taken)
+
+    def take(self, peer: str, now: float) -> Place:
+        """Return a place for a new connection; where all are taken, that of who has waited longest for a request.
+
+        Those who have not shown that they may read give theirs up first, and those who are being answered never.
+
+        :raises NoPlaceError: All are taken, or the client's address has as many as one may have.
+        """
+        address = counted_address(peer)
+        if address and self._of_address[address] >= self._limits.connections_of_an_address:
+            raise NoPlaceError(f'it has {self._of_address[address]} connections')
+        if len(self) >= self._limits.connections:
+            self._make_room()
+        place = Place(self, peer, now)
+        self._taken.add(place)
+        self._of_address[address] += 1
+        return place
+
+    def remove(self, place: Place) -> None:
+        """Take a place back; for the place itself to call."""
+        address = counted_address(place.peer)
+        self._taken.discard(place)
+        self._of_address[address] -= 1
+        if not self._of_address[address]:
+            del self._of_address[address]
+
+    def _make_room(self) -> None:
+        waiting = [(one.may_read, one.waiting_since, one) for one in self._taken if one.waiting_since is not None]
+        if not waiting:
+            raise NoPlaceError(f'there are {len(self)} connections')
+        *_, place = min(waiting, key=lambda found: found[:2])
+        self._complain(
+            f'there are {len(self)} connections: that of a client at {place.peer}, which waited longest, was closed'
+        )
+        place.leave()
+        place.give_up()
+
+
+def counted_address(peer: str) -> str:
+    """Return that by which a client is counted: an IPv6 client has a whole /64 to choose from; nothing for loopback."""
+    address = ipaddress.ip_address(peer.partition('%')[0])
+    if address.is_loopback:
+        return ''
+    return (
+        str(ipaddress.ip_network((address, 64), strict=False)) if isinstance(address, ipaddress.IPv6Address) else peer
+    )
+
+
+def _nothing() -> None:
+    pass

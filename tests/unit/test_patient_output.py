@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import threading
+
+from gpu_tracker.cli.patient_output import PatientOutput
+
+PATIENCE = 60
+
+
+class Reader:
+    """Takes a line only when it is let."""
+
+    def __init__(self):
+        self.lines = []
+        self.waits = threading.Event()
+        self.goes_on = threading.Event()
+
+    def take(self, line):
+        self.waits.set()
+        assert self.goes_on.wait(PATIENCE)
+        self.lines.append(line)
+
+
+def test_lines_are_written_in_their_order_before_the_end():
+    lines = []
+    say = PatientOutput(lines.append)
+    for number in range(100):
+        say(f'line {number}')
+    say.flush(PATIENCE)
+    assert lines == [f'line {number}' for number in range(100)]
+
+
+def test_what_nobody_takes_keeps_nobody_waiting_and_is_counted():
+    reader = Reader()
+    say = PatientOutput(reader.take, most=2)
+    say('first')
+    assert reader.waits.wait(PATIENCE)
+    for number in range(5):
+        say(f'line {number}')
+    say.flush(0.001)
+    assert reader.lines == []
+    reader.goes_on.set()
+    say.flush(PATIENCE)
+    assert reader.lines == [
+        'first',
+        'line 0',
+        'line 1',
+        '3 messages were left out: nobody took them in time',
+    ]
+    say('later')
+    say.flush(PATIENCE)
+    assert reader.lines[4:] == ['later']
+
+
+def test_the_end_waits_for_a_line_that_is_being_written():
+    reader = Reader()
+    say = PatientOutput(reader.take)
+    say('last')
+    assert reader.waits.wait(PATIENCE)
+    threading.Timer(0.01, reader.goes_on.set).start()
+    say.flush(PATIENCE)
+    assert reader.lines == ['last']
