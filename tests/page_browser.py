@@ -39,11 +39,24 @@ def chromium() -> Iterator[Browser]:
         yield browser
 
 
+_VISIBLE = """(isVisible) => {
+  const told = { hidden: !isVisible, visibilityState: isVisible ? 'visible' : 'hidden' };
+  for (const [name, value] of Object.entries(told)) {
+    Object.defineProperty(document, name, { configurable: true, value });
+  }
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+"""Tells a page what a browser does when its tab is left or returned to: playwright keeps all pages visible."""
+
+
 @contextlib.contextmanager
-def opened(browser: Browser, url: str, *, excused: tuple[str, ...] = (), **options: Any) -> Iterator[Page]:
+def opened(
+    browser: Browser, url: str, *, excused: tuple[str, ...] = (), is_visible: bool = True, **options: Any
+) -> Iterator[Page]:
     """Open a page in a fresh profile; at the end it must have made no error and no request to another server.
 
     :param excused: Beginnings of messages that the test brings about.
+    :param is_visible: Not where it is opened in a tab behind another one.
     :param options: Those of ``Browser.new_context``.
     """
     settings = {'viewport': DESKTOP, 'locale': 'en-GB', 'timezone_id': 'UTC'}
@@ -53,6 +66,8 @@ def opened(browser: Browser, url: str, *, excused: tuple[str, ...] = (), **optio
     with browser.new_context(**(settings | options)) as context:
         context.set_default_timeout(PATIENCE)
         page = context.new_page()
+        if not is_visible:
+            page.add_init_script(f'({_VISIBLE})(false)')
         page.on('console', lambda message: complaints.append(message.text) if message.type != 'log' else None)
         page.on('pageerror', lambda error: complaints.append(str(error)))
         page.on('dialog', lambda dialog: complaints.append(f'dialog: {dialog.message}') or dialog.dismiss())
@@ -61,6 +76,16 @@ def opened(browser: Browser, url: str, *, excused: tuple[str, ...] = (), **optio
         yield page
     assert [text for text in complaints if not text.startswith(excused)] == []
     assert elsewhere == []
+
+
+def leave(page: Page) -> None:
+    """Have the page think that another tab is looked at."""
+    page.evaluate(_VISIBLE, False)
+
+
+def come_back(page: Page) -> None:
+    """Have the page think that it is looked at again."""
+    page.evaluate(_VISIBLE, True)
 
 
 def expect(target: Page | Locator) -> Any:

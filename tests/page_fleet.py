@@ -143,8 +143,12 @@ def report(*gpus: GpuReport, hostname: str = 'node', agent: str = 'gpu-tracker 6
 
 
 def up(host_id: str, name: str, *gpus: GpuReport, group: str | None = None, **others: object) -> HostState:
-    """Return a host that has just reported these GPUs."""
-    return HostState(host_id, name, group, UP, None, NOW, report(*gpus, hostname=name, **others))
+    """Return a host that has just reported these GPUs, each of which has a UUID that no other host's has."""
+    own = [
+        gpu._replace(uuid=gpu.uuid and gpu.uuid.replace('-0000-0000-0000-', f'-{host_id:0>4}-0000-0000-'))
+        for gpu in gpus
+    ]
+    return HostState(host_id, name, group, UP, None, NOW, report(*own, hostname=name, **others))
 
 
 def made_up_hosts(count: int, gpus: int = 8, seed: int = 1) -> list[HostState]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
-from page_browser import chromium, expect, host, opened, row, shown_hosts
+from page_browser import PHONE, chromium, expect, host, opened, row, shown_hosts
 from page_fleet import (
     H100,
     H100_MEMORY,
@@ -30,6 +32,20 @@ HOSTS = (
     up('3', 'mig1', split_gpu(0)),
     up('4', 'lost1', free_gpu(0)).failed('it does not answer'),
 )
+
+_ON_THE_LINE = """const facts = (host) => [...host.querySelectorAll('.host-facts > *')];
+  const onTheLine = (host) => facts(host).filter((fact) => fact.offsetWidth > 0
+    && fact.getBoundingClientRect().top < fact.parentElement.getBoundingClientRect().bottom - 2);"""
+CUT_OFF = f"""() => {{ {_ON_THE_LINE}
+  const isCut = (fact) => fact.getBoundingClientRect().right > fact.parentElement.getBoundingClientRect().right + 0.5
+    || (fact.localName !== 'bdi' && fact.scrollWidth > fact.clientWidth);
+  return [...document.querySelectorAll('.host')].flatMap(onTheLine).filter(isCut).map((fact) => fact.textContent);
+}}"""
+SEEN = f"""() => {{ {_ON_THE_LINE}
+  const text = (fact) => fact.textContent.trim().replace(/\\s+/g, ' ');
+  return onTheLine(document.querySelector('.host')).map(text).filter(Boolean);
+}}"""
+TOPS = 'parts => parts.map((part) => part.getBoundingClientRect().top)'
 
 
 @pytest.fixture(scope='module')
@@ -146,9 +162,20 @@ def test_a_compact_row_has_a_button_for_each_gpu(browser, server):
     with opened(browser, f'{server.url}/#compact=1') as page:
         tiles = host(page, 'node10').locator('.tile')
         expect(tiles).to_have_count(3)
-        assert tiles.first.inner_text().split() == ['[~]', '97']
+        assert tiles.first.inner_text().split() == ['0', '[~]', '97', '%']
+        assert tiles.nth(1).inner_text().split() == ['1', '[', ']', '0', '%']
         assert tiles.first.get_attribute('aria-label') == 'GPU 0, A100-SXM4-40GB, in use, 97 %, alice'
-        expect(host(page, 'mig1').locator('.tile')).to_have_count(4)
+        parts = host(page, 'mig1').locator('.tile')
+        expect(parts).to_have_count(4)
+        assert [' '.join(text.split()) for text in parts.all_inner_texts()] == [
+            '0 [-] N/A',
+            '0:0 [~]',
+            '0:1 [ ]',
+            '0:2 [ ]',
+        ]
+        boxes = [part.bounding_box() for part in parts.all()]
+        for before, after in itertools.pairwise(boxes):  # they stand together as one
+            assert after['x'] <= before['x'] + before['width']
         tiles.first.click()
         expect(page.get_by_role('heading', name='node10 GPU 0 A100-SXM4-40GB')).to_be_visible()
 
@@ -174,6 +201,33 @@ def test_nothing_has_to_be_scrolled_sideways(browser, server):
             assert page.evaluate('document.documentElement.scrollWidth') == width
             for name in ('index', 'status', 'model', 'utilization', 'memory', 'program'):
                 assert row(page, 'big1', '1').locator(f'.{name}').is_visible(), name
+
+
+def test_no_fact_of_a_host_is_cut_off(browser):
+    groups = ('serving', 'the-group-with-the-longest-name-of-all')
+    hosts = [up(str(number), f'node{number}', free_gpu(0), busy_gpu(1), group=groups[number]) for number in range(2)]
+    with PageServer(hosts) as server, opened(browser, server.url) as page:
+        for view in ('', '#free=1', '#compact=1', '#compact=1&free=1'):
+            page.evaluate('hash => { location.hash = hash; }', view)
+            for width in (320, 390, 890, 1200, 1440):
+                page.set_viewport_size({'width': width, 'height': 800})
+                host(page, 'node1').locator('.host-facts').wait_for()
+                assert page.evaluate(CUT_OFF) == [], (view, width)
+        assert page.evaluate(SEEN) == ['● up', '1 of 2 free, 1 shown', 'utilization 49 %']
+        page.set_viewport_size(PHONE)
+        page.evaluate("location.hash = ''")
+        expect(host(page, 'node0').locator('.free')).to_have_text('1 of 2 free')
+        assert page.evaluate(SEEN) == ['● up', '1 of 2 free', 'utilization 49 %', 'serving']
+
+
+def test_nothing_stands_alone_on_a_line_of_its_own(browser, server):
+    with opened(browser, server.url) as page:
+        expect(page.locator('.kind.unknown')).to_be_visible()
+        for width in (900, 1000, 1100, 1200, 1300, 1440, 1920):
+            page.set_viewport_size({'width': width, 'height': 800})
+            assert len(set(page.locator('#summary dl > div').evaluate_all(TOPS))) == 1, width
+            assert len(set(page.locator('#filters .check').evaluate_all(TOPS))) == 1, width
+            assert page.evaluate('document.documentElement.scrollWidth') == width
 
 
 def test_the_page_is_dark_where_the_viewer_wants_it_dark(browser, server):

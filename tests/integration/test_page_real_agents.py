@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -26,8 +27,12 @@ NAMES = ('anna', 'berta', 'carla')
 def machine_with(folder: Path, gpus: list[Gpu]) -> Machine:
     folder.mkdir()
     machine = Machine(folder)
-    machine.write(gpus=gpus)
+    put_in(machine, folder.name, gpus)
     return machine
+
+
+def put_in(machine: Machine, name: str, gpus: list[Gpu]) -> None:
+    machine.write(gpus=[replace(gpu, uuid=f'GPU-{name}-{index}') for index, gpu in enumerate(gpus)])
 
 
 def test_an_agent_that_is_killed_stays_on_the_page_and_comes_back_live(tmp_path):
@@ -57,7 +62,7 @@ def test_an_agent_that_is_killed_stays_on_the_page_and_comes_back_live(tmp_path)
         figures = summary(page)
         assert [figures[name] for name in ('[ ] free', '[!] unseen')] == ['3', '2']
 
-        machines['anna'].write(gpus=[free, busy])  # live, without anybody reloading the page
+        put_in(machines['anna'], 'anna', [free, busy])  # live, without anybody reloading the page
         expect(row(page, 'anna', '1')).to_contain_text('93 %')
 
         agents['berta'].process.send_signal(signal.SIGKILL)

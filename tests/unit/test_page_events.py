@@ -6,12 +6,14 @@ import asyncio
 import json
 
 import pytest
+from starlette.applications import Starlette
 
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.host import HostState
-from gpu_tracker.fleet.page.encoded import EncodedFleet
+from gpu_tracker.fleet.page.encoded import PIECE, EncodedFleet
 from gpu_tracker.fleet.page.events import events
-from page_fleet import NOW, busy_gpu, free_gpu, up
+from gpu_tracker.fleet.page.routes import page_routes
+from page_fleet import NOW, MadeUpSource, busy_gpu, free_gpu, up
 
 NEVER = 60.0
 
@@ -25,7 +27,10 @@ class Stream:
         self._events = events(fleet, self.encoded, silence)
 
     async def text(self):
-        return (await asyncio.wait_for(anext(self._events), NEVER)).decode('ascii')
+        pieces = []
+        while not pieces or not pieces[-1].endswith(b'\n\n'):
+            pieces.append(await asyncio.wait_for(anext(self._events), NEVER))
+        return b''.join(pieces).decode('ascii')
 
     async def next(self):
         """Return the name of the next event and what it holds."""
@@ -38,6 +43,15 @@ class Stream:
 
 def fleet_of(*hosts):
     return Fleet(hosts, interval=5.0, now=lambda: NOW)
+
+
+def whole(encoded):
+    return b''.join(encoded.pieces())
+
+
+def large_fleet():
+    """Return a fleet of which one piece does not hold a host."""
+    return fleet_of(*(up(str(number), 'x' * 2 * PIECE, free_gpu(0)) for number in range(3)))
 
 
 def names(data):
@@ -165,14 +179,62 @@ def test_a_host_is_encoded_once_for_all_readers():
 def test_everything_has_the_time_at_which_it_was_asked_for():
     time = [NOW]
     encoded = EncodedFleet(Fleet([], interval=5.0, now=lambda: time[0]))
-    assert json.loads(encoded.everything())['time'] == NOW
+    assert json.loads(whole(encoded.everything()))['time'] == NOW
     time[0] += 3600
-    assert json.loads(encoded.everything())['time'] == NOW + 3600
+    assert json.loads(whole(encoded.everything()))['time'] == NOW + 3600
+
+
+def test_a_large_fleet_is_encoded_once_whenever_it_is_asked_for():
+    time = [NOW]
+    encoded = EncodedFleet(Fleet([up('0', 'one')], interval=5.0, now=lambda: time[0]))
+    first = encoded.everything()
+    time[0] += 1
+    second = encoded.everything()
+    assert first.rest is second.rest
+    assert len(first.beginning) < 100
+
+
+def test_a_large_event_goes_out_in_pieces():
+    async def look():
+        fleet = large_fleet()
+        pieces = []
+        async for piece in events(fleet, EncodedFleet(fleet), NEVER):
+            assert len(piece) <= PIECE
+            pieces.append(piece)
+            if piece.endswith(b'\n\n'):
+                fleet.close()
+        assert len(pieces) > 6
+        data = b''.join(pieces).partition(b'data: ')[2]
+        assert len(json.loads(data)['hosts']) == 3
+
+    asyncio.run(look())
+
+
+def test_a_large_answer_goes_out_in_pieces():
+    async def look():
+        sent = []
+
+        async def receive():
+            await asyncio.Event().wait()
+
+        async def send(message):
+            sent.append(message)
+
+        path = '/api/v1/fleet'
+        scope = {'type': 'http', 'method': 'GET', 'path': path, 'raw_path': path.encode(), 'query_string': b''}
+        scope |= {'headers': [], 'asgi': {'spec_version': '2.3'}}
+        await Starlette(routes=page_routes(MadeUpSource(large_fleet()), 'fleet'))(scope, receive, send)
+        bodies = [message.get('body', b'') for message in sent[1:]]
+        assert max(map(len, bodies)) <= PIECE
+        assert int(dict(sent[0]['headers'])[b'content-length']) == sum(map(len, bodies)) > 6 * PIECE
+        assert len(json.loads(b''.join(bodies))['hosts']) == 3
+
+    asyncio.run(look())
 
 
 @pytest.mark.parametrize('name', ['a\nb', 'a\r\ndata: x', '\u2028', '\u202e', '</script>', '"', 'é', '\ud800'])
 def test_no_name_ends_a_line_of_an_event(name):
-    encoded = EncodedFleet(fleet_of(HostState('0', name))).everything()
+    encoded = whole(EncodedFleet(fleet_of(HostState('0', name))).everything())
     assert encoded.isascii()
     assert b'\n' not in encoded
     assert b'\r' not in encoded

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.fleet.hosts.host import host_as_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from gpu_tracker.fleet.hosts.fleet import Fleet
     from gpu_tracker.fleet.hosts.host import HostState
+
+
+PIECE = 65536
+"""Bytes that are sent at once: what a reader who does not read keeps of its own."""
 
 
 class Version(NamedTuple):
@@ -19,6 +23,32 @@ class Version(NamedTuple):
 
     changes: int
     removals: int
+
+
+class EncodedObject(NamedTuple):
+    """An object in JSON."""
+
+    beginning: bytes
+    """With the time at which it was asked for."""
+    rest: bytes
+    """The same one for all who ask for it until something changes."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return len(self.beginning) + len(self.rest)
+
+    def pieces(self, before: bytes = b'', after: bytes = b'') -> Iterator[bytes]:
+        """Yield it and what stands around it, as one piece if it is small."""
+        before += self.beginning
+        if len(before) + len(self.rest) + len(after) <= PIECE:
+            yield before + self.rest + after
+            return
+        yield before
+        for begin in range(0, len(self.rest), PIECE):
+            yield self.rest[begin : begin + PIECE]
+        if after:
+            yield after
 
 
 class EncodedFleet:
@@ -38,7 +68,7 @@ class EncodedFleet:
         """The fleet's state now."""
         return Version(self._fleet.version, self._fleet.removals)
 
-    def everything(self) -> bytes:
+    def everything(self) -> EncodedObject:
         """Return ``time``, ``totals``, ``hosts`` and ``interval_seconds``."""
         now = self.version
         if self._everything is None or self._everything[0] != now:
@@ -47,20 +77,20 @@ class EncodedFleet:
             self._everything = now, self._rest(states, {'interval_seconds': self._fleet.interval})
         return self._at_this_time(self._everything[1])
 
-    def changes(self, since: Version) -> bytes:
+    def changes(self, since: Version) -> EncodedObject:
         """Return ``time``, ``totals``, and as ``hosts`` those that have changed; none may have been removed since."""
         now = self.version
         if self._changes is None or self._changes[:2] != (since, now):
             self._changes = since, now, self._rest(self._fleet.changed_since(since.changes), {})
         return self._at_this_time(self._changes[2])
 
-    def nothing_new(self) -> bytes:
+    def nothing_new(self) -> EncodedObject:
         """Return what :meth:`changes` does where no host has changed: what time it is."""
         return self._at_this_time(self._rest((), {}))
 
-    def _at_this_time(self, rest: bytes) -> bytes:
+    def _at_this_time(self, rest: bytes) -> EncodedObject:
         """Complete an object: what is kept of it holds until something changes, and the time goes on."""
-        return b''.join([b'{"time":', _json(self._fleet.now()), b',', rest])
+        return EncodedObject(b'{"time":' + _json(self._fleet.now()) + b',', rest)
 
     def _rest(self, states: Iterable[HostState], others: dict[str, object]) -> bytes:
         fields = {'totals': self._fleet.totals()._asdict(), **others}

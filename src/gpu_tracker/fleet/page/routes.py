@@ -13,6 +13,8 @@ from gpu_tracker.fleet.page.events import SILENCE, events
 from gpu_tracker.fleet.page.files import PageFile, index, page_files
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
@@ -67,7 +69,9 @@ class _Page:
         return PlainTextResponse('Not Found', 404) if file is None else _sent(file, request)
 
     async def fleet(self, _: Request) -> Response:
-        return Response(self._encoded.everything(), media_type=_JSON)
+        everything = self._encoded.everything()
+        headers = {'content-length': str(everything.size)}
+        return StreamingResponse(_one_by_one(everything.pieces()), headers=headers, media_type=_JSON)
 
     async def events(self, request: Request) -> Response:
         headers = {'cache-control': 'no-store', 'x-accel-buffering': 'no'}  # nginx would gather events
@@ -87,6 +91,12 @@ class _Page:
         if past is None:
             return PlainTextResponse('Not Found: there is no such host', 404)
         return JSONResponse(_past_as_json(host_id, past))
+
+
+async def _one_by_one(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield each when there is room for it; what is no asynchronous iterator would be asked in a thread."""
+    for piece in pieces:
+        yield piece
 
 
 def _sent(file: PageFile, request: Request) -> Response:

@@ -63,10 +63,17 @@ export class Chart {
       ],
       series: [
         { label: 'time', value: (_, moment) => (moment === null ? '–' : EXACT.format(moment * 1000)) },
-        { label: 'utilization', stroke: color('--use'), width: 1.5, value, points: { show: false } },
-        { label: 'memory', stroke: color('--memory'), width: 1.5, dash: [6, 3], value, points: { show: false } },
+        { label: 'utilization', stroke: color('--use'), width: 1.5, value, points: pointsIn(color('--use')) },
+        { label: 'memory', stroke: color('--memory'), width: 1.5, dash: [6, 3], value, points: pointsIn(color('--memory')) },
       ],
       cursor: { y: false, drag: { x: false, y: false } },
     };
   }
+}
+
+/** Return how points are drawn: only those to which no line leads, which would not be seen otherwise. */
+function pointsIn(color) {
+  const isAlone = (values) => (place) => values[place] !== null && (values[place - 1] ?? null) === null && (values[place + 1] ?? null) === null;
+  const filter = (plot, number) => plot.data[number].map((_, place) => place).filter(isAlone(plot.data[number]));
+  return { show: false, filter, size: 5, width: 0, fill: color };
 }

@@ -14,10 +14,12 @@ export class Fleet {
     this.#take(time, totals);
   }
 
-  /** Take what has changed. */
+  /** Take what has changed; return what was known of those hosts until now, by their ids. */
   update({ time, totals, hosts }) {
+    const replaced = new Map(hosts.map(({ id }) => [id, this.hosts.get(id)]));
     for (const host of hosts) this.hosts.set(host.id, host);
     this.#take(time, totals);
+    return replaced;
   }
 
   /** The time of the newest figures, by the server's clock. */

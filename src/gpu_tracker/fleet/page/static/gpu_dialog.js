@@ -43,7 +43,7 @@ export class GpuDialog {
     this.show(host, now);
     this.#dialog.showModal();
     this.#dialog.scrollTop = 0;
-    this.#past.want(host.id, () => this.showPast());
+    this.renewPast();
   }
 
   /** Show what is known of the GPU now. @param host undefined: there is none any more. */
@@ -59,6 +59,11 @@ export class GpuDialog {
     setText(this.#part('model'), facts.model);
     this.#showFacts(factsOf(gpu, facts, now).map(([name, ...value]) => fact(name, value)));
     this.#showProcesses(gpu, now);
+  }
+
+  /** Have the chart drawn anew with what is fetched now, where a GPU is opened. */
+  renewPast() {
+    if (this.#opened !== null) this.#past.want(this.#opened.hostId, () => this.showPast());
   }
 
   /** Draw the chart with what is known of the past now. */

@@ -55,7 +55,10 @@ export class GpuRow {
     if (path === this.#path) return;
     this.#path = path;
     this.#parts.path.setAttribute('d', path);
-    setAttribute(this.#parts.spark, 'aria-label', values === null ? null : sparkLabel(values));
+    const isDrawn = path !== '';
+    setAttribute(this.#parts.spark, 'role', isDrawn ? 'img' : null);
+    setAttribute(this.#parts.spark, 'aria-label', isDrawn ? sparkLabel(values) : null);
+    setAttribute(this.#parts.spark, 'aria-hidden', isDrawn ? null : 'true');
   }
 
   #showSince({ since, sinceText }, now) {

@@ -1,22 +1,25 @@
-// A GPU in a compact row of its host: its sign and how busy it is; more is told when it is opened.
+// A GPU in a compact row of its host: which one, its sign and how busy it is; more is told when it is opened.
 
 import { element, setAttribute, setText } from './elements.js';
 
 export class GpuTile {
+  #index = element('span', { class: 'index' });
   #sign = element('span', { class: 'sign' });
   #figure = element('span', { class: 'figure' });
   #fill = element('span', { class: 'fill' });
 
   constructor() {
-    this.element = element('button', { class: 'tile open', type: 'button' }, this.#fill, this.#sign, this.#figure);
+    this.element = element('button', { class: 'tile open', type: 'button' }, this.#fill, this.#index, ' ', this.#sign, ' ', this.#figure);
   }
 
   show(facts) {
     const { element: tile } = this;
     tile.dataset.key = facts.key;
     tile.dataset.status = facts.status.kind;
+    tile.classList.toggle('device', facts.isDevice);
+    setText(this.#index, facts.index);
     setText(this.#sign, facts.status.sign);
-    setText(this.#figure, facts.utilization === null ? '–' : `${Math.round(facts.utilization)}`);
+    setText(this.#figure, facts.utilizationText);
     this.#fill.style.width = `${Math.min(100, facts.utilization ?? 0)}%`;
     const told = [`GPU ${facts.index}`, facts.model, facts.status.word, facts.utilizationText, facts.users, facts.problem ?? ''];
     const label = told.filter(Boolean).join(', ');

@@ -5,7 +5,7 @@ import { gpuFacts, withDevices } from './gpu_facts.js';
 import { GpuRow } from './gpu_row.js';
 import { GpuTile } from './gpu_tile.js';
 import { hostFacts, stateOf } from './host_facts.js';
-import { ago, counted, machineReadable, exactMoment, isMoment, moment, percent, printable, usedOf, UNKNOWN } from './words.js';
+import { ago, counted, machineReadable, exactMoment, isMoment, moment, percent, printable, usedOf } from './words.js';
 
 export class HostCard {
   isNear = false;
@@ -42,7 +42,7 @@ export class HostCard {
     setAttribute(card, 'data-host', host.id);
     setAttribute(card, 'data-state', stateOf(host).kind);
     setText(this.#name, printable(host.name));
-    setAttribute(this.#name, 'title', printable(host.name));
+    setAttribute(this.#name, 'title', [host.name, host.url].filter(Boolean).map((text) => printable(text)).join(' · '));
     setAttribute(this.#name, 'id', `host-${host.id}`);
     setAttribute(card, 'aria-labelledby', `host-${host.id}`);
     const rows = isCompact ? 0 : gpus.reduce((count, gpu) => count + 1 + (gpu.mig_devices?.length ?? 0), 0);
@@ -127,7 +127,7 @@ export class HostCard {
       return;
     }
     setChildren(this.#parts.notes, notes.map((note, place) => {
-      const line = this.#parts.notes.children[place] ?? element('p', { class: 'note' }, element('bdi'), element('span'));
+      const line = this.#parts.notes.children[place] ?? element('p', { class: 'note' }, element('bdi'), ' ', element('span'));
       setText(line.firstChild, note.text);
       setAttribute(line.firstChild, 'title', note.text);
       showLastSeen(line.lastChild, note.lastSeen, now);
@@ -165,5 +165,5 @@ function showLastSeen(place, lastSeen, now) {
 function freeWords({ gpus }, { count, free }, shown) {
   const some = shown < count ? `, ${shown} shown` : '';
   if (count === 0) return gpus === null ? '' : 'no GPUs';
-  return free === null ? `${counted(count, 'GPU')}: ${UNKNOWN}${some}` : `${free} of ${count} free${some}`;
+  return free === null ? `${counted(count, 'GPU')}, state not known${some}` : `${free} of ${count} free${some}`;
 }

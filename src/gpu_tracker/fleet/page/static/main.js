@@ -26,7 +26,7 @@ const summary = new Summary(place('summary'), place('spoken'));
 const dialog = new GpuDialog(place('gpu'), past, { openerOf: (...names) => list.opener(...names), closed: () => list.refresh() });
 let toolbar = null;
 let orderedAt = 0;
-let isLost = false;
+let connection = 'connecting'; // 'live', or 'lost'
 
 /** Filter and order all hosts anew. */
 function arrange() {
@@ -42,7 +42,7 @@ function order() {
   const hosts = sorted([...fleet.hosts.values()].filter((host) => shown.get(host.id) !== null), filters);
   list.show(hosts.map((host) => ({ host, gpus: shown.get(host.id) })), filters.compact);
   const count = hosts.reduce((sum, host) => sum + shown.get(host.id).length, 0);
-  const isAll = hosts.length === fleet.hosts.size && count === fleet.totals.gpus;
+  const isAll = hosts.length === fleet.hosts.size && hosts.every((host) => shown.get(host.id).length === (host.gpus ?? []).length);
   toolbar.tell(isAll ? '' : `${counted(hosts.length, 'host')} and ${counted(count, 'GPU')} shown`);
   setAttribute(document.body, 'data-view', filters.compact ? 'compact' : 'full');
   place('no-match').hidden = hosts.length > 0 || fleet.hosts.size === 0;
@@ -64,14 +64,12 @@ function showChanged(hosts) {
   if (isOrderDue || isLive) frames.add('order', order);
 }
 
-function showAll() {
-  if (isLost) {
-    isLost = false;
-    showConnection();
-  }
+/** @param replaced what was known of the hosts that have changed. */
+function showAll(replaced = new Map()) {
+  if (connection !== 'live') connectionIs('live');
   frames.add('summary', () => summary.show(fleet.totals));
-  if (document.hidden) summary.show(fleet.totals); // nothing is drawn then, and the title can still be seen
-  const longer = past.goOn(fleet.hosts, fleet.time);
+  if (document.hidden) summary.show(fleet.totals); // nothing is drawn then
+  const longer = past.goOn(fleet.hosts, replaced, fleet.time);
   list.refreshPast(longer);
   if (dialog.hostId !== null) {
     dialog.show(fleet.hosts.get(dialog.hostId), fleet.now);
@@ -79,16 +77,26 @@ function showAll() {
   }
 }
 
+function connectionIs(state) {
+  connection = state;
+  showConnection();
+  if (state === 'live') return;
+  frames.remove('summary');
+  summary.isOld(); // the title of a window is seen even where the page is not
+}
+
 function showConnection() {
-  const notice = place('connection');
-  setAttribute(document.body, 'data-connection', isLost ? 'lost' : 'live');
-  if (!isLost) {
-    setText(notice, fleet.totals === null ? 'connecting…' : 'live');
-  } else if (fleet.time === null) {
-    setText(notice, 'No connection. Trying again.');
-  } else {
-    setText(notice, `No connection since ${moment(fleet.time, fleet.now)} (${ago(fleet.now - fleet.time)}). The figures are that old. Trying again.`);
-  }
+  setAttribute(document.body, 'data-connection', connection);
+  setText(place('connection'), connectionText());
+}
+
+function connectionText() {
+  if (connection === 'live') return 'live';
+  if (fleet.time === null) return connection === 'lost' ? 'No connection. Trying again.' : 'connecting…';
+  const since = `${moment(fleet.time, fleet.now)} (${ago(fleet.now - fleet.time)})`;
+  return connection === 'lost'
+    ? `No connection since ${since}. The figures are that old. Trying again.`
+    : `connecting… The figures are of ${since}.`;
 }
 
 function open(event) {
@@ -107,17 +115,18 @@ const stream = new Stream('api/v1/events', {
     arrange();
     toolbar.offer(choices(fleet.hosts.values()));
     list.refresh();
-    showConnection();
+    dialog.renewPast();
   },
   hosts(data) {
-    fleet.update(data);
-    showAll();
+    showAll(fleet.update(data));
     showChanged(data.hosts);
   },
   lost() {
-    if (!isLost) summary.say('No connection: the figures are old.');
-    isLost = true;
-    showConnection();
+    if (connection !== 'lost') summary.say('No connection: the figures are old.');
+    connectionIs('lost');
+  },
+  paused() {
+    connectionIs('connecting');
   },
 });
 
@@ -126,5 +135,5 @@ place('everything').addEventListener('click', () => toolbar.clear());
 place('hosts').addEventListener('click', open);
 setInterval(() => toolbar.offer(choices(fleet.hosts.values())), CHOICES_PAUSE);
 setInterval(() => list.refresh(), AGES_PAUSE);
-setInterval(() => isLost && showConnection(), 1_000);
+setInterval(() => connection !== 'live' && showConnection(), 1_000);
 stream.open();

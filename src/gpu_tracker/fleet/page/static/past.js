@@ -5,7 +5,8 @@ const AT_ONCE = 3; // requests
 const SERIES = ['utilization', 'memory'];
 
 export class Past {
-  #hosts = new Map(); // by the host's id: null while it is asked for, or {step, end, gpus: Map of series by key}
+  #hosts = new Map(); // by the host's id: {step, end, gpus: Map of series by key}
+  #asked = new Map(); // by the host's id: the request that is under way
   #waiting = new Map(); // by the host's id: what to call when it is there
   #running = 0;
 
@@ -22,7 +23,7 @@ export class Past {
 
   /** Have it fetched unless it is there already; `whenThere` is called in any case. */
   want(hostId, whenThere) {
-    if (this.#hosts.get(hostId)) {
+    if (this.#hosts.has(hostId)) {
       whenThere();
       return;
     }
@@ -33,26 +34,34 @@ export class Past {
   /** Nobody looks any more: what was not fetched yet need not be, and what was is not kept. */
   forget(hostId) {
     this.#waiting.delete(hostId);
-    if (this.#hosts.get(hostId)) this.#hosts.delete(hostId);
+    this.#hosts.delete(hostId);
   }
 
-  /** After a gap in the stream the lists are asked for anew. */
+  /** After a gap in the stream the lists are asked for anew, and answers to what was asked before do not count. */
   forgetAll() {
     this.#hosts.clear();
+    this.#asked.clear();
+    this.#fetchMore();
   }
 
-  /** Go on with the newest figures of all hosts, and return the ids of those that have become longer. */
-  goOn(hosts, time) {
+  /**
+   * Go on with the newest figures of all hosts, and return the ids of those that have become longer.
+   *
+   * @param replaced what was known, up to this moment, of the hosts that have changed: where a host was down its line
+   * has a gap, though it is up now.
+   */
+  goOn(hosts, replaced, time) {
     const longer = [];
     for (const [hostId, past] of this.#hosts) {
       const host = hosts.get(hostId);
-      if (!past || !host) continue;
+      if (!host) continue;
       const steps = Math.max(0, Math.ceil((time - past.end) / past.step));
       if (steps > 0) longer.push(hostId);
       past.end += steps * past.step;
-      const current = new Map(host.state === 'up' ? currentOf(host.gpus ?? []) : []);
+      const now = figuresOf(host);
+      const before = replaced.has(hostId) ? figuresOf(replaced.get(hostId)) : now;
       for (const [key, series] of past.gpus) {
-        for (const name of SERIES) extend(series[name], steps, current.get(key)?.[name] ?? null);
+        for (const name of SERIES) extend(series[name], steps, before.get(key)?.[name] ?? null, now.get(key)?.[name] ?? null);
       }
     }
     return longer;
@@ -61,8 +70,7 @@ export class Past {
   #fetchMore() {
     for (const hostId of this.#waiting.keys()) {
       if (this.#running >= AT_ONCE) return;
-      if (this.#hosts.has(hostId)) continue;
-      this.#hosts.set(hostId, null);
+      if (this.#asked.has(hostId)) continue;
       this.#running += 1;
       this.#fetch(hostId).finally(() => {
         this.#running -= 1;
@@ -72,18 +80,23 @@ export class Past {
   }
 
   async #fetch(hostId) {
+    const request = {};
+    this.#asked.set(hostId, request);
+    let past = null;
     try {
       const answer = await fetch(`api/v1/history?host=${encodeURIComponent(hostId)}&seconds=${HALF_HOUR}`);
       if (!answer.ok) throw new Error(`history of host ${hostId}: ${answer.status}`);
-      this.#hosts.set(hostId, pastOf(await answer.json()));
+      past = pastOf(await answer.json());
     } catch {
       // The figures themselves are still right: no line is drawn, and the next look asks again.
-      this.#hosts.delete(hostId);
     }
+    if (this.#asked.get(hostId) !== request) return;
+    this.#asked.delete(hostId);
     const called = this.#waiting.get(hostId);
     this.#waiting.delete(hostId);
-    if (called === undefined) this.#hosts.delete(hostId); // forgotten meanwhile
-    else if (this.#hosts.get(hostId)) for (const whenThere of called) whenThere();
+    if (past === null || called === undefined) return; // undefined: forgotten meanwhile
+    this.#hosts.set(hostId, past);
+    for (const whenThere of called) whenThere();
   }
 }
 
@@ -92,6 +105,10 @@ function pastOf({ end, step_seconds: step, gpus }) {
     key, { utilization, memory },
   ]);
   return { end, step, gpus: new Map(series) };
+}
+
+function figuresOf(host) {
+  return new Map(host?.state === 'up' ? currentOf(host.gpus ?? []) : []);
 }
 
 function* currentOf(gpus) {
@@ -103,10 +120,11 @@ function* currentOf(gpus) {
   }
 }
 
-/** Drop as many of the oldest as are added; what came between two looks is taken to be as the newer one. */
-function extend(values, steps, value) {
-  if (steps === 0 && values.length && values.at(-1) === null) values[values.length - 1] = value; // the step had no report yet
+/** Drop as many of the oldest as are added; as long as nothing was told of a host it was as before. */
+function extend(values, steps, before, now) {
+  if (steps === 0 && values.length && values.at(-1) === null) values[values.length - 1] = now; // the step had no report yet
   const count = Math.min(steps, values.length);
   values.splice(0, count);
-  for (let step = 0; step < count; step += 1) values.push(value);
+  for (let step = 1; step < count; step += 1) values.push(before);
+  if (count > 0) values.push(now);
 }

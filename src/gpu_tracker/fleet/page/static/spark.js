@@ -33,7 +33,8 @@ export function sparkPath(values) {
     const x = Math.round((10 * place * WIDTH) / last) / 10;
     const y = Math.round(10 * (HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * Math.min(1, Math.max(0, value / 100)))) / 10;
     const isAlone = isBroken && (points[place + 1] ?? null) === null;
-    path += `${isBroken ? 'M' : 'L'}${x} ${y}${isAlone ? 'h1' : ''}`;
+    const dash = place > 0 && place === last ? 'h-1' : 'h1'; // inside the picture
+    path += `${isBroken ? 'M' : 'L'}${x} ${y}${isAlone ? dash : ''}`;
     isBroken = false;
   });
   return path;

@@ -25,21 +25,28 @@ export class Summary {
 
   show(totals) {
     for (const kind of KINDS) {
-      setText(this.#place.querySelector(`.kind.${kind} .number`), `${totals[kind]}`);
+      setText(this.#place.querySelector(`.kind.${kind} .number`), `${totals[kind] ?? UNKNOWN}`);
       const part = this.#place.querySelector(`.share .${kind}`);
-      part.style.flexGrow = totals[kind];
-      part.hidden = totals[kind] === 0;
+      part.style.flexGrow = totals[kind] ?? 0;
+      part.hidden = !totals[kind];
     }
-    this.#place.querySelector('.kind.unknown').hidden = totals.unknown === 0;
-    setText(this.#place.querySelector('.all-gpus .number'), `${totals.gpus}`);
+    this.#place.querySelector('.kind.unknown').hidden = !totals.unknown;
+    setText(this.#place.querySelector('.all-gpus .number'), `${totals.gpus ?? UNKNOWN}`);
     setText(this.#place.querySelector('.hosts-up .number'), `${totals.hosts_up}`);
     setText(this.#place.querySelector('.hosts-up .of'), ` of ${totals.hosts}`);
     setAttribute(this.#place.querySelector('.hosts-up'), 'data-some-down', totals.hosts_up < totals.hosts ? '' : null);
     const { memory_used_bytes: used, memory_total_bytes: total, utilization_percent: utilization } = totals;
     this.memory.show(share(used, total), usedOf(used, total));
     this.utilization.show(utilization, utilization === null ? UNKNOWN : percent(utilization));
-    document.title = `${totals.free} free · ${this.#title}`;
-    this.say(`${totals.free} of ${counted(totals.gpus, 'GPU')} free, ${totals.hosts_up} of ${counted(totals.hosts, 'host')} up`);
+    const areKnown = totals.gpus !== null; // no host has told of its GPUs yet where not
+    document.title = areKnown ? `${totals.free} free · ${this.#title}` : this.#title;
+    const free = areKnown ? `${totals.free} of ${counted(totals.gpus, 'GPU')} free` : 'GPUs not known';
+    this.say(`${free}, ${totals.hosts_up} of ${counted(totals.hosts, 'host')} up`);
+  }
+
+  /** What is shown is not of now: the title makes no promise. */
+  isOld() {
+    document.title = this.#title;
   }
 
   /** Have a screen reader say it, when it has not been spoken to lately. */

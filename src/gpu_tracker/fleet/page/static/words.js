@@ -7,9 +7,10 @@ const ABSURD = 1e7; // from there on a figure is written short: no machine has i
 const LONGEST = 300; // characters of a text in a cell: more cannot be seen there, and long texts are slow to lay out
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
-const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-const AGO = new Intl.RelativeTimeFormat(undefined, { style: 'narrow', numeric: 'always' });
-const SECONDS_OF = { day: 86400, hour: 3600, minute: 60, second: 1 };
+// In digits: the names of months would be words of another language between ours.
+const DAY = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: '2-digit', day: '2-digit' });
+const UNITS = [[86400, 'a day', 'days'], [3600, 'an hour', 'hours'], [60, 'a minute', 'minutes']];
+const MOMENT = 10; // seconds; whatever is not older has happened just now
 
 /** Replace what is not to be shown by '?', as the table in the terminal does: control and bidi characters. */
 export function printable(text, longest = LONGEST) {
@@ -47,20 +48,21 @@ export function counted(count, one, many = `${one}s`) {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** Return an age in whole units in the viewer's language: `14h ago`. */
+/** Return an age in whole units, in the words of `gpu-tracker gpus`: `14 hours ago`. */
 export function ago(seconds) {
-  const age = Math.max(0, seconds);
-  const [unit, length] = Object.entries(SECONDS_OF).find(([, limit]) => age >= limit) ?? ['second', 1];
-  return AGO.format(-Math.floor(age / length), unit);
+  const [length, one, many] = UNITS.find(([limit]) => seconds >= limit) ?? [1, '', 'seconds'];
+  const count = Math.floor(seconds / length);
+  if (seconds < MOMENT) return 'just now';
+  return count === 1 ? `${one} ago` : `${count} ${many} ago`;
 }
 
 /** Return a moment in the viewer's form, with its day unless it is within half a day of now. */
 export function moment(seconds, now) {
-  return (Math.abs(now - seconds) < 12 * 3600 ? CLOCK : DAY_AND_CLOCK).format(seconds * 1000);
+  return Math.abs(now - seconds) < 12 * 3600 ? CLOCK.format(seconds * 1000) : exactMoment(seconds);
 }
 
 export function exactMoment(seconds) {
-  return DAY_AND_CLOCK.format(seconds * 1000);
+  return `${DAY.format(seconds * 1000)} ${CLOCK.format(seconds * 1000)}`;
 }
 
 /** Return the moment for a `datetime` attribute; undefined where no date can be that far away. */
