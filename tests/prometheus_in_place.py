@@ -45,6 +45,7 @@ class PrometheusInPlace:
     def tell_one_host(self, up: Sample, told: list[Sample], gpus: list[Sample], statuses: list[Sample]) -> None:
         """Answer the queries of a round."""
         self.tell(queries.targets([queries.JOB]), up)
+        self.tell(queries.scraped([queries.JOB]), up._replace(value=up.time - 3))
         self.tell(queries.AGENTS, *told)
         self.tell(queries.NOW.gpus, *gpus)
         self.tell(queries.NOW.statuses, *statuses)

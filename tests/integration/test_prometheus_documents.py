@@ -11,6 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from gpu_tracker.fleet.agent.metrics import HostCollector
+from gpu_tracker.fleet.hosts.kind import KINDS
+from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.fleet.prometheus import queries
 from prometheus_server import DOCUMENTED, backfill, prometheus, promtool, with_prometheus
 from told_by_agent import HostThatTells
@@ -21,6 +23,7 @@ DASHBOARD = json.loads((DOCUMENTED / 'grafana-dashboard.json').read_text())
 CONFIGURATIONS = sorted(path.name for path in DOCUMENTED.glob('prometheus*.yml'))
 ALERTS = re.findall(r'alert: (\w+)', (DOCUMENTED / 'alerting-rules.yml').read_text())
 EXPRESSIONS = [(panel['title'], target['expr']) for panel in DASHBOARD['panels'] for target in panel.get('targets', [])]
+COUNTS = ['GPUs free', 'GPUs in use', 'GPUs in use, unseen', 'GPUs unknown']
 _METRIC = re.compile(r'\bgpu_tracker_\w+')
 
 
@@ -59,7 +62,7 @@ def test_all_metrics_that_are_asked_for_are_those_of_the_agent():
     told = {line.partition('{')[0].partition(' ')[0] for line in exposition().splitlines() if line[0] != '#'}
     texts = [path.read_text() for path in DOCUMENTED.iterdir() if not path.is_dir()]
     asked = {name for text in texts for name in _METRIC.findall(re.sub(r'\w+:gpu_tracker_\w+:\w+', '', text))}
-    code = {queries.INFO, queries.DRIVER_UP, queries.READING, *queries.FIGURES}
+    code = {queries.INFO, queries.DRIVER_UP, *queries.FIGURES}
     for query in (queries.PROCESSES_BY_PID, queries.PROCESSES_BY_USER, queries.NOW.gpus, queries.NOW.statuses):
         code.update(_METRIC.findall(query))
     assert len(asked) > 8
@@ -77,6 +80,21 @@ def test_the_dashboard_can_be_imported_anywhere():
     variables = [variable['name'] for variable in DASHBOARD['templating']['list']]
     assert variables == ['datasource', 'job', 'group', 'host']
     assert set(re.findall(r'"\$(\w+)"', json.dumps(EXPRESSIONS).replace('\\"', '"'))) == {'job', 'group', 'host'}
+
+
+@with_prometheus
+def test_grafana_and_the_rules_count_gpus_as_the_dashboard_does(tmp_path):
+    host = HostThatTells(time.time())
+    totals = totals_of([host.state()])
+    counted = [totals.free, totals.in_use, totals.unseen, totals.unknown]
+    assert sum(counted) == totals.gpus == 8
+    panels = [re.sub(r'\$\w+', '.*', dict(EXPRESSIONS)[title]) for title in COUNTS]
+    rule = re.search(r'record: job_kind:.*\n +expr: (.*)', (DOCUMENTED / 'recording-rules.yml').read_text())[1]
+    backfill(tmp_path, exposition(), labels={'job': 'gpu-tracker', 'instance': 'a:1'}, moments=[time.time() - 1])
+    with prometheus(tmp_path, '{}') as server:
+        assert [float(server.query(panel)[0]['value'][1]) for panel in panels] == counted
+        by_kind = {sample['metric']['kind']: float(sample['value'][1]) for sample in server.query(rule)}
+    assert [by_kind[kind] for kind in KINDS] == counted
 
 
 @with_prometheus

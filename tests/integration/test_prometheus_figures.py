@@ -86,6 +86,25 @@ def test_each_gpu_is_as_its_agent_tells_it(tmp_path, told):
     assert [in_order(gpu) for gpu in host.report.gpus] == [in_order(as_exported(gpu)) for gpu in told.report.gpus]
 
 
+def test_a_host_that_was_not_scraped_for_long_is_stale(tmp_path, told):
+    now = time.time()
+    backfill(
+        tmp_path, exposition(told, exported=False), labels=LABELS, moments=[now - 60, now - 55, now - 50, now - 45]
+    )
+    with prometheus(tmp_path, '{}') as server:
+        (host,), _ = looked_at(server.url)
+    assert (host.state, host.report.interval) == ('stale', pytest.approx(5, abs=2))
+    assert host.last_seen == pytest.approx(now - 45, abs=1)
+
+
+def test_a_host_that_is_scraped_seldom_is_up(tmp_path, told):
+    now = time.time()
+    backfill(tmp_path, exposition(told, exported=False), labels=LABELS, moments=[now - 170, now - 110, now - 50])
+    with prometheus(tmp_path, '{}') as server:
+        (host,), _ = looked_at(server.url)
+    assert (host.state, host.report.interval) == ('up', pytest.approx(60, abs=5))
+
+
 def test_processes_that_are_not_exported_are_unknown(tmp_path, told):
     backfill(tmp_path, exposition(told, exported=False), labels=LABELS, moments=[time.time() - 1])
     with prometheus(tmp_path, '{}') as server:

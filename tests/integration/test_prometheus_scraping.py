@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import time
 from typing import TYPE_CHECKING
@@ -78,7 +79,7 @@ def test_hosts_die_and_come_back_and_so_does_prometheus(tmp_path: Path, machine:
     before = time.time()
     (tmp_path / 'other').mkdir()
     other = Machine(tmp_path / 'other')
-    other.write(gpus=GPUS[:1])
+    other.write(gpus=[dataclasses.replace(GPUS[0], uuid='GPU-2')])
     asyncio.run(story(tmp_path / 'prometheus', machine, other, before))
 
 

@@ -27,7 +27,6 @@ PATIENCE = 60
 TOLD = [
     sample(name_='gpu_tracker_agent_info', version='6.0.0'),
     sample(1.0, name_='gpu_tracker_driver_up'),
-    sample(NOW - 3, name_='gpu_tracker_reading_timestamp_seconds'),
 ]
 FREE = sample(index='0', status='free')
 
@@ -96,8 +95,10 @@ def test_a_round_is_a_few_queries_of_one_moment_by_post():
             async with Running(prometheus.url) as running:
                 await running.until(is_state('up'))
         assert prometheus.asked_for[:2] == [queries.AGENTS_BEFORE, queries.targets(['gpu-tracker'])]
-        assert {form['time'] for form in prometheus.asked[2:16]} == {'1800000000.000'}
-        assert set(prometheus.asked_for[2:16]) == {
+        assert {form['time'] for form in prometheus.asked[2:18]} == {'1800000000.000'}
+        assert set(prometheus.asked_for[2:18]) == {
+            queries.scraped(['gpu-tracker']),
+            queries.spacing(['gpu-tracker']),
             queries.AGENTS,
             queries.PROCESSES_BY_PID,
             queries.PROCESSES_BY_USER,

@@ -6,14 +6,14 @@ import pytest
 
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
-from gpu_tracker.fleet.prometheus.agents import Agent, Reach, Target, agents, names, reached
+from gpu_tracker.fleet.prometheus.agents import Agent, Reach, Target, agents, reached
 from gpu_tracker.fleet.prometheus.roster import FORGET, Roster
 from prometheus_samples import NODE01, NOW, gpu, sample
 
 NODE02 = Target('gpu-tracker', 'node02:1080')
-UP = Reach(None, None, is_up=True)
+UP = Reach(None, None, is_up=True, scraped=NOW - 3)
 DOWN = Reach(None, None, is_up=False)
-TOLD = Agent('node01', '6.0.0', has_driver=True, reading=NOW - 3)
+TOLD = Agent('node01', '6.0.0', has_driver=True)
 GPUS = (GpuReport(key='GPU-0', number=0, status='free'),)
 
 
@@ -43,7 +43,7 @@ def seen():
 
 
 def test_a_host_that_tells_its_gpus_is_up(seen):
-    (host,) = seen.round({NODE01: Reach(None, 'vision', is_up=True)}, {NODE01: TOLD}, {NODE01: GPUS})
+    (host,) = seen.round({NODE01: UP._replace(group='vision', interval=15.0)}, {NODE01: TOLD}, {NODE01: GPUS})
     assert host._asdict() == {
         'id': '0',
         'name': 'node01',
@@ -51,18 +51,36 @@ def test_a_host_that_tells_its_gpus_is_up(seen):
         'state': 'up',
         'error': None,
         'last_seen': NOW - 3,
-        'report': HostReport('node01', 'gpu-tracker 6.0.0', GPUS),
+        'report': HostReport('node01', 'gpu-tracker 6.0.0', GPUS, age=3.0, interval=15.0),
+        'url': None,
+        'clock_error': 0.0,
     }
 
 
 def test_a_host_without_gpus_is_up(seen):
     (host,) = seen.round({NODE01: UP}, {NODE01: Agent(version='6.0.0', has_driver=True)})
-    assert (host.name, host.state, host.report.gpus, host.last_seen) == ('node01:1080', 'up', (), NOW)
+    assert (host.name, host.state, host.report.gpus, host.last_seen) == ('node01:1080', 'up', (), NOW - 3)
 
 
-def test_a_clock_that_is_ahead_does_not_put_the_last_look_into_the_future(seen):
-    (host,) = seen.round({NODE01: UP}, {NODE01: TOLD._replace(reading=NOW + 3600)}, {NODE01: GPUS})
-    assert host.last_seen == NOW
+def test_a_scrape_in_the_future_was_just_now(seen):
+    (host,) = seen.round({NODE01: UP._replace(scraped=NOW + 0.5)}, {NODE01: TOLD}, {NODE01: GPUS})
+    assert (host.last_seen, host.report.age) == (NOW, 0)
+
+
+@pytest.mark.parametrize(
+    ('interval', 'age', 'state'),
+    [
+        (1.0, 10.0, 'up'),
+        (1.0, 10.5, 'stale'),
+        (15.0, 45.0, 'up'),
+        (15.0, 46.0, 'stale'),
+        (None, 300.0, 'up'),
+    ],
+)
+def test_a_host_that_was_not_scraped_for_long_is_stale(seen, interval, age, state):
+    reach = UP._replace(scraped=NOW - age, interval=interval)
+    (host,) = seen.round({NODE01: reach}, {NODE01: TOLD}, {NODE01: GPUS})
+    assert (host.state, host.last_seen) == (state, NOW - age)
 
 
 def test_a_host_that_dies_stays_with_its_gpus_and_when_it_was_last_seen(seen):
@@ -97,7 +115,7 @@ def test_something_else_that_is_scraped_is_told_from_an_agent(seen):
 
 
 def test_a_host_that_was_down_before_the_dashboard_came_is_known_from_before(seen):
-    seen.roster.remember({NODE01: Agent(reading=NOW - 5000)})
+    seen.roster.remember({NODE01: Agent(seen=NOW - 5000)})
     seen.round({NODE01: DOWN})
     assert (seen.host.last_seen, seen.roster.blank()) == (NOW - 5000, [NODE01])
     seen.roster.recall({NODE01: Agent('node01')}, {NODE01: GPUS})
@@ -165,13 +183,21 @@ def test_jobs_are_found_by_what_they_export(seen):
     assert seen.roster.jobs == {'gpu-tracker', 'before', 'now'}
 
 
-def test_hosts_of_one_name_are_told_apart():
-    assert names({NODE01: 'gpu', NODE02: 'gpu', Target('j', 'node03:1080'): 'node03', Target('j', 'x'): None}) == {
-        NODE01: 'gpu (node01:1080)',
-        NODE02: 'gpu (node02:1080)',
-        Target('j', 'node03:1080'): 'node03',
-        Target('j', 'x'): 'x',
-    }
+def test_hosts_of_one_name_are_told_apart(seen):
+    third = Target('gpu-tracker', 'node03:1080')
+    hosts = seen.round(
+        {NODE01: UP, NODE02: UP, third: Reach('the big one', None, is_up=True)},
+        dict.fromkeys([NODE01, NODE02, third], TOLD._replace(hostname='gpu')),
+    )
+    assert [host.name for host in hosts] == ['gpu (node01:1080)', 'gpu (node02:1080)', 'the big one']
+
+
+def test_hosts_that_are_listed_with_one_name_are_told_apart(seen):
+    rack = Reach('rack 1', None, is_up=True)
+    assert [host.name for host in seen.round({NODE01: rack, NODE02: rack})] == [
+        'rack 1 (node01:1080)',
+        'rack 1 (node02:1080)',
+    ]
 
 
 def test_targets_are_in_order_and_need_an_instance():
@@ -188,20 +214,26 @@ def test_targets_are_in_order_and_need_an_instance():
     ]
 
 
+def test_targets_are_told_when_and_how_often_they_are_scraped():
+    scraped, spacing = [sample(NOW - 7), sample(NOW, NODE02)], [sample(15.0), sample(None, NODE02)]
+    assert reached([sample(1.0), sample(1.0, NODE02)], scraped, spacing) == {
+        NODE01: Reach(None, None, is_up=True, scraped=NOW - 7, interval=15.0),
+        NODE02: Reach(None, None, is_up=True, scraped=NOW, interval=None),
+    }
+
+
 def test_agents_tell_of_themselves():
     told = [
         sample(name_='gpu_tracker_agent_info', version='6.0.0'),
         sample(1.0, name_='gpu_tracker_driver_up'),
-        sample(NOW, name_='gpu_tracker_reading_timestamp_seconds'),
         sample(None, NODE02, name_='gpu_tracker_driver_up'),
-        sample(None, NODE02, name_='gpu_tracker_reading_timestamp_seconds'),
         sample(1.0, NODE02, name_='something_else'),
     ]
     assert agents(told, [gpu('0')]) == {
-        NODE01: Agent('node01', '6.0.0', has_driver=True, reading=NOW),
+        NODE01: Agent('node01', '6.0.0', has_driver=True),
         NODE02: Agent(),
     }
 
 
-def test_agents_of_before_have_a_last_reading():
-    assert agents([sample(NOW - 5000)], ()) == {NODE01: Agent(reading=NOW - 5000)}
+def test_agents_of_before_were_last_seen_some_time():
+    assert agents([sample(NOW - 5000)], ()) == {NODE01: Agent(seen=NOW - 5000)}

@@ -8,7 +8,7 @@ from gpu_tracker.fleet.hosts import untrusted
 from gpu_tracker.fleet.prometheus import queries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from gpu_tracker.fleet.prometheus.answers import Sample
 
@@ -30,6 +30,10 @@ class Reach(NamedTuple):
     group: str | None
     is_up: bool
     """Whether it could be scraped."""
+    scraped: float | None = None
+    """When that was, in seconds since 1970 by Prometheus's clock; None: unknown."""
+    interval: float | None = None
+    """Seconds between two scrapes; None: unknown."""
 
 
 class Agent(NamedTuple):
@@ -39,8 +43,8 @@ class Agent(NamedTuple):
     version: str | None = None
     has_driver: bool | None = None
     """Whether the GPU driver answers."""
-    reading: float | None = None
-    """Seconds since 1970 by the host's clock, of its newest reading."""
+    seen: float | None = None
+    """When it was last scraped before, in seconds since 1970 by Prometheus's clock."""
 
 
 _UNKNOWN = Agent()
@@ -51,10 +55,25 @@ def target_of(sample: Sample) -> Target:
     return Target(sample.label('job'), sample.label('instance'))
 
 
-def reached(samples: Iterable[Sample]) -> dict[Target, Reach]:
-    """Return the targets in the order of their names."""
+def reached(
+    samples: Iterable[Sample], scraped: Iterable[Sample] = (), spacing: Iterable[Sample] = ()
+) -> dict[Target, Reach]:
+    """Return the targets in the order of their names.
+
+    :param samples: Whether they could be scraped.
+    :param scraped: When they were.
+    :param spacing: How often they are.
+    """
+    moments = {target_of(sample): sample.value for sample in scraped}
+    intervals = {target_of(sample): untrusted.number(sample.value) for sample in spacing}
     found = {
-        target_of(sample): Reach(_name(sample, 'name'), _name(sample, 'group'), is_up=sample.value == 1)
+        (target := target_of(sample)): Reach(
+            _name(sample, 'name'),
+            _name(sample, 'group'),
+            is_up=sample.value == 1,
+            scraped=moments.get(target),
+            interval=intervals.get(target),
+        )
         for sample in samples
         if sample.label('instance')
     }
@@ -76,8 +95,8 @@ def agents(told: Iterable[Sample], gpus: Iterable[Sample]) -> dict[Target, Agent
                 agent = agent._replace(version=_name(sample, 'version'))
             case queries.DRIVER_UP if sample.value is not None:
                 agent = agent._replace(has_driver=sample.value == 1)
-            case queries.READING | '':
-                agent = agent._replace(reading=untrusted.number(sample.value))
+            case '':
+                agent = agent._replace(seen=untrusted.number(sample.value))
         found[target] = agent
     for sample in gpus:
         target = target_of(sample)
@@ -85,21 +104,9 @@ def agents(told: Iterable[Sample], gpus: Iterable[Sample]) -> dict[Target, Agent
     return found
 
 
-def names(hostnames: Mapping[Target, str | None]) -> dict[Target, str]:
-    """Return what to call each target: its host's name, or where that is not known, or not its own, the instance."""
-    seen: set[str] = set()
-    shared: set[str] = set()
-    for hostname in hostnames.values():
-        if hostname is not None:
-            (shared if hostname in seen else seen).add(hostname)
-    return {target: _called(target, hostname, shared) for target, hostname in hostnames.items()}
-
-
-def _called(target: Target, hostname: str | None, shared: set[str]) -> str:
-    instance = untrusted.text(target.instance, _LONGEST_NAME) or ''
-    if hostname is None:
-        return instance
-    return f'{hostname} ({instance})' if hostname in shared else hostname
+def place_of(target: Target) -> str:
+    """Return where a target is, for people."""
+    return untrusted.text(target.instance, _LONGEST_NAME) or ''
 
 
 def _name(sample: Sample, label: str) -> str | None:

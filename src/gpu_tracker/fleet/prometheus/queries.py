@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 JOB = 'gpu-tracker'
 """The job of agents in the scrape configuration of the documentation; others are found by what they export."""
 DRIVER_UP = 'gpu_tracker_driver_up'
-READING = 'gpu_tracker_reading_timestamp_seconds'
 INFO = 'gpu_tracker_agent_info'
 FIGURES = (
     'gpu_tracker_gpu_utilization_ratio',
@@ -51,11 +50,36 @@ def targets(jobs: Iterable[str]) -> str:
     return f'max by (job, instance, group, name) (up{{job=~{_any_of(jobs)}}})'
 
 
-AGENTS = f'max by (__name__, job, instance, version) ({{__name__=~"{INFO}|{DRIVER_UP}|{READING}"}})'
+def scraped(jobs: Iterable[str]) -> str:
+    """Return what to ask for when targets were scraped last, in seconds since 1970 by Prometheus's clock."""
+    return f'max by (job, instance) (timestamp(up{{job=~{_any_of(jobs)}}}))'
+
+
+def spacing(jobs: Iterable[str]) -> str:
+    """Return what to ask for the mean of the seconds between two scrapes; NaN where there was only one of late.
+
+    The interval of a job is part of Prometheus's configuration, and in no query. But the samples are: here those of the
+    last five minutes are counted, and the first of them is found on a grid of 5 s.
+    """
+    up = f'up{{job=~{_any_of(jobs)}}}'
+    first = f'clamp_min(min by (job, instance) (min_over_time(timestamp({up})[5m:5s])), time() - 300)'
+    return f'({scraped(jobs)} - {first}) / (max by (job, instance) (count_over_time({up}[5m])) - 1)'
+
+
+AGENTS = f'max by (__name__, job, instance, version) ({{__name__=~"{INFO}|{DRIVER_UP}"}})'
 """What agents tell of themselves."""
 
-AGENTS_BEFORE = f'max by (job, instance) (last_over_time({READING}[{_FIRST_LOOK_BACK}]))'
-"""When each agent had its last reading, those of hosts that have been down for a while included."""
+_LAST_SCRAPES = f'timestamp({DRIVER_UP})'
+AGENTS_BEFORE = ' or '.join(
+    f'max by (job, instance) ({scrapes})'
+    for scrapes in (
+        _LAST_SCRAPES,
+        # Where there is none any more its moment is found on a grid: a fine one for those that have just gone.
+        f'max_over_time({_LAST_SCRAPES}[5m:1s])',
+        f'max_over_time({_LAST_SCRAPES}[{_FIRST_LOOK_BACK}:1m])',
+    )
+)
+"""When each agent was scraped last, by Prometheus's clock; those of hosts that have been down for a while included."""
 
 
 def _of(selection: str) -> Queries:

@@ -7,8 +7,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from gpu_tracker.fleet.hosts.host import DOWN, UP, HostState
+from gpu_tracker.fleet.hosts.names import Known, names
 from gpu_tracker.fleet.hosts.report import HostReport
-from gpu_tracker.fleet.prometheus.agents import Agent, Target, names
+from gpu_tracker.fleet.prometheus.agents import Agent, Target, place_of
 from gpu_tracker.fleet.prometheus.queries import JOB
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ UNREACHABLE = 'Prometheus cannot scrape its agent'
 NO_AGENT = 'Prometheus scrapes it and gets no metrics of gpu-tracker'
 NO_DRIVER = 'its GPU driver does not answer'
 NO_TARGET = 'it is a target of Prometheus no more'
+
+_SLOWEST = 300.0
+"""Seconds between two scrapes that Prometheus can do with; what is older it does not tell."""
 
 _PLACEHOLDER = 'prometheus'
 """The ID of the row that tells why there is no host."""
@@ -63,7 +67,7 @@ class Roster:
             self._agents[target] = agent._replace(
                 hostname=agent.hostname or known.hostname,
                 version=agent.version or known.version,
-                reading=known.reading if agent.reading is None else agent.reading,
+                seen=known.seen if agent.seen is None else agent.seen,
             )
 
     def update(
@@ -81,10 +85,15 @@ class Roster:
         :param now: Seconds since 1970.
         """
         self.remember(told)
-        called = names({target: self._agents.get(target, _UNKNOWN).hostname for target in targets})
+        called = names(
+            {
+                target: Known(reach.name or self._agents.get(target, _UNKNOWN).hostname, place_of(target))
+                for target, reach in targets.items()
+            }
+        )
         for target, reach in targets.items():
             self._listed[target] = self._clock()
-            host = self._host(target)._replace(name=reach.name or called[target], group=reach.group)
+            host = self._host(target)._replace(name=called[target], group=reach.group)
             self._fleet.put(self._state(host, target, reach, told.get(target, _UNKNOWN), gpus.get(target, ()), now))
         self._part_from([target for target in self._ids if target not in targets])
         self._fleet.remove(_PLACEHOLDER)
@@ -135,11 +144,13 @@ class Roster:
         now: float,
     ) -> HostState:
         agent = self._agents.get(target, _UNKNOWN)
-        seen = agent.reading if agent.reading is None else min(agent.reading, now)
+        age = 0.0 if reach.scraped is None else max(0.0, now - reach.scraped)
         if reach.is_up and told.has_driver:
-            return host.reported(_report(agent, target, gpus), now if seen is None else seen)
+            interval = _SLOWEST if reach.interval is None else reach.interval
+            report = _report(agent, target, gpus)._replace(age=age, interval=interval)
+            return host.reported(report, now)._replace(last_seen=now - age)
         if not reach.is_up:
-            return host._replace(last_seen=seen if host.last_seen is None else host.last_seen).failed(UNREACHABLE)
+            return host._replace(last_seen=agent.seen if host.last_seen is None else host.last_seen).failed(UNREACHABLE)
         if told.has_driver is None:
             return host.failed(NO_AGENT)
         return host.reported(_report(agent, target, None, NO_DRIVER), now)

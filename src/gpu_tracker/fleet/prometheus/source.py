@@ -93,17 +93,21 @@ class PrometheusSource:
         if self._is_new:
             self._roster.remember(agents(await self._client.now(queries.AGENTS_BEFORE), ()))
             self._is_new = False
-        answer = await self._client.now(queries.targets(sorted(self._roster.jobs)))
+        jobs = sorted(self._roster.jobs)
+        answer = await self._client.now(queries.targets(jobs))
         if not answer:
             self._roster.failed(f'Prometheus at {self._client.url} has no target with an agent of gpu-tracker')
             return
         moment = answer[0].time
         self._ahead = moment - self.fleet.now()
-        told, by_pid, by_user, *rest = await self._together(
-            [queries.AGENTS, queries.PROCESSES_BY_PID, queries.PROCESSES_BY_USER, *_all_of(queries.NOW)], moment
+        of_hosts = [queries.scraped(jobs), queries.spacing(jobs), queries.AGENTS]
+        of_processes = [queries.PROCESSES_BY_PID, queries.PROCESSES_BY_USER]
+        scraped, spacing, told, by_pid, by_user, *rest = await self._together(
+            [*of_hosts, *of_processes, *_all_of(queries.NOW)], moment
         )
         answers = _answers(rest)._replace(by_pid=by_pid, by_user=by_user)
-        self._roster.update(reached(answer), agents(told, answers.gpus), await _gpus(answers), moment)
+        targets = reached(answer, scraped, spacing)
+        self._roster.update(targets, agents(told, answers.gpus), await _gpus(answers), moment)
         blank = self._roster.blank()
         if blank:
             before = queries.before(sorted({target.instance for target in blank}))
