@@ -91,9 +91,9 @@ class Dashboard:
         return found
 
     def end(self) -> int:
-        """End it by SIGTERM within 5 s, and return its exit code."""
+        """End it by SIGTERM, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(5)
+        return self.process.wait(PATIENCE)
 
     def _all_asked(self) -> list[dict[str, Any]] | None:
         hosts = self.json('/api/v1/fleet')['hosts']

@@ -40,5 +40,5 @@ class LookedAtMachine:
     def absence(self, seen: Seen) -> str | None:
         return None if seen.gpus else 'nothing is here'
 
-    def tell_once(self, text: str) -> None:
-        self.told.append(text)
+    def tell(self, problem: str | None) -> None:
+        self.told.append(problem)

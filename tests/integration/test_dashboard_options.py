@@ -22,8 +22,8 @@ def refused(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize(
     ('option', 'expected'),
     [
-        ('--interval=0', "--interval must be a number of seconds from 0.5 to 3600, not '0'"),
-        ('--interval=nan', "--interval must be a number of seconds from 0.5 to 3600, not 'nan'"),
+        ('--interval=0', "--interval must be a number of seconds from 0.5 to 60, not '0'"),
+        ('--interval=nan', "--interval must be a number of seconds from 0.5 to 60, not 'nan'"),
         ('--deadline=x', "--deadline must be a number of seconds from 0.1 to 60, not 'x'"),
         ('--config=/no/such', "--config: cannot read '/no/such': No such file or directory"),
         ('--port=x', None),

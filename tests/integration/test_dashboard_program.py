@@ -67,6 +67,7 @@ def test_hosts_of_all_kinds_on_one_page(tmp_path: Path):
             }
         ]
         assert shown.get('/healthz') == (200, 'ok\n')
+        assert [shown.get(path)[0] for path in ('/api/v1/fleet/', '/sd/', '/static/')] == [404] * 3
         assert '<title>' in shown.get('/')[1]
         assert shown.end() == 0
 

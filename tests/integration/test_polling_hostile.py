@@ -8,10 +8,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from yarl import URL
 
 from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, Token
 from gpu_tracker.fleet.hosts.fleet import Fleet
-from gpu_tracker.fleet.polling.http_client import HttpClient
+from gpu_tracker.fleet.polling.http_client import HttpClient, Progress
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
 from hostile_agents import (
     GPU,
@@ -78,7 +79,8 @@ def error_of(behaviour: Behaviour) -> str | None:
         (b'<html>hello</html>', 'it is not JSON'),
         (b'\xff\xfe\x00', 'it is not JSON'),
         (b'\0' * 100, 'it is not JSON'),
-        (b'[' * 2_000_000, 'it is not JSON'),
+        (b'[' * 300_000, 'it is not JSON'),
+        (b'[' + b'[],' * 1_350_000 + b'1]', 'it has more than 400000 texts, commas and brackets'),
         (b'{"a":' * 10_000, 'it is not JSON'),
         (b'9' * 1_000_000, 'it is not JSON'),
         (b'[]', 'it is not a JSON object'),
@@ -261,3 +263,26 @@ def test_nobody_listens():
         assert [asking.error_for_nvgpu(number) for number in '01'] == ['Host not available'] * 2
 
     asyncio.run(ask())
+
+
+def test_who_begins_to_answer_is_told_from_who_says_nothing():
+    async def test() -> None:
+        begins, silent = Progress(), Progress()
+        client = HttpClient()
+        async with (
+            serving(hangs(HEAD + b'Content-Length: 100\r\n\r\n')) as begun,
+            serving(hangs(b'HTTP/1.1')) as not_begun,
+        ):
+            asking = [
+                asyncio.create_task(client.get(URL(url), {}, None, progress))
+                for url, progress in ((not_begun, silent), (begun, begins))
+            ]
+            while not begins.has_begun:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.001)
+            assert not silent.has_begun
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+            await client.close()
+
+    asyncio.run(asyncio.wait_for(test(), PATIENCE))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import socket
 import ssl
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +18,9 @@ from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.history import History
 from gpu_tracker.fleet.polling.http_client import HttpClient
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
+from gpu_tracker.fleet.resolver import Resolver
 from gpu_tracker.fleet.watch import Reading
-from hostile_agents import NVGPU_GPU, Recorder, answer, closed_port, report, serving, talks_at_once, url_of
+from hostile_agents import NVGPU_GPU, Recorder, answer, closed_port, report, requested, serving, talks_at_once, url_of
 from web_certificates import Authority, Certificates
 
 if TYPE_CHECKING:
@@ -102,24 +106,96 @@ def test_a_host_is_called_as_configured_or_as_it_calls_itself():
     run(test)
 
 
+def test_hosts_that_call_themselves_alike_are_told_apart():
+    async def test() -> None:
+        lone = Recorder({OURS: answer(report(hostname='lone'))})
+        async with (
+            serving(Recorder({OURS: REPORT})) as one,
+            serving(Recorder({OURS: REPORT})) as two,
+            serving(lone) as three,
+            client() as asked,
+        ):
+            asking = poller(ConfiguredHost(one), ConfiguredHost(two), ConfiguredHost(three))
+            places = [url.removeprefix('http://') for url in (one, two)]
+            assert [host.url for host in asking.fleet.states()] == [one, two, three]
+            for _ in range(2):
+                await asking.round(asked)
+                assert [(host.name, host.state) for host in asking.fleet.states()] == [
+                    (f'node01 ({places[0]})', 'up'),
+                    (f'node01 ({places[1]})', 'up'),
+                    ('lone', 'up'),
+                ]
+            lone.paths[OURS] = REPORT  # its name has been changed
+            await asking.round(asked)
+            assert asking.fleet.states()[2].name == f'node01 ({three.removeprefix("http://")})'
+
+    run(test)
+
+
+def test_since_when_processes_run_is_told_by_this_machine_s_clock():
+    async def test() -> None:
+        an_hour_behind = time.time() - 3600
+        process = {'pid': 7, 'started': an_hour_behind - 60}
+        told = report(time=an_hour_behind, age_seconds=0.0, gpus=[{'uuid': 'GPU-a', 'processes': [process]}])
+        async with serving(Recorder({OURS: answer(told)})) as url, client() as asked:
+            asking = poller(ConfiguredHost(url))
+            await asking.round(asked)
+        (gpu,) = asking.fleet.states()[0].report.gpus
+        assert gpu.processes[0].started == pytest.approx(an_hour_behind + 3600 - 60, abs=PATIENCE)
+
+    run(test)
+
+
 def test_an_agent_of_nvgpu_is_asked_in_its_form_and_for_ours_again_after_a_while():
     async def test() -> None:
         agent = Recorder({NVGPUS: answer(NVGPU_REPORT)})
         async with serving(agent) as url, client() as asked:
-            asking = poller(ConfiguredHost(url))
-            for _ in range(62):
+            now = [0.0]
+            asking = poller(ConfiguredHost(url), clock=lambda: now[0])
+            for now[0] in (0.0, 30.0, 59.0, 60.0, 61.0):
                 await asking.round(asked)
             (state,) = asking.fleet.states()
             assert (state.state, state.name) == ('up', 'old')
             assert state.report is not None
             assert state.report.agent == 'nvgpu'
-            assert agent.asked_paths == [OURS, *[NVGPUS] * 60, OURS, *[NVGPUS] * 2]
+            assert agent.asked_paths == [OURS, NVGPUS, NVGPUS, NVGPUS, OURS, NVGPUS, NVGPUS]
             assert agent.connections <= 2
             agent.paths = {OURS: REPORT}  # it was updated
             await asking.round(asked)
             assert asking.fleet.states()[0].error == 'answered 404: no agent is there, but another program'
             await asking.round(asked)
             assert asking.fleet.states()[0].name == 'node01'
+
+    run(test)
+
+
+def test_an_agent_of_ours_in_the_place_of_nvgpus_is_asked_in_our_form_at_once():
+    async def test() -> None:
+        agent = Recorder({NVGPUS: answer(NVGPU_REPORT)})
+        async with serving(agent) as url, client() as asked:
+            asking = poller(ConfiguredHost(url))
+            await asking.round(asked)
+            agent.paths = {NVGPUS: answer(NVGPU_REPORT.replace(b'"type"', b'"index": "0", "type"')), OURS: REPORT}
+            await asking.round(asked)
+            (state,) = asking.fleet.states()
+            assert state.report is not None
+            assert (state.name, state.report.agent) == ('node01', 'gpu-tracker 6.0.0')
+            await asking.round(asked)
+        assert agent.asked_paths == [OURS, NVGPUS, NVGPUS, OURS, OURS]
+
+    run(test)
+
+
+def test_an_agent_of_ours_of_which_only_nvgpus_form_is_to_be_had():
+    async def test() -> None:
+        agent = Recorder({NVGPUS: answer(NVGPU_REPORT.replace(b'"type"', b'"index": "0", "type"'))})
+        async with serving(agent) as url, client() as asked:
+            asking = poller(ConfiguredHost(url))
+            await asking.round(asked)
+            await asking.round(asked)
+            (state,) = asking.fleet.states()
+            assert (state.state, state.name) == ('up', 'old')
+        assert agent.asked_paths == [OURS, NVGPUS, NVGPUS, OURS]
 
     run(test)
 
@@ -167,7 +243,7 @@ def test_a_dead_host_is_asked_less_and_less_often():
 class StillWatch:
     """A watch that has looked once, or never."""
 
-    interval = 2.0
+    usual_interval = 2.0
 
     def __init__(self, snapshot: dict[str, object] | None = None) -> None:
         self.reading = None if snapshot is None else Reading(0.0, snapshot)
@@ -191,6 +267,93 @@ def test_this_machine_is_looked_at_without_http():
             await asking.round(asked)
             (state,) = asking.fleet.states()
             assert (state.state, state.error) == ('stale', 'lost')
+
+    run(test)
+
+
+def test_this_machine_is_asked_in_each_round_however_often_its_driver_was_silent():
+    async def test() -> None:
+        now = [0.0]
+        watch = StillWatch()
+        cluster = Cluster((ConfiguredHost(None),), deadline=0.01)
+        asking = Poller(
+            cluster, Fleet(waiting_hosts(cluster), interval=5), watch=watch, clock=lambda: now[0], longest_pause=1e9
+        )
+        async with client() as asked:
+            for _ in range(5):
+                await asking.round(asked)
+                now[0] += 5
+            assert asking.fleet.states()[0].state == 'down'
+            watch.reading = Reading(0.0, {'hostname': 'here', 'driver_problem': None, 'gpus': []})
+            await asking.round(asked)
+        assert asking.fleet.states()[0].state == 'up'
+
+    run(test)
+
+
+def test_no_proxy_sees_a_token(monkeypatch):
+    async def test() -> None:
+        proxy, agent = Recorder({}), Recorder({OURS: REPORT})
+        async with serving(proxy) as between, serving(agent) as url:
+            for name in ('no_proxy', 'NO_PROXY'):
+                monkeypatch.delenv(name, raising=False)
+            for name in ('http_proxy', 'HTTP_PROXY', 'all_proxy', 'ALL_PROXY'):
+                monkeypatch.setenv(name, between)
+            async with client() as asked:
+                asking = poller(ConfiguredHost(url, token=Token('s3cret')))
+                await asking.round(asked)
+        assert (asking.fleet.states()[0].state, proxy.requests) == ('up', [])
+
+    run(test)
+
+
+def test_where_there_are_fewer_connections_than_hosts_they_take_turns():
+    async def test() -> None:
+        asked_now: set[str] = set()
+
+        class Slow(Recorder):
+            async def __call__(self, reader, writer) -> None:
+                self.connections += 1
+                while await requested(reader):
+                    asked_now.add(str(self))
+                    assert len(asked_now) == 1
+                    for _ in range(50):
+                        await asyncio.sleep(0)
+                    asked_now.clear()
+                    writer.write(REPORT)
+
+        agents = [Slow({}) for _ in range(3)]
+        async with contextlib.AsyncExitStack() as stack:
+            urls = [await stack.enter_async_context(serving(agent)) for agent in agents]
+            asking = poller(*map(ConfiguredHost, urls))
+            asked = HttpClient(hosts=3, most=1)
+            await asking.round(asked)
+            await asking.round(asked)
+            assert [state.state for state in asking.fleet.states()] == ['up'] * 3
+            await asked.close()
+        # None is kept: those would be open beside the one that is allowed.
+        assert [agent.connections for agent in agents] == [2, 2, 2]
+
+    run(test)
+
+
+def test_a_host_whose_name_is_looked_up_for_long_says_so():
+    async def test() -> None:
+        release = threading.Event()
+
+        def look_up(_: str):
+            release.wait(PATIENCE)
+            return ((int(socket.AF_INET), '127.0.0.1'),)
+
+        async with serving(Recorder({OURS: REPORT})) as url:
+            cluster = Cluster((ConfiguredHost(url.replace('127.0.0.1', 'node02')),), deadline=0.05)
+            asking = Poller(cluster, Fleet(waiting_hosts(cluster), interval=5))
+            asked = HttpClient(Resolver(look_up))
+            await asking.round(asked)
+            assert asking.fleet.states()[0].error == 'its name is still being looked up'
+            assert asking.error_for_nvgpu('0') == 'Host not available'
+            release.set()
+            await asked.close()
 
     run(test)
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 
 from gpu_tracker.fleet.agent.cluster_status import ClusterStatus
+from gpu_tracker.fleet.agent.run import others_of
 from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.host import HostState
@@ -117,3 +118,13 @@ def test_the_others_are_asked_only_while_somebody_wants_to_know() -> None:
         assert made[1].has_ended.is_set()
 
     asyncio.run(asyncio.wait_for(ask(), 30))
+
+
+def test_the_others_are_asked_often_whatever_the_interval_of_the_cluster_is() -> None:
+    def interval_with(configured: float) -> float:
+        make = others_of(cluster(None, 'http://node02:1080')._replace(interval=configured))
+        assert make is not None
+        return make().fleet.interval
+
+    assert [interval_with(seconds) for seconds in (0.5, 60.0)] == [0.5, 5.0]
+    assert others_of(cluster(None)) is None

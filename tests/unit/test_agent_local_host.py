@@ -12,7 +12,9 @@ from cli_program import eventually
 from gpu_tracker.fleet.agent.audience import Audience
 from gpu_tracker.fleet.agent.local_host import LocalHost
 from gpu_tracker.fleet.agent.source import LocalSource
-from gpu_tracker.fleet.watch import Watch
+from gpu_tracker.fleet.hosts.host import HostState
+from gpu_tracker.fleet.own_report import OwnReport
+from gpu_tracker.fleet.watch import Reading, Watch
 from looked_at_machine import NOW, LookedAtMachine
 
 NOT_YET = 'the GPU driver has not answered yet'
@@ -75,6 +77,7 @@ def test_a_reading_and_its_age(machine) -> None:
     machine.clock.now = 7.5
     body = machine.host.body()
     assert (body['age_seconds'], body['time'], body['driver_problem']) == (7.5, NOW, None)
+    assert body['interval_seconds'] == 0.001
     assert [found['uuid'] for found in body['gpus']] == ['GPU-0']
     state = machine.host.state()
     assert (state.state, state.error, state.last_seen, machine.host.time) == ('up', None, NOW, NOW)
@@ -96,11 +99,12 @@ def test_what_was_known_last_is_kept_while_the_driver_fails(machine) -> None:
     assert state.error == 'the GPUs cannot be read: RuntimeError: broken'
     assert [found.key for found in state.report.gpus] == ['GPU-0']
     assert machine.host.body()['gpus'] is None
+    assert machine.host.time == NOW
 
 
 def test_its_own_page_has_this_host_with_its_past(machine) -> None:
     async def read() -> None:
-        source = LocalSource(machine.host, Audience(machine.watch, frozenset()), 0.001)
+        source = LocalSource(machine.host, Audience(machine.watch, frozenset()), 0.001, print)
         assert [(host.id, host.name, host.state) for host in source.fleet.states()] == [
             ('0', os.uname().nodename, 'stale')
         ]
@@ -116,6 +120,62 @@ def test_its_own_page_has_this_host_with_its_past(machine) -> None:
         source.fleet.close()
 
     asyncio.run(asyncio.wait_for(read(), 30))
+
+
+def test_a_machine_whose_gpus_were_never_read_has_no_time_of_a_reading(machine) -> None:
+    machine.failure = RuntimeError('broken')
+    machine.look_until(lambda: machine.host.reading is not None)
+    assert machine.host.time is None
+
+
+class FailingHost:
+    """A LocalHost that fails, until it does not."""
+
+    def __init__(self) -> None:
+        self.is_broken = False
+        self.asked = 0
+        self.reading = None
+
+    def state(self) -> HostState:
+        self.asked += 1
+        if self.is_broken:
+            raise ValueError('out of luck')
+        return HostState('0', 'here', state='up', error=f'{self.asked}')
+
+
+def test_nothing_that_a_reading_holds_ends_the_page() -> None:
+    told = []
+
+    class Asked:
+        def __init__(self) -> None:
+            self.times = 0
+
+        def ask_if_there(self) -> None:
+            self.times += 1
+
+    async def read() -> None:
+        host, audience = FailingHost(), Asked()
+        source = LocalSource(host, audience, 0.001, told.append)
+        host.is_broken = True
+        running = asyncio.create_task(source.run())
+        while host.asked < 3:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0)
+        host.is_broken = False
+        version = source.fleet.version
+        await source.fleet.change(version)
+        running.cancel()
+        assert audience.times >= 3
+
+    asyncio.run(asyncio.wait_for(read(), 30))
+    assert told == ['a reading cannot be shown: ValueError: out of luck']
+
+
+def test_a_reading_that_cannot_be_told_is_a_problem_and_no_end(machine) -> None:
+    watch = machine.watch
+    snapshot = {'hostname': 'here', 'driver_problem': None, 'gpus': [{}] * 257}
+    report = OwnReport(watch, '6.0.0').of(Reading(0.0, snapshot))
+    assert report.gpus is None
+    assert report.driver_problem == 'what the GPUs tell cannot be used: its gpus are more than 256'
 
 
 def test_who_waits_for_an_answer_keeps_the_watch_awake(machine) -> None:

@@ -12,7 +12,9 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from gpu_tracker.fleet.agent.metrics import HostCollector
 from gpu_tracker.fleet.hosts.host import HostState
+from gpu_tracker.fleet.hosts.kind import KINDS
 from gpu_tracker.fleet.hosts.report import parse_report
+from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.fleet.snapshot_json import snapshot
 from gpus_on_show import FREE, GPUS, IN_USE, LOST, NOW, SHARED, SPLIT, UNIFIED, UNSEEN, user_name
 from tracked_program import IN_CI
@@ -22,6 +24,7 @@ OF_GPU_1 = (
     'uuid="GPU-00000001-0001-0001-0001-000000000001"'
 )
 STATUS_OF_GPU_1 = OF_GPU_1.replace('uuid=', 'status="{}",uuid=')
+KIND_OF_GPU_1 = OF_GPU_1.replace('mig_instance=', 'kind="{}",mig_instance=')
 INFO_OF_GPU_1 = OF_GPU_1.replace('uuid=', 'pci_bus_id="00000000:02:00.0",uuid=')
 
 GPU_1 = {
@@ -35,6 +38,10 @@ GPU_1 = {
     f'gpu_tracker_gpu_power_watts{{{OF_GPU_1}}}': 287.4,
     f'gpu_tracker_gpu_power_limit_watts{{{OF_GPU_1}}}': 400,
     f'gpu_tracker_gpu_processes{{{OF_GPU_1}}}': 1,
+    f'gpu_tracker_gpu_counts_as{{{KIND_OF_GPU_1.format("free")}}}': 0,
+    f'gpu_tracker_gpu_counts_as{{{KIND_OF_GPU_1.format("in_use")}}}': 1,
+    f'gpu_tracker_gpu_counts_as{{{KIND_OF_GPU_1.format("unseen")}}}': 0,
+    f'gpu_tracker_gpu_counts_as{{{KIND_OF_GPU_1.format("unknown")}}}': 0,
     f'gpu_tracker_gpu_status{{{STATUS_OF_GPU_1.format("free")}}}': 0,
     f'gpu_tracker_gpu_status{{{STATUS_OF_GPU_1.format("in_use")}}}': 1,
     f'gpu_tracker_gpu_status{{{STATUS_OF_GPU_1.format("in_use_unseen")}}}': 0,
@@ -124,17 +131,40 @@ def test_mig_devices_have_the_index_of_their_gpu_before_their_own() -> None:
     assert of_gpus(series(host, 'gpu_utilization')) == {}
 
 
+OF_STALE = {'gpu_tracker_gpu_info', 'gpu_tracker_gpu_counts_as'}
+
+
+def counted(host) -> dict[str, float]:
+    """Return how many GPUs are free, in use, unseen and unknown by what Prometheus is told."""
+    totals = dict.fromkeys(('free', 'in_use', 'unseen', 'unknown'), 0.0)
+    for kind, value in ends(series(host, 'gpu_counts_as'), 'kind'):
+        totals[kind] += value
+    return totals
+
+
 def test_a_driver_that_fails_leaves_only_which_gpus_there_are() -> None:
-    found = series(Host(IN_USE, FREE, driver_problem='it fails'))
+    host = Host(IN_USE, FREE, driver_problem='it fails')
+    found = series(host)
     assert found['gpu_tracker_driver_up'] == 0
-    assert {name.partition('{')[0] for name in found if 'gpu_tracker_gpu_' in name} == {'gpu_tracker_gpu_info'}
+    assert {name.partition('{')[0] for name in found if 'gpu_tracker_gpu_' in name} == OF_STALE
     assert len([name for name in found if 'gpu_tracker_gpu_info' in name]) == 2
+    assert counted(host) == {'free': 0, 'in_use': 0, 'unseen': 0, 'unknown': 2}
 
 
 def test_a_reading_that_is_stale_leaves_only_which_gpus_there_are() -> None:
-    found = series(Host(IN_USE, age=11.0))
+    host = Host(IN_USE, age=11.0)
+    found = series(host)
     assert found['gpu_tracker_driver_up'] == 0
-    assert [name.partition('{')[0] for name in found if 'gpu_tracker_gpu_' in name] == ['gpu_tracker_gpu_info']
+    assert {name.partition('{')[0] for name in found if 'gpu_tracker_gpu_' in name} == OF_STALE
+    assert counted(host) == {'free': 0, 'in_use': 0, 'unseen': 0, 'unknown': 1}
+
+
+@pytest.mark.parametrize('circumstances', [{}, {'age': 11.0}, {'driver_problem': 'it fails'}])
+def test_gpus_count_as_on_the_dashboard(circumstances) -> None:
+    host = Host(*GPUS, **circumstances)
+    totals = totals_of([host.state()])
+    assert counted(host) == {kind: getattr(totals, kind) for kind in KINDS}
+    assert sum(counted(host).values()) == len(GPUS)
 
 
 def test_before_the_first_reading_there_is_no_time_of_it() -> None:

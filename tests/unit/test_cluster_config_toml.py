@@ -96,10 +96,23 @@ def test_a_token_goes_over_plain_http_to_this_machine_only(folder: Folder):
         assert folder.read(f"token_file = 'token'\nhosts = ['{url}']").hosts[0].token == Token('s3cret')
     assert folder.error("token_file = 'token'\nhosts = ['http://node02:1080']") == (
         "hosts: entry 1: url: 'http://node02:1080' would get a token that anybody on the way can read: "
-        'use https://, or say insecure = true'
+        'use https://, or say insecure = true, or token_file = false where the agent wants no token'
     )
     insecure = "token_file = 'token'\nhosts = [{url = 'http://node02:1080', insecure = true}]"
     assert folder.read(insecure).hosts[0].token == Token('s3cret')
+
+
+def test_a_token_can_be_left_out_where_there_would_be_one(folder: Folder):
+    cluster = folder.read("""
+token_file = 'token'
+hosts = ['https://node02', {url = 'http://node03', token_file = false}]
+
+[groups.nvgpu]
+token_file = false
+hosts = ['http://node10', {url = 'https://node11', token_file = 'other.token'}]
+""")
+    assert [host.token for host in cluster.hosts] == [Token('s3cret'), None, None, Token('0ther')]
+    assert folder.read("token_file = false\nhosts = ['http://node02']").hosts[0].token is None
 
 
 @pytest.mark.parametrize(
@@ -152,13 +165,15 @@ def test_a_token_goes_over_plain_http_to_this_machine_only(folder: Folder):
         ('groups = 1', 'groups: must be tables, such as [groups.NAME], not 1'),
         ('[groups]\na = 1', "groups: must be tables, such as [groups.NAME], not 'a'"),
         ("[groups.'']\nhosts = []", "groups: must be tables, such as [groups.NAME], not ''"),
-        ('interval_seconds = 0', 'interval_seconds: must be a number of seconds from 0.5 to 3600, not 0'),
-        ('interval_seconds = nan', 'interval_seconds: must be a number of seconds from 0.5 to 3600, not nan'),
-        ('interval_seconds = true', 'interval_seconds: must be a number of seconds from 0.5 to 3600, not True'),
-        ("interval_seconds = '5'", "interval_seconds: must be a number of seconds from 0.5 to 3600, not '5'"),
+        ('interval_seconds = 0', 'interval_seconds: must be a number of seconds from 0.5 to 60, not 0'),
+        ('interval_seconds = nan', 'interval_seconds: must be a number of seconds from 0.5 to 60, not nan'),
+        ('interval_seconds = true', 'interval_seconds: must be a number of seconds from 0.5 to 60, not True'),
+        ("interval_seconds = '5'", "interval_seconds: must be a number of seconds from 0.5 to 60, not '5'"),
         ('deadline_seconds = 61', 'deadline_seconds: must be a number of seconds from 0.1 to 60, not 61'),
         ('insecure = 1', 'insecure: must be true or false, not 1'),
-        ('token_file = 1', 'token_file: must be the path of a file, not 1'),
+        ('token_file = 1', 'token_file: must be the path of a file, or false for no token, not 1'),
+        ('token_file = true', 'token_file: must be the path of a file, or false for no token, not True'),
+        ('ca_file = false', 'ca_file: must be the path of a file, not False'),
         ("token_file = 'none'", 'token_file: cannot read FOLDER/none: No such file or directory'),
         (
             "token_file = 'empty'",

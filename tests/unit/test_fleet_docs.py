@@ -13,9 +13,9 @@ TOML = [
 ]
 
 
-def test_the_first_file_names_two_hosts(tmp_path):
+def test_the_first_file_names_three_hosts(tmp_path):
     cluster = read_toml_file(str(tmp_path / 'dashboard.toml'), TOML[0].encode())
-    assert [host.url for host in cluster.hosts] == [None, 'http://node01:1080']
+    assert [host.url for host in cluster.hosts] == [None, 'http://node01:1080', 'http://node02:1080']
 
 
 def test_the_second_file_has_every_key(tmp_path):
@@ -27,8 +27,9 @@ def test_the_second_file_has_every_key(tmp_path):
     (tmp_path / 'token-of-speech').chmod(0o600)
     cluster = read_toml_file(str(tmp_path / 'dashboard.toml'), TOML[1].encode())
     assert (cluster.interval, cluster.deadline) == (5.0, 1.5)
-    assert [(host.url, host.name, host.group, host.token.text) for host in cluster.hosts] == [
+    assert [(host.url, host.name, host.group, host.token and host.token.text) for host in cluster.hosts] == [
         ('https://node02:1080', None, 'vision', '0123456789abcdef'),
         ('https://node03:1080', None, 'vision', '0123456789abcdef'),
         ('https://node04:1080', 'loud', 'speech', 'fedcba9876543210'),
+        ('http://old:1080', None, 'speech', None),
     ]

@@ -83,6 +83,14 @@ def test_the_name_of_a_user_is_asked_for_once() -> None:
     assert asked == [os.geteuid()]
 
 
+def test_a_command_line_is_cut_where_it_is_long() -> None:
+    seen = seen_running('sh', '-c', 'read line', 'x' * 20_000)
+    assert (len(seen.command), seen.command[:20], seen.command[-2:]) == (4000, "sh -c 'read line' xx", 'x…')
+    assert (len(seen.program), seen.program[-2:]) == (4000, 'x…')
+    whole = seen_running('sh', '-c', 'read line', 'x' * 3982)
+    assert (len(whole.command), whole.command[-1]) == (4000, 'x')
+
+
 def test_a_process_that_is_not_there_cannot_be_seen() -> None:
     (unseen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(NOBODY_HERE, 5)])
     assert unseen == GpuProcess(NOBODY_HERE, 5)

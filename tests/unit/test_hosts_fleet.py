@@ -104,3 +104,10 @@ def test_one_who_gives_up_does_not_keep_others_from_being_told(fleet):
         await asyncio.wait_for(patient, 60)
 
     asyncio.run(giving_up())
+
+
+def test_how_often_a_host_is_read_is_shown_to_nobody(fleet):
+    fleet.put(FIRST.reported(report(), 1.0))
+    version = fleet.version
+    fleet.put(FIRST.reported(report()._replace(interval=2.5), 2.0))
+    assert fleet.version == version

@@ -1,11 +1,14 @@
 """The last half hour of each GPU, against a plain list of all that was recorded."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.fleet.hosts.history import LENGTH, STEP, History
+from gpu_tracker.fleet.hosts.history import HALF_AN_HOUR, STEP, History
 from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
 from gpu_tracker.fleet.hosts.source import Series
+
+LENGTH = 180
 
 
 class Clock:
@@ -24,10 +27,10 @@ def gpu(percent, key='GPU-1', used=None, **fields):
     return GpuReport(key=key, utilization_percent=percent, memory_total_bytes=200, memory_used_bytes=used, **fields)
 
 
-def recorded(*entries, clock=None):
+def recorded(*entries, clock=None, interval=5.0):
     """Record ``(seconds, report)``, and return the history, at the time of the last."""
     clock = clock or Clock()
-    history = History(clock, now=lambda: clock.seconds + 1e9)
+    history = History(clock, now=lambda: clock.seconds + 1e9, interval=interval)
     for seconds, entry in entries:
         clock.seconds = seconds
         history.record('0', entry)
@@ -84,6 +87,25 @@ def test_no_more_than_half_an_hour_is_kept():
     history = recorded(*((1000.0 + 10 * number, report(gpu(number % 100))) for number in range(500)))
     values = history.past('0', 1e9).gpus['GPU-1'].utilization
     assert values == [number % 100 for number in range(320, 500)]
+
+
+@pytest.mark.parametrize('interval', [10.0, 25.0, 60.0, 700.0])
+def test_where_reports_come_less_often_steps_are_as_long(interval):
+    late = [0.0, 1.5, 0.1, 0.9, 1.4, 0.0]
+    times = [1000.0 + number * interval + late[number % len(late)] for number in range(60)]
+    history = recorded(*((seconds, report(gpu(number))) for number, seconds in enumerate(times)), interval=interval)
+    past = history.past('0', 1e9)
+    values = past.gpus['GPU-1'].utilization
+    assert (past.step, len(values)) == (interval, -(-HALF_AN_HOUR // interval))
+    assert [value for value in values if value is not None] == list(range(60))[-len(values) :]
+    assert None not in values[-60:]
+    assert times[-1] < past.end - 1e9 < times[-1] + interval
+
+
+def test_a_host_whose_gpus_have_new_names_each_time_does_not_fill_the_memory():
+    many = (report(*(gpu(1.0, key=f'{look}-{number}') for number in range(256))) for look in range(6))
+    history = recorded(*((1000.0 + look, entry) for look, entry in enumerate(many)))
+    assert len(history.past('0', 10).gpus) == 1024
 
 
 @given(

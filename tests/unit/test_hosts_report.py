@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gpu_tracker.fleet.hosts.host import HostState, host_as_json
 from gpu_tracker.fleet.hosts.nvgpu_report import parse_nvgpu_report
 from gpu_tracker.fleet.hosts.report import ClaimReport, GpuReport, HostReport, ProcessReport, ReportError, parse_report
+from gpu_tracker.fleet.hosts.totals import totals_of
 
 GPU = {
     'index': 0,
@@ -110,15 +111,17 @@ def test_an_honest_report_is_read_whole():
         claims_problem=None,
         age=0.4,
         interval=2.0,
+        time=1_700_000_100.0,
     )
 
 
 def test_what_a_browser_is_told_has_the_keys_of_the_report():
-    state = HostState('0', 'first', group='lab').reported(parsed(), now=1_700_000_200.0)
+    state = HostState('0', 'first', group='lab', url='https://node01:1080').reported(parsed(), now=1_700_000_100.4)
     assert host_as_json(state) == {
         'id': '0',
         'name': 'first',
         'group': 'lab',
+        'url': 'https://node01:1080',
         'state': 'up',
         'error': None,
         'last_seen': None,
@@ -226,6 +229,14 @@ def test_no_answer_does_more_than_be_refused(value):
             json.dumps(shown, allow_nan=False, ensure_ascii=False).encode()
 
 
+def test_braces_in_texts_are_no_objects():
+    command = '{[,"\\\\"' * 500
+    processes = [{'pid': number, 'command': command} for number in range(500)]
+    body = json.dumps({'hostname': 'h', 'gpus': [{'processes': processes}]}).encode()
+    assert body.count(b'{') > 200_000
+    assert parse_report(body).gpus[0].processes[499].command == command
+
+
 NVGPU = {
     'type': 'NVIDIA A100-SXM4-40GB',
     'is_available': False,
@@ -267,6 +278,32 @@ def test_a_report_of_nvgpu_has_what_nvgpu_tells_and_nothing_else():
     )
 
 
+def test_mig_devices_that_our_agents_tell_in_nvgpus_form_are_on_their_gpu():
+    rows = [
+        NVGPU | {'index': '0', 'memory': {'total': 80, 'used': 10, 'free': 70}},
+        NVGPU | {'index': '0:1', 'is_available': True, 'pids': '', 'memory': {'total': 40, 'used': 10, 'free': 30}},
+        NVGPU | {'index': '0:2', 'memory': {'total': 40, 'used': 0, 'free': 40}},
+        NVGPU | {'index': '1'},
+    ]
+    report = parse_nvgpu_report(json.dumps({'hostname': 'vm', 'gpus': rows}).encode())
+    assert report.agent == 'gpu-tracker'
+    split, whole = report.gpus
+    assert (split.number, split.status, whole.number, whole.mig_devices) == (0, 'split', 1, None)
+    assert [(part.key, part.number, part.status) for part in split.mig_devices] == [
+        ('index:0/index:1', 1, 'free'),
+        ('index:0/index:2', 2, 'in_use'),
+    ]
+    assert totals_of([HostState('0', 'vm').reported(report, 0.0)]).memory_total_bytes == 80
+
+
+@pytest.mark.parametrize('index', ['0:1', '5', 'x', '0:', None, 7, {}, '9' * 5000, '²'])
+def test_an_index_that_cannot_be_is_no_reason_to_lose_a_row(index):
+    rows = [NVGPU | {'index': index}] * 3
+    report = parse_nvgpu_report(json.dumps({'hostname': 'vm', 'gpus': rows}).encode())
+    keys = [found.key for gpu in report.gpus for found in (gpu, *(gpu.mig_devices or ()))]
+    assert len(set(keys)) == 3
+
+
 def test_a_free_gpu_of_nvgpu_has_no_process():
     gpu = nvgpu_gpu(is_available=True, pids='', users='', running_since=None, cmd=None)
     assert (gpu.status, gpu.processes, gpu.running_since) == ('free', (), None)
@@ -285,3 +322,8 @@ def test_the_memory_of_newer_agents_is_read():
 @pytest.mark.parametrize('changes', [{'is_available': 'no'}, {'is_available': None}])
 def test_a_gpu_of_nvgpu_that_does_not_say_whether_it_is_available_is_unknown(changes):
     assert nvgpu_gpu(**changes).status == 'unknown'
+
+
+def test_a_pid_of_nvgpu_that_no_process_can_have_is_left_out():
+    gpu = nvgpu_gpu(pids=f'{"9" * 3900},7', users='root,alice', cmd='sleep 1')
+    assert gpu.processes == (ProcessReport(7, user='alice', program='sleep 1', computes=True),)

@@ -39,8 +39,16 @@ def test_gpus_of_a_host_that_tells_nothing_of_now_are_unknown(state):
     assert totals_of([lost]) == Totals(1, 0, 1, 0, 0, 0, 1, None, None, None)
 
 
+def test_gpus_of_hosts_of_which_none_has_told_its_gpus_are_unknown():
+    unseen = HostState('0', 'n', state='down')
+    driverless = HostState('1', 'm', state='stale', report=HostReport('m', 'gpu-tracker', None, 'it fails'))
+    nothing = Totals(2, 0, None, None, None, None, None, None, None, None)
+    assert totals_of([unseen, driverless]) == nothing
+    assert totals_of([unseen, driverless, host()]) == Totals(3, 1, 0, 0, 0, 0, 0, None, None, None)
+
+
 def test_a_host_that_was_never_seen_has_no_gpus():
-    assert totals_of([HostState('0', 'n', state='down')]).gpus == 0
+    assert totals_of([host(gpu('free')), HostState('1', 'n', state='down')]).gpus == 1
 
 
 @pytest.mark.parametrize(
@@ -69,6 +77,14 @@ def test_each_status_counts_as_one_thing(status, expected):
 )
 def test_a_split_gpu_counts_once_as_the_best_of_its_parts(parts, expected):
     assert kinds(gpu('split', mig_devices=tuple(gpu(part) for part in parts))) == expected
+
+
+def test_a_gpu_that_is_reached_in_several_ways_counts_once():
+    one = gpu('free', uuid='GPU-a', memory_total_bytes=100, memory_used_bytes=10, utilization_percent=50.0)
+    two = one._replace(uuid='GPU-b')
+    assert totals_of([host(one, state='down'), host(one), host(one, two)]) == Totals(3, 2, 2, 2, 0, 0, 0, 200, 20, 50.0)
+    assert totals_of([host(one, state='down'), host(one, state='stale')]).unknown == 1
+    assert totals_of([host(gpu()), host(gpu())]).free == 2
 
 
 def test_memory_counts_only_where_both_figures_are_known():

@@ -6,10 +6,11 @@ import os
 
 import pytest
 
-from brief_gpus import state
+from brief_gpus import mig, state
 from gpu_tracker.errors import GpuError, ParameterError
 from gpu_tracker.fleet.inventory import Inventory
 from gpu_tracker.fleet.machine import Machine, Seen, host_name, snapshot_of
+from gpu_tracker.gpus.state import DeviceState
 
 
 class Driver:
@@ -92,6 +93,30 @@ def test_a_driver_that_fails_is_told_once_and_looked_at_again() -> None:
     assert machine.look_again().gpus
 
 
+def test_what_is_wrong_is_told_when_it_changes_and_once_a_minute_at_most() -> None:
+    driver, clock, told = Driver(state(0)), Clock(), []
+    machine = machine_with(driver, told, clock)
+
+    def look(now: float, failure: str | None) -> list[str]:
+        clock.now, driver.failure = now, None if failure is None else GpuError(failure, 'broken')
+        machine.look_again()
+        lines, told[:] = [*told], []
+        return lines
+
+    assert look(0, None) == []
+    assert look(1, 'it is out of order') == ['it is out of order']
+    assert look(2, 'it is on fire') == []
+    assert look(3, None) == []
+    assert look(60.9, 'it is on fire') == []
+    assert look(61, 'it is on fire') == ['it is on fire']
+    assert look(1000, 'it is on fire') == []
+    assert look(1001, None) == ['the GPUs can be read again']
+    assert look(2000, None) == []
+    assert [line for now in range(3000, 3600) for line in look(now, f'problem {now}')] == [
+        f'problem {now}' for now in range(3000, 3600, 60)
+    ]
+
+
 def test_the_first_look_fails_where_the_driver_does() -> None:
     driver = Driver(state(0))
     driver.failure = GpuError('it is out of order', 'broken')
@@ -125,3 +150,96 @@ def test_a_look_as_plain_data() -> None:
         'gpus': None,
     }
     assert host_name() == os.uname().nodename
+
+
+def identities(machine: Machine) -> list[tuple[str | None, ...]]:
+    return [(gpu.state.uuid, gpu.state.name, gpu.state.pci_bus_id) for gpu in machine.look_again().gpus]
+
+
+def lost(number: int) -> DeviceState:
+    return DeviceState(number, problem='lost')
+
+
+ZERO = state(0, pci_bus_id='00000000:01:00.0')
+ONE = state(1, pci_bus_id='00000000:02:00.0', name='Model B')
+OF_ZERO = ('GPU-0', 'Model A', '00000000:01:00.0')
+OF_ONE = ('GPU-1', 'Model B', '00000000:02:00.0')
+NOBODY = (None, None, None)
+
+
+def test_a_gpu_that_is_lost_is_still_the_one_that_it_was() -> None:
+    driver = Driver(ZERO, ONE)
+    machine = machine_with(driver)
+    machine.look()
+    driver.states = [ZERO, lost(1)]
+    assert identities(machine) == identities(machine) == [OF_ZERO, OF_ONE]
+    gpu = machine.look().gpus[1].state
+    assert (gpu.problem, gpu.memory_total, gpu.utilization) == ('lost', None, None)
+    driver.failure = GpuError('it is out of order', 'broken')
+    machine.look_again()
+    driver.failure = None
+    driver.states = [lost(0), lost(1)]
+    assert identities(machine) == [OF_ZERO, OF_ONE]
+    driver.states = [ZERO, ONE]
+    assert identities(machine) == [OF_ZERO, OF_ONE]
+
+
+def test_what_a_gpu_with_a_problem_still_tells_counts() -> None:
+    driver = Driver(ZERO, ONE)
+    machine = machine_with(driver)
+    machine.look()
+    driver.states = [ZERO, DeviceState(1, 'GPU-1', None, '00000000:02:00.0', problem='lost')]
+    assert identities(machine) == [OF_ZERO, OF_ONE]
+
+
+def test_a_gpu_that_was_never_read_has_no_name() -> None:
+    assert identities(machine_with(Driver(ZERO, lost(1)))) == [OF_ZERO, NOBODY]
+
+
+def test_only_where_there_is_a_problem_a_name_is_filled_in() -> None:
+    driver = Driver(ZERO)
+    machine = machine_with(driver)
+    machine.look()
+    driver.states = [state(0, name=None)]
+    assert identities(machine) == [('GPU-0', None, None)]
+
+
+@pytest.mark.parametrize(
+    'others',
+    [
+        pytest.param([lost(0)], id='one less'),
+        pytest.param([ZERO._replace(uuid='GPU-new'), lost(1)], id='another one in the place of the first'),
+        pytest.param([lost(0), ZERO._replace(number=1)], id='the first in the place of the second'),
+        pytest.param([lost(0), lost(0)], id='two in one place'),
+    ],
+)
+def test_where_gpus_may_have_changed_places_a_lost_one_has_no_name(others) -> None:
+    driver = Driver(ZERO, ONE)
+    machine = machine_with(driver)
+    machine.look()
+    driver.states = others
+    named = [gpu for gpu in identities(machine) if gpu[0] not in {'GPU-new', 'GPU-0'}]
+    assert named
+    assert set(named) == {NOBODY}
+    driver.states = [lost(0), lost(1)]
+    assert OF_ONE not in identities(machine)
+
+
+def test_a_driver_that_is_opened_anew_may_have_other_gpus() -> None:
+    driver = Driver(ZERO, ONE)
+    machine = machine_with(driver)
+    machine.look()
+    machine.close()
+    driver.states = [ZERO, lost(1)]
+    assert identities(machine) == [OF_ZERO, NOBODY]
+
+
+def test_a_mig_device_with_a_problem_may_be_another_one() -> None:
+    driver = Driver(ZERO._replace(mig_devices=(mig(0, 'MIG-0'),)))
+    machine = machine_with(driver)
+    machine.look()
+    driver.states = [ZERO._replace(mig_devices=(lost(0),))]
+    assert machine.look().gpus[0].mig_devices[0].state.uuid is None
+    driver.states = [lost(0)]
+    assert identities(machine) == [OF_ZERO]
+    assert machine.look().gpus[0].mig_devices is None

@@ -107,10 +107,10 @@ def test_an_unknown_name_is_an_error_each_time():
 
 def test_names_that_hang_hold_up_no_other_and_not_the_end():
     async def test() -> None:
-        names = NameServer(good=(V4,), **{f'hangs{number}': (V4,) for number in range(20)})
+        names = NameServer(good=(V4,), **{f'hangs{number}': (V4,) for number in range(31)})
         release = threading.Event()
         names.silent = dict.fromkeys((name for name in names.answers if name != 'good'), release)
-        resolver = Resolver(names)
+        resolver = Resolver(names, long=PATIENCE)
         hanging = [asyncio.create_task(resolver.resolve(name)) for name in names.silent]
         assert (await resolver.resolve('good'))[0]['host'] == '10.0.0.1'
         for task in hanging[:10]:
@@ -119,6 +119,24 @@ def test_names_that_hang_hold_up_no_other_and_not_the_end():
         done = await asyncio.gather(*hanging, return_exceptions=True)
         assert {type(error) for error in done} == {asyncio.CancelledError}
         release.set()
+
+    run(test)
+
+
+def test_many_names_that_hang_hold_up_no_other_for_long():
+    async def test() -> None:
+        names = NameServer(good=(V4,), **{f'hangs{number}': (V4,) for number in range(100)})
+        release = threading.Event()
+        names.silent = dict.fromkeys((name for name in names.answers if name != 'good'), release)
+        resolver = Resolver(names, long=0.01)
+        hanging = [asyncio.create_task(resolver.resolve(name)) for name in names.silent]
+        assert (await resolver.resolve('good'))[0]['host'] == '10.0.0.1'
+        assert resolver.is_looking_up('hangs99')
+        assert not resolver.is_looking_up('good')
+        release.set()
+        assert len(await asyncio.gather(*hanging)) == 100
+        assert not resolver.is_looking_up('hangs99')
+        await resolver.close()
 
     run(test)
 

@@ -7,7 +7,7 @@ import pytest
 from brief_gpus import gpu
 from cli_program import eventually
 from gpu_tracker.fleet.watch import Watch, pause_between
-from looked_at_machine import LookedAtMachine
+from looked_at_machine import NOW, LookedAtMachine
 
 SOON = 0.001
 
@@ -119,6 +119,41 @@ def test_where_nobody_asks_it_looks_less_often_until_somebody_does(watching) -> 
     assert not watch.is_resting
 
 
+class SlowMachine(LookedAtMachine):
+    """Each look takes as many seconds as the test says, by a clock of its own; then the watch has to stop."""
+
+    def __init__(self, *seconds: float) -> None:
+        super().__init__([gpu(0)])
+        self.clock = Clock()
+        self.watch = Watch(self, 2.0, self.clock)
+        self.watch._wait = lambda _: None  # nobody waits here
+        self._seconds = list(seconds)
+
+    def look_again(self):
+        self.clock.now += self._seconds.pop(0)
+        if not self._seconds:
+            self.watch.stop()
+        return super().look_again()
+
+
+@pytest.mark.parametrize(
+    ('seconds', 'interval'),
+    [
+        ((0.01,), 2.0),
+        ((0.01, 0.01, 1.5), 2.0),
+        ((1.5,), 3.0),
+        ((5.0, 5.0, 5.0), 7.0),  # so that what is up to 12 s old is not taken for old
+        ((0.01, 60.0, 0.01), 2.0),  # a look that hung says nothing of the next
+        ((5.0, 5.0, 5.0, 0.01, 0.01), 2.0),
+    ],
+)
+def test_the_usual_interval_is_that_of_a_slow_driver(seconds, interval) -> None:
+    machine = SlowMachine(*seconds)
+    assert machine.watch.usual_interval == 2.0
+    machine.watch._run()
+    assert machine.watch.usual_interval == interval
+
+
 @pytest.mark.parametrize(
     ('interval', 'took', 'pause'),
     [
@@ -130,3 +165,13 @@ def test_where_nobody_asks_it_looks_less_often_until_somebody_does(watching) -> 
 )
 def test_the_pause_between_two_looks(interval, took, pause) -> None:
     assert pause_between(interval, took) == pause
+
+
+def test_the_time_of_a_reading_is_that_of_its_begin_as_its_age_is(watching) -> None:
+    machine, clock = LookedAtMachine([gpu(0)], answers=False), Clock()
+    watch = watching(machine, interval=3600.0, clock=clock)
+    assert eventually(lambda: machine.looks)
+    clock.now = 40.0
+    machine.may_answer.set()
+    watch.wait_for_first(30)
+    assert (watch.latest().snapshot['time'], watch.age(watch.latest())) == (NOW - 40, 40.0)

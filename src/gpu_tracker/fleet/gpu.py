@@ -20,7 +20,7 @@ class GpuProcess(NamedTuple):
     started: float | None = None
     """Seconds since 1970."""
     command: str | None = None
-    """The whole command line, its words quoted as for a shell."""
+    """The command line, its words quoted as for a shell; the first 4,000 characters."""
     program: str | None = None
     """What the command line is about: ``train.py`` of ``python -u train.py``."""
     computes: bool = True

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ClaimsError, GpuError
 from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.fleet.identity import Identities
 from gpu_tracker.fleet.inventory import Inventory, with_claims, without_claims
 from gpu_tracker.fleet.snapshot_json import snapshot
+from gpu_tracker.fleet.trouble import Trouble
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ class Seen(NamedTuple):
 
 
 class Machine:
-    """What is looked at again and again; each thing that is wrong is told once.
+    """What is looked at again and again; what is wrong is told when it changes.
 
     :param tell: Called with a text for people.
     :param inventory: The GPUs; None: those of this machine.
@@ -50,41 +52,51 @@ class Machine:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inventory = Inventory(tell=tell) if inventory is None else inventory
+        self._identities = Identities()
         self._claims = ClaimFolder()
-        self._tell = tell
-        self._told: set[str] = set()
+        self._driver_trouble = Trouble(tell, 'the GPUs can be read again', clock)
+        self._claims_trouble = Trouble(tell, 'claims are known again', clock)
         self._clock = clock
         self._search_due = clock() + _BETWEEN_SEARCHES
-        self.close = self._inventory.close
 
     @property
     def has_driver(self) -> bool:
         """Whether the last look has found a driver."""
         return self._inventory.has_driver
 
+    def close(self) -> None:
+        """Let go of the driver; the next look opens it anew."""
+        self._inventory.close()
+        self._identities.forget()
+
     def look(self) -> Seen:
-        """Look at the GPUs and at the claims.
+        """Look at the GPUs and at the claims; one that is lost keeps the UUID, name and bus address that it had.
 
         :raises GpuError: A driver is there and does not work, or does not answer.
         """
-        gpus = self._inventory.look()
+        gpus = self._identities.completed(self._inventory.look())
         now = time.time()
         try:
-            return Seen(now, with_claims(gpus, self._claims.claims()))
+            seen = Seen(now, with_claims(gpus, self._claims.claims()))
         except ClaimsError as error:
-            self.tell_once(f'claims are not known: {error}')
+            self._claims_trouble.is_now(f'claims are not known: {error}')
             return Seen(now, without_claims(gpus), claims_problem=str(error))
+        self._claims_trouble.is_now(None)
+        return seen
 
     def look_again(self) -> Seen:
         """Look where a driver that fails may work again later, and one that is missing may be loaded later."""
         if not self._inventory.has_driver and self._clock() >= self._search_due:
             self._search_due = self._clock() + _BETWEEN_SEARCHES
-            self._inventory.close()  # nothing is open; the next look opens what is there by now
+            self.close()  # nothing is open; the next look opens what is there by now
         try:
-            return self.look()
+            seen = self.look()
         except GpuError as error:
-            self.tell_once(str(error))
+            self.tell(str(error))
             return Seen(time.time(), None, driver_problem=str(error))
+        if seen.gpus:
+            self.tell(None)
+        return seen
 
     def absence(self, seen: Seen) -> str | None:
         """Return in words why a look has found no GPU; None where it has found one, or where that is not known."""
@@ -94,11 +106,9 @@ class Machine:
             return 'this machine has a GPU driver and no GPU'
         return 'no GPU driver is installed or loaded on this machine'
 
-    def tell_once(self, text: str) -> None:
-        """Tell a text that was not told yet."""
-        if text not in self._told:
-            self._told.add(text)
-            self._tell(text)
+    def tell(self, problem: str | None) -> None:
+        """Tell why the last look has shown no GPU, where that was not told yet; None: it has shown one."""
+        self._driver_trouble.is_now(problem)
 
 
 def host_name() -> str:

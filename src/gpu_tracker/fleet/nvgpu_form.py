@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.fleet import status
 from gpu_tracker.fleet.display.durations import ago
+from gpu_tracker.fleet.hosts.host import UP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpu_tracker.fleet.hosts.host import HostState
     from gpu_tracker.fleet.hosts.report import GpuReport, HostReport, ProcessReport
 
 _UNSEEN = '?'
@@ -17,6 +19,20 @@ _UNSEEN = '?'
 _LONGEST_COMMAND = 25
 _MEGA = 1e6
 _JUPYTER = 'jupyter'
+
+NOT_AVAILABLE = 'Host not available'
+"""What nvgpu's masters say of a host that they cannot reach."""
+
+
+def nvgpu_state(host: HostState, error: str | None, now: float) -> dict[str, object]:
+    """Return a host as ``/cluster_status`` has it: its report, or an object with ``error`` where that is not of now.
+
+    :param error: In the words of nvgpu's masters; None: as it is told to people.
+    :param now: Seconds since 1970.
+    """
+    if host.state == UP and host.report is not None:
+        return nvgpu_report(host.report, now)
+    return {'error': error or host.error or NOT_AVAILABLE}
 
 
 def nvgpu_report(report: HostReport, now: float) -> dict[str, object]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet.hosts.report import parse_report
+from gpu_tracker.fleet.hosts.report import HostReport, ReportError, parse_report
+from gpu_tracker.fleet.machine import host_name
 
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.hosts.report import HostReport
     from gpu_tracker.fleet.watch import Reading, Watch
 
 
@@ -28,7 +28,7 @@ class OwnReport:
         return {
             **reading.snapshot,
             'age_seconds': self._watch.age(reading),
-            'interval_seconds': self._watch.interval,
+            'interval_seconds': self._watch.usual_interval,
             'agent_version': self._version,
         }
 
@@ -36,5 +36,13 @@ class OwnReport:
         """Return a reading as a report, with the age that it has now."""
         if self._parsed is None or self._parsed[0] is not reading:
             # It goes the way of what other hosts report, so that all are read alike.
-            self._parsed = reading, parse_report(json.dumps(self.body(reading)).encode())
+            report = self._read(reading)
+            self._parsed = reading, report._replace(time=None)  # it is this machine's clock, which has no error
         return self._parsed[1]._replace(age=self._watch.age(reading))
+
+    def _read(self, reading: Reading) -> HostReport:
+        try:
+            return parse_report(json.dumps(self.body(reading)).encode())
+        except ReportError as error:  # as much as no machine has; the next reading may be another
+            problem = f'what the GPUs tell cannot be used: {error}'
+            return HostReport(host_name(), f'gpu-tracker {self._version}', None, driver_problem=problem)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.reading import ProcessMemory
 
 _IPYTHON_KERNELS = ('ipykernel_launcher', 'ipykernel')
+_LONGEST = 4000
+"""Characters of a command line that are kept: it is what any user wants it to be, and may have two million."""
 
 
 class ProcessLookup:
@@ -82,7 +84,12 @@ class ProcessLookup:
 
 
 def _process(pid: int, user: str, started: float, words: Sequence[str]) -> GpuProcess:
-    return GpuProcess(pid, user=user, started=started, command=shlex.join(words), program=program_of(words))
+    command, program = _cut(shlex.join(words)), _cut(program_of(words))
+    return GpuProcess(pid, user=user, started=started, command=command, program=program)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f'{text[: _LONGEST - 1]}…'
 
 
 def _ask_psutil(pid: int) -> GpuProcess:

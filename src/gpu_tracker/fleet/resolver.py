@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _AT_ONCE = 32
-"""Look-ups, each in a thread."""
+"""Look-ups; those that take long do not count."""
+LONG = 1.0
+"""Seconds after which another look-up may begin in the place of one that goes on."""
+_MOST_THREADS = 256
+"""Each look-up has one, also such as take long."""
 _LIFE = 60.0
 """Seconds after which an address is looked up anew, while it still is used."""
 
@@ -38,18 +42,22 @@ class Resolver(AbstractResolver):
 
     :param look_up: Blocks, and returns the addresses of a name; it raises ``OSError`` where there are none.
     :param clock: Tells monotonic seconds.
+    :param long: Seconds, see ``LONG``.
     """
 
     def __init__(
         self,
         look_up: Callable[[str], tuple[Place, ...]] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        long: float = LONG,
     ) -> None:
         self._look_up = look_up or _places
+        self._long = long
         self._clock = clock
         self._known: dict[str, _Known] = {}
         self._running: dict[str, asyncio.Task[tuple[Place, ...]]] = {}
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._threads = asyncio.Semaphore(_MOST_THREADS)
 
     async def resolve(
         self,
@@ -80,6 +88,10 @@ class Resolver(AbstractResolver):
             for family, place in places
         ]
 
+    def is_looking_up(self, host: str) -> bool:
+        """Tell whether a name has no address yet, and somebody waits for one."""
+        return host in self._running and host not in self._known
+
     async def close(self) -> None:
         """Wait for no look-up any more."""
         for task in self._running.values():
@@ -94,8 +106,15 @@ class Resolver(AbstractResolver):
         return task
 
     async def _look_up_in_turn(self, host: str) -> tuple[Place, ...]:
-        async with self._turns:
-            return await in_thread(lambda: self._look_up(host))
+        async with self._threads:
+            async with self._turns:
+                work = asyncio.ensure_future(in_thread(lambda: self._look_up(host)))
+                try:
+                    await asyncio.wait([work], timeout=self._long)
+                except asyncio.CancelledError:
+                    work.cancel()
+                    raise
+            return await work
 
     def _ended(self, host: str, task: asyncio.Task[tuple[Place, ...]]) -> None:
         del self._running[host]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
+from statistics import median_low
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.fleet.machine import Seen, snapshot_of
@@ -21,14 +23,16 @@ if TYPE_CHECKING:
         def absence(self, seen: Seen) -> str | None:
             """Return why a look has found no GPU."""
 
-        def tell_once(self, text: str) -> None:
-            """Tell people."""
+        def tell(self, problem: str | None) -> None:
+            """Tell people why a look has shown no GPU."""
 
 
 INTERVAL = 2.0
 """Seconds between two looks."""
 RESTING_INTERVAL = 6.0
 """Seconds between two looks where nobody asks. No reading becomes stale by it: that takes 10 s."""
+_USUAL_OF = 3
+"""Looks that tell how long one takes."""
 RESTS_AFTER = 60.0
 """Seconds without a question after which it looks less often."""
 
@@ -68,11 +72,20 @@ class Watch:
         self._clock = clock
         self._asked = clock()
         self._latest: Reading | None = None
+        self.last_with_gpus: Reading | None = None
+        """The newest reading in which the driver has told the GPUs; None: there was none."""
+        self._durations: deque[float] = deque(maxlen=_USUAL_OF)
         self._has_looked = threading.Event()
         self._news = threading.Event()
         self.is_resting = False
         """Whether it waits for longer than usual, since nobody asks."""
         self._is_stopped = False
+
+    @property
+    def usual_interval(self) -> float:
+        """Seconds between two looks, which are more than were asked for where the driver is slow and yet regular."""
+        took = median_low([*self._durations] or [0.0])  # so that one look that hung says nothing of the next
+        return max(self.interval, round(took + pause_between(self.interval, took), 3))
 
     def start(self) -> None:
         """Begin to look."""
@@ -105,20 +118,26 @@ class Watch:
     def _run(self) -> None:
         while not self._is_stopped:
             begun = self._clock()
-            self._latest = Reading(begun, self._look())
+            reading = Reading(begun, self._look(begun))
+            if reading.snapshot['gpus'] is not None:
+                self._durations.append(self._clock() - begun)
+                self.last_with_gpus = reading
+            self._latest = reading
             self._has_looked.set()
             self._wait(begun)
 
-    def _look(self) -> dict[str, object]:
+    def _look(self, begun: float) -> dict[str, object]:
         try:
             seen = self._machine.look_again()
+            # As old as the reading says that it is: others find the error of this machine's clock by both.
+            seen = seen._replace(time=seen.time - (self._clock() - begun))
             absence = self._machine.absence(seen)
             if absence is not None:
-                self._machine.tell_once(absence)
+                self._machine.tell(absence)
             return snapshot_of(seen)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with one look, the next is due
             problem = f'the GPUs cannot be read: {type(error).__name__}: {error}'
-            self._machine.tell_once(problem)
+            self._machine.tell(problem)
             return snapshot_of(Seen(time.time(), None, driver_problem=problem))
 
     def _wait(self, begun: float) -> None:

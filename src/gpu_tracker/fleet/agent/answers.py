@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from starlette.routing import Route
 
 from gpu_tracker.fleet.hosts.host import UP
 from gpu_tracker.fleet.nvgpu_form import nvgpu_report
+from gpu_tracker.fleet.program_answers import health, json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.agent.cluster_status import ClusterStatus
     from gpu_tracker.fleet.agent.local_host import LocalHost
 
-HEALTH = '/healthz'
 _UNAVAILABLE = 503
 
 
@@ -47,7 +46,7 @@ class Answers:
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
         return [
-            Route(HEALTH, self.healthz),
+            health(),
             Route('/api/v1/host', self.this_host),
             Route('/gpu_status', self.gpu_status),
             Route('//gpu_status', self.gpu_status),  # nvgpu's masters ask so where AGENTS has a slash at a URL's end
@@ -55,31 +54,25 @@ class Answers:
             Route('/metrics', self.metrics),
         ]
 
-    async def healthz(self, _: Request) -> Response:
-        """Tell that this process serves."""
-        return PlainTextResponse('ok\n')
-
     async def this_host(self, _: Request) -> Response:
         """Tell of this machine in our form."""
-        return _json(self._host.body())
+        return json_answer(self._host.body())
 
     async def gpu_status(self, _: Request) -> Response:
         """Tell of this machine in nvgpu's form, which has no words for figures that are old or not known."""
         state = self._host.state()
         if state.state != UP or state.report is None:
             return PlainTextResponse(f'{state.error}\n', _UNAVAILABLE)
-        return _json(nvgpu_report(state.report, self._now()))
+        return json_answer(nvgpu_report(state.report, self._now()))
 
     async def cluster_status(self, _: Request) -> Response:
         """Tell of all configured hosts in nvgpu's form."""
-        return _json(await self._cluster.reports())
+        return json_answer(await self._cluster.reports())
 
     async def metrics(self, request: Request) -> Response:
         """Tell of this machine in Prometheus' form, or in that of OpenMetrics where it is asked for."""
-        encode, media_type = choose_encoder(request.headers.get('accept', ''))
+        try:
+            encode, media_type = choose_encoder(request.headers.get('accept', ''))
+        except (TypeError, ValueError):  # it asks for a version that is no number
+            encode, media_type = choose_encoder('')
         return Response(encode(self._registry), headers={'content-type': media_type})
-
-
-def _json(value: object) -> Response:
-    """Return an answer in ASCII: a command line may hold bytes that are no UTF-8."""
-    return Response(json.dumps(value), media_type='application/json')

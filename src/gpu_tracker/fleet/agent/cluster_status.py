@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet.hosts.host import UP, WAITING
-from gpu_tracker.fleet.nvgpu_form import nvgpu_report
+from gpu_tracker.fleet.hosts.host import WAITING
+from gpu_tracker.fleet.nvgpu_form import nvgpu_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from gpu_tracker.fleet.agent.local_host import LocalHost
     from gpu_tracker.fleet.config.cluster import Cluster
-    from gpu_tracker.fleet.hosts.host import HostState
     from gpu_tracker.fleet.hosts.source import FleetSource
 
     class OtherHosts(FleetSource, Protocol):
@@ -29,7 +28,6 @@ PATIENCE = 60.0
 """Seconds without a question after which the other hosts are left alone."""
 _MARGIN = 0.5
 """Seconds beyond a round's deadline in which the last of its hosts is noted as missing."""
-_NOT_AVAILABLE = 'Host not available'
 
 
 class ClusterStatus:
@@ -70,7 +68,8 @@ class ClusterStatus:
             await asyncio.wait_for(_first_round(others), self._deadline)
         except TimeoutError:
             pass  # whoever has not answered by now is told as such
-        told = (self._of(state, others.error_for_nvgpu(state.id)) for state in others.fleet.states())
+        now = self._now()
+        told = (nvgpu_state(state, others.error_for_nvgpu(state.id), now) for state in others.fleet.states())
         return [self._of_this_machine() if is_self else next(told) for is_self in self._are_self]
 
     async def run(self) -> None:
@@ -95,12 +94,7 @@ class ClusterStatus:
             await asyncio.gather(asking, return_exceptions=True)
 
     def _of_this_machine(self) -> dict[str, object]:
-        return self._of(self._host.state(), None)
-
-    def _of(self, state: HostState, error: str | None) -> dict[str, object]:
-        if state.state == UP and state.report is not None:
-            return nvgpu_report(state.report, self._now())
-        return {'error': error or state.error or _NOT_AVAILABLE}
+        return nvgpu_state(self._host.state(), None, self._now())
 
 
 async def _first_round(others: OtherHosts) -> None:

@@ -42,8 +42,8 @@ class LocalHost:
 
     @property
     def time(self) -> float | None:
-        """When the newest reading was taken, in seconds since 1970."""
-        reading = self._watch.peek()
+        """When the newest reading that has told the GPUs was taken, in seconds since 1970; None: there was none."""
+        reading = self._watch.last_with_gpus
         taken = None if reading is None else reading.snapshot['time']
         return taken if isinstance(taken, float) else None
 
@@ -53,7 +53,7 @@ class LocalHost:
         if reading is not None:
             return self._report.body(reading)
         not_known = snapshot_of(Seen(self._now(), None, driver_problem=_NOT_YET))
-        interval = self._watch.interval
+        interval = self._watch.usual_interval
         return {**not_known, 'age_seconds': None, 'interval_seconds': interval, 'agent_version': self._version}
 
     def state(self) -> HostState:

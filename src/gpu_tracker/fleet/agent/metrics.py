@@ -8,6 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
 from gpu_tracker.fleet.hosts.host import UP
+from gpu_tracker.fleet.hosts.kind import KINDS, kind_of
 from gpu_tracker.fleet.hosts.report import STATUSES
 from gpu_tracker.printable import printable
 
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from gpu_tracker.fleet.agent.local_host import LocalHost
+    from gpu_tracker.fleet.hosts.host import HostState
     from gpu_tracker.fleet.hosts.report import GpuReport, HostReport, ProcessReport
 
 _LABELS = ('host', 'uuid', 'index', 'model', 'mig_instance')
+_MIG_INSTANCE = _LABELS.index('mig_instance')
 _LONGEST_PROGRAM = 100
 _PERCENT = 100
 _UNSEEN = '?'
@@ -82,10 +85,11 @@ class HostCollector(Collector):
         )
         if taken is not None:
             yield GaugeMetricFamily(
-                'gpu_tracker_reading_timestamp_seconds', 'When the GPUs were last looked at, since 1970.', taken
+                'gpu_tracker_reading_timestamp_seconds', 'When the GPUs were last read, since 1970.', taken
             )
         devices = [] if state.report is None else list(_devices(state.report))
         yield _info(devices)
+        yield _kinds(devices, state)
         if state.state != UP:
             return
         yield _statuses(devices)
@@ -122,6 +126,20 @@ def _info(devices: Iterable[_Device]) -> Metric:
     family = InfoMetricFamily('gpu_tracker_gpu', 'A GPU, or a MIG device of one.', labels=_LABELS)
     for gpu, labels in devices:
         family.add_metric(labels, {'pci_bus_id': _label(gpu.pci_bus_id)})
+    return family
+
+
+def _kinds(devices: Iterable[_Device], host: HostState) -> Metric:
+    family = _gauge(
+        'counts_as',
+        '',
+        '1 for what a whole GPU counts as; one in MIG mode is as good as the best of its MIG devices.',
+        (*_LABELS, 'kind'),
+    )
+    for gpu, labels in devices:
+        if not labels[_MIG_INSTANCE]:
+            for kind in KINDS:
+                family.add_metric((*labels, kind), int(kind_of(gpu, host) == kind))
     return family
 
 

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 
-from gpu_tracker.fleet.agent.answers import HEALTH, Answers
+from gpu_tracker.fleet.agent.answers import Answers
 from gpu_tracker.fleet.agent.audience import Audience
 from gpu_tracker.fleet.agent.cluster_status import ClusterStatus
 from gpu_tracker.fleet.agent.local_host import LocalHost
 from gpu_tracker.fleet.agent.metrics import HostCollector
 from gpu_tracker.fleet.agent.source import LocalSource
+from gpu_tracker.fleet.config.cluster import INTERVAL
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.machine import Machine, host_name
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.watch import Watch
+from gpu_tracker.fleet.web.gate import HEALTH
 from gpu_tracker.fleet.web.serve import serve
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def run(settings: Settings, access: Access, version: str, complain: Callable[[st
         claims are kept is no absolute path.
     """
     watch = Watch(Machine(complain), settings.interval)
-    agent = _Agent(settings, watch, version)
+    agent = _Agent(settings, watch, version, complain)
     watch.start()
     watch.wait_for_first(_FIRST_READING)
     serve(
@@ -58,19 +60,21 @@ def run(settings: Settings, access: Access, version: str, complain: Callable[[st
 class _Agent:
     """What is served, and what goes on beside."""
 
-    def __init__(self, settings: Settings, watch: Watch, version: str) -> None:
+    def __init__(self, settings: Settings, watch: Watch, version: str, complain: Callable[[str], None]) -> None:
         host = LocalHost(watch, version)
         audience = Audience(watch, frozenset({HEALTH}))
         self._watch = watch
-        self._source = LocalSource(host, audience, settings.interval)
-        self._cluster = ClusterStatus(settings.cluster, host, _others(settings.cluster))
+        self._source = LocalSource(host, audience, settings.interval, complain)
+        self._cluster = ClusterStatus(settings.cluster, host, others_of(settings.cluster))
         collector = HostCollector(
             host, version, export_processes=settings.export_processes, export_users=settings.export_users
         )
         routes = Answers(host, self._cluster, collector).routes()
         if settings.cluster.hosts:  # nvgpu's way to switch the page off
             routes += page_routes(self._source, host_name())
-        self.app = audience.around(Starlette(routes=routes))
+        app = Starlette(routes=routes)
+        app.router.redirect_slashes = False  # a path with a slash too many is not there
+        self.app = audience.around(app)
 
     async def run(self) -> None:
         """Keep what is served up to date until it is cancelled."""
@@ -82,9 +86,11 @@ class _Agent:
         self._source.fleet.close()
 
 
-def _others(cluster: Cluster) -> Callable[[], OtherHosts] | None:
+def others_of(cluster: Cluster) -> Callable[[], OtherHosts] | None:
     """Return what makes that which asks the hosts other than this one; None where there are none."""
-    others = cluster._replace(hosts=tuple(host for host in cluster.hosts if host.url is not None))
+    # Nobody sees how old these reports are, so that they must not get old.
+    interval = min(cluster.interval, INTERVAL)
+    others = cluster._replace(hosts=tuple(host for host in cluster.hosts if host.url is not None), interval=interval)
     if not others.hosts:
         return None
     # Here, since it imports aiohttp, which most agents do not need.

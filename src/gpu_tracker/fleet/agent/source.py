@@ -9,9 +9,14 @@ from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.history import History
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpu_tracker.fleet.agent.audience import Audience
     from gpu_tracker.fleet.agent.local_host import LocalHost
     from gpu_tracker.fleet.hosts.source import Past
+    from gpu_tracker.fleet.watch import Reading
+
+    _Told = tuple[Reading | None, str, str | None]
 
 _LONGEST_PAUSE = 1.0
 _SHORTEST_PAUSE = 0.1
@@ -21,26 +26,38 @@ class LocalSource:
     """Takes each new reading of this machine; see ``gpu_tracker.fleet.hosts.source.FleetSource``.
 
     :param interval: Seconds between two readings.
+    :param complain: Takes lines for people.
     """
 
-    def __init__(self, host: LocalHost, audience: Audience, interval: float) -> None:
+    def __init__(self, host: LocalHost, audience: Audience, interval: float, complain: Callable[[str], None]) -> None:
         self._host = host
         self._audience = audience
-        self._history = History()
+        self._complain = complain
+        self._has_complained = False
+        self._history = History(interval=interval)
         self._pause = min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, interval / 2))
         self.fleet = Fleet([host.state()], interval=interval, history=self._history)
 
     async def run(self) -> None:
         """Keep the fleet up to date until it is cancelled."""
-        put = None
+        put: _Told | None = None
         while True:
             self._audience.ask_if_there()
-            reading, state = self._host.reading, self._host.state()
-            told = (reading, state.state, state.error)
-            if told != put:
-                put = told
-                self.fleet.put(state)
+            try:
+                put = self._put(put)
+            except Exception as error:  # noqa: BLE001 - whatever one reading holds, the next is due
+                if not self._has_complained:
+                    self._has_complained = True
+                    self._complain(f'a reading cannot be shown: {type(error).__name__}: {error}')
             await asyncio.sleep(self._pause)
+
+    def _put(self, before: _Told | None) -> _Told:
+        """Put the host into the fleet where it is not as before, and return how it is."""
+        state = self._host.state()
+        told = self._host.reading, state.state, state.error
+        if told != before:
+            self.fleet.put(state)
+        return told
 
     async def past(self, host_id: str, seconds: float) -> Past | None:
         """Return the last half hour; None: there is no such host."""

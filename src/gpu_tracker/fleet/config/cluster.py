@@ -15,9 +15,9 @@ SELF = 'self'
 
 INTERVAL = 5.0
 DEADLINE = 1.5
-INTERVALS = (0.5, 3600.0)
+INTERVALS = (0.5, 60.0)
 DEADLINES = (0.1, 60.0)
-"""Seconds, from and to."""
+"""Seconds, from and to. What is known of a host is not told to be old before it is asked again: that must be soon."""
 
 
 class ClusterError(GpuTrackerError):
@@ -52,9 +52,14 @@ class ConfiguredHost(NamedTuple):
     tls: TlsFiles = TlsFiles()
 
     @property
+    def place(self) -> str:
+        """Host and port of its URL."""
+        return SELF if self.url is None else self.url.partition('://')[2]
+
+    @property
     def label(self) -> str:
         """What the host is called as long as it has not told its name."""
-        return self.name or (SELF if self.url is None else self.url.partition('://')[2])
+        return self.name or self.place
 
 
 class Cluster(NamedTuple):

@@ -44,6 +44,10 @@ class Table:
         """Tell whether the key is there."""
         return key in self._values
 
+    def is_false(self, key: str) -> bool:
+        """Tell whether the key is there and false, which switches off what would hold else."""
+        return self._values.get(key) is False
+
     def text(self, key: str, accepted: str) -> str | None:
         """Return a text that is not empty; None: the key is not there."""
         value = self._values.get(key)

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OF_ACCESS = ('token_file', 'ca_file', 'client_cert_file', 'client_key_file', 'insecure')
-"""Keys of a host; in a group they hold for its hosts, and at the top for all, unless these have their own."""
+"""Keys of a host; in a group they hold for its hosts, and at the top for all, unless these have their own.
+
+``token_file = false`` is to have no token where there would be one, as for an agent of nvgpu beside others.
+"""
 OF_HOST = ('url', 'name', *OF_ACCESS)
 OF_GROUP = ('hosts', *OF_ACCESS)
 OF_FILE = ('hosts', 'groups', 'interval_seconds', 'deadline_seconds', *OF_ACCESS)
@@ -93,7 +96,8 @@ def _host(entry: Table, access: _Access, group: str | None) -> ConfiguredHost:
     if access.token is not None and url.startswith('http:') and not (access.insecure or is_on_loopback(url)):
         raise entry.error(
             'url',
-            f'{url!r} would get a token that anybody on the way can read: use https://, or say insecure = true',
+            f'{url!r} would get a token that anybody on the way can read: use https://, or say insecure = true, '
+            'or token_file = false where the agent wants no token',
         )
     return ConfiguredHost(url, name, group, access.token, access.tls if url.startswith('https:') else TlsFiles())
 
@@ -101,7 +105,11 @@ def _host(entry: Table, access: _Access, group: str | None) -> ConfiguredHost:
 def _access(of: Table, folder: str, inherited: _Access) -> _Access:
     """Return what a table says of access, and where it says nothing what is ``inherited``."""
     access = inherited
-    token_file = _path(of, 'token_file', folder)
+    token_file = None
+    if of.is_false('token_file'):
+        access = access._replace(token=None)
+    else:
+        token_file = _path(of, 'token_file', folder, 'the path of a file, or false for no token')
     if token_file is not None:
         try:
             access = access._replace(token=Token(read_token(token_file, 'token_file', shortest=1)))
@@ -132,6 +140,6 @@ def _tls(of: Table, folder: str, inherited: TlsFiles) -> TlsFiles:
     return tls
 
 
-def _path(of: Table, key: str, folder: str) -> str | None:
-    path = of.text(key, 'the path of a file')
+def _path(of: Table, key: str, folder: str, accepted: str = 'the path of a file') -> str | None:
+    path = of.text(key, accepted)
     return None if path is None else os.path.join(folder, os.path.expanduser(path))

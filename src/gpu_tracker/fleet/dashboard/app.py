@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from gpu_tracker.fleet.page.routes import page_routes
+from gpu_tracker.fleet.program_answers import health
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from starlette.requests import Request
     from starlette.routing import BaseRoute
 
     from gpu_tracker.fleet.hosts.source import FleetSource
@@ -26,9 +24,6 @@ def application(source: FleetSource, others: Sequence[BaseRoute] = ()) -> Starle
 
     :param others: Routes beside those of the page and ``/healthz``.
     """
-    return Starlette(routes=[Route('/healthz', _healthz), *others, *page_routes(source, _TITLE)])
-
-
-async def _healthz(_: Request) -> Response:
-    """Tell that this process serves."""
-    return PlainTextResponse('ok\n')
+    app = Starlette(routes=[health(), *others, *page_routes(source, _TITLE)])
+    app.router.redirect_slashes = False  # a path with a slash too many is not there
+    return app

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from gpu_tracker.fleet.hosts.nvgpu_report import NVGPU
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost
     from gpu_tracker.fleet.hosts.host import HostState
 
-_NVGPU = 'nvgpu'
-"""What a report calls an agent of nvgpu."""
 _PORTS = {'http': 80, 'https': 443}
 
 
@@ -27,7 +27,7 @@ def targets(cluster: Cluster, states: Sequence[HostState]) -> list[dict[str, obj
     """
     by_labels: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for host, state in zip(cluster.hosts, states, strict=True):
-        if host.url is not None and (state.report is None or state.report.agent != _NVGPU):
+        if host.url is not None and (state.report is None or state.report.agent != NVGPU):
             by_labels.setdefault(_labels(host, host.url), []).append(_target(host.url))
     return [{'targets': listed, 'labels': dict(labels)} for labels, listed in by_labels.items()]
 

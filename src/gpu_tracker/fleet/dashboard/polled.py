@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from starlette.responses import Response
 from starlette.routing import Route
 
 from gpu_tracker.fleet.dashboard.discovery import targets
-from gpu_tracker.fleet.hosts.host import UP
-from gpu_tracker.fleet.nvgpu_form import nvgpu_report
+from gpu_tracker.fleet.nvgpu_form import nvgpu_state
+from gpu_tracker.fleet.program_answers import json_answer
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.routing import BaseRoute
 
     from gpu_tracker.fleet.config.cluster import Cluster
-    from gpu_tracker.fleet.hosts.host import HostState
     from gpu_tracker.fleet.polling.poller import Poller
-
-_NOT_AVAILABLE = 'Host not available'
 
 
 class PolledAnswers:
@@ -36,18 +32,12 @@ class PolledAnswers:
 
     async def discovery(self, _: Request) -> Response:
         """Tell Prometheus which agents there are."""
-        return _json(targets(self._cluster, self._poller.fleet.states()))
+        return json_answer(targets(self._cluster, self._poller.fleet.states()))
 
     async def cluster_status(self, _: Request) -> Response:
         """Tell of all hosts in nvgpu's form."""
-        return _json([self._in_nvgpus_form(state) for state in self._poller.fleet.states()])
-
-    def _in_nvgpus_form(self, state: HostState) -> dict[str, object]:
-        if state.state == UP and state.report is not None:
-            return nvgpu_report(state.report, self._poller.fleet.now())
-        return {'error': self._poller.error_for_nvgpu(state.id) or state.error or _NOT_AVAILABLE}
-
-
-def _json(value: object) -> Response:
-    """Return an answer in ASCII, in which every text can be written."""
-    return Response(json.dumps(value), media_type='application/json')
+        poller = self._poller
+        now = poller.fleet.now()
+        return json_answer(
+            [nvgpu_state(state, poller.error_for_nvgpu(state.id), now) for state in poller.fleet.states()]
+        )

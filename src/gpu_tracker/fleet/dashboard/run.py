@@ -10,9 +10,11 @@ from gpu_tracker.fleet.dashboard.settings import PolledHosts
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.history import History
 from gpu_tracker.fleet.machine import Machine
+from gpu_tracker.fleet.polling.connections import most_connections, too_few_for
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from gpu_tracker.fleet.watch import Watch
+from gpu_tracker.fleet.web.open_files import allow_many_files
 from gpu_tracker.fleet.web.serve import serve
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def run(settings: Settings, access: Access, complain: Callable[[str], None]) -> 
     """
     if isinstance(settings, PolledHosts):
         watch = _watch(settings.cluster, complain)
-        source, app = _polled(settings.cluster, watch)
+        source, app = _polled(settings.cluster, watch, complain)
     else:
         watch = None
         source, app = _from_prometheus(settings)
@@ -63,8 +65,12 @@ def _watch(cluster: Cluster, complain: Callable[[str], None]) -> Watch | None:
     return Watch(Machine(complain)) if any(host.url is None for host in cluster.hosts) else None
 
 
-def _polled(cluster: Cluster, watch: Watch | None) -> tuple[FleetSource, Starlette]:
-    fleet = Fleet(waiting_hosts(cluster), interval=cluster.interval, history=History())
+def _polled(cluster: Cluster, watch: Watch | None, complain: Callable[[str], None]) -> tuple[FleetSource, Starlette]:
+    allow_many_files()
+    few = too_few_for(len(cluster.hosts), most_connections())
+    if few is not None:
+        complain(few)
+    fleet = Fleet(waiting_hosts(cluster), interval=cluster.interval, history=History(interval=cluster.interval))
     poller = Poller(cluster, fleet, watch=watch)
     return poller, application(poller, PolledAnswers(cluster, poller).routes())
 

@@ -110,6 +110,7 @@ class Fleet:
 
 
 def _shown(host: HostState) -> HostState:
-    """Return what of a host people see: not when it was last seen while it is up, nor how old its reading was."""
-    report = None if host.report is None else host.report._replace(age=None)
-    return host._replace(report=report, last_seen=None if host.state == UP else host.last_seen)
+    """Return what of a host people see: not when it was last seen while it is up, nor of when its reading was."""
+    report = None if host.report is None else host.report._replace(age=None, time=None, interval=None)
+    last_seen = None if host.state == UP else host.last_seen
+    return host._replace(report=report, last_seen=last_seen, clock_error=0.0)

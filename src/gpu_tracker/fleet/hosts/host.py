@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.fleet.hosts.clock_error import corrected, error_of
+
 if TYPE_CHECKING:
     from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
 
@@ -32,18 +34,25 @@ class HostState(NamedTuple):
     """Seconds since 1970, of the last report with figures; None: there was none."""
     report: HostReport | None = None
     """The last one that had figures, kept while the host is down."""
+    url: str | None = None
+    """Scheme, host and port where its agent is asked; None: it is this machine, or Prometheus asks it."""
+    clock_error: float = 0.0
+    """Seconds that its clock is behind this machine's, as far as that is known."""
 
     def reported(self, report: HostReport, now: float) -> HostState:
         """Return the host as it is with a new report: up, or stale where its driver has not told anything lately.
 
+        :param report: As the host tells it; what is kept of it has its moments by this machine's clock.
         :param now: Seconds since 1970.
         """
+        host = self._replace(clock_error=error_of(report, now, self.clock_error))
+        report = corrected(report, host.clock_error)
         problem = _staleness(report)
         if problem is None:
-            return self._replace(state=UP, error=None, last_seen=now, report=report)
+            return host._replace(state=UP, error=None, last_seen=now, report=report)
         if report.gpus is None:
-            return self._replace(state=STALE, error=problem, report=self.report or report)
-        return self._replace(state=STALE, error=problem, last_seen=now - (report.age or 0), report=report)
+            return host._replace(state=STALE, error=problem, report=self.report or report)
+        return host._replace(state=STALE, error=problem, last_seen=now - (report.age or 0), report=report)
 
     def failed(self, error: str) -> HostState:
         """Return the host as it is when it could not be asked; what it has reported last is kept."""
@@ -74,6 +83,7 @@ def host_as_json(host: HostState) -> dict[str, object]:
         'id': host.id,
         'name': host.name,
         'group': host.group,
+        'url': host.url,
         'state': host.state,
         'error': host.error,
         'last_seen': None if host.state == UP else host.last_seen,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -15,14 +16,19 @@ from gpu_tracker.fleet.hosts.report import (
     objects,
     with_own_keys,
 )
-from gpu_tracker.fleet.status import FREE, IN_USE, IN_USE_UNSEEN, UNKNOWN
+from gpu_tracker.fleet.status import FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 _UNSEEN = '?'
 """The user of a process that could not be looked up."""
 _MEGAHERTZ = 1_000_000
+_INDEX = re.compile(r'([0-9]{1,9})(?::([0-9]{1,9}))?')
+"""As our agents have it: a GPU's number, and for a MIG device its number on that GPU."""
+
+NVGPU = 'nvgpu'
+"""What a report of an agent that is none of ours says of it."""
 
 
 def parse_nvgpu_report(body: bytes) -> HostReport:
@@ -34,8 +40,26 @@ def parse_nvgpu_report(body: bytes) -> HostReport:
     hostname = untrusted.text(answer.get('hostname'))
     if not hostname:
         raise ReportError('it has no hostname')
-    gpus = (_gpu(number, gpu) for number, gpu in enumerate(objects(answer.get('gpus'), 'gpus')))
-    return HostReport(hostname=hostname, agent='nvgpu', gpus=with_own_keys(gpus))
+    rows = objects(answer.get('gpus'), 'gpus')
+    is_ours = any('index' in row for row in rows)
+    return HostReport(hostname=hostname, agent='gpu-tracker' if is_ours else NVGPU, gpus=with_own_keys(_gpus(rows)))
+
+
+def _gpus(rows: Sequence[Mapping[str, object]]) -> Iterable[GpuReport]:
+    """Return the GPUs, each with its MIG devices, which stand in rows of their own."""
+    gpus: dict[int, GpuReport] = {}
+    for row in rows:
+        index = _INDEX.fullmatch(untrusted.text(row.get('index')) or '')
+        number, part = (len(gpus), None) if index is None else (int(index[1]), index[2])
+        if part is None or number not in gpus:
+            # Of two rows with one number the second has one that is free, as nvgpu's rows have none.
+            number = number if number not in gpus else max(gpus) + 1
+            gpus[number] = _gpu(number, row)
+            continue
+        whole = gpus[number]
+        device = _gpu(int(part), row)._replace(key=f'{whole.key}/index:{part}')
+        gpus[number] = whole._replace(status=SPLIT, mig_devices=(*(whole.mig_devices or ()), device))
+    return gpus.values()
 
 
 def _gpu(number: int, gpu: Mapping[str, object]) -> GpuReport:
@@ -74,11 +98,12 @@ def _processes(gpu: Mapping[str, object]) -> tuple[ProcessReport, ...]:
     program = untrusted.text(gpu.get('cmd'))
     processes = []
     for pid, user in zip_longest(pids, users, fillvalue=_UNSEEN):
-        if not (pid.isascii() and pid.isdecimal()):
+        number = untrusted.whole(int(pid)) if pid.isascii() and pid.isdecimal() else None
+        if number is None:
             continue
         is_seen = user not in {_UNSEEN, ''}
         processes.append(
-            ProcessReport(int(pid), user=user if is_seen else None, program=program if is_seen else None, computes=True)
+            ProcessReport(number, user=user if is_seen else None, program=program if is_seen else None, computes=True)
         )
         if is_seen:
             program = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.hosts import untrusted
+from gpu_tracker.fleet.hosts.json_parts import has_more_parts
 from gpu_tracker.fleet.status import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN, UNREADABLE
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ STATUSES = (FREE, IN_USE, IN_USE_UNSEEN, CLAIMED, UNKNOWN, SPLIT, UNREADABLE)
 
 _LONGEST_NAME = 200
 _MOST_OBJECTS = 20_000
-"""GPUs, processes and claims, with the braces in command lines: what a host may make this process work through."""
+"""GPUs, processes and claims: what a host may make this process work through."""
+_MOST_PARTS = 400_000
+"""Texts, commas and brackets: 20 for each object. More are not even parsed, since all else would wait for that."""
 _MOST_GPUS = 256
 """MIG devices of one GPU are counted by themselves."""
 
@@ -106,6 +109,8 @@ class HostReport(NamedTuple):
     """Seconds that the reading was old when it was reported; None: not told."""
     interval: float | None = None
     """Seconds between two readings; None: not told."""
+    time: float | None = None
+    """When the reading was taken, in seconds since 1970 by the host's clock; None: not told."""
 
 
 def parse_report(body: bytes) -> HostReport:
@@ -130,6 +135,7 @@ def parse_report(body: bytes) -> HostReport:
         claims_problem=untrusted.text(answer.get('claims_problem')),
         age=untrusted.number(answer.get('age_seconds')),
         interval=untrusted.number(answer.get('interval_seconds')),
+        time=untrusted.number(answer.get('time')),
     )
 
 
@@ -138,10 +144,19 @@ def json_object(body: bytes) -> Mapping[str, object]:
 
     :raises ReportError: It is something else.
     """
-    if body.count(b'{') > _MOST_OBJECTS:
-        raise ReportError(f'it has more than {_MOST_OBJECTS} objects')
+    if has_more_parts(body, _MOST_PARTS):
+        raise ReportError(f'it has more than {_MOST_PARTS} texts, commas and brackets')
+    objects_left = _MOST_OBJECTS
+
+    def counted(found: dict[str, object]) -> dict[str, object]:
+        nonlocal objects_left
+        objects_left -= 1
+        if objects_left < 0:
+            raise ReportError(f'it has more than {_MOST_OBJECTS} objects')
+        return found
+
     try:
-        answer = json.loads(body)
+        answer = json.loads(body, object_hook=counted)
     except (ValueError, RecursionError):  # not JSON or not UTF-8, numbers of thousands of digits, absurd nesting
         raise ReportError('it is not JSON') from None
     if not isinstance(answer, dict):

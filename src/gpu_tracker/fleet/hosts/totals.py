@@ -5,30 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.fleet.hosts.host import UP
-from gpu_tracker.fleet.status import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT
+from gpu_tracker.fleet.hosts.kind import KINDS, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpu_tracker.fleet.hosts.host import HostState
-    from gpu_tracker.fleet.hosts.report import GpuReport
-
-_KINDS = {FREE: 'free', IN_USE: 'in_use', CLAIMED: 'in_use', IN_USE_UNSEEN: 'unseen'}
-_BEST_FIRST = ('free', 'in_use', 'unseen', 'unknown')
 
 
 class Totals(NamedTuple):
-    """Whole GPUs are counted; those of hosts that do not tell of now are unknown."""
+    """Whole GPUs are counted, each UUID once; those of hosts that do not tell of now are unknown."""
 
     hosts: int
     hosts_up: int
-    gpus: int
-    free: int
-    in_use: int
+    gpus: int | None
+    """None, here and below: there are hosts, and none of them has told its GPUs yet."""
+    free: int | None
+    in_use: int | None
     """Those that somebody has claimed included."""
-    unseen: int
+    unseen: int | None
     """In use by processes that cannot be looked up."""
-    unknown: int
+    unknown: int | None
     """On hosts that are down or stale, or not readable."""
     memory_total_bytes: int | None
     """Of the GPUs whose memory in use is known too; None: of none."""
@@ -40,36 +37,38 @@ class Totals(NamedTuple):
 def totals_of(hosts: Iterable[HostState]) -> Totals:
     """Add the hosts up."""
     count = up = total = used = measured = 0
-    kinds = dict.fromkeys(_BEST_FIRST, 0)
+    kinds = dict.fromkeys(KINDS, 0)
+    is_told = False
     busy: list[float] = []
-    for host in hosts:
+    counted: set[str] = set()
+    # Those that are up come first: a GPU that is reached in two ways is known where one of them works.
+    for host in sorted(hosts, key=lambda host: host.state != UP):
         count += 1
         up += host.state == UP
-        gpus = (host.report.gpus if host.report is not None else None) or ()
-        if host.state != UP:
-            kinds['unknown'] += len(gpus)
+        if host.report is None or host.report.gpus is None:
             continue
-        for gpu in gpus:
-            kinds[_kind(gpu)] += 1
+        is_told = True
+        for gpu in host.report.gpus:
+            if gpu.uuid in counted:
+                continue
+            if gpu.uuid is not None:
+                counted.add(gpu.uuid)
+            kinds[kind_of(gpu, host)] += 1
+            if host.state != UP:
+                continue
             if gpu.memory_total_bytes is not None and gpu.memory_used_bytes is not None:
                 measured += 1
                 total += gpu.memory_total_bytes
                 used += gpu.memory_used_bytes
             if gpu.utilization_percent is not None:
                 busy.append(gpu.utilization_percent)
+    is_known = is_told or not count
     return Totals(
         hosts=count,
         hosts_up=up,
-        gpus=sum(kinds.values()),
-        **kinds,
+        gpus=sum(kinds.values()) if is_known else None,
+        **{kind: number if is_known else None for kind, number in kinds.items()},
         memory_total_bytes=total if measured else None,
         memory_used_bytes=used if measured else None,
         utilization_percent=sum(busy) / len(busy) if busy else None,
     )
-
-
-def _kind(gpu: GpuReport) -> str:
-    """Return how a GPU counts; one that is split into MIG devices is as good as the best of them."""
-    if gpu.status == SPLIT and gpu.mig_devices:
-        return min((_kind(part) for part in gpu.mig_devices), key=_BEST_FIRST.index)
-    return _KINDS.get(gpu.status, 'unknown')

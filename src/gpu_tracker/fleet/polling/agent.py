@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from yarl import URL
 
-from gpu_tracker.fleet.hosts.nvgpu_report import parse_nvgpu_report
+from gpu_tracker.fleet.hosts.nvgpu_report import NVGPU, parse_nvgpu_report
 from gpu_tracker.fleet.hosts.report import ReportError, parse_report
 from gpu_tracker.fleet.polling.failure import AgentError, bad_status, no_report
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 _OK = 200
 _NOT_FOUND = 404
-_ASKS_FOR_OURS = 60
-"""A host that has answered in nvgpu's form is asked for ours again in each 60th round: it may have been updated."""
+_ASKS_FOR_OURS = 60.0
+"""Seconds after which a host that has answered in nvgpu's form is asked for ours again: it may have been updated."""
 
 
 class Agent:
@@ -29,31 +30,45 @@ class Agent:
 
     :param url: Scheme, host and port.
     :param tls: None where the URL is http.
+    :param clock: Tells monotonic seconds.
     """
 
-    def __init__(self, url: str, token: Token | None = None, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: Token | None = None,
+        tls: ssl.SSLContext | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._ours = URL(f'{url}/api/v1/host')
         self._nvgpus = URL(f'{url}/gpu_status')
+        self.host = self._ours.raw_host or ''
+        """The name that is looked up, or an address."""
         self._headers = {} if token is None else {'Authorization': f'Bearer {token.text}'}
         self._tls = tls
-        self._rounds_of_nvgpu = 0
-        """For how many rounds more it is asked for nvgpu's form at once."""
+        self._clock = clock
+        self._asked_for_ours: float | None = None
+        """When, in vain, of a host that has answered in nvgpu's form; None of another."""
 
     async def ask(self, client: HttpClient, progress: Progress) -> HostReport:
         """Return what the host reports.
 
         :raises AgentError: It does not.
         """
-        if self._rounds_of_nvgpu:
-            self._rounds_of_nvgpu -= 1
-            return await self._ask_in_nvgpus_form(client, progress)
+        report = None
+        if self._asked_for_ours is not None and self._clock() < self._asked_for_ours + _ASKS_FOR_OURS:
+            report = await self._ask_in_nvgpus_form(client, progress)
+            if report.agent == NVGPU:
+                return report
+            # An agent of ours has taken its place. In nvgpu's form it tells less.
         answer = await client.get(self._ours, self._headers, self._tls, progress)
         if answer.status == _OK:
+            self._asked_for_ours = None
             return _read(parse_report, answer.body)
         if answer.status != _NOT_FOUND:
             raise bad_status(answer.status, answer.reason)
-        report = await self._ask_in_nvgpus_form(client, progress)
-        self._rounds_of_nvgpu = _ASKS_FOR_OURS - 1
+        report = report or await self._ask_in_nvgpus_form(client, progress)
+        self._asked_for_ours = self._clock()
         return report
 
     async def _ask_in_nvgpus_form(self, client: HttpClient, progress: Progress) -> HostReport:
@@ -63,7 +78,7 @@ class Agent:
                 raise bad_status(answer.status, answer.reason)
             return _read(parse_nvgpu_report, answer.body)
         except AgentError:
-            self._rounds_of_nvgpu = 0  # another agent may run there by now
+            self._asked_for_ours = None  # another agent may run there by now
             raise
 
 

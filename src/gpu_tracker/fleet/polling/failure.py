@@ -9,9 +9,10 @@ import ssl
 
 import aiohttp
 
+from gpu_tracker.fleet.nvgpu_form import NOT_AVAILABLE
+
 _MOST_CHARACTERS = 100
 
-NOT_AVAILABLE = 'Host not available'
 TIMEOUT = 'Connection timeout'
 """What nvgpu's masters say."""
 
@@ -48,6 +49,11 @@ def late(deadline: float, *, has_begun: bool) -> AgentError:
     """
     which = 'no whole answer' if has_begun else 'no answer'
     return AgentError(f'{which} within {deadline:g} s', TIMEOUT)
+
+
+def looking_up() -> AgentError:
+    """Return the error of a host whose address is not known in time."""
+    return AgentError('its name is still being looked up', NOT_AVAILABLE)
 
 
 def bad_status(status: int, reason: str | None) -> AgentError:

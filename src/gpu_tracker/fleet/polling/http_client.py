@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import aiohttp
 
 from gpu_tracker import __version__
+from gpu_tracker.fleet.polling.connections import most_connections
 from gpu_tracker.fleet.polling.failure import AgentError, no_report, of_connection
 from gpu_tracker.fleet.resolver import Resolver
 
@@ -51,15 +52,22 @@ class Progress:
 
 
 class HttpClient:
-    """Keeps a connection to each host, over which it is asked again and again. It belongs to one event loop."""
+    """Keeps a connection to each host, over which it is asked again and again. It belongs to one event loop.
 
-    def __init__(self, resolver: Resolver | None = None) -> None:
+    :param hosts: How many there are. Where they are more than ``most``, no connection is kept, and hosts take turns.
+    :param most: Connections at a time; None: see :func:`gpu_tracker.fleet.polling.connections.most_connections`.
+    """
+
+    def __init__(self, resolver: Resolver | None = None, *, hosts: int = 0, most: int | None = None) -> None:
         self._resolver = Resolver() if resolver is None else resolver
+        most = most_connections() if most is None else most
+        keeps_all = hosts <= most
         connector = aiohttp.TCPConnector(
-            limit=0,  # all hosts at once
+            limit=most,
+            force_close=not keeps_all,  # kept connections would not count for the limit
             resolver=self._resolver,
             use_dns_cache=False,  # the resolver is one
-            keepalive_timeout=_KEPT,
+            keepalive_timeout=_KEPT if keeps_all else None,
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -69,6 +77,10 @@ class HttpClient:
             auto_decompress=False,
             trust_env=False,  # a proxy would see the tokens
         )
+
+    def is_looking_up(self, host: str) -> bool:
+        """Tell whether a host cannot be asked yet, since the address that its name stands for is being looked up."""
+        return self._resolver.is_looking_up(host)
 
     async def close(self) -> None:
         """Close all connections."""

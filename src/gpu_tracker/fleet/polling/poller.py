@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.fleet.config.tls_context import tls_context
 from gpu_tracker.fleet.hosts.host import HostState
+from gpu_tracker.fleet.hosts.names import Known, names
+from gpu_tracker.fleet.nvgpu_form import NOT_AVAILABLE
 from gpu_tracker.fleet.polling.agent import Agent
 from gpu_tracker.fleet.polling.back_off import LONGEST, BackOff
-from gpu_tracker.fleet.polling.failure import AgentError, late
+from gpu_tracker.fleet.polling.failure import AgentError, late, looking_up
 from gpu_tracker.fleet.polling.http_client import HttpClient, Progress
 from gpu_tracker.fleet.polling.this_machine import ThisMachine, not_yet
 
@@ -27,17 +29,20 @@ if TYPE_CHECKING:
 
 def waiting_hosts(cluster: Cluster) -> list[HostState]:
     """Return the hosts of a cluster as they are before anybody was asked: what a fleet begins with."""
-    return [HostState(str(number), host.label, host.group) for number, host in enumerate(cluster.hosts)]
+    return [HostState(str(number), host.label, host.group, url=host.url) for number, host in enumerate(cluster.hosts)]
 
 
 class _Asked:
     """A host, and how it is asked."""
 
-    __slots__ = ('agent', 'back_off', 'host_id', 'name', 'progress')
+    __slots__ = ('agent', 'back_off', 'host_id', 'hostname', 'name', 'place', 'progress')
 
-    def __init__(self, host_id: str, name: str | None, agent: Agent | None, back_off: BackOff) -> None:
+    def __init__(self, host_id: str, host: ConfiguredHost, agent: Agent | None, back_off: BackOff) -> None:
         self.host_id = host_id
-        self.name = name
+        self.name = host.name
+        self.place = host.place
+        self.hostname: str | None = None
+        """As it calls itself; None: it has not answered yet."""
         self.agent = agent
         """None: this machine."""
         self.back_off = back_off
@@ -74,18 +79,19 @@ class Poller:
         watch: Watch | None = None,
         longest_pause: float = LONGEST,
         clock: Callable[[], float] = time.monotonic,
-        make_client: Callable[[], HttpClient] = HttpClient,
+        make_client: Callable[[], HttpClient] | None = None,
     ) -> None:
         self.fleet = fleet
         self._interval = cluster.interval
         self._deadline = cluster.deadline
         self._this_machine = None if watch is None else ThisMachine(watch)
         self._clock = clock
-        self._make_client = make_client
+        self._make_client = make_client or (lambda: HttpClient(hosts=len(cluster.hosts)))
         self._errors: dict[str, AgentError] = {}
+        self._has_new_names = False
         contexts: dict[TlsFiles, ssl.SSLContext] = {}
         self._asked = [
-            _Asked(str(number), host.name, _agent(host, contexts), BackOff(cluster.interval, longest_pause))
+            _Asked(str(number), host, _agent(host, contexts, clock), BackOff(cluster.interval, longest_pause))
             for number, host in enumerate(cluster.hosts)
         ]
         if self._this_machine is None and any(asked.agent is None for asked in self._asked):
@@ -124,7 +130,10 @@ class Poller:
         try:
             _, pending = await asyncio.wait(tasks, timeout=self._deadline)
             for task in pending:
-                self._failed(tasks[task], self._late(tasks[task]), begun)
+                self._failed(tasks[task], self._late(tasks[task], client), begun)
+            if self._has_new_names:
+                self._has_new_names = False
+                self._tell_names()
         finally:
             for task in tasks:
                 task.cancel()
@@ -136,7 +145,7 @@ class Poller:
         except AgentError as error:
             self._failed(asked, error, begun)
         except Exception as error:  # noqa: BLE001 - whatever one host does, the others are asked again
-            self._failed(asked, AgentError(f'internal error: {type(error).__name__}', 'Host not available'), begun)
+            self._failed(asked, AgentError(f'internal error: {type(error).__name__}', NOT_AVAILABLE), begun)
         else:
             self._succeeded(asked, report)
 
@@ -148,16 +157,32 @@ class Poller:
             raise not_yet()
         return await self._this_machine.ask()
 
-    def _late(self, asked: _Asked) -> AgentError:
-        return not_yet() if asked.agent is None else late(self._deadline, has_begun=asked.progress.has_begun)
+    def _late(self, asked: _Asked, client: HttpClient) -> AgentError:
+        if asked.agent is None:
+            return not_yet()
+        if client.is_looking_up(asked.agent.host):
+            return looking_up()
+        return late(self._deadline, has_begun=asked.progress.has_begun)
 
     def _succeeded(self, asked: _Asked, report: HostReport) -> None:
         asked.back_off.succeeded()
         self._errors.pop(asked.host_id, None)
         state = self.fleet.state(asked.host_id)
-        if state is not None:
-            named = state._replace(name=asked.name or report.hostname)
-            self.fleet.put(named.reported(report, self.fleet.now()))
+        if state is None:
+            return
+        if asked.hostname != report.hostname:
+            asked.hostname = report.hostname
+            self._has_new_names = True  # which is looked at after the round: others may have the name as well
+            state = state._replace(name=asked.name or report.hostname)
+        self.fleet.put(state.reported(report, self.fleet.now()))
+
+    def _tell_names(self) -> None:
+        """Call each host so that it can be told from the others."""
+        known = {asked.host_id: Known(asked.name or asked.hostname, asked.place) for asked in self._asked}
+        for host_id, name in names(known).items():
+            state = self.fleet.state(host_id)
+            if state is not None and state.name != name:
+                self.fleet.put(state._replace(name=name))
 
     def _failed(self, asked: _Asked, error: AgentError, begun: float) -> None:
         if asked.agent is not None:  # to ask this machine costs nothing
@@ -168,7 +193,7 @@ class Poller:
             self.fleet.put(state.failed(str(error)))
 
 
-def _agent(host: ConfiguredHost, contexts: dict[TlsFiles, ssl.SSLContext]) -> Agent | None:
+def _agent(host: ConfiguredHost, contexts: dict[TlsFiles, ssl.SSLContext], clock: Callable[[], float]) -> Agent | None:
     """Return how a host is asked; None for this machine. Hosts with the same TLS files share a context."""
     if host.url is None:
         return None
@@ -177,4 +202,4 @@ def _agent(host: ConfiguredHost, contexts: dict[TlsFiles, ssl.SSLContext]) -> Ag
         context = contexts.get(host.tls)
         if context is None:
             context = contexts[host.tls] = tls_context(host.tls)
-    return Agent(host.url, host.token, context)
+    return Agent(host.url, host.token, context, clock)

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
+from gpu_tracker.fleet.nvgpu_form import NOT_AVAILABLE
 from gpu_tracker.fleet.own_report import OwnReport
 from gpu_tracker.fleet.polling.failure import AgentError
 
@@ -32,4 +33,4 @@ class ThisMachine:
 
 def not_yet() -> AgentError:
     """Return the error of a first look that takes longer than a round may."""
-    return AgentError('its GPU driver has not answered yet', 'Host not available')
+    return AgentError('its GPU driver has not answered yet', NOT_AVAILABLE)
