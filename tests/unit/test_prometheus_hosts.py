@@ -25,9 +25,9 @@ class Observed:
         self.fleet = Fleet((), interval=5)
         self.roster = Roster(self.fleet, 'http://prometheus:9090', lambda: self.time)
 
-    def round(self, targets, told=None, gpus=None, now=NOW):
+    def round(self, targets, told=None, gpus=None, now=NOW, ahead=0.0):
         """Go through a round, and return the states of all hosts."""
-        self.roster.update(targets, told or {}, gpus or {}, now)
+        self.roster.update(targets, told or {}, gpus or {}, now, ahead)
         return self.fleet.states()
 
     @property
@@ -123,6 +123,14 @@ def test_a_host_that_was_down_before_the_dashboard_came_is_known_from_before(see
     (host,) = seen.round({NODE01: DOWN})
     assert (host.name, host.state, host.last_seen, host.report.gpus) == ('node01', 'down', NOW - 5000, GPUS)
     assert seen.roster.blank() == []
+
+
+def test_moments_are_told_by_the_clock_of_this_machine(seen):
+    (host,) = seen.round({NODE01: UP}, {NODE01: TOLD}, {NODE01: GPUS}, ahead=3600.0)
+    assert host.last_seen == NOW - 3 - 3600
+    seen.roster.remember({NODE02: Agent(seen=NOW - 5000)})
+    _, host = seen.round({NODE01: UP, NODE02: DOWN}, ahead=3600.0)
+    assert (host.state, host.last_seen) == ('down', NOW - 5000 - 3600)
 
 
 def test_only_of_hosts_without_gpus_is_asked_how_they_were_and_once(seen):

@@ -54,6 +54,7 @@ class Roster:
         self._agents: dict[Target, Agent] = {}
         self._listed: dict[Target, float] = {}
         self._recalled: set[Target] = set()
+        self._ahead = 0.0
 
     def target(self, host_id: str) -> Target | None:
         """Return which target a host is; None: there is no such host."""
@@ -76,15 +77,18 @@ class Roster:
         told: Mapping[Target, Agent],
         gpus: Mapping[Target, tuple[GpuReport, ...]],
         now: float,
+        ahead: float = 0.0,
     ) -> None:
         """Take all that was asked in a round.
 
         :param targets: All there are.
         :param told: What the agents of those that are up tell of themselves.
         :param gpus: Their GPUs; a host that is missing has none.
-        :param now: Seconds since 1970.
+        :param now: Seconds since 1970 by the clock of Prometheus, which tells all moments here.
+        :param ahead: By how many seconds it is ahead of this machine's, by which people are told.
         """
         self.remember(told)
+        self._ahead = ahead
         called = names(
             {
                 target: Known(reach.name or self._agents.get(target, _UNKNOWN).hostname, place_of(target))
@@ -148,9 +152,10 @@ class Roster:
         if reach.is_up and told.has_driver:
             interval = _SLOWEST if reach.interval is None else reach.interval
             report = _report(agent, target, gpus)._replace(age=age, interval=interval)
-            return host.reported(report, now)._replace(last_seen=now - age)
+            return host.reported(report, now)._replace(last_seen=now - age - self._ahead)
         if not reach.is_up:
-            return host._replace(last_seen=agent.seen if host.last_seen is None else host.last_seen).failed(UNREACHABLE)
+            before = None if agent.seen is None else agent.seen - self._ahead
+            return host._replace(last_seen=before if host.last_seen is None else host.last_seen).failed(UNREACHABLE)
         if told.has_driver is None:
             return host.failed(NO_AGENT)
         return host.reported(_report(agent, target, None, NO_DRIVER), now)

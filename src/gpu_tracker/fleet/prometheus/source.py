@@ -107,7 +107,7 @@ class PrometheusSource:
         )
         answers = _answers(rest)._replace(by_pid=by_pid, by_user=by_user)
         targets = reached(answer, scraped, spacing)
-        self._roster.update(targets, agents(told, answers.gpus), await _gpus(answers), moment)
+        self._roster.update(targets, agents(told, answers.gpus), await _gpus(answers), moment, self._ahead)
         blank = self._roster.blank()
         if blank:
             before = queries.before(sorted({target.instance for target in blank}))
