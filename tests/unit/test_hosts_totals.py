@@ -90,3 +90,25 @@ def test_a_gpu_that_is_reached_in_several_ways_counts_once():
 def test_memory_counts_only_where_both_figures_are_known():
     totals = totals_of([host(gpu(memory_total_bytes=100), gpu(memory_total_bytes=70, memory_used_bytes=7))])
     assert (totals.memory_total_bytes, totals.memory_used_bytes) == (70, 7)
+
+
+def seen_by(*states_and_statuses):
+    """Return how a GPU counts of which several hosts tell, each in a state and with a status."""
+    hosts = [
+        HostState(str(place), 'n', state=state, report=HostReport('n', 'gpu-tracker', (gpu(status, uuid='GPU-1'),)))
+        for place, (state, status) in enumerate(states_and_statuses)
+    ]
+    totals = totals_of(hosts)
+    assert totals == totals_of(reversed(hosts))
+    return totals.free, totals.in_use, totals.unseen, totals.unknown
+
+
+def test_a_gpu_that_somebody_sees_in_use_is_not_free():
+    assert seen_by(('up', 'free'), ('up', 'in_use')) == (0, 1, 0, 0)
+    assert seen_by(('up', 'free'), ('up', 'in_use_unseen')) == (0, 0, 1, 0)
+
+
+def test_a_gpu_that_somebody_can_read_is_known():
+    assert seen_by(('up', 'unreadable'), ('up', 'free')) == (1, 0, 0, 0)
+    assert seen_by(('down', 'in_use'), ('up', 'free')) == (1, 0, 0, 0)
+    assert seen_by(('down', 'in_use'), ('stale', 'free')) == (0, 0, 0, 1)

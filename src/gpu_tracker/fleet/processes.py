@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.reading import ProcessMemory
 
 _IPYTHON_KERNELS = ('ipykernel_launcher', 'ipykernel')
-_LONGEST = 4000
+_LONGEST_COMMAND = 4000
 """Characters of a command line that are kept: it is what any user wants it to be, and may have two million."""
+_LONGEST_PROGRAM = 200
 
 
 class ProcessLookup:
@@ -84,12 +85,12 @@ class ProcessLookup:
 
 
 def _process(pid: int, user: str, started: float, words: Sequence[str]) -> GpuProcess:
-    command, program = _cut(shlex.join(words)), _cut(program_of(words))
+    command, program = _cut(shlex.join(words), _LONGEST_COMMAND), _cut(program_of(words), _LONGEST_PROGRAM)
     return GpuProcess(pid, user=user, started=started, command=command, program=program)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f'{text[: _LONGEST - 1]}…'
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f'{text[: longest - 1]}…'
 
 
 def _ask_psutil(pid: int) -> GpuProcess:

@@ -41,8 +41,8 @@ def snapshot(
     - ``processes``: null where the driver does not list them; of a GPU with MIG devices also those on them, once for
       each. Each has ``pid``, ``user``, ``command`` (the whole command line), ``program`` (what it is about),
       ``started`` in seconds since 1970, ``memory_bytes``, and ``computes``, which is false where it only draws; of one
-      that cannot be looked up from here, ``user``, ``command``, ``program`` and ``started`` are null. ``command`` and
-      ``program`` are cut at 4,000 characters, of which the last then is ``…``.
+      that cannot be looked up from here, ``user``, ``command``, ``program`` and ``started`` are null. ``command`` is
+      cut at 4,000 characters and ``program`` at 200; the last then is ``…``.
     - ``claim``: null, or ``user``, ``user_id``, ``pid`` (null: none holds it),
       ``in_another_container`` (then the pid is one of that container), ``made`` and ``expires`` in seconds
       since 1970 (null: when its process ends), and ``command``

@@ -31,6 +31,8 @@ INTERVAL = 2.0
 """Seconds between two looks."""
 RESTING_INTERVAL = 6.0
 """Seconds between two looks where nobody asks. No reading becomes stale by it: that takes 10 s."""
+_MOST_USUAL = 10.0
+"""Seconds: figures of half a minute ago are old, however slow the driver is."""
 _USUAL_OF = 3
 """Looks that tell how long one takes."""
 RESTS_AFTER = 60.0
@@ -57,6 +59,7 @@ class Watch:
     :param interval: Seconds between two looks.
     :param clock: Monotonic seconds.
     :param resting_interval: Seconds; a shorter one than ``interval`` has no effect.
+    :param now: Seconds since 1970.
     """
 
     def __init__(
@@ -65,11 +68,13 @@ class Watch:
         interval: float = INTERVAL,
         clock: Callable[[], float] = time.monotonic,
         resting_interval: float = RESTING_INTERVAL,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.interval = interval
         self._resting_interval = resting_interval
         self._machine = machine
         self._clock = clock
+        self._now = now
         self._asked = clock()
         self._latest: Reading | None = None
         self.last_with_gpus: Reading | None = None
@@ -85,7 +90,8 @@ class Watch:
     def usual_interval(self) -> float:
         """Seconds between two looks, which are more than were asked for where the driver is slow and yet regular."""
         took = median_low([*self._durations] or [0.0])  # so that one look that hung says nothing of the next
-        return max(self.interval, round(took + pause_between(self.interval, took), 3))
+        usual = round(took + pause_between(self.interval, took), 3)
+        return max(self.interval, min(usual, _MOST_USUAL))
 
     def start(self) -> None:
         """Begin to look."""
@@ -117,8 +123,8 @@ class Watch:
 
     def _run(self) -> None:
         while not self._is_stopped:
-            begun = self._clock()
-            reading = Reading(begun, self._look(begun))
+            begun, now = self._clock(), self._now()
+            reading = Reading(begun, self._look(now))
             if reading.snapshot['gpus'] is not None:
                 self._durations.append(self._clock() - begun)
                 self.last_with_gpus = reading
@@ -126,11 +132,14 @@ class Watch:
             self._has_looked.set()
             self._wait(begun)
 
-    def _look(self, begun: float) -> dict[str, object]:
+    def _look(self, now: float) -> dict[str, object]:
+        """Return what a look shows that begins now.
+
+        :param now: Seconds since 1970: as old as the reading says that it is, since others find the error of this
+            machine's clock by both.
+        """
         try:
-            seen = self._machine.look_again()
-            # As old as the reading says that it is: others find the error of this machine's clock by both.
-            seen = seen._replace(time=seen.time - (self._clock() - begun))
+            seen = self._machine.look_again()._replace(time=now)
             absence = self._machine.absence(seen)
             if absence is not None:
                 self._machine.tell(absence)
@@ -138,7 +147,7 @@ class Watch:
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with one look, the next is due
             problem = f'the GPUs cannot be read: {type(error).__name__}: {error}'
             self._machine.tell(problem)
-            return snapshot_of(Seen(time.time(), None, driver_problem=problem))
+            return snapshot_of(Seen(now, None, driver_problem=problem))
 
     def _wait(self, begun: float) -> None:
         """Wait until the next look is due."""
@@ -158,7 +167,7 @@ class Watch:
 def pause_between(interval: float, took: float) -> float:
     """Return the seconds from the end of one look to the begin of the next.
 
-    A driver that is slow to answer is left alone for as long as it took, so that it is asked half of the time at most.
+    A driver that is slow to answer is left alone for as long as it took, and for one interval at most.
 
     :param took: Seconds that the look has taken.
     """

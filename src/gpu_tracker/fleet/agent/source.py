@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.agent.audience import Audience
     from gpu_tracker.fleet.agent.local_host import LocalHost
     from gpu_tracker.fleet.hosts.source import Past
-    from gpu_tracker.fleet.watch import Reading
-
-    _Told = tuple[Reading | None, str, str | None]
 
 _LONGEST_PAUSE = 1.0
 _SHORTEST_PAUSE = 0.1
@@ -40,24 +37,15 @@ class LocalSource:
 
     async def run(self) -> None:
         """Keep the fleet up to date until it is cancelled."""
-        put: _Told | None = None
         while True:
             self._audience.ask_if_there()
             try:
-                put = self._put(put)
+                self.fleet.put(self._host.state())  # the same reading too: until there is another, it is what is known
             except Exception as error:  # noqa: BLE001 - whatever one reading holds, the next is due
                 if not self._has_complained:
                     self._has_complained = True
                     self._complain(f'a reading cannot be shown: {type(error).__name__}: {error}')
             await asyncio.sleep(self._pause)
-
-    def _put(self, before: _Told | None) -> _Told:
-        """Put the host into the fleet where it is not as before, and return how it is."""
-        state = self._host.state()
-        told = self._host.reading, state.state, state.error
-        if told != before:
-            self.fleet.put(state)
-        return told
 
     async def past(self, host_id: str, seconds: float) -> Past | None:
         """Return the last half hour; None: there is no such host."""

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpu_tracker.fleet.hosts.host import HostState
+    from gpu_tracker.fleet.hosts.report import GpuReport
+
+_SUREST_FIRST = ('in_use', 'unseen', 'free', 'unknown')
 
 
 class Totals(NamedTuple):
@@ -37,38 +40,54 @@ class Totals(NamedTuple):
 def totals_of(hosts: Iterable[HostState]) -> Totals:
     """Add the hosts up."""
     count = up = total = used = measured = 0
-    kinds = dict.fromkeys(KINDS, 0)
+    seen: dict[object, _Seen] = {}
     is_told = False
-    busy: list[float] = []
-    counted: set[str] = set()
-    # Those that are up come first: a GPU that is reached in two ways is known where one of them works.
-    for host in sorted(hosts, key=lambda host: host.state != UP):
+    for host in hosts:
         count += 1
         up += host.state == UP
-        if host.report is None or host.report.gpus is None:
+        is_told = is_told or (host.report is not None and host.report.gpus is not None)
+        _see(host, seen)
+    kinds = dict.fromkeys(KINDS, 0)
+    busy: list[float] = []
+    for kind, gpu, is_of_now in seen.values():
+        kinds[kind] += 1
+        if not is_of_now:
             continue
-        is_told = True
-        for gpu in host.report.gpus:
-            if gpu.uuid in counted:
-                continue
-            if gpu.uuid is not None:
-                counted.add(gpu.uuid)
-            kinds[kind_of(gpu, host)] += 1
-            if host.state != UP:
-                continue
-            if gpu.memory_total_bytes is not None and gpu.memory_used_bytes is not None:
-                measured += 1
-                total += gpu.memory_total_bytes
-                used += gpu.memory_used_bytes
-            if gpu.utilization_percent is not None:
-                busy.append(gpu.utilization_percent)
+        if gpu.memory_total_bytes is not None and gpu.memory_used_bytes is not None:
+            measured += 1
+            total += gpu.memory_total_bytes
+            used += gpu.memory_used_bytes
+        if gpu.utilization_percent is not None:
+            busy.append(gpu.utilization_percent)
     is_known = is_told or not count
     return Totals(
         hosts=count,
         hosts_up=up,
-        gpus=sum(kinds.values()) if is_known else None,
+        gpus=len(seen) if is_known else None,
         **{kind: number if is_known else None for kind, number in kinds.items()},
         memory_total_bytes=total if measured else None,
         memory_used_bytes=used if measured else None,
         utilization_percent=sum(busy) / len(busy) if busy else None,
     )
+
+
+class _Seen(NamedTuple):
+    """A GPU as one host tells it."""
+
+    kind: str
+    gpu: GpuReport
+    is_of_now: bool
+
+
+def _see(host: HostState, seen: dict[object, _Seen]) -> None:
+    """Add the GPUs of a host; of one that several hosts tell of stays what promises least.
+
+    So one that somebody sees in use is not called free, and one that somebody can read is not called unknown.
+    """
+    gpus = (None if host.report is None else host.report.gpus) or ()
+    for gpu in gpus:
+        entry = _Seen(kind_of(gpu, host), gpu, host.state == UP)
+        key = gpu.uuid or object()  # what has no name is nothing else's
+        before = seen.get(key)
+        if before is None or _SUREST_FIRST.index(entry.kind) < _SUREST_FIRST.index(before.kind):
+            seen[key] = entry
