@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import options, output, serving
-from gpu_tracker.errors import ParameterError
+from gpu_tracker.cli import bounded, options, output, serving
 
 _PORT = 1080
 _INTERVALS = (0.1, 3600.0)
@@ -43,7 +42,7 @@ def run(arguments: list[str]) -> int:
     values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
     if isinstance(values, str):
         return output.print_text(values)
-    interval = _interval(str(values['--interval']))
+    interval = bounded.seconds('--interval', str(values['--interval']), _INTERVALS)
     with serving.extra_needed('agent'):
         from gpu_tracker.fleet.agent.run import run as serve  # noqa: PLC0415 - not where only help is wanted
         from gpu_tracker.fleet.agent.settings import Settings  # noqa: PLC0415 - as above
@@ -57,12 +56,3 @@ def run(arguments: list[str]) -> int:
     )
     access = serving.access(values, serving.token(values['--token-file']), '--token-file')
     return serving.served(lambda complain: serve(settings, access, __version__, complain), access)
-
-
-def _interval(given: str) -> float:
-    shortest, longest = _INTERVALS
-    accepted = f'a number of seconds from {shortest:g} to {longest:g}'
-    seconds = options.number('--interval', float, given, accepted)
-    if not shortest <= seconds <= longest:
-        raise ParameterError('--interval', given, accepted)
-    return seconds

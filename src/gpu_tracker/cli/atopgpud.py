@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import FAILURE, options, output
+from gpu_tracker.cli import FAILURE, bounded, options, output
 from gpu_tracker.cli import main as run_command_line
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
@@ -45,7 +45,6 @@ not work, 125 for wrong options.
 """
 
 _INTERVALS = (0.01, 60.0)
-_LAST_PORT = 65535
 _LONGEST_NAME = 107
 """Bytes: sun_path of unix(7) has 108, of which the first is null."""
 
@@ -65,10 +64,10 @@ def run(arguments: list[str]) -> int:
     from gpu_tracker.atopgpud.settings import Settings  # noqa: PLC0415 - not where only help is wanted
 
     settings = Settings(
-        host=_host(str(values['--host'])),
-        port=_port(str(values['--port'])),
+        host=bounded.host(str(values['--host'])),
+        port=bounded.port(str(values['--port'])),
         socket_name=_socket_name(str(values['--socket'])),
-        interval=_interval(str(values['--interval'])),
+        interval=bounded.seconds('--interval', str(values['--interval']), _INTERVALS),
         enable_accounting=bool(values['--enable-accounting']),
     )
     return _serve(settings, verbose=bool(values['--verbose']), in_background=bool(values['--daemon']))
@@ -93,30 +92,7 @@ def _serve(settings: Settings, *, verbose: bool, in_background: bool) -> int:
     return code
 
 
-def _host(given: str) -> str:
-    if not given:
-        raise ParameterError('--host', given, "a name or an address of this machine's")
-    return given
-
-
-def _port(given: str) -> int:
-    accepted = f'a number from 0 to {_LAST_PORT}'
-    port = options.number('--port', int, given, accepted)
-    if not 0 <= port <= _LAST_PORT:
-        raise ParameterError('--port', given, accepted)
-    return port
-
-
 def _socket_name(given: str) -> str:
     if not 0 < len(os.fsencode(given)) <= _LONGEST_NAME:
         raise ParameterError('--socket', given, f'a name of 1 to {_LONGEST_NAME} bytes')
     return given
-
-
-def _interval(given: str) -> float:
-    shortest, longest = _INTERVALS
-    accepted = f'a number of seconds from {shortest:g} to {longest:g}'
-    seconds = options.number('--interval', float, given, accepted)
-    if not shortest <= seconds <= longest:
-        raise ParameterError('--interval', given, accepted)
-    return seconds

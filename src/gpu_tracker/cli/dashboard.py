@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import options, output, serving
-from gpu_tracker.errors import ParameterError
-from gpu_tracker.fleet.config.cluster import DEADLINES, INTERVAL, INTERVALS, accepted_seconds
+from gpu_tracker.cli import bounded, options, output, serving
+from gpu_tracker.fleet.config.cluster import DEADLINES, INTERVAL, INTERVALS
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.dashboard.settings import Settings
@@ -68,13 +67,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _seconds(option: str, given: str | None, limits: tuple[float, float]) -> float | None:
-    if given is None:
-        return None
-    accepted = accepted_seconds(limits)
-    seconds = options.number(option, float, given, accepted)
-    if not limits[0] <= seconds <= limits[1]:
-        raise ParameterError(option, given, accepted)
-    return seconds
+    return None if given is None else bounded.seconds(option, given, limits)
 
 
 def _polled(given: dict[str, str | None], interval: float | None, deadline: float | None) -> Settings:

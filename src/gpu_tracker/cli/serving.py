@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import FAILURE, options, output
+from gpu_tracker.cli import FAILURE, bounded, options, output
 from gpu_tracker.cli.patient_output import PatientOutput
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 LAST_WORDS = 0.5
 """Seconds that the last lines have at the end to be written."""
 
-_LAST_PORT = 65535
 _NAME = re.compile(r'[A-Za-z0-9_-][A-Za-z0-9._-]*')
 _EXTRA = frozenset({'aiohttp', 'h11', 'prometheus_client', 'starlette', 'uvicorn'})
 """What gpu-tracker[fleet] installs and what that needs, as far as it is imported here."""
@@ -67,8 +66,8 @@ def access(
     from gpu_tracker.fleet.web.access import check_access  # noqa: PLC0415 - not where only help is wanted
 
     return check_access(
-        host=_host(str(values['--host'])),
-        port=_port(str(values['--port'])),
+        host=bounded.host(str(values['--host'])),
+        port=bounded.port(str(values['--port'])),
         credentials=credentials,
         credentials_option=credentials_option,
         tls=_tls_files(values),
@@ -127,20 +126,6 @@ def extra_needed(command: str) -> Iterator[None]:
             f"'gpu-tracker {command}' needs packages that are not installed: install gpu-tracker[fleet] "
             f'(no module named {error.name!r})'
         ) from None
-
-
-def _host(given: str) -> str:
-    if not given:
-        raise ParameterError('--host', given, "a name or an address of this machine's")
-    return given
-
-
-def _port(given: str) -> int:
-    accepted = f'a number from 0 to {_LAST_PORT}'
-    port = options.number('--port', int, given, accepted)
-    if not 0 <= port <= _LAST_PORT:
-        raise ParameterError('--port', given, accepted)
-    return port
 
 
 def _tls_files(values: Mapping[str, str | bool | list[str] | None]) -> TlsFiles | None:
