@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import signal
 import socket
-import subprocess
-import tempfile
 import uuid
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import psutil
 
 from atop_client import connected
-from cli_program import PATIENCE, PROGRAM, eventually
+from cli_program import PROGRAM
+from serving_program import ServingProgram
 
 if TYPE_CHECKING:
     from atop_client import AtopClient
@@ -27,8 +25,8 @@ SOCKET = 'atopgpud_nvidia'
 _SERVES = re.compile(r'serving \d+ GPUs? on \S+:\d+ ')
 
 
-class AtopDaemon:
-    """A daemon that serves; it is killed at the end of the block.
+class AtopDaemon(ServingProgram):
+    """A daemon that serves; its messages come on standard error where there is no system log.
 
     :param machine: What it runs on.
     :param options: What it is started with, beside interval and addresses.
@@ -41,35 +39,13 @@ class AtopDaemon:
     ) -> None:
         self._network = network
         self._name = SOCKET if network else f'test-{uuid.uuid4()}'
-        self._errors = tempfile.TemporaryFile('a+')  # noqa: SIM115 - it is closed with the daemon
         words = [*PROGRAM, 'atopgpud', f'--interval={interval}', *options]
         if network:
             words = network.words(*words)
         else:
             words += ['--port=0', f'--socket={self._name}']
-        self.process = subprocess.Popen(
-            words, env=machine.environment(), stdin=subprocess.DEVNULL, stderr=self._errors, text=True
-        )
+        super().__init__(words, machine.environment())
         self.pid = self.process.pid
-
-    def __enter__(self) -> Self:
-        try:
-            self.port = eventually(self._served_port)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._errors.close()
-
-    @property
-    def log(self) -> str:
-        """What it has said on standard error, where its messages go if there is no system log."""
-        self._errors.seek(0)
-        return self._errors.read()
 
     @property
     def resident_bytes(self) -> int:
@@ -84,17 +60,13 @@ class AtopDaemon:
         """Return a client that has connected to its abstract socket."""
         return connected(self._socket(socket.AF_UNIX), f'\0{self._name}', version)
 
-    def end(self, by: signal.Signals = signal.SIGTERM) -> int:
-        """End it by a signal, and return its exit code."""
-        self.process.send_signal(by)
-        return self.process.wait(PATIENCE)
-
-    def _served_port(self) -> int | None:
-        assert self.process.poll() is None, f'it ended with {self.process.returncode}: {self.log}'
+    def finds_place(self) -> bool:
         if self._network:
-            return PORT if _SERVES.search(self.log) else None
-        # Where there is a system log, only the port itself tells.
-        return next((one.laddr.port for one in psutil.net_connections('tcp') if one.pid == self.pid), None)
+            self.port = PORT if _SERVES.search(self.log) else 0
+        else:  # where there is a system log, only the port itself tells
+            ports = (one.laddr.port for one in psutil.net_connections('tcp') if one.pid == self.pid)
+            self.port = next(ports, 0)
+        return self.port != 0
 
     def _socket(self, family: socket.AddressFamily) -> socket.socket:
         return self._network.socket(family) if self._network else socket.socket(family)

@@ -6,53 +6,26 @@ import contextlib
 import http.client
 import json
 import re
-import signal
-import subprocess
-import tempfile
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from cli_program import PATIENCE, PROGRAM, eventually
+from serving_program import ServingProgram
 from tracked_program import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-class Dashboard:
-    """A dashboard that serves; it is killed at the end of the block.
+class Dashboard(ServingProgram):
+    """A dashboard that serves.
 
     :param options: Of its command line, beside the port, which is any that is free.
     :param changes: To its environment.
     """
 
     def __init__(self, *options: str, changes: Mapping[str, str] | None = None) -> None:
-        self._errors = tempfile.TemporaryFile('a+')  # noqa: SIM115 - it is closed with the dashboard
-        self.process = subprocess.Popen(
-            [*PROGRAM, 'dashboard', '--port=0', *options],
-            env=environment({'NVGPU_CLUSTER_CFG': '', **(changes or {})}),
-            stdin=subprocess.DEVNULL,
-            stderr=self._errors,
-            text=True,
-        )
-
-    def __enter__(self) -> Self:
-        try:
-            self.port = eventually(self._port)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._errors.close()
-
-    @property
-    def log(self) -> str:
-        """What it has said on standard error."""
-        self._errors.seek(0)
-        return self._errors.read()
+        words = [*PROGRAM, 'dashboard', '--port=0', *options]
+        super().__init__(words, environment({'NVGPU_CLUSTER_CFG': '', **(changes or {})}))
 
     @contextlib.contextmanager
     def asked(self, path: str, **headers: str) -> Iterator[http.client.HTTPResponse]:
@@ -90,16 +63,12 @@ class Dashboard:
         assert found is not None
         return found
 
-    def end(self) -> int:
-        """End it by SIGTERM, and return its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
-
     def _all_asked(self) -> list[dict[str, Any]] | None:
         hosts = self.json('/api/v1/fleet')['hosts']
         return hosts if all(host['state'] != 'waiting' for host in hosts) else None
 
-    def _port(self) -> int | None:
-        assert self.process.poll() is None, f'it ended with {self.process.returncode}: {self.log}'
+    def finds_place(self) -> bool:
         found = re.search(r'^gpu-tracker: dashboard: serving http://127\.0\.0\.1:([0-9]+)\n', self.log, re.MULTILINE)
-        return int(found[1]) if found else None
+        if found:
+            self.port = int(found[1])
+        return found is not None

@@ -29,6 +29,9 @@ _VARIABLE = 'GPU_TRACKER_NVGPU'
 _USUAL = Path(__file__).resolve().parent.parent / '.venv-nvgpu' / 'bin' / 'python'
 _READY = ' * Running on '
 
+KEYS = ('type', 'is_available', 'pids', 'users', 'running_since', 'utilization', 'clock_mhz', 'temperature', 'cmd')
+"""Of a GPU in what its agents answer."""
+
 _STATUS = 'import json; from nvgpu.agent import machine_status; print(json.dumps(machine_status()))'
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from cli_program import PATIENCE, eventually
+from cli_program import PATIENCE
+from serving_program import ServingProgram
 from tracked_program import IN_CI, PACKAGE_PARENT, environment
 
 if TYPE_CHECKING:
@@ -28,8 +27,8 @@ PROGRAM = [sys.executable, str(Path(__file__).with_name('web_program.py'))]
 PATHS = f'{PACKAGE_PARENT}:{Path(__file__).parent}'
 
 
-class WebServer:
-    """A server that serves; it is killed at the end of the block.
+class WebServer(ServingProgram):
+    """A server that serves.
 
     :param options: Of its command line, beside the port.
     :param port: 0: any that is free.
@@ -47,47 +46,19 @@ class WebServer:
         changes: dict[str, str] | None = None,
         before: Sequence[str] = (),
     ) -> None:
-        self._errors = tempfile.TemporaryFile('a+')  # noqa: SIM115 - it is closed with the server
         words = [*before, *PROGRAM, f'--port={port}', f'--limits={json.dumps(limits or {})}', *options]
         self._network = network
-        self.process = subprocess.Popen(
-            network.words(*words) if network else words,
-            env=environment({'PYTHONPATH': PATHS, **(changes or {})}),
-            stdin=subprocess.DEVNULL,
-            stderr=self._errors,
-            text=True,
+        super().__init__(
+            network.words(*words) if network else words, environment({'PYTHONPATH': PATHS, **(changes or {})})
         )
 
-    def __enter__(self) -> Self:
-        try:
-            self.urls = eventually(self._served)
-        except BaseException:
-            self.__exit__()
-            raise
-        self.url = self.urls[0]
-        self.port = int(self.url.rpartition(':')[2])
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._errors.close()
-
-    @property
-    def log(self) -> str:
-        """What it has said on standard error."""
-        self._errors.seek(0)
-        return self._errors.read()
-
-    def _served(self) -> list[str]:
-        assert self.process.poll() is None, f'it ended with {self.process.returncode}: {self.log}'
+    def finds_place(self) -> bool:
         found = re.search(r'^gpu-tracker: serving (.*)\n', self.log, re.MULTILINE)
-        return found[1].split() if found else []
-
-    def end(self, by: signal.Signals = signal.SIGTERM, patience: float = PATIENCE) -> int:
-        """End it by a signal, and return its exit code."""
-        self.process.send_signal(by)
-        return self.process.wait(patience)
+        if found:
+            self.urls = found[1].split()
+            self.url = self.urls[0]
+            self.port = int(self.url.rpartition(':')[2])
+        return found is not None
 
     def client(self, host: str = '127.0.0.1', *, tls: ssl.SSLContext | None = None) -> Client:
         """Return a client that has connected."""

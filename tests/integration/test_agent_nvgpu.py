@@ -12,7 +12,7 @@ import pytest
 from agent_program import agent
 from cli_program import eventually
 from gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
-from real_nvgpu import interpreter, nvgpu_server, status
+from real_nvgpu import KEYS, interpreter, nvgpu_server, status
 from simulated_nvml import Gpu, Mig, Process
 
 if TYPE_CHECKING:
@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.server, sees_all_processes]
 
 HOST = os.uname().nodename
-NVGPU_KEYS = (
-    'type',
-    'is_available',
-    'pids',
-    'users',
-    'running_since',
-    'utilization',
-    'clock_mhz',
-    'temperature',
-    'cmd',
-)
 SENSORS = {'temperature': 40, 'sm_clock': 1410}
 
 
@@ -60,7 +49,7 @@ def busy(tmp_path: Path) -> Iterator[Machine]:
 
 def nine_keys(report: dict) -> list[dict]:
     """Return what nvgpu knows of each GPU, an age of some seconds as one word."""
-    return [{key: without_age(gpu[key]) for key in NVGPU_KEYS} for gpu in report['gpus']]
+    return [{key: without_age(gpu[key]) for key in KEYS} for gpu in report['gpus']]
 
 
 def without_age(text: object) -> object:

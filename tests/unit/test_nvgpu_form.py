@@ -11,18 +11,8 @@ from gpu_tracker.fleet.hosts.report import GpuReport, HostReport, ProcessReport,
 from gpu_tracker.fleet.nvgpu_form import nvgpu_report
 from gpu_tracker.fleet.snapshot_json import snapshot
 from gpus_on_show import GPUS, IN_USE, NOW, UNIFIED, user_name
+from real_nvgpu import KEYS
 
-NVGPU_KEYS = [
-    'type',
-    'is_available',
-    'pids',
-    'users',
-    'running_since',
-    'utilization',
-    'clock_mhz',
-    'temperature',
-    'cmd',
-]
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 A100 = 'NVIDIA A100-SXM4-40GB'
 
@@ -55,12 +45,12 @@ def test_a_machine() -> None:
     report = nvgpu_report(reported(*GPUS), NOW)
     assert list(report) == ['hostname', 'gpus']
     assert report['hostname'] == 'node01'
-    assert [tuple(gpu[key] for key in ('index', *NVGPU_KEYS)) for gpu in report['gpus']] == ROWS
+    assert [tuple(gpu[key] for key in ('index', *KEYS)) for gpu in report['gpus']] == ROWS
 
 
 def test_the_nine_keys_come_first_and_in_nvgpu_s_order() -> None:
     (gpu,) = nvgpu_report(reported(IN_USE), NOW)['gpus']
-    assert list(gpu) == [*NVGPU_KEYS, 'memory', 'index', 'uuid', 'status', 'problem']
+    assert list(gpu) == [*KEYS, 'memory', 'index', 'uuid', 'status', 'problem']
     assert gpu['memory'] == {'total': 42_949_672_960, 'free': 4_738_121_728, 'used': 38_211_551_232}
     assert (gpu['uuid'], gpu['status'], gpu['problem']) == (
         'GPU-00000001-0001-0001-0001-000000000001',
@@ -134,4 +124,4 @@ def test_what_an_agent_of_nvgpu_tells_is_passed_on() -> None:
     body = json.dumps({'hostname': 'vm', 'gpus': [told, idle]}).encode()
     report = nvgpu_report(parse_nvgpu_report(body), NOW)
     assert report['hostname'] == 'vm'
-    assert [{key: gpu[key] for key in NVGPU_KEYS} for gpu in report['gpus']] == [told, idle]
+    assert [{key: gpu[key] for key in KEYS} for gpu in report['gpus']] == [told, idle]
