@@ -70,13 +70,13 @@ run_tests() {
     "$python" -m pytest "$alone" "$@" || [ $? = 5 ]
 }
 
-# install VERSION GROUP...: installs gpu-tracker and what its dependency groups name in that version's environment.
+# install VERSION GROUP...: installs gpu-tracker, its extras and what groups name in that version's environment.
 install() {
     version=$1
     shift
     # shellcheck disable=SC2046  # two words a group
     "$bin/python" -m pip --python ".venv-test-3.$version/bin/python" install --quiet --disable-pip-version-check \
-        . $(printf ' --group %s' "$@") ||
+        '.[fleet,table]' $(printf ' --group %s' "$@") ||
         fail "could not install gpu-tracker and what its tests need on Python 3.$version"
 }
 
