@@ -62,6 +62,11 @@ def test_a_host_without_gpus_is_up(seen):
     assert (host.name, host.state, host.report.gpus, host.last_seen) == ('node01:1080', 'up', (), NOW - 3)
 
 
+def test_a_scrape_whose_moment_is_not_told_was_at_no_known_time(seen):
+    (host,) = seen.round({NODE01: UP._replace(scraped=None)}, {NODE01: TOLD}, {NODE01: GPUS})
+    assert (host.state, host.last_seen, host.report.age) == ('up', None, None)
+
+
 def test_a_scrape_in_the_future_was_just_now(seen):
     (host,) = seen.round({NODE01: UP._replace(scraped=NOW + 0.5)}, {NODE01: TOLD}, {NODE01: GPUS})
     assert (host.last_seen, host.report.age) == (NOW, 0)

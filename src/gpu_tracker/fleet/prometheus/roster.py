@@ -148,11 +148,12 @@ class Roster:
         now: float,
     ) -> HostState:
         agent = self._agents.get(target, _UNKNOWN)
-        age = 0.0 if reach.scraped is None else max(0.0, now - reach.scraped)
+        age = None if reach.scraped is None else max(0.0, now - reach.scraped)
         if reach.is_up and told.has_driver:
             interval = _SLOWEST if reach.interval is None else reach.interval
             report = _report(agent, target, gpus)._replace(age=age, interval=interval)
-            return host.reported(report, now)._replace(last_seen=now - age - self._ahead)
+            last_seen = host.last_seen if age is None else now - age - self._ahead
+            return host.reported(report, now)._replace(last_seen=last_seen)
         if not reach.is_up:
             before = None if agent.seen is None else agent.seen - self._ahead
             return host._replace(last_seen=before if host.last_seen is None else host.last_seen).failed(UNREACHABLE)
