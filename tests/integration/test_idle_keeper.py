@@ -38,7 +38,8 @@ async def main(order, number):
     (guardian,) = keeper.roots
     if order == 'stopped at once':
         keeper.stop('process-a', 'GPU 0 used', 5)
-    while order != 'stopped at once' and count_left() < 2:
+    # It may be there before its guardian has told so.
+    while order != 'stopped at once' and (count_left() < 2 or not keeper.pids):
         await asyncio.sleep(0.005)
     if order == 'stopped':
         keeper.stop('process-a', 'GPU 0 used', 0.1)
