@@ -86,6 +86,7 @@ def test_another_users_monitor_says_once_what_it_cannot_see_and_cannot_keep_root
     section = process('a', 'sh -c "id -u; exec sleep 3600"')
     with IdleMonitor(own, config(section), words=words_as_nobody(), name='of-nobody') as monitor:
         first = monitor.running('a')
+        monitor.says(f'\n{NOBODY}\n')  # it may be ended before it has said so
         with foreign(gpus / 'nvidia0', words=words_as_nobody()) as pid:
             assert monitor.not_running('a') == f'GPU 0 used by sh (pid {pid}, nobody)'
         monitor.running('a', but=first)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cli_program import eventually
 from gpu_tracker.errors import ClaimsError
 from gpu_tracker.fleet.claims.folder import ClaimFolder
 from gpu_tracker.fleet.claims.record import MOST_BYTES
@@ -130,8 +131,21 @@ def plant(path: Path, count: int, text: str, owner: int) -> None:
         os.chown(file, owner, -1)
 
 
+def wait_for_a_later_moment(path: Path) -> None:
+    """Return when what changes now is later than all in a folder: the kernel's clock of files goes on in ticks."""
+    last = max(file.stat().st_ctime_ns for file in path.iterdir())
+    probe = path.with_name('probe')
+
+    def is_later() -> bool:
+        probe.touch()
+        return probe.stat().st_ctime_ns > last
+
+    eventually(is_later)
+
+
 def test_so_many_claims_of_one_user_are_read_and_no_more_can_be_made(folder: ClaimFolder, path: Path) -> None:
     plant(path, MOST_RECORDS - 1, record(), os.geteuid())
+    wait_for_a_later_moment(path)
     held = claim(folder, 'GPU-1')
     assert len(folder.claims()) == MOST_RECORDS == 256
     assert folder.claims()[-1] == held.claim
