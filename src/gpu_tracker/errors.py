@@ -68,3 +68,11 @@ class ClaimsError(GpuTrackerError):
 
 class ClaimsLockedError(ClaimsError):
     """Somebody has kept the claims on GPUs locked for too long; later it may go."""
+
+
+class ProbeUnavailableError(GpuTrackerError):
+    """CUDA calls cannot be probed here; the text is one sentence that names what is missing."""
+
+
+class GrantError(GpuTrackerError):
+    """A process could not be given access to GPUs; the text says what stands in the way."""

@@ -1,0 +1,143 @@
+"""The functions that are probed, and what each of them does."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class What(IntEnum):
+    """What a function does; the kernel's part has the same numbers, in ``bpf/probe.bpf.c``."""
+
+    LAUNCH = 1
+    LAUNCH_BY_CONFIGURATION = 2
+    LAUNCH_BY_HANDLE = 3
+    GRAPH_LAUNCH = 4
+    ALLOCATE = 5
+    ALLOCATE_PITCHED = 6
+    RELEASE = 7
+    SYNCHRONISE_STREAM = 8
+    QUERY_STREAM = 9
+    DESTROY_STREAM = 10
+    SYNCHRONISE_DEVICE = 11
+    RESET_DEVICE = 12
+    SET_DEVICE = 13
+    RECORD_EVENT = 14
+    SYNCHRONISE_EVENT = 15
+    QUERY_EVENT = 16
+    DESTROY_EVENT = 17
+    COPY = 18
+    COPY_ONE_WAY = 19
+    NAME_KERNEL = 20
+    SET_VARIABLE = 21
+    UNSET_VARIABLE = 22
+    PUT_VARIABLE = 23
+    CHANGE_LIBRARIES = 24
+
+
+class Library(IntEnum):
+    """Where a function stands."""
+
+    RUNTIME = 1
+    """libcudart, or a program that has it linked in."""
+    DRIVER = 2
+    """libcuda."""
+    LIBC = 3
+    LOADER = 4
+    """The dynamic loader, ld.so."""
+
+
+class Function(NamedTuple):
+    """A probed function."""
+
+    number: int
+    symbol: str
+    library: Library
+    what: What
+    of_thread: bool
+    """Whether stream 0 means the calling thread's own default stream to it."""
+
+    @property
+    def name(self) -> str:
+        """What programmers call it: without the suffix of another default stream, or of a version."""
+        return self.symbol.removesuffix('_ptsz').removesuffix('_ptds').removesuffix('_v2')
+
+    @property
+    def cookie(self) -> int:
+        """What the kernel's part is told at each of its calls."""
+        return self.number << 16 | self.of_thread << 8 | self.what
+
+
+_RUNTIME = (
+    ('cudaLaunchKernel', What.LAUNCH, 'ptsz'),
+    ('cudaLaunchCooperativeKernel', What.LAUNCH, 'ptsz'),
+    ('cudaLaunchKernelExC', What.LAUNCH_BY_CONFIGURATION, 'ptsz'),
+    ('cudaGraphLaunch', What.GRAPH_LAUNCH, 'ptsz'),
+    ('cudaMalloc', What.ALLOCATE, ''),
+    ('cudaMallocManaged', What.ALLOCATE, ''),
+    ('cudaMallocAsync', What.ALLOCATE, 'ptsz'),
+    ('cudaMallocFromPoolAsync', What.ALLOCATE, 'ptsz'),
+    ('cudaMallocPitch', What.ALLOCATE_PITCHED, ''),
+    ('cudaFree', What.RELEASE, ''),
+    ('cudaFreeAsync', What.RELEASE, 'ptsz'),
+    ('cudaStreamSynchronize', What.SYNCHRONISE_STREAM, 'ptsz'),
+    ('cudaStreamQuery', What.QUERY_STREAM, 'ptsz'),
+    ('cudaStreamDestroy', What.DESTROY_STREAM, ''),
+    ('cudaDeviceSynchronize', What.SYNCHRONISE_DEVICE, ''),
+    ('cudaDeviceReset', What.RESET_DEVICE, ''),
+    ('cudaSetDevice', What.SET_DEVICE, ''),
+    ('cudaEventRecord', What.RECORD_EVENT, 'ptsz'),
+    ('cudaEventRecordWithFlags', What.RECORD_EVENT, 'ptsz'),
+    ('cudaEventSynchronize', What.SYNCHRONISE_EVENT, ''),
+    ('cudaEventQuery', What.QUERY_EVENT, ''),
+    ('cudaEventDestroy', What.DESTROY_EVENT, ''),
+    ('cudaMemcpy', What.COPY, 'ptds'),
+)
+_DRIVER = (
+    ('cuLaunchKernel', What.LAUNCH_BY_HANDLE, 'ptsz'),
+    ('cuLaunchCooperativeKernel', What.LAUNCH_BY_HANDLE, 'ptsz'),
+    ('cuLaunchKernelEx', What.LAUNCH_BY_CONFIGURATION, 'ptsz'),
+    ('cuGraphLaunch', What.GRAPH_LAUNCH, 'ptsz'),
+    ('cuMemAlloc_v2', What.ALLOCATE, ''),
+    ('cuMemAllocManaged', What.ALLOCATE, ''),
+    ('cuMemAllocAsync', What.ALLOCATE, 'ptsz'),
+    ('cuMemAllocFromPoolAsync', What.ALLOCATE, 'ptsz'),
+    ('cuMemAllocPitch_v2', What.ALLOCATE_PITCHED, ''),
+    ('cuMemCreate', What.ALLOCATE, ''),
+    ('cuMemFree_v2', What.RELEASE, ''),
+    ('cuMemFreeAsync', What.RELEASE, 'ptsz'),
+    ('cuMemRelease', What.RELEASE, ''),
+    ('cuStreamSynchronize', What.SYNCHRONISE_STREAM, 'ptsz'),
+    ('cuStreamQuery', What.QUERY_STREAM, 'ptsz'),
+    ('cuStreamDestroy_v2', What.DESTROY_STREAM, ''),
+    ('cuCtxSynchronize', What.SYNCHRONISE_DEVICE, ''),
+    ('cuEventRecord', What.RECORD_EVENT, 'ptsz'),
+    ('cuEventSynchronize', What.SYNCHRONISE_EVENT, ''),
+    ('cuEventQuery', What.QUERY_EVENT, ''),
+    ('cuEventDestroy_v2', What.DESTROY_EVENT, ''),
+    ('cuMemcpyDtoH_v2', What.COPY_ONE_WAY, 'ptds'),
+    ('cuMemcpyHtoD_v2', What.COPY_ONE_WAY, 'ptds'),
+    ('cuModuleGetFunction', What.NAME_KERNEL, ''),
+    ('cuLibraryGetKernel', What.NAME_KERNEL, ''),
+)
+_LIBC = (
+    ('setenv', What.SET_VARIABLE, ''),
+    ('unsetenv', What.UNSET_VARIABLE, ''),
+    ('putenv', What.PUT_VARIABLE, ''),
+)
+_LOADER = (('_dl_debug_state', What.CHANGE_LIBRARIES, ''),)  # called for debuggers, before and after each change
+
+
+def _functions() -> tuple[Function, ...]:
+    found: list[Function] = []
+    for library, rows in zip(Library, (_RUNTIME, _DRIVER, _LIBC, _LOADER), strict=True):
+        for symbol, what, suffix in rows:
+            found.append(Function(len(found), symbol, library, what, of_thread=False))
+            if suffix:
+                found.append(Function(len(found), f'{symbol}_{suffix}', library, what, of_thread=True))
+    return tuple(found)
+
+
+FUNCTIONS = _functions()
+"""All probed functions, each at the place that is its number. Those with a suffix are what programs get that were
+compiled with ``--default-stream per-thread``."""

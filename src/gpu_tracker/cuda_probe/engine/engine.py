@@ -1,0 +1,142 @@
+"""The probe in the kernel as one thing: opened, attached to files, read, closed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cuda_probe.calls import FUNCTIONS, Function, Library
+from gpu_tracker.cuda_probe.engine import layout
+from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, MultiAttacher, PerfAttacher, Place
+from gpu_tracker.cuda_probe.engine.compiled import read_object
+from gpu_tracker.cuda_probe.engine.libbpf import open_libbpf
+from gpu_tracker.cuda_probe.engine.loading import LoadedObject
+from gpu_tracker.cuda_probe.engine.notices import read_notices
+from gpu_tracker.cuda_probe.engine.refusal import explain
+from gpu_tracker.cuda_probe.engine.totals import forget, read_totals
+from gpu_tracker.cuda_probe.libraries.symbols import find_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from gpu_tracker.cuda_probe.engine.attaching import Attacher
+    from gpu_tracker.cuda_probe.engine.notices import Notice
+    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.limits import Limits
+    from gpu_tracker.cuda_probe.readings import Totals
+
+_UNSUPPORTED = {errno.EINVAL, errno.EOPNOTSUPP}
+_BY_SYMBOL: dict[Library, dict[str, Function]] = {library: {} for library in Library}
+for _function in FUNCTIONS:
+    _BY_SYMBOL[_function.library][_function.symbol] = _function
+
+
+class Engine:
+    """The loaded probe.
+
+    :param first: A file to begin with, on which it is seen how the kernel can attach: any that has a probed function.
+    :param kind: ``uprobe.multi`` or ``perf``; None: the first that this kernel has.
+    :raises gpu_tracker.errors.ProbeUnavailableError: What is missing, in one sentence.
+    """
+
+    def __init__(self, limits: Limits, first: Iterable[CodeFile], kind: str | None = None) -> None:
+        self._limits = limits
+        self._files: dict[FileOnDisk, int] = {}
+        self._next = 1
+        library, contents = open_libbpf(), read_object()
+        first = list(first)
+        for chosen in (MULTI, PERF) if kind is None else (kind,):
+            self.kind = chosen
+            try:
+                self._open(LoadedObject(library, contents, limits, multi=chosen == MULTI), first)
+            except OSError as error:
+                if chosen == PERF or error.errno not in _UNSUPPORTED:
+                    raise explain(error, chosen) from error
+            else:
+                return
+        raise explain(OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP)), MULTI)
+
+    def _open(self, loaded: LoadedObject, first: Iterable[CodeFile]) -> None:
+        try:
+            programs = loaded.program('enter'), loaded.program('leave')
+            self._attacher: Attacher = MultiAttacher(*programs) if self.kind == MULTI else PerfAttacher(*programs)
+            self._loaded = loaded
+            loaded.trace()
+            for file in first:
+                self.attach(file)
+        except BaseException:
+            loaded.close()
+            raise
+
+    def attach(self, file: CodeFile) -> int:
+        """Attach to what a file has of the probed functions, once; return how many these are.
+
+        :raises OSError: The kernel has refused it.
+        """
+        known = self._files.get(file.identity)
+        if known is not None:
+            return known
+        places = _places(file)
+        self._files[file.identity] = len(places)
+        if places:
+            self._attacher.attach(file.path, places)
+        return len(places)
+
+    def is_new(self, file: CodeFile) -> bool:
+        """Tell whether a file has not been attached to."""
+        return file.identity not in self._files
+
+    def follow(self, pid: int) -> bool:
+        """Follow a process and all that it starts from now on; return False where it is followed already.
+
+        :raises OSError: There is no room for more.
+        """
+        number = layout.FOLLOWED.pack(self._next, 0)
+        if not self._loaded.maps['followed'].put(layout.FOLLOWED_KEY.pack(pid), number, only_new=True):
+            return False
+        self._next += 1
+        return True
+
+    def followed(self) -> list[int]:
+        """Return the processes that are followed now."""
+        return [int(layout.FOLLOWED_KEY.unpack(key)[0]) for key, _ in self._loaded.maps['followed'].items()]
+
+    def take_events(self) -> Iterator[tuple[int, ...]]:
+        """Return the events that were told since the last time, as plain tuples with the fields of ``Event``."""
+        return layout.EVENT.iter_unpack(self._loaded.events.take())
+
+    def take_notices(self) -> Iterator[Notice]:
+        """Return the notices that were told since the last time."""
+        return read_notices(self._loaded.notices.take())
+
+    def handles(self) -> tuple[int, int]:
+        """Return the descriptors that become readable when events, and when notices are there."""
+        return self._loaded.handle('events'), self._loaded.handle('notices')
+
+    def totals(self) -> Totals:
+        """Read what the kernel has added up."""
+        return read_totals(self._loaded.maps)
+
+    def ended(self) -> int:
+        """Return how many program runs that have ended still take room in the kernel."""
+        return sum(layout.PROCESS.unpack(value)[1] != 0 for _, value in self._loaded.maps['processes'].items())
+
+    def forget(self, processes: Collection[int]) -> None:
+        """Give back the room of program runs that have ended."""
+        forget(self._loaded.maps, processes)
+
+    def close(self) -> None:
+        """Detach everything and take it out of the kernel."""
+        self._attacher.close()
+        self._loaded.close()
+
+
+def _places(file: CodeFile) -> list[Place]:
+    symbols = {symbol: function for library in file.libraries for symbol, function in _BY_SYMBOL[library].items()}
+    found = find_functions(file.path, symbols)
+    taken: dict[int, Function] = {}  # two names of one function: the first of the table
+    for symbol, function in symbols.items():
+        for offset in found.get(symbol, ()):
+            taken.setdefault(offset, function)
+    return [Place(offset, function) for offset, function in sorted(taken.items())]

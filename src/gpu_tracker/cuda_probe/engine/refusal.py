@@ -1,0 +1,51 @@
+"""Why the kernel has refused the probe, in one sentence that names what is missing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+
+from gpu_tracker.cuda_probe.engine.attaching import MULTI
+from gpu_tracker.errors import ProbeUnavailableError
+
+_CAPABILITIES = {'CAP_PERFMON': 38, 'CAP_BPF': 39}
+_CAP_SYS_ADMIN = 21
+_TYPES_OF_THE_KERNEL = '/sys/kernel/btf/vmlinux'
+
+
+def explain(error: OSError, kind: str) -> ProbeUnavailableError:
+    """Return the error that users see where the kernel has answered ``error`` to the engine of that kind."""
+    return ProbeUnavailableError(f'CUDA calls cannot be probed: {_reason(error, kind)}')
+
+
+def _reason(error: OSError, kind: str) -> str:
+    missing = missing_capabilities(kind)
+    if error.errno in {errno.EPERM, errno.EACCES}:
+        if missing:
+            return f'this process lacks {" and ".join(missing)}; run it as root, or give it these capabilities.'
+        return f'the kernel refuses it ({error.strerror}), though the capabilities are there: lockdown(7) may be on.'
+    if not os.path.exists(_TYPES_OF_THE_KERNEL):
+        return (
+            f'the kernel does not tell its types ({_TYPES_OF_THE_KERNEL}): it was built without CONFIG_DEBUG_INFO_BTF.'
+        )
+    if error.errno in {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOENT, errno.ENOSYS}:
+        return f'Linux {platform.release()} lacks what it needs ({error.strerror}): Linux 5.15 with uprobes, or later.'
+    return f'{error.strerror}.'
+
+
+def missing_capabilities(kind: str = MULTI) -> list[str]:
+    """Return the names of the capabilities that this process would need beside those that it has.
+
+    CAP_SYS_ADMIN stands for both others; attaching by perf events needs it on kernels since 6.16.
+    """
+    try:
+        with open('/proc/self/status', encoding='ascii', errors='replace') as file:
+            line = next(line for line in file if line.startswith('CapEff:'))
+    except (OSError, StopIteration):
+        return []
+    has = int(line.split()[1], 16)
+    if has >> _CAP_SYS_ADMIN & 1:
+        return []
+    wanted = dict(_CAPABILITIES) if kind == MULTI else {'CAP_SYS_ADMIN': _CAP_SYS_ADMIN}
+    return [name for name, bit in wanted.items() if not has >> bit & 1]

@@ -1,0 +1,92 @@
+"""The CUDA libraries that programs may load later: of what is attached to before, not even the first call is lost."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shlex
+import shutil
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, code_file, libraries_of, mapped_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+_PATTERNS = ('libcudart*.so*', 'libcuda.so*')
+_SYSTEM_FOLDERS = (
+    '/usr/lib/*-linux-gnu',
+    '/usr/lib64',
+    '/usr/lib',
+    '/usr/local/lib',
+    '/usr/local/cuda*/lib64',
+    '/usr/local/cuda*/targets/*/lib',
+    '/opt/cuda/lib64',
+)
+_FOLDERS_OF_A_PREFIX = (
+    'lib',
+    'lib64',
+    'targets/*/lib',
+    'lib*/python3*/site-packages/nvidia/*/lib',
+    'lib*/python3*/site-packages/torch/lib',
+)
+"""Where Python, conda and toolkits keep them, from the folder that has ``bin``."""
+_MOST_FILES = 64
+
+
+def candidates(
+    environment: Mapping[str, str], command: Sequence[str] = (), folders: Iterable[str] = _SYSTEM_FOLDERS
+) -> list[CodeFile]:
+    """Return the libraries that a program started here may load, and the executables, which may have one linked in.
+
+    They are looked for in the system's folders, in those of the environment, and beside the programs of the command.
+
+    :param command: The program and its arguments; a shell's command line is looked at word by word.
+    """
+    programs = list(_programs(command, environment.get('PATH')))
+    found: dict[tuple[int, int], CodeFile] = {}
+    for path in (*_libraries(environment, programs, folders), *programs):
+        libraries = libraries_of(os.path.basename(path)) or (Library.RUNTIME,)
+        file = code_file(path, path, libraries)
+        if file is not None and len(found) < _MOST_FILES:
+            found.setdefault(file.identity, file)
+    for file in mapped_files(os.getpid()):  # this process' own C library and loader are most likely theirs
+        if Library.LIBC in file.libraries or Library.LOADER in file.libraries:
+            found.setdefault(file.identity, file)
+    return list(found.values())
+
+
+def _libraries(environment: Mapping[str, str], programs: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
+    searched = [folder for folder in environment.get('LD_LIBRARY_PATH', '').split(':') if folder]
+    for name in ('VIRTUAL_ENV', 'CONDA_PREFIX', 'CUDA_HOME', 'CUDA_PATH'):
+        if environment.get(name):
+            searched += _within(environment[name])
+    for program in programs:
+        beside = os.path.dirname(program)
+        searched += [beside, *_within(os.path.dirname(beside))]
+    for folder in (*searched, *folders):
+        for pattern in _PATTERNS:
+            yield from sorted(glob.glob(os.path.join(folder, pattern)))
+    yield from (path for path in environment.get('LD_PRELOAD', '').replace(':', ' ').split() if '/' in path)
+
+
+def _within(prefix: str) -> list[str]:
+    return [os.path.join(glob.escape(prefix), folder) for folder in _FOLDERS_OF_A_PREFIX]
+
+
+def _programs(command: Sequence[str], path: str | None) -> Iterator[str]:
+    """Yield the executables that a command line names, and where links lead: a virtual environment's python is one."""
+    words: list[str] = []
+    for argument in command:
+        try:
+            words += shlex.split(argument) if ' ' in argument else [argument]
+        except ValueError:
+            words.append(argument)  # quotes that do not close: a shell will say so
+    for word in dict.fromkeys(words):
+        program = shutil.which(word, path=path)
+        if program is not None:
+            yield program
+            real = os.path.realpath(program)
+            if real != os.path.abspath(program):
+                yield real

@@ -1,0 +1,52 @@
+"""The bounds of a probe: what it holds in memory never grows past them, and what finds no room is counted and told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from gpu_tracker.errors import ParameterError
+
+_MOST = 2**30
+_SMALLEST_RING = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is held at most.
+
+    :ivar ring_bytes: Of the ring buffer that brings the events: a power of two, at least 65,536.
+    :ivar followed: Processes that are followed at once, those without CUDA included.
+    :ivar processes: Program runs that call CUDA, at once.
+    :ivar allocations: Allocations in use at once, of all processes together: 88 bytes of kernel memory each.
+    :ivar kernels: Kernels by process.
+    :ivar streams: Streams by process.
+    :ivar threads: Threads that call CUDA at once.
+    :ivar failures: Kinds of failed calls: process, function and error.
+    :ivar ended: Program runs that have ended and are kept: more, and the one that ended first is left out.
+    :ivar kernels_told: Kernels of a program run that a report names, those that were launched most often and those with
+        the most time.
+    :ivar open_seconds: See :class:`gpu_tracker.cuda_probe.model.limits.ModelLimits`.
+    :ivar launches_a_span: See there.
+    """
+
+    ring_bytes: int = 16 * 2**20
+    followed: int = 16_384
+    processes: int = 1_024
+    allocations: int = 131_072
+    kernels: int = 16_384
+    streams: int = 8_192
+    threads: int = 16_384
+    failures: int = 4_096
+    ended: int = 1_024
+    kernels_told: int = 200
+    open_seconds: float = 30.0
+    launches_a_span: int = 100_000
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 0 < value <= _MOST:
+                raise ParameterError(field.name, value, f'from 1 to {_MOST:,}')
+        if self.ring_bytes < _SMALLEST_RING or self.ring_bytes & (self.ring_bytes - 1):
+            raise ParameterError('ring_bytes', self.ring_bytes, f'a power of two of at least {_SMALLEST_RING:,}')

@@ -1,0 +1,156 @@
+"""A probe's reports as what a time series wants: one row for each process on each GPU, and what happened lately."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from gpu_tracker.cuda_probe.report import CudaReport, DeviceReport, ProcessReport
+
+_PERCENT = 100
+_TOLD_AFTER_END = 300.0
+"""Seconds for which a program that has ended is still told: whoever asks every minute sees its last figures."""
+
+
+class Place(NamedTuple):
+    """Whose figures a row has, and on which GPU."""
+
+    pid: int
+    program: str
+    uuid: str | None
+    """None: it cannot be told which GPU that was."""
+
+
+class Row(NamedTuple):
+    """What the program runs of one process did on one GPU; those with the same name count together."""
+
+    launches: int
+    launch_to_sync_seconds: float | None
+    allocations: int
+    frees: int
+    in_use_bytes: int
+    max_bytes: int
+    active: float | None
+    """The part of the time since the report before, from 0 to 1."""
+    used_cores: float | None
+    """On average since the report before."""
+
+
+class Failure(NamedTuple):
+    """Failed calls of a process."""
+
+    pid: int
+    program: str
+    function: str
+    error: str
+
+
+class Series(NamedTuple):
+    """All of it, at one moment."""
+
+    rows: Mapping[Place, Row]
+    failures: Mapping[Failure, int]
+
+
+class _Spent(NamedTuple):
+    """What a program has had on a GPU until a report."""
+
+    active_seconds: float | None
+    core_seconds: float | None
+
+
+class ProcessSeries:
+    """Turns reports, one after the other, into series; holds only what the last report has."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._spent: dict[tuple[int, int, str, int], _Spent] = {}
+        self._ended: dict[tuple[int, int, str], float] = {}
+
+    def of(self, report: CudaReport, programs: Mapping[int, str]) -> Series:
+        """Return the series of a report.
+
+        :param programs: Process ID -> what it is called; the others have the kernel's names.
+        """
+        elapsed = report.seconds - self._seconds
+        spent: dict[tuple[int, int, str, int], _Spent] = {}
+        rows: dict[Place, Row] = {}
+        failures: dict[Failure, int] = {}
+        for run, process in self._told(report):
+            program = programs.get(process.pid, process.name)
+            for device in process.devices:
+                key = (*run, device.ordinal)
+                spent[key] = _spent(device)
+                row = _row(device, self._spent.get(key, _Spent(0.0, 0.0)), spent[key], elapsed)
+                place = Place(process.pid, program, device.uuid)
+                rows[place] = _both(rows[place], row) if place in rows else row
+            for failed in process.failures:
+                failure = Failure(process.pid, program, failed.function, failed.error_name)
+                failures[failure] = failures.get(failure, 0) + failed.count
+        self._seconds, self._spent = report.seconds, spent
+        return Series(rows, failures)
+
+    def _told(self, report: CudaReport) -> Iterator[tuple[tuple[int, int, str], ProcessReport]]:
+        """Yield the program runs that are told, each with what it is known by: those of one pid are in order."""
+        ended: dict[tuple[int, int, str], float] = {}
+        for run, process in _numbered(report.processes):
+            if process.ended:
+                ended[run] = self._ended.get(run, report.seconds)
+                if report.seconds - ended[run] > _TOLD_AFTER_END:
+                    continue
+            yield run, process
+        self._ended = ended
+
+
+def _numbered(processes: Iterable[ProcessReport]) -> Iterator[tuple[tuple[int, int, str], ProcessReport]]:
+    seen: dict[tuple[int, str], int] = {}
+    for process in processes:
+        name = (process.pid, process.name)
+        seen[name] = seen.get(name, 0) + 1
+        yield (process.pid, seen[name], process.name), process
+
+
+def _spent(device: DeviceReport) -> _Spent:
+    # The seconds that it was seen stand in the report only as a rate.
+    seconds = device.launches / device.launches_per_second if device.launches_per_second else None
+    cores = None if device.used_cores is None or seconds is None else device.used_cores * seconds
+    return _Spent(device.launch_to_sync_seconds, cores)
+
+
+def _row(device: DeviceReport, before: _Spent, now: _Spent, elapsed: float) -> Row:
+    active = _rate(before.active_seconds, now.active_seconds, elapsed)
+    return Row(
+        launches=device.launches,
+        launch_to_sync_seconds=device.launch_to_sync_seconds,
+        allocations=device.allocations,
+        frees=device.frees,
+        in_use_bytes=device.memory_current_bytes,
+        max_bytes=device.memory_max_bytes,
+        active=None if active is None else min(1.0, active),
+        used_cores=_rate(before.core_seconds, now.core_seconds, elapsed),
+    )
+
+
+def _rate(before: float | None, now: float | None, elapsed: float) -> float | None:
+    return None if before is None or now is None or elapsed <= 0 else max(0.0, now - before) / elapsed
+
+
+def _both(one: Row, other: Row) -> Row:
+    """Return two program runs, or two numbers of one GPU, as one."""
+    active = _sum(one.active, other.active)
+    return Row(
+        launches=one.launches + other.launches,
+        launch_to_sync_seconds=_sum(one.launch_to_sync_seconds, other.launch_to_sync_seconds),
+        allocations=one.allocations + other.allocations,
+        frees=one.frees + other.frees,
+        in_use_bytes=one.in_use_bytes + other.in_use_bytes,
+        max_bytes=max(one.max_bytes, other.max_bytes),
+        active=None if active is None else min(1.0, active),
+        used_cores=_sum(one.used_cores, other.used_cores),
+    )
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other

@@ -1,0 +1,154 @@
+"""What is known of each program run beside its calls: its command line, its GPUs, the names of its kernels.
+
+All of it is read when it first calls CUDA: it may have ended when somebody asks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cuda_probe.binaries.demangling import demangle
+from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
+from gpu_tracker.cuda_probe.devices import environment
+from gpu_tracker.cuda_probe.devices.environment import EnvironmentChange
+from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
+from gpu_tracker.cuda_probe.devices.reach import reach_of
+from gpu_tracker.cuda_probe.devices.visibility import Visibility
+
+if TYPE_CHECKING:
+    from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
+    from gpu_tracker.cuda_probe.devices.host_gpus import PhysicalGpu
+    from gpu_tracker.cuda_probe.engine.notices import Notice
+
+_MOST_CHANGED = 16_384
+"""Program runs that have changed variables and have not called CUDA."""
+_LONGEST_COMMAND = 4_096
+
+
+class ProgramRun:
+    """One program run that has called CUDA."""
+
+    def __init__(self, pid: int, names: KernelNames, visibility: Visibility) -> None:
+        self.pid = pid
+        self.command = _command_line(pid)
+        self.visibility = visibility
+        self.handles: dict[int, str] = {}
+        """The names of kernels that were asked for by name, by handle."""
+        self._names = names
+        self._has_new_libraries = True
+        self.look_at_libraries()
+
+    def libraries_changed(self) -> None:
+        """Take note that it has loaded libraries since its maps were read."""
+        self._has_new_libraries = True
+
+    def look_at_libraries(self) -> None:
+        """Read what it has mapped where that has changed: later it may have ended."""
+        if self._has_new_libraries:
+            self._has_new_libraries = False
+            self._names.remember_maps()
+
+    def kernel(self, address: int) -> KernelAt:
+        """Return what is known of the kernel that the program has at ``address``."""
+        symbol = self.handles.get(address)
+        if symbol is not None:
+            return KernelAt(symbol, demangle(symbol), None, None)
+        self.look_at_libraries()
+        return self._names.at(address)
+
+
+class Programs:
+    """All program runs that have called CUDA, by number.
+
+    :param cache: What is known of files.
+    """
+
+    def __init__(self, cache: BinaryCache) -> None:
+        self._cache = cache
+        self._host = HostGpus()
+        self._runs: dict[int, ProgramRun] = {}
+        self._changes: OrderedDict[int, list[EnvironmentChange]] = OrderedDict()
+        self._handles: OrderedDict[int, dict[int, str]] = OrderedDict()
+
+    def know_gpus(self, host: HostGpus) -> None:
+        """Take the GPUs of this machine, which the driver may tell late."""
+        self._host = host
+        for run in self._runs.values():
+            run.visibility.know_gpus(host)
+
+    def get(self, process: int) -> ProgramRun | None:
+        """Return a program run, None where its first call was not told."""
+        return self._runs.get(process)
+
+    def gpu_of(self, process: int, device: int) -> PhysicalGpu | None:
+        """Return the physical GPU that a program run calls ``device``, None where that is not known."""
+        run = self._runs.get(process)
+        return None if run is None else run.visibility.gpu_of(device)
+
+    def forget(self, process: int) -> None:
+        """Drop what is known of a program run."""
+        self._runs.pop(process, None)
+
+    def called(self, notice: Notice) -> None:
+        """Take note of a program's first CUDA call."""
+        pid = notice.pid
+        visibility = Visibility(self._host, environment.read(pid), lambda: reach_of(pid))
+        for change in self._changes.pop(notice.process, ()):
+            visibility.changed(change)
+        visibility.called(notice.time)
+        run = ProgramRun(pid, KernelNames(pid, self._cache), visibility)
+        run.handles.update(self._handles.pop(notice.process, {}))
+        self._runs[notice.process] = run
+
+    def changed_variable(self, notice: Notice) -> None:
+        """Take note of a variable that was set or removed."""
+        name, value = notice.name, notice.text
+        if not name:  # putenv has both in one text, or the name alone
+            name, equals, rest = (notice.text or '').partition('=')
+            value = rest if equals else None
+        change = EnvironmentChange(notice.process, notice.time, name, value)
+        run = self._runs.get(notice.process)
+        if run is not None:
+            run.visibility.changed(change)
+            return
+        self._changes.setdefault(notice.process, []).append(change)
+        while len(self._changes) > _MOST_CHANGED:
+            self._changes.popitem(last=False)
+
+    def forked(self, notice: Notice) -> None:
+        """Give a child the variables that its parent has changed until then."""
+        parent = notice.address
+        inherited = self._changes.get(parent)
+        if inherited:
+            self._changes[notice.process] = [change._replace(process=notice.process) for change in inherited]
+
+    def executed(self, notice: Notice) -> None:
+        """Forget the variables that another program has changed: this one was started with them."""
+        self._changes.pop(notice.address, None)
+
+    def named_kernel(self, notice: Notice) -> None:
+        """Take the name of a kernel that was asked for by name."""
+        run = self._runs.get(notice.process)
+        handles = self._handles.setdefault(notice.process, {}) if run is None else run.handles
+        if notice.text:
+            handles[notice.address] = notice.text
+        while len(self._handles) > _MOST_CHANGED:
+            self._handles.popitem(last=False)
+
+    def libraries_changed(self, process: int) -> None:
+        """Take note that a program run has loaded libraries."""
+        run = self._runs.get(process)
+        if run is not None:
+            run.libraries_changed()
+
+
+def _command_line(pid: int) -> str | None:
+    """Return what a process was started with, its words with blanks between them; None where it is gone."""
+    try:
+        with open(f'/proc/{pid}/cmdline', 'rb') as file:
+            words = file.read(_LONGEST_COMMAND).rstrip(b'\0').split(b'\0')
+    except OSError:
+        return None
+    return os.fsdecode(b' '.join(words)) or None

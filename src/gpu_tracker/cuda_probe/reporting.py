@@ -1,0 +1,169 @@
+"""A report made of totals, times and what is known of programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.cuda_probe.calls import FUNCTIONS
+from gpu_tracker.cuda_probe.cuda_errors import error_name
+from gpu_tracker.cuda_probe.report import (
+    DeviceReport,
+    DeviceTags,
+    FailureReport,
+    KernelReport,
+    KernelVariant,
+    ProcessReport,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpu_tracker.cuda_probe.archive import RunTotals
+    from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
+    from gpu_tracker.cuda_probe.model.accumulated import DeviceRun, ProcessRun
+    from gpu_tracker.cuda_probe.programs import ProgramRun
+    from gpu_tracker.cuda_probe.readings import DeviceTotals, KernelTotals
+
+_NANOSECONDS = 1e9
+
+
+class Seen(NamedTuple):
+    """One program run, from all sides."""
+
+    totals: RunTotals
+    times: ProcessRun | None
+    """Its spans; None: no event of it was taken."""
+    program: ProgramRun | None
+    """What else is known of it; None: it ended too soon."""
+
+
+def process_report(seen: Seen, now: int, kernels_told: int) -> ProcessReport:
+    """Return what one program run did, as of ``now`` in nanoseconds of the monotonic clock."""
+    run, times, program = seen
+    process = run.process
+    nanoseconds = max((process.ended or now) - process.began, 0)
+    devices = [
+        _device_report(totals, times.devices.get(number) if times else None, seen, nanoseconds)
+        for number, totals in run.devices.items()
+    ]
+    launches = sum(device.launches for device in devices)
+    in_use = run.together.in_use if run.together else 0
+    has_ended = process.ended is not None
+    return ProcessReport(
+        pid=process.pid,
+        name=process.name,
+        command=None if program is None else program.command,
+        ended=has_ended,
+        launches=launches,
+        launches_per_second=_rate(launches, nanoseconds),
+        active_percent=_percent(times.busy if times else None, nanoseconds),
+        used_cores=_sum(device.used_cores for device in devices),
+        mean_threads=_mean(sum(totals.threads for totals in run.devices.values()), launches),
+        streams=process.streams,
+        synchronisations=sum(device.synchronisations for device in devices),
+        synchronising_seconds=sum(device.synchronising_seconds for device in devices),
+        launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
+        allocations=sum(device.allocations for device in devices),
+        frees=sum(device.frees for device in devices),
+        allocated_bytes=sum(device.allocated_bytes for device in devices),
+        freed_bytes=sum(device.freed_bytes for device in devices),
+        memory_current_bytes=0 if has_ended else in_use,
+        memory_max_bytes=run.together.peak if run.together else 0,
+        memory_leaked_bytes=in_use if has_ended else None,
+        devices=tuple(devices),
+        kernels=_kernels(seen, kernels_told),
+        failures=_failures(run),
+    )
+
+
+def device_tags(host: HostGpus) -> tuple[DeviceTags, ...]:
+    """Return the GPUs of this machine that can be named."""
+    return tuple(
+        DeviceTags(gpu.uuid, gpu.vendor, gpu.model, gpu.driver, gpu.mig, gpu.cores, gpu.memory)
+        for gpu in host.physical
+        if gpu.uuid is not None
+    )
+
+
+def _device_report(totals: DeviceTotals, times: DeviceRun | None, seen: Seen, nanoseconds: int) -> DeviceReport:
+    ordinal = totals.device or 0
+    has_ended = seen.totals.process.ended is not None
+    gpu = None if seen.program is None else seen.program.visibility.gpu_of(ordinal)
+    cores = None if times is None else times.used_cores_normalised
+    return DeviceReport(
+        ordinal=ordinal,
+        uuid=None if gpu is None else gpu.uuid,
+        launches=totals.launches,
+        launches_per_second=_rate(totals.launches, nanoseconds),
+        active_percent=_percent(times.busy if times else None, nanoseconds),
+        used_cores=cores.core_nanoseconds / nanoseconds if cores and cores.nanoseconds and nanoseconds else None,
+        mean_threads=_mean(totals.threads, totals.launches),
+        synchronisations=totals.synchronisations,
+        synchronising_seconds=totals.synchronising / _NANOSECONDS,
+        launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
+        allocations=totals.allocations,
+        frees=totals.frees,
+        allocated_bytes=totals.allocated,
+        freed_bytes=totals.freed,
+        memory_current_bytes=0 if has_ended else totals.in_use,
+        memory_max_bytes=totals.peak,
+        memory_leaked_bytes=totals.in_use if has_ended else None,
+    )
+
+
+def _kernels(seen: Seen, most: int) -> tuple[KernelReport, ...]:
+    times = seen.times.kernels if seen.times else {}
+    by_launches = sorted(seen.totals.kernels, key=lambda kernel: kernel.launches, reverse=True)
+    by_time = sorted(seen.totals.kernels, key=lambda kernel: times.get(kernel.address, 0), reverse=True)
+    told = {kernel.address: kernel for kernel in (*by_launches[:most], *by_time[:most])}
+    chosen = [kernel for kernel in by_launches if kernel.address in told]
+    return tuple(_kernel_report(kernel, times.get(kernel.address), seen.program) for kernel in chosen)
+
+
+def _kernel_report(totals: KernelTotals, nanoseconds: int | None, program: ProgramRun | None) -> KernelReport:
+    known = None if program is None else program.kernel(totals.address)
+    variants = known.kernel.variants if known is not None and known.kernel is not None else ()
+    return KernelReport(
+        name=f'{totals.address:#x}' if known is None else known.name,
+        symbol=None if known is None else known.symbol,
+        file=None if known is None else known.file,
+        address=totals.address,
+        launches=totals.launches,
+        mean_threads=_mean(totals.threads, totals.launches),
+        span_seconds=None if nanoseconds is None else nanoseconds / _NANOSECONDS,
+        variants=tuple(
+            KernelVariant(one.sm, one.registers, one.code_size, one.static_shared, one.constant) for one in variants
+        ),
+    )
+
+
+def _failures(run: RunTotals) -> tuple[FailureReport, ...]:
+    """Return the failed calls, those through a function's other names together."""
+    counts: dict[tuple[str, int], int] = {}
+    for failure in run.failures:
+        key = FUNCTIONS[failure.function].name, failure.error
+        counts[key] = counts.get(key, 0) + failure.times
+    by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(FailureReport(function, error, error_name(error), count) for (function, error), count in by_count)
+
+
+def graph_launches(runs: Sequence[RunTotals]) -> int:
+    """Return how many CUDA graphs were launched."""
+    return sum(run.process.graph_launches for run in runs)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _rate(count: int, nanoseconds: int) -> float:
+    return count * _NANOSECONDS / nanoseconds if nanoseconds else 0.0
+
+
+def _mean(total: int, count: int) -> float | None:
+    return total / count if count else None
+
+
+def _percent(busy: int | None, nanoseconds: int) -> float | None:
+    return None if busy is None or not nanoseconds else min(100.0 * busy / nanoseconds, 100.0)
