@@ -4,7 +4,8 @@
 #   sh scripts/test.sh [ARGUMENTS FOR PYTEST...]
 #
 # Needs the packages that are named below; on Debian it installs them itself where it is root. Makes .venv-test-3.* here,
-# and .venv-nvgpu with the program that the agent and the dashboard have to understand.
+# .venv-nvgpu with the program that the agent and the dashboard have to understand, and .venv-cuda with NVIDIA's compiler
+# where the machine has none.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/machine.sh
@@ -17,9 +18,18 @@ versions_here() {
     done
 }
 
+# has_library NAME: whether a shared library is where the dynamic loader looks for it.
+has_library() {
+    for path in "/lib/$1" /lib/*/"$1" "/usr/lib/$1" /usr/lib/*/"$1" "/lib64/$1" "/usr/lib64/$1"; do
+        [ -e "$path" ] && return 0
+    done
+    return 1
+}
+
 # The simulated GPU driver is C and is compiled when the tests start. atop is what atopgpud serves, and systemd-analyze
 # checks its unit. Chromium, with a font, shows the page of the dashboard, Prometheus reads the agent, and curl and
-# openssl are who asks both with and without their secrets.
+# openssl are who asks both with and without their secrets. clang compiles what libbpf loads into the kernel, when the
+# wheel is built, and g++ what nvcc does not.
 missing=
 [ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
 echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
@@ -29,6 +39,9 @@ command -v chromium >/dev/null || missing="$missing chromium fonts-dejavu-core"
 command -v promtool >/dev/null || missing="$missing prometheus"
 command -v curl >/dev/null || missing="$missing curl"
 command -v openssl >/dev/null || missing="$missing openssl"
+command -v clang >/dev/null || missing="$missing clang"
+command -v g++ >/dev/null || missing="$missing g++"
+has_library libbpf.so.1 || missing="$missing libbpf1"
 # shellcheck disable=SC2086  # one word a package
 [ -z "$missing" ] || install_packages $missing
 
@@ -76,8 +89,26 @@ install() {
     shift
     # shellcheck disable=SC2046  # two words a group
     "$bin/python" -m pip --python ".venv-test-3.$version/bin/python" install --quiet --disable-pip-version-check \
-        '.[fleet,table]' $(printf ' --group %s' "$@") ||
+        '.[cuda,fleet,table]' $(printf ' --group %s' "$@") ||
         fail "could not install gpu-tracker and what its tests need on Python 3.$version"
+}
+
+# has_cuda_toolkit: whether the machine has a CUDA toolkit with both programs that the tests need.
+has_cuda_toolkit() {
+    for program in nvcc cuobjdump; do
+        command -v "$program" >/dev/null || [ -x "/usr/local/cuda/bin/$program" ] || return 1
+    done
+}
+
+# make_cuda: makes the environment with NVIDIA's compiler, where that is needed and there is one.
+make_cuda() {
+    if has_cuda_toolkit || [ "$(uname -m)" != x86_64 ]; then
+        return
+    fi
+    "$(python_3 "$first")" -m venv --clear --without-pip .venv-cuda ||
+        fail 'could not make the virtual environment .venv-cuda'
+    "$bin/python" -m pip --python .venv-cuda/bin/python install --quiet --disable-pip-version-check --group cuda ||
+        fail "could not install NVIDIA's CUDA compiler"
 }
 
 # make_others: makes the other environments, with the pip of the first, while the checks on that one need one core only.
@@ -87,6 +118,7 @@ make_others() {
     # Exactly these: later ones do not work together.
     "$bin/python" -m pip --python .venv-nvgpu/bin/python install --quiet --disable-pip-version-check \
         nvgpu==0.9.0 pynvml==11.4.1 setuptools || fail 'could not install nvgpu'
+    make_cuda
     for other in $others; do
         "$(python_3 "$other")" -m venv --clear --without-pip ".venv-test-3.$other" ||
             fail "could not make the virtual environment .venv-test-3.$other"
