@@ -61,6 +61,7 @@ class Mig:
     name: str = 'NVIDIA Simulated GPU MIG 1g'
     total: Value = None
     used: Value = None
+    multiprocessors: int = 0
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,9 @@ class Gpu:
     pci: str | None = None
     """None: 00000000:NN:00.0, NN being the index plus one."""
     minor: int | None = None
+    cores: Value = None
+    capability: Value = None
+    """The compute capability, 10 times the major number plus the minor one."""
     total: Value = 0
     used: Value = 0
     reserved: Value = 0

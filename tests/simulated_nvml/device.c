@@ -43,6 +43,16 @@ API Result nvmlDeviceGetPciInfo_v3(Device device, PciInfo *info)
              info->device & 0x1f);
     END(SUCCESS);
 }
+API Result nvmlDeviceGetCudaComputeCapability(Device device, int *major, int *minor)
+{
+    BEGIN_DEVICE(device);
+    u64 capability;
+    if (call.mig >= 0 || !device_number(&call, "capability", &capability))
+        END(NOT_SUPPORTED);
+    *major = (int)(capability / 10);
+    *minor = (int)(capability % 10);
+    END(SUCCESS);
+}
 API Result nvmlDeviceGetPciInfo(Device device, PciInfo *info) { return nvmlDeviceGetPciInfo_v3(device, info); }
 
 /* Memory as version 2 reports it: `used` leaves out what the driver reserves. */
@@ -116,6 +126,7 @@ NUMBER_CALL(nvmlDeviceGetPowerManagementLimit, "power_limit")   /* milliwatts */
 NUMBER_CALL(nvmlDeviceGetFanSpeed, "fan")                       /* percent */
 NUMBER_CALL(nvmlDeviceGetPersistenceMode, "persistence")
 NUMBER_CALL(nvmlDeviceGetPerformanceState, "performance_state")
+NUMBER_CALL(nvmlDeviceGetNumGpuCores, "cores")
 NUMBER_CALL(nvmlDeviceGetComputeMode, "compute_mode")
 
 /* Calls whose second argument selects among sensors or clocks. */

@@ -63,6 +63,7 @@ API Result nvmlDeviceGetAttributes_v2(Device device, DeviceAttributes *attribute
     if (call.mig < 0)
         END(NOT_SUPPORTED);
     memset(attributes, 0, sizeof *attributes);
+    attributes->multiprocessors = (u32)device_number_or(&call, "multiprocessors", 0);
     attributes->memory_mib = device_number_or(&call, "total", 0) >> 20;
     END(SUCCESS);
 }

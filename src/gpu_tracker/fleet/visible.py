@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpu_tracker.gpus.visible import ORDER_VARIABLE, PCI_ORDER, UUID_PREFIXES, VARIABLE, place_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpu_tracker.fleet.gpu import Gpu
 
-VARIABLE = 'CUDA_VISIBLE_DEVICES'
-ORDER_VARIABLE = 'CUDA_DEVICE_ORDER'
-PCI_ORDER = 'PCI_BUS_ID'
+__all__ = ['ORDER_VARIABLE', 'PCI_ORDER', 'VARIABLE', 'counts_otherwise', 'find', 'visible']
 
 
 def visible(gpus: Sequence[Gpu], value: str | None) -> list[Gpu]:
@@ -37,11 +37,11 @@ def find(gpus: Sequence[Gpu], name: str) -> Gpu | None:
     if name.isascii() and name.isdecimal():
         index = name.lstrip('0') or '0'  # compared as text: a number may have too many digits for Python
         return next((gpu for gpu in gpus if str(gpu.state.number) == index), None)
-    if not name.startswith(('GPU-', 'MIG-')):
+    if not name.startswith(UUID_PREFIXES):
         return None
     devices = [device for gpu in gpus for device in gpu.devices()]
-    matching = [device for device in devices if (device.state.uuid or '').lower().startswith(name.lower())]
-    return matching[0] if len(matching) == 1 else None
+    place = place_of([device.state.uuid for device in devices], name)
+    return None if place is None else devices[place]
 
 
 def counts_otherwise(gpus: Sequence[Gpu], value: str | None, order: str | None) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from gpu_tracker.gpus.activity import GpuMonitor
+    from gpu_tracker.gpus.details import DeviceDetails
     from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
     from gpu_tracker.gpus.state import DeviceState
 
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
             Without load neither sensors nor utilization are asked, and processes only where the memory is unknown;
             without sensors temperature, clock and power are left out. Whether a GPU can be read depends on neither.
             """
+
+        def details(self) -> list[DeviceDetails]:
+            """Return what all GPUs and MIG devices are, in PCI bus order."""
 
         def monitors(self, interval: float) -> tuple[GpuMonitor, ...]:
             """Return what looks at each GPU every ``interval`` seconds, in PCI bus order, lost GPUs included.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ctypes import c_void_p
     from typing import TypeVar
 
+    from gpu_tracker.gpus.details import DeviceDetails
     from gpu_tracker.gpus.nvidia.monitor import NvidiaMonitor
     from gpu_tracker.gpus.state import DeviceState
 
@@ -83,6 +84,18 @@ class NvidiaBackend:
 
         try:
             return survey(self._calls, with_load=with_load, with_sensors=with_sensors)
+        except pynvml.NVMLError as error:
+            raise GpuError(*explain_failed_init(error.value)) from error
+
+    def details(self) -> list[DeviceDetails]:
+        """Return what all GPUs and their MIG devices are.
+
+        :raises GpuError: The driver has stopped working.
+        """
+        from gpu_tracker.gpus.nvidia.details import details  # noqa: PLC0415 - a run's sampler needs none of it
+
+        try:
+            return details(self._calls)
         except pynvml.NVMLError as error:
             raise GpuError(*explain_failed_init(error.value)) from error
 

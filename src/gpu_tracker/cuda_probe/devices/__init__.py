@@ -1,0 +1,1 @@
+"""Which physical GPU a process' device is, what that GPU is, and the right of control groups to open GPUs."""

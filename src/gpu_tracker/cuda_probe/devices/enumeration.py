@@ -1,0 +1,146 @@
+"""How CUDA numbers the GPUs that it shows a program. Pure.
+
+Read off NVIDIA's CUDA Programming Guide (environment variables) and MIG User Guide (CUDA device enumeration). Whatever
+these leave open is None here: a figure without a GPU is better than one of the wrong GPU.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.gpus.visible import ORDER_VARIABLE, PCI_ORDER, UUID_PREFIXES, VARIABLE, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, PhysicalGpu
+
+_INDEX = re.compile(r'\+?([0-9]{1,9})(?![0-9xX])')
+"""CUDA takes the number that an entry begins with: ``1gpu2`` is 1. Of hexadecimal ones nothing is known."""
+
+_OLD_MIG_NAME = re.compile(r'MIG-(GPU-[^/]+)/([0-9]{1,9})/([0-9]{1,9})', re.ASCII)
+"""GPU, GPU instance and compute instance, as drivers before R470 named MIG devices; newer ones take it too."""
+
+
+class Reach(NamedTuple):
+    """What a process can open of the machine's GPUs."""
+
+    gpus: frozenset[int] | None = None
+    """The N of the device files ``/dev/nvidiaN``; None: not known."""
+    instances: frozenset[tuple[int, int, int]] | None = None
+    """MIG devices, each as the N of its GPU, GPU instance and compute instance; None: not known."""
+
+
+def numbered(gpus: Sequence[HostGpu], reach: Reach, variables: Mapping[str, str]) -> tuple[PhysicalGpu, ...]:
+    """Return the devices 0, 1, ... of a program as far as it is known for sure which they are.
+
+    :param gpus: All GPUs of the machine, in PCI bus order.
+    :param variables: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER where they were set when it first called CUDA.
+    """
+    there = _reachable(gpus, reach)
+    in_order = None if there is None else _in_order(there, variables.get(ORDER_VARIABLE))
+    value = variables.get(VARIABLE)
+    if value is None:
+        return _all_shown(in_order or ())
+    return _shown(value, gpus if there is None else there, in_order)
+
+
+def _reachable(gpus: Sequence[HostGpu], reach: Reach) -> list[HostGpu] | None:
+    """Return the GPUs that CUDA finds; None where that is not known."""
+    if reach.gpus is None:
+        # Who computes has a GPU, and so has the only one.
+        there = list(gpus) if len(gpus) == 1 else None
+    elif any(found.gpu.minor is None for found in gpus) and len(gpus) > 1:
+        there = None
+    else:
+        there = [found for found in gpus if found.gpu.minor in reach.gpus or found.gpu.minor is None]
+    if there is None or reach.instances is None:
+        return there
+    return [found._replace(parts=_open_parts(found, reach.instances)) for found in there]
+
+
+def _open_parts(found: HostGpu, instances: frozenset[tuple[int, int, int]]) -> tuple[PhysicalGpu, ...] | None:
+    if found.parts is None:
+        return None
+    return tuple(part for part in found.parts if (part.minor, part.gpu_instance, part.compute_instance) in instances)
+
+
+def _in_order(gpus: Sequence[HostGpu], order: str | None) -> Sequence[HostGpu] | None:
+    """Return the GPUs as CUDA counts them; None where that is not known.
+
+    By default the fastest comes first, by a rule that is not told; GPUs that are alike stand in PCI bus order.
+    """
+    if any(found.gpu.uuid is None for found in gpus):
+        return None  # it is lost: whether CUDA counts it is not known
+    models = {(found.gpu.model, found.gpu.cores) for found in gpus}
+    is_known = order == PCI_ORDER or len(gpus) <= 1 or (len(models) == 1 and gpus[0].gpu.model is not None)
+    return gpus if is_known else None
+
+
+def _all_shown(gpus: Sequence[HostGpu]) -> tuple[PhysicalGpu, ...]:
+    """Return what CUDA shows without the variable: all GPUs, or one MIG device, the first of several in some order."""
+    if all(found.parts is None for found in gpus):
+        return tuple(found.gpu for found in gpus)
+    devices = [device for found in gpus for device in (found.parts if found.parts is not None else (found.gpu,))]
+    return tuple(devices) if len(devices) == 1 else ()
+
+
+def _shown(value: str, gpus: Sequence[HostGpu], in_order: Sequence[HostGpu] | None) -> tuple[PhysicalGpu, ...]:
+    """Return what the variable's list names, up to the first entry that names no GPU or is not understood."""
+    entries = [entry.strip() for entry in value.split(',')]
+    if entries[0].startswith(UUID_PREFIXES):
+        named = [_by_uuid(entry, gpus) for entry in entries]
+    else:
+        indices = _indices(entries)
+        if len(set(indices)) < len(indices):
+            return ()  # a GPU that is named twice makes none visible
+        named = [_by_index(index, in_order or ()) for index in indices]
+    shown: list[PhysicalGpu] = []
+    for device in named:
+        if device is None:
+            break
+        shown.append(device)
+    is_mixed = len({device.mig is None for device in shown}) > 1  # then CUDA leaves the whole GPUs out
+    return () if is_mixed or len(set(shown)) < len(shown) else tuple(shown)
+
+
+def _indices(entries: Sequence[str]) -> list[int]:
+    """Return the numbers up to the first entry that is none; a negative one is none."""
+    found = []
+    for entry in entries:
+        index = _INDEX.match(entry)
+        if index is None:
+            break
+        found.append(int(index.group(1)))
+    return found
+
+
+def _by_index(index: int, in_order: Sequence[HostGpu]) -> PhysicalGpu | None:
+    """Return the GPU of an index; how those in MIG mode are counted is not told, so none behind one is known."""
+    if index >= len(in_order) or any(found.parts is not None for found in in_order[:index]):
+        return None
+    return _as_used(in_order[index])
+
+
+def _by_uuid(name: str, gpus: Sequence[HostGpu]) -> PhysicalGpu | None:
+    old = _OLD_MIG_NAME.fullmatch(name)
+    if old is not None:
+        gpu, gpu_instance, compute_instance = old.groups()
+        place = place_of([found.gpu.uuid for found in gpus], gpu)
+        parts = () if place is None else gpus[place].parts or ()
+        wanted = (int(gpu_instance), int(compute_instance))
+        return next((part for part in parts if (part.gpu_instance, part.compute_instance) == wanted), None)
+    if not name.startswith(UUID_PREFIXES):
+        return None
+    named = [(found.gpu.uuid, _as_used(found)) for found in gpus]
+    named += [(part.uuid, part) for found in gpus for part in found.parts or ()]
+    place = place_of([uuid for uuid, _ in named], name)
+    return None if place is None else named[place][1]
+
+
+def _as_used(found: HostGpu) -> PhysicalGpu | None:
+    """Return what computes where a whole GPU is named: of several MIG devices it is not known which."""
+    if found.parts is None:
+        return found.gpu
+    return found.parts[0] if len(found.parts) == 1 else None

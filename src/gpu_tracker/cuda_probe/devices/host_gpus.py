@@ -1,0 +1,130 @@
+"""The physical GPUs of this machine, as every exported figure names them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.errors import GpuError
+from gpu_tracker.gpus import BACKENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus.details import DeviceDetails
+
+PATIENCE = 30.0
+"""Seconds that the drivers have to answer; to open one takes up to 3 s a GPU where nothing else keeps it loaded."""
+
+_MIG = ' MIG '
+
+
+class PhysicalGpu(NamedTuple):
+    """A GPU, or a MIG device of one; None is what the driver does not tell."""
+
+    uuid: str | None
+    """None where the driver knows of the GPU and cannot open it."""
+    vendor: str
+    model: str | None
+    driver: str | None
+    """The driver's version."""
+    mig: str | None = None
+    """The profile of a MIG device, such as ``1g.5gb``, or its name; None for a whole GPU."""
+    cores: int | None = None
+    """CUDA cores: how many threads execute at the same time."""
+    memory: int | None = None
+    """Bytes."""
+    minor: int | None = None
+    """The N of the device file ``/dev/nvidiaN``; that of the whole GPU for a MIG device."""
+    gpu_instance: int | None = None
+    """The ID of a MIG device's GPU instance."""
+    compute_instance: int | None = None
+    """The ID of a MIG device's compute instance."""
+
+
+class HostGpu(NamedTuple):
+    """A GPU of this machine with its MIG devices."""
+
+    gpu: PhysicalGpu
+    parts: tuple[PhysicalGpu, ...] | None = None
+    """None: not in MIG mode."""
+
+
+class HostGpus(NamedTuple):
+    """The GPUs of this machine."""
+
+    gpus: tuple[HostGpu, ...] = ()
+    """In PCI bus order, one vendor after the other."""
+    problem: str | None = None
+    """Why a driver that is there tells nothing, in words; None: it works, or there is none."""
+
+    @property
+    def physical(self) -> tuple[PhysicalGpu, ...]:
+        """All that a program can compute on: whole GPUs, and of those in MIG mode the MIG devices instead."""
+        return tuple(device for gpu in self.gpus for device in (gpu.parts if gpu.parts is not None else (gpu.gpu,)))
+
+
+def look(openers: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS, patience: float = PATIENCE) -> HostGpus:
+    """Ask the drivers, in a thread of its own: a call into one that hangs cannot be interrupted.
+
+    :param openers: Vendor -> what opens its driver.
+    :param patience: Seconds to wait for their answer.
+    """
+    answers: list[HostGpus | BaseException] = []
+
+    def ask() -> None:
+        try:
+            answers.append(_ask(openers))
+        except BaseException as error:  # noqa: BLE001 - raised anew in the thread that waits
+            answers.append(error)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(patience)
+    if not answers:
+        return HostGpus(problem=f'the GPU driver has not answered for {patience:g} seconds')
+    answer = answers[0]
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def _ask(openers: Mapping[str, Callable[[], GpuBackend | None]]) -> HostGpus:
+    gpus: list[HostGpu] = []
+    problems: list[str] = []
+    for vendor, opener in openers.items():
+        try:
+            backend = opener()
+            if backend is not None:
+                try:
+                    gpus += [_host_gpu(vendor, gpu) for gpu in backend.details()]
+                finally:
+                    backend.close()
+        except GpuError as error:
+            problems.append(str(error))
+    return HostGpus(tuple(gpus), ' '.join(problems) or None)
+
+
+def _host_gpu(vendor: str, gpu: DeviceDetails) -> HostGpu:
+    whole = PhysicalGpu(gpu.uuid, vendor, gpu.name, gpu.driver, cores=gpu.cores, memory=gpu.memory, minor=gpu.minor)
+    if gpu.mig_devices is None:
+        return HostGpu(whole)
+    return HostGpu(whole, tuple(_part(whole, part) for part in gpu.mig_devices))
+
+
+def _part(whole: PhysicalGpu, part: DeviceDetails) -> PhysicalGpu:
+    """Return a MIG device: the driver calls it as its GPU with ``MIG`` and its profile behind."""
+    name = part.name or ''
+    return PhysicalGpu(
+        part.uuid,
+        whole.vendor,
+        whole.model,
+        whole.driver,
+        mig=name.rpartition(_MIG)[2] or f'MIG device {part.number}',
+        cores=part.cores,
+        memory=part.memory,
+        minor=whole.minor,
+        gpu_instance=part.gpu_instance,
+        compute_instance=part.compute_instance,
+    )

@@ -1,0 +1,114 @@
+"""The variables of a process that ran before it was followed: it may have changed them unseen.
+
+``/proc/PID/environ`` shows what its program was started with. What holds now stands where ``environ`` points,
+environ(7), which is read from its memory; that takes the rights that reading ``/proc/PID/environ`` takes.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cuda_probe.binaries.elf64 import SHT_DYNSYM, SHT_SYMTAB, Elf
+from gpu_tracker.cuda_probe.binaries.mappings import mappings_of
+from gpu_tracker.cuda_probe.binaries.region import FileRegion, NotReadableError
+from gpu_tracker.cuda_probe.devices import environment
+from gpu_tracker.cuda_probe.devices.environment import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpu_tracker.cuda_probe.binaries.mappings import Mapping as MappedPart
+
+_POINTER = struct.Struct('=Q')
+_SYMBOLS = {'environ', '__environ'}
+_C_LIBRARIES = ('libc.so', 'libc-', 'ld-musl')
+_MOST_VARIABLES = 4096
+_LONGEST = 4096
+_OF_GPUS = ('/dev/nvidia', '/dev/dxg')
+
+
+def read(pid: int, proc: str = '/proc') -> dict[str, str] | None:
+    """Return the variables that CUDA has read, or will read, in a process that runs; None where that is not known."""
+    return settle(environment.read(pid, proc), now(pid, proc), may_have_begun=_may_have_begun(pid, proc))
+
+
+def settle(
+    initial: Mapping[str, str] | None, current: Mapping[str, str] | None, *, may_have_begun: bool
+) -> dict[str, str] | None:
+    """Return the variables that count.
+
+    :param initial: What the program was started with; None: not known.
+    :param current: What it has now; None: not known.
+    :param may_have_begun: Whether it may have called CUDA already, which then was before or after a change.
+    """
+    if current is None or (may_have_begun and current != initial):
+        return None
+    return dict(current)
+
+
+def now(pid: int, proc: str = '/proc') -> dict[str, str] | None:
+    """Return the variables that a process has now; None where they are not to be found or not to be read."""
+    try:
+        with open(f'{proc}/{pid}/mem', 'rb', buffering=0) as memory:
+            place = _environ_of(pid, proc)
+            return None if place is None else _variables(memory.fileno(), place)
+    except (OSError, NotReadableError, struct.error):  # it has ended, is somebody else's, or is changing them just now
+        return None
+
+
+def _environ_of(pid: int, proc: str) -> int | None:
+    """Return the address of the pointer: in a program that uses it itself that is the program's own copy."""
+    program = os.readlink(f'{proc}/{pid}/exe')
+    beginnings = [part for part in mappings_of(proc, pid) if part.offset == 0 and part.path and not part.deleted]
+    libraries = [part for part in beginnings if os.path.basename(part.path or '').startswith(_C_LIBRARIES)]
+    for part in (*(part for part in beginnings if part.path == program), *libraries):
+        place = _place_in(part, f'{proc}/{pid}/root{part.path}')
+        if place is not None:
+            return place
+    return None
+
+
+def _place_in(part: MappedPart, path: str) -> int | None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        elf = Elf(FileRegion(descriptor, 0, os.fstat(descriptor).st_size))
+        first = min((segment for segment in elf.segments() if segment.offset == 0), default=None)
+        for kind in (SHT_DYNSYM, SHT_SYMTAB):
+            for table in elf.of_kind(kind):
+                names = elf.names(table.link)
+                for symbol in elf.symbols(table):
+                    if symbol.section and names.at(symbol.name_at) in _SYMBOLS:
+                        return part.start + symbol.value - (0 if first is None else first.address)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _variables(memory: int, place: int) -> dict[str, str]:
+    [array] = _POINTER.unpack(os.pread(memory, _POINTER.size, place))
+    found: dict[str, str] = {}
+    for number in range(_MOST_VARIABLES if array else 0):
+        [text_at] = _POINTER.unpack(os.pread(memory, _POINTER.size, array + number * _POINTER.size))
+        if not text_at:
+            break
+        text = os.pread(memory, _LONGEST, text_at).partition(b'\0')[0]
+        name, equals, value = text.partition(b'=')
+        if equals and os.fsdecode(name) in NAMES:
+            found.setdefault(os.fsdecode(name), os.fsdecode(value))
+    return found
+
+
+def _may_have_begun(pid: int, proc: str) -> bool:
+    """Tell whether the process holds a file of a GPU driver open, as CUDA does from its first call on."""
+    try:
+        for name in os.listdir(f'{proc}/{pid}/fd'):
+            try:
+                if os.readlink(f'{proc}/{pid}/fd/{name}').startswith(_OF_GPUS):
+                    return True
+            except FileNotFoundError:  # closed meanwhile
+                continue
+    except OSError:  # it has ended, or is somebody else's
+        return True
+    return False

@@ -1,0 +1,71 @@
+"""Which physical GPU a device of a process is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cuda_probe.devices.enumeration import Reach, numbered
+from gpu_tracker.cuda_probe.devices.environment import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpu_tracker.cuda_probe.devices.environment import EnvironmentChange
+    from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus, PhysicalGpu
+
+_MOST_LOOKS = 20
+"""A look takes about a millisecond, and of some processes it never becomes known."""
+
+
+class Visibility:
+    """Which GPUs one program run sees, and as which of its devices.
+
+    CUDA reads the variables once, at the first call; so they count as they were then.
+
+    :param host: The GPUs of this machine.
+    :param initial: The variables that the program was started with; None: not known.
+    :param reach: Tells what the process can open now, such as a :class:`~gpu_tracker.cuda_probe.devices.reach.Look`.
+    """
+
+    def __init__(self, host: HostGpus, initial: Mapping[str, str] | None, reach: Callable[[], Reach]) -> None:
+        self._host = host
+        self._environment = Environment(initial)
+        self._ask_reach = reach
+        self._reach = Reach()
+        self._looks = 0
+        self._first_call: int | None = None
+
+    def know_gpus(self, host: HostGpus) -> None:
+        """Take the GPUs of this machine, where the driver has told them late."""
+        self._host = host
+
+    def changed(self, change: EnvironmentChange) -> None:
+        """Take note of a change of its variables, in any order."""
+        self._environment.change(change)
+
+    def called(self, time: int) -> None:
+        """Take note of a CUDA call; the first is the one with the earliest time.
+
+        What the process can open is looked at now, so this is best called while the process lives.
+
+        :param time: Nanoseconds of the monotonic clock.
+        """
+        self._first_call = time if self._first_call is None else min(time, self._first_call)
+        self._look()
+
+    def gpu_of(self, ordinal: int) -> PhysicalGpu | None:
+        """Return the GPU that cudaSetDevice calls so; None where it is not known for sure."""
+        if self._first_call is None:
+            return None
+        variables = self._environment.at(self._first_call)
+        if variables is None:
+            return None
+        self._look()
+        devices = numbered(self._host.gpus, self._reach, variables)
+        return devices[ordinal] if 0 <= ordinal < len(devices) else None
+
+    def _look(self) -> None:
+        """Look at what the process can open until that is known: what it holds open tells, and comes with its calls."""
+        if self._reach.gpus is None and self._looks < _MOST_LOOKS:
+            self._looks += 1
+            self._reach = self._ask_reach()
