@@ -15,7 +15,7 @@ from gpu_tracker.cuda_probe.model.window import Capacity
 from gpu_tracker.cuda_probe.remarks import Remarks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from gpu_tracker.cuda_probe.archive import RunTotals
     from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _WINDOW = 1_000_000_000
 _ENDED_IN_KERNEL = 64
 """Runs that have ended and still take room in the kernel, past which it is given back."""
+_LOADING = frozenset({NoticeKind.LIBRARIES, NoticeKind.EXEC})
 _CUDA = frozenset({Library.RUNTIME, Library.DRIVER})
 
 
@@ -99,31 +100,30 @@ class Collector:
             if is_new and functions and loaded_at is not None and _CUDA.intersection(file.libraries):
                 self.remarks.attached_late(pid, file.shown, loaded_at)
 
-    def attach_running(self, pid: int) -> None:
+    def attach_running(self, process: int, pid: int) -> None:
         """Attach to what a process has loaded, and tell that it ran before, where it may have called CUDA."""
+        self._programs.runs_already(process, pid)
         if any(_CUDA.intersection(file.libraries) and self._engine.attach(file) for file in mapped_files(pid)):
             self.remarks.ran_before(pid)
         self.scan(pid)
 
     def _take_notices(self, notices: Iterable[Notice]) -> None:
-        to_scan: dict[int, int] = {}
+        programs = self._programs
+        actions: dict[int, Callable[[Notice], None]] = {
+            NoticeKind.FIRST_CALL: programs.called,
+            NoticeKind.EXEC: programs.executed,
+            NoticeKind.LIBRARIES: programs.changed_libraries,
+            NoticeKind.KERNEL_NAME: programs.named_kernel,
+            NoticeKind.VARIABLE: programs.changed_variable,
+            NoticeKind.END: programs.ended,
+            NoticeKind.FORK: programs.forked,
+        }
+        loading: dict[int, int] = {}
         for notice in notices:
-            kind = notice.kind
-            if kind in {NoticeKind.LIBRARIES, NoticeKind.EXEC}:
-                to_scan.setdefault(notice.pid, notice.time)
-            if kind == NoticeKind.FORK:
-                self._programs.forked(notice)
-            elif kind == NoticeKind.EXEC:
-                self._programs.executed(notice)
-            elif kind == NoticeKind.LIBRARIES:
-                self._programs.libraries_changed(notice.process)
-            elif kind == NoticeKind.FIRST_CALL:
-                self._programs.called(notice)
-            elif kind == NoticeKind.VARIABLE:
-                self._programs.changed_variable(notice)
-            elif kind == NoticeKind.KERNEL_NAME:
-                self._programs.named_kernel(notice)
-        for pid, time in to_scan.items():
+            actions[notice.kind](notice)
+            if notice.kind in _LOADING:
+                loading.setdefault(notice.pid, notice.time)
+        for pid, time in loading.items():
             self.scan(pid, time)
 
     def _placed(self, process: int, device: int) -> str | None:

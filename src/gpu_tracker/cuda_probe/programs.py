@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gpu_tracker.cuda_probe.binaries.demangling import demangle
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
-from gpu_tracker.cuda_probe.devices import environment
+from gpu_tracker.cuda_probe.devices import environment, running_environment
 from gpu_tracker.cuda_probe.devices.environment import EnvironmentChange
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
-from gpu_tracker.cuda_probe.devices.reach import reach_of
+from gpu_tracker.cuda_probe.devices.reach import Look
 from gpu_tracker.cuda_probe.devices.visibility import Visibility
 
 if TYPE_CHECKING:
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.devices.host_gpus import PhysicalGpu
     from gpu_tracker.cuda_probe.engine.notices import Notice
 
-_MOST_CHANGED = 16_384
-"""Program runs that have changed variables and have not called CUDA."""
+Kept = TypeVar('Kept')
+
+_MOST_REMEMBERED = 16_384
+"""Program runs that may never call CUDA."""
+_MOST_HANDLES = 65_536
 _LONGEST_COMMAND = 4_096
 
 
@@ -69,6 +72,8 @@ class Programs:
         self._cache = cache
         self._host = HostGpus()
         self._runs: dict[int, ProgramRun] = {}
+        self._initial: OrderedDict[int, dict[str, str] | None] = OrderedDict()
+        """The variables of runs that had begun before they were followed, as they were then."""
         self._changes: OrderedDict[int, list[EnvironmentChange]] = OrderedDict()
         self._handles: OrderedDict[int, dict[int, str]] = OrderedDict()
 
@@ -91,11 +96,16 @@ class Programs:
         """Drop what is known of a program run."""
         self._runs.pop(process, None)
 
+    def runs_already(self, process: int, pid: int) -> None:
+        """Take the variables of a program run that is followed from now on: it may have changed them before."""
+        self._keep(self._initial, process, running_environment.read(pid))
+
     def called(self, notice: Notice) -> None:
         """Take note of a program's first CUDA call."""
         pid = notice.pid
-        visibility = Visibility(self._host, environment.read(pid), lambda: reach_of(pid))
-        for change in self._changes.pop(notice.process, ()):
+        initial = self._initial[notice.process] if notice.process in self._initial else environment.read(pid)
+        visibility = Visibility(self._host, initial, Look(pid))
+        for change in self._changes.get(notice.process, ()):
             visibility.changed(change)
         visibility.called(notice.time)
         run = ProgramRun(pid, KernelNames(pid, self._cache), visibility)
@@ -109,39 +119,62 @@ class Programs:
             name, equals, rest = (notice.text or '').partition('=')
             value = rest if equals else None
         change = EnvironmentChange(notice.process, notice.time, name, value)
+        if notice.address and self._is_set(notice, name):
+            return
+        self._keep(self._changes, notice.process, [*self._changes.get(notice.process, ()), change])
         run = self._runs.get(notice.process)
         if run is not None:
             run.visibility.changed(change)
-            return
-        self._changes.setdefault(notice.process, []).append(change)
-        while len(self._changes) > _MOST_CHANGED:
-            self._changes.popitem(last=False)
 
     def forked(self, notice: Notice) -> None:
-        """Give a child the variables that its parent has changed until then."""
+        """Give a child the variables of its parent as they are then."""
         parent = notice.address
+        if parent in self._initial:
+            self._keep(self._initial, notice.process, self._initial[parent])
         inherited = self._changes.get(parent)
         if inherited:
-            self._changes[notice.process] = [change._replace(process=notice.process) for change in inherited]
+            own = [change._replace(process=notice.process) for change in inherited]
+            self._keep(self._changes, notice.process, own)
 
     def executed(self, notice: Notice) -> None:
-        """Forget the variables that another program has changed: this one was started with them."""
+        """Forget what the program before knew of its variables: this one was started with them."""
+        self._initial.pop(notice.address, None)
         self._changes.pop(notice.address, None)
+
+    def ended(self, notice: Notice) -> None:
+        """Forget the variables of a program run that has ended."""
+        self._initial.pop(notice.process, None)
+        self._changes.pop(notice.process, None)
 
     def named_kernel(self, notice: Notice) -> None:
         """Take the name of a kernel that was asked for by name."""
         run = self._runs.get(notice.process)
-        handles = self._handles.setdefault(notice.process, {}) if run is None else run.handles
-        if notice.text:
+        if run is None:
+            self._keep(self._handles, notice.process, self._handles.get(notice.process, {}))
+        handles = self._handles[notice.process] if run is None else run.handles
+        if notice.text and len(handles) < _MOST_HANDLES:
             handles[notice.address] = notice.text
-        while len(self._handles) > _MOST_CHANGED:
-            self._handles.popitem(last=False)
 
-    def libraries_changed(self, process: int) -> None:
+    def changed_libraries(self, notice: Notice) -> None:
         """Take note that a program run has loaded libraries."""
-        run = self._runs.get(process)
+        run = self._runs.get(notice.process)
         if run is not None:
             run.libraries_changed()
+
+    def _is_set(self, notice: Notice, name: str) -> bool:
+        """Tell whether a variable was set before a notice."""
+        for change in reversed(self._changes.get(notice.process, [])):
+            if change.name == name:
+                return change.value is not None
+        known = self._initial[notice.process] if notice.process in self._initial else environment.read(notice.pid)
+        return name in (known or {})
+
+    @staticmethod
+    def _keep(among: OrderedDict[int, Kept], process: int, what: Kept) -> None:
+        """Remember something of a run that may never call CUDA: of so many only."""
+        among[process] = what
+        if len(among) > _MOST_REMEMBERED:
+            among.popitem(last=False)
 
 
 def _command_line(pid: int) -> str | None:

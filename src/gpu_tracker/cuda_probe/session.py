@@ -92,11 +92,11 @@ class Probe:
         with self._lock:
             while True:
                 members = open_process_tree('proc', pid).members
-                new = [member for member in members if engine.follow(member)]
+                new = {member: number for member in members if (number := engine.follow(member)) is not None}
                 if not new:
                     return
-                for member in new:
-                    self._collector.attach_running(member)
+                for member, number in new.items():
+                    self._collector.attach_running(number, member)
 
     def start(self) -> None:
         """Begin to collect, in a thread of its own; another asks the driver for the GPUs, which may take seconds."""

@@ -362,6 +362,9 @@ ALWAYS_INLINE void remember(struct thread *thread, struct registers *r, u64 cook
         thread->value = 0;
         thread->stream = stream_of(0, cookie);
         return;
+    case SET_VARIABLE: // (name, value, overwrite)
+        thread->stream = ARGUMENT_2(r);
+        return;
     case NAME_KERNEL: // (handle, module, name)
         thread->value = ARGUMENT_2(r);
         return;
@@ -388,6 +391,7 @@ ALWAYS_INLINE void tell_variable(struct thread *thread, u32 pid)
     notice = new_notice(NOTICE_VARIABLE, thread->process, pid);
     if (!notice)
         return;
+    notice->address = WHAT(thread->cookie) == SET_VARIABLE && (u32)thread->stream == 0;
     if (WHAT(thread->cookie) == PUT_VARIABLE) {
         bpf_probe_read_user_str(notice->text, sizeof(notice->text), name);
         notice->has_text = 1;

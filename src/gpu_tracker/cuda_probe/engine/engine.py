@@ -87,16 +87,16 @@ class Engine:
         """Tell whether a file has not been attached to."""
         return file.identity not in self._files
 
-    def follow(self, pid: int) -> bool:
-        """Follow a process and all that it starts from now on; return False where it is followed already.
+    def follow(self, pid: int) -> int | None:
+        """Follow a process and all that it starts from now on; return its number, None where it is followed already.
 
         :raises OSError: There is no room for more.
         """
         number = layout.FOLLOWED.pack(self._next, 0)
         if not self._loaded.maps['followed'].put(layout.FOLLOWED_KEY.pack(pid), number, only_new=True):
-            return False
+            return None
         self._next += 1
-        return True
+        return self._next - 1
 
     def followed(self) -> list[int]:
         """Return the processes that are followed now."""

@@ -23,7 +23,7 @@ class NoticeKind(IntEnum):
     KERNEL_NAME = 4
     """A kernel was asked for by its name, the text; the address is its handle."""
     VARIABLE = 5
-    """An environment variable of CUDA's was set or removed."""
+    """An environment variable of CUDA's was set or removed; the address is 1 where it was to stay if it was set."""
     END = 6
     """A program run that has called CUDA has ended."""
     FORK = 7
