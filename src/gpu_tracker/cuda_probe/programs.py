@@ -31,12 +31,17 @@ _LONGEST_COMMAND = 4_096
 
 
 class ProgramRun:
-    """One program run that has called CUDA."""
+    """One program run that has called CUDA.
 
-    def __init__(self, pid: int, names: KernelNames, visibility: Visibility) -> None:
+    :param parent: Where it was forked and runs the same program: who has the same command line and addresses, should it
+        have ended already.
+    """
+
+    def __init__(self, pid: int, names: KernelNames, visibility: Visibility, parent: ProgramRun | None) -> None:
         self.pid = pid
-        self.command = _command_line(pid)
+        self.command = _command_line(pid) or (parent and parent.command)
         self.visibility = visibility
+        self._parent = parent
         self.handles: dict[int, str] = {}
         """The names of kernels that were asked for by name, by handle."""
         self._names = names
@@ -59,7 +64,8 @@ class ProgramRun:
         if symbol is not None:
             return KernelAt(symbol, demangle(symbol), None, None)
         self.look_at_libraries()
-        return self._names.at(address)
+        found = self._names.at(address)
+        return found if found.file is not None or self._parent is None else self._parent.kernel(address)
 
 
 class Programs:
@@ -76,6 +82,8 @@ class Programs:
         """The variables of runs that had begun before they were followed, as they were then."""
         self._changes: OrderedDict[int, list[EnvironmentChange]] = OrderedDict()
         self._handles: OrderedDict[int, dict[int, str]] = OrderedDict()
+        self._parents: OrderedDict[int, int] = OrderedDict()
+        """Runs that were forked and run the same program as their parents."""
 
     def know_gpus(self, host: HostGpus) -> None:
         """Take the GPUs of this machine, which the driver may tell late."""
@@ -108,7 +116,8 @@ class Programs:
         for change in self._changes.get(notice.process, ()):
             visibility.changed(change)
         visibility.called(notice.time)
-        run = ProgramRun(pid, KernelNames(pid, self._cache), visibility)
+        parent = self._runs.get(self._parents.get(notice.process, 0))
+        run = ProgramRun(pid, KernelNames(pid, self._cache), visibility, parent)
         run.handles.update(self._handles.pop(notice.process, {}))
         self._runs[notice.process] = run
 
@@ -127,8 +136,9 @@ class Programs:
             run.visibility.changed(change)
 
     def forked(self, notice: Notice) -> None:
-        """Give a child the variables of its parent as they are then."""
+        """Give a child the variables of its parent as they are then, and its names."""
         parent = notice.address
+        self._keep(self._parents, notice.process, parent)
         if parent in self._initial:
             self._keep(self._initial, notice.process, self._initial[parent])
         inherited = self._changes.get(parent)

@@ -113,10 +113,10 @@ struct failure_key {
 struct thread {
     u64 sp; // at the entry of the call that it is in; 0: in none
     u64 cookie, time, address, stream, value;
-    u64 last_stream;
-    u32 process;
+    struct allocation released; // what the call releases
+    u32 process, is_told;
     s32 device;
-    u32 has_last_stream, is_told;
+    u32 padding;
 };
 
 // limits.py has these bounds.
@@ -417,6 +417,19 @@ ALWAYS_INLINE struct thread *find_thread(u64 id)
     return thread;
 }
 
+// At the entry of a call that releases memory: at its return another thread may have got the same address already.
+ALWAYS_INLINE void begin_release(struct thread *thread)
+{
+    struct handle key = {.address = thread->address, .process = thread->process};
+    struct allocation *allocation = bpf_map_lookup_elem(&allocations, &key);
+
+    thread->released.size = 0;
+    if (!allocation) // allocated before the probe came, or by a function that it does not know
+        return;
+    thread->released = *allocation;
+    bpf_map_delete_elem(&allocations, &key);
+}
+
 SEC("uprobe") int enter(struct registers *r)
 {
     u64 cookie = bpf_get_attach_cookie(r);
@@ -436,7 +449,6 @@ SEC("uprobe") int enter(struct registers *r)
     if (thread->process != followed_as->process) { // exec has made another program of it
         thread->sp = 0;
         thread->device = 0;
-        thread->has_last_stream = 0;
         thread->process = followed_as->process;
         thread->is_told = 0;
     }
@@ -452,6 +464,8 @@ SEC("uprobe") int enter(struct registers *r)
     thread->cookie = cookie;
     thread->time = bpf_ktime_get_ns();
     remember(thread, r, cookie);
+    if (WHAT(cookie) == RELEASE)
+        begin_release(thread);
     return 0;
 }
 
@@ -475,10 +489,6 @@ ALWAYS_INLINE void count_stream(struct thread *thread)
     struct process *process;
     u8 one = 1;
 
-    if (thread->has_last_stream && thread->last_stream == thread->stream)
-        return;
-    thread->has_last_stream = 1;
-    thread->last_stream = thread->stream;
     if (bpf_map_lookup_elem(&streams, &key))
         return;
     if (bpf_map_update_elem(&streams, &key, &one, BPF_NOEXIST) != 0) {
@@ -489,6 +499,12 @@ ALWAYS_INLINE void count_stream(struct thread *thread)
     process = bpf_map_lookup_elem(&processes, &thread->process);
     if (process)
         __sync_fetch_and_add(&process->streams, 1);
+}
+
+ALWAYS_INLINE void forget_stream(struct thread *thread)
+{
+    struct handle key = {.address = thread->stream, .process = thread->process};
+    bpf_map_delete_elem(&streams, &key); // another may get its handle
 }
 
 ALWAYS_INLINE void launched(struct thread *thread)
@@ -522,12 +538,24 @@ ALWAYS_INLINE void launched_graph(struct thread *thread)
         __sync_fetch_and_add(&process->graph_launches, 1);
 }
 
+// Takes an allocation out of what is in use, and returns what is then.
+ALWAYS_INLINE u64 no_longer_used(u32 process, const struct allocation *gone)
+{
+    struct device *device = find_device(process, gone->device), *all = find_device(process, ALL_DEVICES);
+    u64 size = gone->size;
+    if (!device || !all || device->resets != gone->resets)
+        return 0;
+    __sync_fetch_and_add(&all->in_use, -size);
+    return __sync_fetch_and_add(&device->in_use, -size) - size;
+}
+
 ALWAYS_INLINE void allocated(struct thread *thread)
 {
     struct handle key = {.process = thread->process};
     struct allocation new = {.size = thread->value, .device = thread->device};
     struct device *device = find_device(thread->process, thread->device);
     struct device *all = find_device(thread->process, ALL_DEVICES);
+    struct allocation *old;
     u64 in_use;
 
     if (bpf_probe_read_user(&key.address, sizeof(key.address), (void *)thread->address) || !key.address)
@@ -540,6 +568,9 @@ ALWAYS_INLINE void allocated(struct thread *thread)
     }
     if (!device || !all)
         return;
+    old = bpf_map_lookup_elem(&allocations, &key);
+    if (old) // it was released by a function that the probe does not know
+        no_longer_used(thread->process, old);
     new.resets = device->resets;
     if (bpf_map_update_elem(&allocations, &key, &new, BPF_ANY) != 0)
         count(NO_ALLOCATION);
@@ -551,30 +582,24 @@ ALWAYS_INLINE void allocated(struct thread *thread)
     tell(thread, EVENT_ALLOCATION, bpf_ktime_get_ns(), new.size, in_use, thread->device);
 }
 
-ALWAYS_INLINE void released(struct thread *thread)
+ALWAYS_INLINE void undo_release(struct thread *thread)
 {
     struct handle key = {.address = thread->address, .process = thread->process};
-    struct allocation *allocation = bpf_map_lookup_elem(&allocations, &key);
-    struct device *device, *all;
-    u64 size, resets, in_use;
-    s32 number;
+    struct allocation still = thread->released;
+    if (still.size)
+        bpf_map_update_elem(&allocations, &key, &still, BPF_NOEXIST);
+}
 
-    if (!allocation) // allocated before the probe came, or by a function that it does not know
-        return;
-    size = allocation->size;
-    resets = allocation->resets;
-    number = allocation->device;
-    if (bpf_map_delete_elem(&allocations, &key) != 0)
-        return;
-    device = find_device(thread->process, number);
-    all = find_device(thread->process, ALL_DEVICES);
-    if (!device || !all || resets != device->resets)
+ALWAYS_INLINE void released(struct thread *thread)
+{
+    struct allocation gone = thread->released;
+    struct device *device = gone.size ? find_device(thread->process, gone.device) : 0;
+
+    if (!device || device->resets != gone.resets)
         return;
     __sync_fetch_and_add(&device->frees, 1);
-    __sync_fetch_and_add(&device->freed, size);
-    __sync_fetch_and_add(&all->in_use, -size);
-    in_use = __sync_fetch_and_add(&device->in_use, -size) - size;
-    tell(thread, EVENT_FREE, bpf_ktime_get_ns(), size, in_use, number);
+    __sync_fetch_and_add(&device->freed, gone.size);
+    tell(thread, EVENT_FREE, bpf_ktime_get_ns(), gone.size, no_longer_used(thread->process, &gone), gone.device);
 }
 
 ALWAYS_INLINE void synchronised(struct thread *thread, enum event_kind kind)
@@ -633,6 +658,8 @@ SEC("uretprobe") int leave(struct registers *r)
         return 0;
     }
     if (error) {
+        if (WHAT(cookie) == RELEASE)
+            undo_release(thread);
         if (error != NOT_READY)
             fail(thread, error);
         return 0;
@@ -675,6 +702,7 @@ SEC("uretprobe") int leave(struct registers *r)
         tell(thread, EVENT_EVENT_DESTROY, bpf_ktime_get_ns(), 0, 0, thread->device);
         return 0;
     case DESTROY_STREAM:
+        forget_stream(thread);
         tell(thread, EVENT_STREAM_DESTROY, bpf_ktime_get_ns(), 0, 0, thread->device);
         return 0;
     case RESET_DEVICE:
@@ -737,10 +765,13 @@ SEC("tp_btf/sched_process_exec") int executed(u64 *arguments)
 {
     struct followed *followed_as, new = {};
     u32 pid = current_pid();
+    u64 thread;
 
     followed_as = bpf_map_lookup_elem(&followed, &pid);
     if (!followed_as)
         return 0;
+    thread = (bpf_get_current_pid_tgid() & ~0xffffffffull) | (u32)arguments[1]; // it has the leader's ID from now on
+    bpf_map_delete_elem(&threads, &thread);
     end_program(followed_as->process, pid);
     new.process = new_number();
     new.parent = followed_as->process;
@@ -757,9 +788,9 @@ SEC("tp_btf/sched_process_exit") int exited(u64 *arguments)
     struct followed *followed_as = bpf_map_lookup_elem(&followed, &pid);
     u32 number;
 
+    bpf_map_delete_elem(&threads, &id);
     if (!followed_as)
         return 0;
-    bpf_map_delete_elem(&threads, &id);
     if (task->signal->live.counter != 0) // other threads of it run on
         return 0;
     number = followed_as->process;
