@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.fleet.display.columns import COLUMNS, LEFT_OUT_FIRST, Column
-from gpu_tracker.fleet.display.layout import GAP, layout
+from gpu_tracker.fleet.display.columns import COLUMNS, LEFT_OUT_FIRST
 from gpu_tracker.fleet.display.lines import table_lines
-from gpu_tracker.fleet.display.terminal_text import width_of
 from gpu_tracker.fleet.gpu import Gpu, GpuProcess
 from gpu_tracker.gpus.state import DeviceState
+from gpu_tracker.table_layout import GAP, Column, layout
+from gpu_tracker.terminal_text import width_of
 from gpus_on_show import FREE, LOST, NOW, claim
 
 A, B, C, D = Column('a', 'a'), Column('b', 'b', least=4), Column('c', 'c', least=6), Column('d', 'd')

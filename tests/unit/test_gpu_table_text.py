@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gpu_tracker.fleet.claims.wording import remaining
 from gpu_tracker.fleet.display.durations import ago
-from gpu_tracker.fleet.display.terminal_text import cut, padded, shortened, width_of
 from gpu_tracker.printable import printable
+from gpu_tracker.terminal_text import cut, padded, shortened, width_of
 
 
 @pytest.mark.parametrize(

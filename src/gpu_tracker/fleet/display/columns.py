@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Column(NamedTuple):
-    """A column of a table."""
-
-    name: str
-    title: str
-    least: int | None = None
-    """How narrow it may become; None: it is never narrower than its contents."""
-    is_number: bool = False
-    """Numbers stand at the right of their column."""
-
+from gpu_tracker.table_layout import Column
 
 INDEX = 'index'
 MARK = 'mark'

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.fleet.display.cells import Row, rows
 from gpu_tracker.fleet.display.claim_lines import claim_lines
-from gpu_tracker.fleet.display.columns import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK, Column
-from gpu_tracker.fleet.display.layout import GAP, layout
-from gpu_tracker.fleet.display.terminal_text import cut, padded, shortened, width_of
+from gpu_tracker.fleet.display.columns import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK
+from gpu_tracker.table_layout import GAP, layout
+from gpu_tracker.terminal_text import cut, padded, shortened, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpu_tracker.fleet.gpu import Gpu
+    from gpu_tracker.table_layout import Column
 
 HEADER = 'header'
 PLAIN = ''

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpu_tracker.fleet.display.columns import Column
-
 GAP = 2
 """Blanks between two columns."""
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    name: str
+    title: str
+    least: int | None = None
+    """How narrow it may become; None: it is never narrower than its contents."""
+    is_number: bool = False
+    """Numbers stand at the right of their column."""
 
 
 def layout(

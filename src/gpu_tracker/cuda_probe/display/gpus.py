@@ -1,0 +1,44 @@
+"""The table of the GPUs that were used: which of this machine's each process' own number means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cuda_probe.display.figures import UNKNOWN
+from gpu_tracker.cuda_probe.display.table import table
+from gpu_tracker.table_layout import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker.cuda_probe.report import CudaReport, DeviceTags
+
+_COLUMNS = (
+    Column('gpu', 'GPU'),
+    Column('model', 'model', least=14),
+    Column('driver', 'driver'),
+    Column('mig', 'MIG'),
+    Column('users', 'used as', least=10),
+)
+_LEFT_OUT_FIRST = ('driver', 'mig', 'model')
+
+
+def gpu_lines(report: CudaReport, width: int | None) -> list[str]:
+    """Return the lines of the table; none where no GPU was used.
+
+    :param width: How wide a line may be; None: as wide as it is.
+    """
+    users: dict[str | None, list[str]] = {}
+    for process in report.processes:
+        for device in process.devices:
+            users.setdefault(device.uuid, []).append(f'{device.ordinal} by {process.pid}')
+    tags = {device.uuid: device for device in report.devices}
+    rows = [_row(uuid, tags.get(uuid or ''), used) for uuid, used in users.items()]
+    return table(_COLUMNS, rows, width, _LEFT_OUT_FIRST) if rows else []
+
+
+def _row(uuid: str | None, tags: DeviceTags | None, users: Sequence[str]) -> dict[str, str]:
+    row = {'gpu': uuid or UNKNOWN, 'users': ', '.join(dict.fromkeys(users))}
+    if tags is None:
+        return row | {'model': UNKNOWN, 'driver': UNKNOWN, 'mig': UNKNOWN}
+    return row | {'model': tags.model or UNKNOWN, 'driver': tags.driver or UNKNOWN, 'mig': tags.mig or ''}

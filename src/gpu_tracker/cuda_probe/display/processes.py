@@ -1,0 +1,71 @@
+"""The table of processes: a row for each program run, and below it one for each GPU where it used several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cuda_probe.display.figures import amount, count, size
+from gpu_tracker.cuda_probe.display.table import table
+from gpu_tracker.table_layout import Column
+from gpu_tracker.terminal_text import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpu_tracker.cuda_probe.report import DeviceReport, ProcessReport
+
+_COLUMNS = (
+    Column('pid', 'pid', is_number=True),
+    Column('program', 'program', least=16),
+    Column('launches', 'launches', is_number=True),
+    Column('rate', 'launches/s', is_number=True),
+    Column('active', 'active %', is_number=True),
+    Column('cores', 'used cores', is_number=True),
+    Column('streams', 'streams', is_number=True),
+    Column('memory', 'memory', is_number=True),
+    Column('most', 'max memory', is_number=True),
+    Column('leaked', 'leaked', is_number=True),
+    Column('failed', 'failed', is_number=True),
+)
+_LEFT_OUT_FIRST = ('streams', 'leaked', 'launches', 'cores', 'failed', 'most', 'active')
+_LONGEST_PROGRAM = 60
+"""Columns that a command line may take also where a line may be of any length."""
+
+
+def process_lines(processes: Sequence[ProcessReport], width: int | None) -> list[str]:
+    """Return the lines of the table.
+
+    :param width: How wide a line may be; None: as wide as it is.
+    """
+    rows = [row for process in processes for row in _rows(process)]
+    return table(_COLUMNS, rows, width, _LEFT_OUT_FIRST)
+
+
+def program(process: ProcessReport) -> str:
+    """Return the command line of a process, the kernel's name of it where that is not known."""
+    return process.command or process.name
+
+
+def _rows(process: ProcessReport) -> Iterator[dict[str, str]]:
+    name = shortened(program(process), _LONGEST_PROGRAM)
+    yield _figures(process) | {
+        'pid': str(process.pid),
+        'program': f'{name} (ended)' if process.ended else name,
+        'streams': count(process.streams),
+        'failed': count(sum(failure.count for failure in process.failures)),
+    }
+    if len(process.devices) > 1:
+        for device in process.devices:
+            yield _figures(device) | {'program': f'  GPU {device.ordinal}'}
+
+
+def _figures(used: ProcessReport | DeviceReport) -> dict[str, str]:
+    return {
+        'launches': count(used.launches),
+        'rate': amount(used.launches_per_second),
+        'active': amount(used.active_percent),
+        'cores': amount(used.used_cores),
+        'memory': size(used.memory_current_bytes),
+        'most': size(used.memory_max_bytes),
+        'leaked': size(used.memory_leaked_bytes),
+    }

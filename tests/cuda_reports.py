@@ -1,0 +1,95 @@
+"""Reports of a probe, for what shows them: each figure that a test does not name has a value that means nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_tracker.cuda_probe.report import (
+    CudaReport,
+    DeviceReport,
+    DeviceTags,
+    FailureReport,
+    KernelReport,
+    KernelVariant,
+    ProcessReport,
+)
+
+UUID = 'GPU-8a9e5b0c-1111-2222-3333-444455556666'
+
+_FIGURES = {
+    'launches': 0,
+    'launches_per_second': 0.0,
+    'active_percent': None,
+    'used_cores': None,
+    'mean_threads': None,
+    'synchronisations': 0,
+    'synchronising_seconds': 0.0,
+    'launch_to_sync_seconds': None,
+    'allocations': 0,
+    'frees': 0,
+    'allocated_bytes': 0,
+    'freed_bytes': 0,
+    'memory_current_bytes': 0,
+    'memory_max_bytes': 0,
+    'memory_leaked_bytes': None,
+}
+
+
+def process(pid: int, **figures: Any) -> ProcessReport:
+    return ProcessReport(
+        pid=pid, **({'name': 'python', 'command': None, 'ended': False, 'streams': 1} | _FIGURES | figures)
+    )
+
+
+def device(ordinal: int, uuid: str | None = None, **figures: Any) -> DeviceReport:
+    return DeviceReport(ordinal=ordinal, uuid=uuid, **(_FIGURES | figures))
+
+
+def kernel(name: str, launches: int, span_seconds: float | None = None, **known: Any) -> KernelReport:
+    usual = {'symbol': None, 'file': None, 'address': 4096, 'mean_threads': 256.0}
+    return KernelReport(name=name, launches=launches, span_seconds=span_seconds, **(usual | known))
+
+
+def report(*processes: ProcessReport, **known: Any) -> CudaReport:
+    usual = {'seconds': 10.0, 'engine': 'uprobe.multi', 'devices': (), 'events': 0, 'events_lost': 0, 'notes': ()}
+    return CudaReport(processes=processes, **(usual | known))
+
+
+TRAINING = report(
+    process(
+        4242,
+        command='python -u train.py',
+        launches=123_456,
+        launches_per_second=12_345.6,
+        active_percent=87.31,
+        used_cores=4210.4,
+        mean_threads=65_536.0,
+        streams=2,
+        synchronisations=10,
+        synchronising_seconds=1.5,
+        launch_to_sync_seconds=8.731,
+        allocations=5,
+        frees=2,
+        allocated_bytes=5_000_000_000,
+        freed_bytes=1_000_000_000,
+        memory_current_bytes=1_234_567_890,
+        memory_max_bytes=3_400_000_000,
+        devices=(device(0, UUID, launches=123_456),),
+        kernels=(
+            kernel(
+                'saxpy(int, float, float*)',
+                120_000,
+                0.0125,
+                symbol='_Z5saxpyifPf',
+                file='/work/saxpy',
+                variants=(KernelVariant(90, 12, 384, 0, 544),),
+            ),
+            kernel('scale(float*)', 3_000, 8.7185),
+            kernel('fill(float*)', 456),
+        ),
+        failures=(FailureReport('cudaMalloc', 2, 'cudaErrorMemoryAllocation', 2),),
+    ),
+    devices=(DeviceTags(UUID, 'nvidia', 'NVIDIA H100 80GB HBM3', '570.86', None, 16_896, 80_000_000_000),),
+    events=200_000,
+)
+"""One program on one GPU."""
