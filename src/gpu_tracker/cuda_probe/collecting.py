@@ -50,6 +50,7 @@ class Collector:
         self.accumulated = Accumulated(limits.ended)
         self.archive = Archive(limits.ended)
         self.remarks = Remarks()
+        self._ended: list[Notice] = []
         self.events = 0
         """Events that were taken."""
 
@@ -64,12 +65,14 @@ class Collector:
 
     def look(self, now: int) -> None:
         """Take all that was told since the last look."""
-        waiting = list(
-            self._engine.take_events()
-        )  # before the notices: what these events need to be told is there then
+        # Before the notices: what is to be known for these events has been told by then.
+        waiting = list(self._engine.take_events())
+        ended, self._ended = self._ended, []
         self._take_notices(self._engine.take_notices())
         self.events += len(waiting)
         self._statistics.consume(cast('list[Event]', waiting))
+        for notice in ended:  # of the look before: all their events have been taken by now, but for those that were lost
+            self._statistics.end(notice.process, notice.time)
         if now >= self._next_window:
             self.close_window(now)
             self._next_window = now + _WINDOW
@@ -121,6 +124,8 @@ class Collector:
         loading: dict[int, int] = {}
         for notice in notices:
             actions[notice.kind](notice)
+            if notice.kind == NoticeKind.END:
+                self._ended.append(notice)
             if notice.kind in _LOADING:
                 loading.setdefault(notice.pid, notice.time)
         for pid, time in loading.items():

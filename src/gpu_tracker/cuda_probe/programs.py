@@ -39,7 +39,9 @@ class ProgramRun:
 
     def __init__(self, pid: int, names: KernelNames, visibility: Visibility, parent: ProgramRun | None) -> None:
         self.pid = pid
-        self.command = _command_line(pid) or (parent and parent.command)
+        self.command: str | None = _command_line(pid)
+        if self.command is None and parent is not None:
+            self.command = parent.command
         self.visibility = visibility
         self._parent = parent
         self.handles: dict[int, str] = {}
