@@ -12,7 +12,7 @@ from gpu_tracker.tracker import Tracker
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import resource
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 _RU_MAXRSS_UNIT = 1 if sys.platform == 'darwin' else 1024
@@ -58,12 +58,14 @@ class CommandTracker(ReportingTracker):
 
     :param exec_handle: The reading end of a pipe whose other end the held process closes by its ``exec``. From then on
         its memory counts.
+    :param command: The words that the held process was given to become.
     :param options: The parameters of :class:`ReportingTracker`; ``process_id`` is the held process.
     """
 
-    def __init__(self, *, exec_handle: int, **options: Any) -> None:  # noqa: ANN401 - see above
+    def __init__(self, *, exec_handle: int, command: Sequence[str] = (), **options: Any) -> None:  # noqa: ANN401 - see above
         super().__init__(**options)
         self._exec_handle = exec_handle
+        self._command = tuple(command)
 
     def start(self) -> None:
         """Start tracking; afterwards the held process is to be let go at once."""
@@ -105,4 +107,13 @@ class CommandTracker(ReportingTracker):
             'launcher': os.getpid(),
             'launcher_peak': peak,
             'exec_handle': self._exec_handle,
+            'command': (self._command, _folder()) if self._parameters.sections else None,
         }
+
+
+def _folder() -> str:
+    """Return where this process is; empty where that folder was removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ''

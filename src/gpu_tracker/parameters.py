@@ -39,6 +39,7 @@ class Parameters:
         join_timeout: float,
         gpu_brand: str | None,
         max_overhead_percent: float | None,
+        cuda: bool,
     ) -> None:
         self.sleep_time = _positive('sleep_time', sleep_time, 'a positive number of seconds')
         self.ram_unit = _one_of('ram_unit', ram_unit, MEMORY_UNITS)
@@ -53,6 +54,8 @@ class Parameters:
         self.join_timeout = _positive('join_timeout', join_timeout, 'a positive number of seconds')
         self.gpu_brand = _DEFAULT_BRAND if gpu_brand is None else _one_of('gpu_brand', gpu_brand, BACKENDS)
         self.max_overhead_percent = None if max_overhead_percent is None else _percent(max_overhead_percent)
+        self.sections = ('cuda',) if cuda else ()
+        """The names of what is wanted beside the documented sections."""
 
 
 def _positive(name: str, value: object, accepted: str) -> float:

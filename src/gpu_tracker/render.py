@@ -4,18 +4,32 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gpu_tracker.usage import ResourceUsage
 
 _INDENT = '   '
 _DECIMALS = 3
-_ACRONYMS = {'ram': 'RAM', 'gpu': 'GPU', 'cpu': 'CPU', 'rss': 'RSS', 'gpus': 'GPUs', 'n': 'number of'}
+_ACRONYMS = {
+    'ram': 'RAM', 'gpu': 'GPU', 'cpu': 'CPU', 'rss': 'RSS', 'gpus': 'GPUs', 'n': 'number of',
+    'cuda': 'CUDA', 'pid': 'PID', 'uuid': 'UUID', 'mig': 'MIG',
+}  # fmt: skip
+_CUDA_FOOTNOTE = (
+    'Launch to sync is not time on the GPU: work may have been done long before the synchronisation that waited for it.'
+)
+_ON_ONE_LINE = {'gpus', 'kernels', 'failures'}
+"""Lists whose entries have few fields."""
 
 
 def as_text(usage: ResourceUsage) -> str:
     """Return one section a resource, three blanks an indent level, floats rounded to three places."""
-    return '\n'.join(_lines(_fields(usage), ''))
+    fields = _fields(usage)
+    if usage.cuda is None:
+        return '\n'.join(_lines(fields, ''))
+    if usage.cuda.engine is None:
+        fields['cuda'] = {'problem': usage.cuda.problem}  # forty lines of unknown figures would say no more
+        return '\n'.join(_lines(fields, ''))
+    return '\n'.join([*_lines(fields, ''), f'{_INDENT}Footnote: {_CUDA_FOOTNOTE}'])
 
 
 def as_json(usage: ResourceUsage) -> str:
@@ -31,7 +45,10 @@ FORMATS: dict[str, Callable[[ResourceUsage], str]] = {'text': as_text, 'json': a
 def _fields(usage: ResourceUsage) -> dict[str, object]:
     from dataclasses import asdict  # noqa: PLC0415 - costs 10 ms, and whoever only looks at FORMATS needs none of it
 
-    return asdict(usage)
+    fields = asdict(usage)
+    if usage.cuda is None:
+        del fields['cuda']  # the report of whoever has not asked for it is as it always was
+    return fields
 
 
 def _lines(fields: Mapping[str, object], indent: str) -> Iterator[str]:
@@ -39,8 +56,26 @@ def _lines(fields: Mapping[str, object], indent: str) -> Iterator[str]:
         if isinstance(value, dict):
             yield f'{indent}{_title(name)}:'
             yield from _lines(value, indent + _INDENT)
-        else:
+        elif isinstance(value, tuple):
+            yield from _list_lines(name, value, indent)
+        elif name != 'problem' or value is not None:  # no problem is not an unknown one
             yield f'{indent}{_title(name)}: {_value(value)}'
+
+
+def _list_lines(name: str, entries: Sequence[object], indent: str) -> Iterator[str]:
+    """Yield a list with a heading, its entries numbered where they take several lines; nothing where it is empty."""
+    if not entries:
+        return
+    yield f'{indent}{_title(name)}:'
+    inner = indent + _INDENT
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, dict):
+            yield f'{inner}{_value(entry)}'
+        elif name in _ON_ONE_LINE:
+            yield inner + ', '.join(f'{_title(field)}: {_value(value)}' for field, value in entry.items())
+        else:
+            yield f'{inner}{number}:'
+            yield from _lines(entry, inner + _INDENT)
 
 
 def _title(name: str) -> str:

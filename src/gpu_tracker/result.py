@@ -8,8 +8,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from gpu_tracker.cuda_usage import CUDAUsage
+
     Totals = dict[str, Any]
-    """See :mod:`gpu_tracker.aggregation`, with the machine's own figures and those of the GPUs added by the sampler."""
+    """See :mod:`gpu_tracker.aggregation`, with the machine's own figures, those of the GPUs and the sections that were
+    asked for added by the sampler."""
 
 _PERCENT = 100.0
 
@@ -36,6 +39,7 @@ def build(totals: Totals, wanted: Units) -> usage.ResourceUsage:
         cpu_utilization=_cpu_utilization(totals, wanted.expected_cores),
         gpu_utilization=_gpu_utilization(totals['gpu']),
         compute_time=usage.ComputeTime(unit=wanted.time, time=units.from_seconds(time, wanted.time)),
+        cuda=_cuda(totals, wanted.gpu_ram),
     )
 
 
@@ -101,6 +105,16 @@ def _gpu_utilization(gpu: Totals) -> usage.GPUUtilization:
         n_expected_gpus=expected,
         gpu_percentages=_percentages(largest, mean, expected or 1),
     )
+
+
+def _cuda(totals: Totals, unit: str) -> CUDAUsage | None:
+    """Return what CUDA was used for; None where that was not asked for."""
+    told = totals.get('sections', {}).get('cuda')
+    if told is None:
+        return None
+    from gpu_tracker.cuda_usage import cuda_usage  # noqa: PLC0415 - most runs have none
+
+    return cuda_usage(told, unit)
 
 
 def _percentages(

@@ -52,6 +52,8 @@ class Tracker:
     :param max_overhead_percent: What the sampler may use of one core, in percent, on average from the first sample on.
         Where it does not suffice samples are skipped, with one warning. Where not given, the sampling interval decides,
         and what is read besides the basic figures takes 1 % at most.
+    :param cuda: Also tell what it does with CUDA: launches, memory, streams. Needs ``gpu-tracker[cuda]`` and the right
+        to load BPF programs; without them there is one warning, and ``resource_usage.cuda`` has no figures.
     :raises ValueError: where a parameter has a value that cannot be used; it names the parameter, the value and what is
         accepted.
     """
@@ -81,6 +83,7 @@ class Tracker:
         join_timeout: float = 10.0,
         gpu_brand: str | None = None,
         max_overhead_percent: float | None = None,
+        cuda: bool = False,  # noqa: FBT001, FBT002 - as disable_logs
     ) -> None:
         self._parameters = Parameters(
             sleep_time=sleep_time,
@@ -96,6 +99,7 @@ class Tracker:
             join_timeout=join_timeout,
             gpu_brand=gpu_brand,
             max_overhead_percent=max_overhead_percent,
+            cuda=cuda,
         )
         self.state = self.State.NEW
         self._session: Session | None = None
@@ -251,6 +255,8 @@ class Tracker:
             'report': None if file is None else (file, 'json'),
             'settles': False,
             'units': self._units(),
+            'sections': parameters.sections,
+            'command': None,
         }
 
     def _units(self) -> tuple[str, str, str, int | None]:

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpu_tracker.cuda_usage import CUDAUsage
+
 
 @dataclass(frozen=True, slots=True)
 class RSSValues:
@@ -140,6 +144,8 @@ class ResourceUsage:
     :ivar cpu_utilization: How busy the CPU was.
     :ivar gpu_utilization: How busy the GPUs were.
     :ivar compute_time: How long it took.
+    :ivar cuda: What it did with CUDA, see :class:`gpu_tracker.cuda_usage.CUDAUsage`; None where that was not asked for,
+        and then it is in no report.
     """
 
     max_ram: MaxRAM
@@ -147,3 +153,4 @@ class ResourceUsage:
     cpu_utilization: CPUUtilization
     gpu_utilization: GPUUtilization
     compute_time: ComputeTime
+    cuda: CUDAUsage | None = None

@@ -57,6 +57,11 @@ def test_options_stand_before_or_after_the_command() -> None:
     assert read('--execute=true').words == read('-e', 'true').words == ['true']
 
 
+def test_cuda_is_a_parameter_only_where_it_is_asked_for() -> None:
+    assert 'cuda' not in read('-e', 'true').parameters
+    assert read('-e', 'true', '--cuda').parameters['cuda'] is True
+
+
 def test_every_option_reaches_its_parameter() -> None:
     request = read(
         *('-e', 'true', '-f', 'json', '--st', '0.001', '--ru=bytes', '--gru=kilobytes', '--tu=days', '--nec=3'),

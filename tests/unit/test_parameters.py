@@ -24,6 +24,7 @@ GOOD = {
     'join_timeout': 10.0,
     'gpu_brand': None,
     'max_overhead_percent': None,
+    'cuda': False,
 }
 NO_PROCESS = 2**22 + 1  # above the largest pid that Linux gives
 

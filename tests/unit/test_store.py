@@ -5,7 +5,7 @@ import os
 import pytest
 
 from gpu_tracker.sampler import messages
-from gpu_tracker.sampler.store import _PLACE, Store, create_store
+from gpu_tracker.sampler.store import PLACE, Store, create_store
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def test_a_write_that_was_cut_off_leaves_the_totals_before_it(store):
     writer = Store(store.handle)
     writer.write({'number': 1})
     writer.write({'number': 2})
-    os.pwrite(store.handle, bytes(16), _PLACE)  # the next one begins by declaring its place empty
-    os.pwrite(store.handle, b'half of', _PLACE + 16)
+    os.pwrite(store.handle, bytes(16), PLACE)  # the next one begins by declaring its place empty
+    os.pwrite(store.handle, b'half of', PLACE + 16)
     assert store.read() == {'number': 2}
 
 

@@ -16,8 +16,10 @@ COMMANDS = {
     'available': 'available',
     'dashboard': 'dashboard',
     'gpus': 'gpus',
+    'grant-devices': 'grant_devices',
     'idle': 'idle',
     'ls': 'gpus',
+    'probe': 'probe',
 }
 DEFAULT_COMMAND = 'track'
 

@@ -28,6 +28,9 @@ Options:
                         NVGPU_CLUSTER_CFG names; without one, this machine.
   --export-processes    Tell Prometheus the GPU memory of each process.
   --export-users        Tell Prometheus the names of users.
+  --cuda                Tell Prometheus what each process does with CUDA: launches,
+                        memory, failed calls. Needs --export-processes,
+                        gpu-tracker[cuda] and the right to load BPF programs.
   -h --help             Print this text.
   --version             Print the version.
 
@@ -42,6 +45,8 @@ def run(arguments: list[str]) -> int:
     values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
     if isinstance(values, str):
         return output.print_text(values)
+    if values['--cuda'] and not values['--export-processes']:
+        raise options.UsageError('--cuda needs --export-processes')
     interval = bounded.seconds('--interval', str(values['--interval']), _INTERVALS)
     with serving.extra_needed('agent'):
         from gpu_tracker.fleet.agent.run import run as serve  # noqa: PLC0415 - not where only help is wanted
@@ -53,6 +58,7 @@ def run(arguments: list[str]) -> int:
         interval=interval,
         export_processes=bool(values['--export-processes']),
         export_users=bool(values['--export-users']),
+        probes=('cuda',) if values['--cuda'] else (),
     )
     access = serving.access(values, serving.token(values['--token-file']), '--token-file')
     return serving.served(lambda complain: serve(settings, access, __version__, complain), access)

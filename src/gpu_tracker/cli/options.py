@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from typing import NamedTuple, TypeVar
 
 from docopt import DocoptExit, DocoptLanguageError, docopt
@@ -11,6 +12,9 @@ from docopt import DocoptExit, DocoptLanguageError, docopt
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 Number = TypeVar('Number', int, float)
+
+_REPEATABLE = re.compile(r'\[(--[a-z-]+)=<[^>]*>\]\.\.\.')
+"""An option in the usage that may be given several times."""
 
 
 class UsageError(GpuTrackerError):
@@ -77,9 +81,10 @@ def explain(text: str, arguments: list[str]) -> str:
     given, stray = _scan(_options(text), arguments)
     if stray:
         return f'unexpected argument {stray[0]!r}'
+    repeatable = _REPEATABLE.findall(text)
     seen: set[Option] = set()
     for written, option in given:
-        if option in seen:
+        if option in seen and option.names[-1] not in repeatable:
             return f'{written} was given twice'
         seen.add(option)
     return 'these arguments do not go together'

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple, TypedDict
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import command_words, options, output
+from gpu_tracker.cli import options, output, subject
 from gpu_tracker.errors import ParameterError
 
 # The option that sets each parameter of Tracker.
@@ -22,7 +21,6 @@ _OPTION_OF = {
     'max_overhead_percent': '--max-overhead',
 }
 _POSITIVE_WHOLE_NUMBER = 'a positive whole number'
-_CHOICES = 'give a command with -e, after --, or a process with --pid'
 
 Values = dict[str, str | bool | list[str] | None]
 
@@ -39,6 +37,7 @@ class Parameters(TypedDict, total=False):
     gpu_brand: str
     disable_logs: bool
     max_overhead_percent: float
+    cuda: bool
 
 
 class Request(NamedTuple):
@@ -73,12 +72,10 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
     Raises UsageError where arguments do not go together, ParameterError where a value is wrong.
     """
     before, after = options.part_at_dashes(arguments)
-    # One word is enough for docopt, whose matching of many thousand arguments takes seconds.
-    shortened = before if after is None else [*before, '--', *after[:1]]
     try:
-        values = options.parse(text, f'gpu-tracker {__version__}', shortened)
+        values = options.parse(text, f'gpu-tracker {__version__}', subject.shortened(before, after))
     except options.UsageError:
-        _check_choice(text, before, after)
+        subject.check_choice(text, before, after)
         raise
     if isinstance(values, str):
         return values
@@ -88,39 +85,14 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         raise ParameterError('--output', _text(values, '--output'), f'a path that can be written ({fault})')
     pid = _text(values, '--pid')
     return Request(
-        words=[] if pid is not None else _words(_text(values, '--execute'), after),
-        process_id=None if pid is None else _positive('--pid', pid),
+        words=[] if pid is not None else subject.words(_text(values, '--execute'), after),
+        process_id=None if pid is None else subject.process_id(pid),
         destination=destination,
         format=_text(values, '--format') or '',
         verbose=bool(values['--verbose']),
         parameters=_parameters(values),
         values=values,
     )
-
-
-def _check_choice(text: str, before: list[str], after: list[str] | None) -> None:
-    """Raise UsageError where not exactly one thing to track was given, before anything else that docopt finds."""
-    given, stray = options.given_and_stray(text, before)
-    chosen = [name for name in ('-e', '--pid') if name in given] + ([] if after is None else ['--'])
-    if len(chosen) > 1:
-        raise options.UsageError(f'{" and ".join(chosen)} do not go together: {_CHOICES}')
-    if stray:
-        raise options.UsageError(f'unexpected argument {stray[0]!r}: {_CHOICES}')
-    if not chosen or after == []:
-        raise options.UsageError(_CHOICES)
-
-
-def _words(command: str | None, after: list[str] | None) -> list[str]:
-    """Return the words of the command to start."""
-    if command is None:
-        words = after or []
-        empty = not words or not words[0]
-    else:
-        words = command_words.words_to_start(command, os.get_exec_path())
-        empty = not command.strip()
-    if empty:
-        raise options.UsageError(f'the command is empty: {_CHOICES}')
-    return words
 
 
 def _parameters(values: Values) -> Parameters:
@@ -144,6 +116,8 @@ def _parameters(values: Values) -> Parameters:
         parameters['max_overhead_percent'] = options.number(
             '--max-overhead', float, percent, 'a percentage of one core, above 0 and at most 100'
         )
+    if values['--cuda']:
+        parameters['cuda'] = True
     return parameters
 
 
@@ -153,14 +127,6 @@ def _uuids(option: str, given: str) -> list[str]:
     if not all(uuids):
         raise ParameterError(option, given, 'UUIDs of GPUs with commas between them')
     return uuids
-
-
-def _positive(option: str, given: str) -> int:
-    """Return a process ID."""
-    value = options.number(option, int, given, _POSITIVE_WHOLE_NUMBER)
-    if value < 1:
-        raise ParameterError(option, given, _POSITIVE_WHOLE_NUMBER)
-    return value
 
 
 def _text(values: Values, name: str) -> str | None:

@@ -46,6 +46,9 @@ Options:
                           Default: the one whose driver is there.
   --max-overhead=<percent>  What measuring may cost, in percent of one core: above
                           0 and at most 100. Past it, samples are skipped.
+  --cuda                  Also tell what it does with CUDA: launches, memory,
+                          streams. Needs gpu-tracker[cuda] and the right to load
+                          BPF programs; without them a warning says so.
   --verbose               Print also how the run was sampled: samples, late and
                           skipped ones, what they cost, and how exact the peaks are.
   --disable-logs          Print no warnings; errors and the report are printed
@@ -61,6 +64,8 @@ Other commands:
   gpu-tracker idle        Run programs on them while nobody uses them.
   gpu-tracker agent       Tell dashboards and Prometheus of them, over HTTP.
   gpu-tracker dashboard   Show those of many machines on one page.
+  gpu-tracker probe       Show what a program does with CUDA, from outside.
+  gpu-tracker grant-devices  Let the control group of a process open the GPUs.
                           Each has a --help of its own.
 
 The command keeps its standard input, output and error, and its signals. The exit

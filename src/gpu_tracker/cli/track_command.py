@@ -49,6 +49,7 @@ def _start_tracker(command: HeldCommand, request: Request) -> CommandTracker:
         tracker = CommandTracker(
             process_id=command.process_id,
             exec_handle=command.exec_handle,
+            command=request.words,
             report_file=request.destination.replaceable,
             report_format=request.format,
             warn=output.complain,

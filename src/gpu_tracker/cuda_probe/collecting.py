@@ -71,7 +71,7 @@ class Collector:
         self._take_notices(self._engine.take_notices())
         self.events += len(waiting)
         self._statistics.consume(cast('list[Event]', waiting))
-        for notice in ended:  # of the look before: all their events have been taken by now, but for those that were lost
+        for notice in ended:  # of the look before: what has come of their events has been taken by now
             self._statistics.end(notice.process, notice.time)
         if now >= self._next_window:
             self.close_window(now)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpu_tracker.sampler.grid import Grid
     from gpu_tracker.sources.gpu import GpuSource
     from gpu_tracker.sources.reading import RamReading
+    from gpu_tracker.sources.sections import Sections
     from gpu_tracker.sources.system import SystemSource
 
     class RamSource(Protocol):
@@ -59,6 +60,8 @@ _LONGEST_LAUNCH = 0.25
 _CLOSE_PAUSE = 0.001
 _LONGEST_GPU_WAIT = 0.012
 """Seconds that the end of a run waits for the driver: a stop takes 20 ms at most."""
+_LONGEST_SECTION_WAIT = 2.0
+"""Seconds that it waits for a section that was asked for: nothing tells later what that has not told by then."""
 
 
 class Loop:
@@ -70,6 +73,7 @@ class Loop:
     :param exec_handle: Becomes readable when a command that is held back has called execve(2).
     :param publish: Called after each sample.
     :param monotonic: The clock.
+    :param sections: What was asked for beside the documented figures.
     """
 
     def __init__(
@@ -86,11 +90,13 @@ class Loop:
         watching: Callable[[], None],
         exec_handle: int | None,
         monotonic: Callable[[], float],
+        sections: Sections | None = None,
     ) -> None:
         self._tree = tree
         self._ram = ram
         self._system = system
         self._gpu = gpu
+        self._sections = sections
         self._aggregator = aggregator
         self._grid = grid
         self._interval = interval
@@ -176,6 +182,8 @@ class Loop:
         self._tell_members()
         if kind == LAST:
             self._gpu.finish(0.0)  # the driver's thread makes its last reading meanwhile
+            if self._sections is not None:
+                self._sections.finish(0.0)
         now = self._monotonic()
         system = self._read_system()  # before memory, whose exact reading takes a while, in which CPU time goes by
         ram = self._ram.read(now, kind)
@@ -187,6 +195,8 @@ class Loop:
         self._aggregator.add(now, ram, self._cpu.read(), system)
         if kind == LAST:
             self._gpu.finish(_LONGEST_GPU_WAIT)
+            if self._sections is not None:
+                self._sections.finish(_LONGEST_SECTION_WAIT)
         self._publish(now, last=kind == LAST or self._nothing_left(), abandoned=abandoned)
 
     def _read_system(self) -> SystemReading:
@@ -202,3 +212,5 @@ class Loop:
         if self._members != (main, descendants):
             self._members = (main, descendants)
             self._gpu.members(main, descendants)
+            if self._sections is not None:
+                self._sections.members(main, descendants)

@@ -22,10 +22,12 @@ from gpu_tracker.sources.system import open_system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.sampler.loop import RamSource, Waiter
+    from gpu_tracker.sources.sections import Sections
 
 _GPU_SHARE = 0.5
 """The part of a limit on the overhead that is the GPUs'."""
@@ -97,7 +99,10 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
     system = open_system(config['reader'])
     aggregator = Aggregator()
     limit = None if config['overhead'] is None else OverheadLimit(config['overhead'], time.process_time)
-    ram = _open_ram(config['reader'], tree, limit or Allowance(time.monotonic()))
+    # Sections have threads that may be busy: what a reading costs is then told by the loop's own clock.
+    reading_time = time.thread_time if config['sections'] else time.process_time
+    ram = _open_ram(config['reader'], tree, limit or Allowance(time.monotonic()), reading_time)
+    sections = _open_sections(config, tree)
     grid = Grid(config['interval'], limit)
 
     def record() -> dict[str, Any]:
@@ -125,6 +130,7 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
         aggregator=aggregator,
         gpu=gpu,
         system=system,
+        sections=sections,
         record=record,
     )
     loop = Loop(
@@ -132,6 +138,7 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
         ram=ram,
         system=system,
         gpu=gpu,
+        sections=sections,
         aggregator=aggregator,
         grid=grid,
         interval=config['interval'],
@@ -150,6 +157,8 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
         return
     loop.first()
     gc.freeze()
+    if sections is not None:
+        gc.enable()  # what others bring makes cycles, and nobody else collects them
     _tell(
         status_handle,
         {'pid': os.getpid(), 'parent': os.getppid(), 'messages': publisher.messages},
@@ -181,12 +190,25 @@ def _open_gpu(config: dict[str, Any]) -> GpuSource:
     )
 
 
-def _open_ram(reader: str, tree: ProcessTree, allowance: Allowance | OverheadLimit) -> RamSource:
+def _open_sections(config: dict[str, Any], tree: ProcessTree) -> Sections | None:
+    if not config['sections']:
+        return None
+    from gpu_tracker.sources.section import Target  # noqa: PLC0415 - most runs have none
+    from gpu_tracker.sources.sections import Sections  # noqa: PLC0415
+
+    pid = tree.root.pid
+    command, folder = config['command'] or ((), '')
+    return Sections(config['sections'], Target(pid, frozenset(tree.members) - {pid}, command, folder))
+
+
+def _open_ram(
+    reader: str, tree: ProcessTree, allowance: Allowance | OverheadLimit, cpu_time: Callable[[], float]
+) -> RamSource:
     if reader == 'proc':
         from gpu_tracker.sources.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
         from gpu_tracker.sources.ram import RamSource as LinuxRamSource  # noqa: PLC0415
 
-        return LinuxRamSource(tree, MemoryFiles(), allowance, time.process_time)
+        return LinuxRamSource(tree, MemoryFiles(), allowance, cpu_time)
     from gpu_tracker.sources.portable_ram import PortableRamSource  # noqa: PLC0415 - elsewhere
 
     return PortableRamSource(tree)
@@ -194,7 +216,8 @@ def _open_ram(reader: str, tree: ProcessTree, allowance: Allowance | OverheadLim
 
 def _open_store(config: dict[str, Any]) -> Store:
     path = config['store_path']
-    return Store(config['store_handle'] if path is None else os.open(path, os.O_RDWR | getattr(os, 'O_BINARY', 0)))
+    handle = config['store_handle'] if path is None else os.open(path, os.O_RDWR | getattr(os, 'O_BINARY', 0))
+    return Store(handle, config['store_place'])
 
 
 def _refuse(handle: int, reason: str, text: str) -> None:

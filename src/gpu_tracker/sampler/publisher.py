@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gpu_tracker.aggregation import Aggregator
     from gpu_tracker.sampler.store import Store
     from gpu_tracker.sources.gpu import GpuSource
+    from gpu_tracker.sources.sections import Sections
     from gpu_tracker.sources.system import SystemSource
 
 _PACE = 1.0
@@ -32,6 +33,7 @@ class Publisher:
 
     :param config: The sampler's configuration: ``report`` is a path and a format, or None; ``units`` are for that file.
     :param record: Returns how the run was sampled so far, and what else only the sampler knows of it.
+    :param sections: What was asked for beside the documented figures.
     """
 
     def __init__(
@@ -43,11 +45,13 @@ class Publisher:
         gpu: GpuSource,
         system: SystemSource,
         record: Callable[[], dict[str, Any]],
+        sections: Sections | None = None,
     ) -> None:
         self._store = store
         self._aggregator = aggregator
         self._gpu = gpu
         self._record = record
+        self._sections = sections
         self._machine = {'ram': system.ram_capacity, 'cores': system.cores}
         self._next = float('-inf')
         self._limited = _LIMITED.format(100 * (config['overhead'] or 0.0), config['interval'])
@@ -75,7 +79,12 @@ class Publisher:
             self._tell('warning', self._limited)
         for level, text in self._gpu.take_messages():
             self._tell(level, text)
+        if self._sections is not None:
+            for level, text in self._sections.take_messages():
+                self._tell(level, text)
         totals = self._aggregator.totals()
+        if self._sections is not None:
+            totals['sections'] = self._sections.totals()
         totals['machine'] = self._machine
         totals['gpu'] = self._gpu.totals()
         totals['record'] = record

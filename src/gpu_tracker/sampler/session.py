@@ -13,7 +13,7 @@ from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, stop_message
 from gpu_tracker.sampler.descriptors import open_process
 from gpu_tracker.sampler.spawn import spawn
-from gpu_tracker.sampler.store import create_store
+from gpu_tracker.sampler.store import LARGE_PLACE, PLACE, create_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Session:
 
     def __init__(self, config: dict[str, Any]) -> None:
         try:
-            self._store, self._path = create_store()
+            self._store, self._path = create_store(LARGE_PLACE if config['sections'] else PLACE)
             try:
                 self._channels = spawn(config, self._store, self._path)
             except BaseException:

@@ -18,7 +18,6 @@ import sys
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.process_tree import SAMPLER_MARK
 from gpu_tracker.sampler.descriptors import CONTROL, EXEC, STATUS, STORE, copy_from, pipe
-from gpu_tracker.sampler.store import CONFIGURATION_PLACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 
     from gpu_tracker.sampler.store import Store
 
-_BOOTSTRAP = f"""\
+_BOOTSTRAP = """\
 import marshal, sys
 inherited = sys.argv[4].isdecimal()
 with open(int(sys.argv[4]) if inherited else sys.argv[4], 'rb', closefd=not inherited) as store:
-    store.seek({CONFIGURATION_PLACE})
+    store.seek(int(sys.argv[5]))
     config = marshal.load(store)
 sys.path += [entry for entry in config['path'] if entry not in sys.path]
 from gpu_tracker.sampler.process import main
@@ -100,7 +99,9 @@ def spawn(config: dict[str, Any], store: Store, path: str | None) -> Channels:
         ``launcher_peak``, its peak in bytes, and ``exec_handle``, the reading end of a pipe whose other end that exec
         closes; ``reader``, ``interval``, ``brand``, ``uuids``;
         ``overhead``, the share of one core that bounds the sampler's CPU time, or None; ``report``, a path and a
-        format or None; ``units`` for that; ``settles``, whether the tracker writes that file itself after a stop.
+        format or None; ``units`` for that; ``settles``, whether the tracker writes that file itself after a stop;
+        ``sections``, the names of the sections that are wanted beside the documented five, and for these ``command``,
+        the words of the target that is held back and the folder where it starts, or None.
     :param store: Where the sampler reads ``config`` and leaves what it has measured.
     :param path: By which it opens the store where it cannot inherit it.
     :raises SamplerError: where there is no interpreter to run it.
@@ -109,7 +110,9 @@ def spawn(config: dict[str, Any], store: Store, path: str | None) -> Channels:
     exec_handle = config['exec_handle']
     if exec_handle is not None:
         config = {**config, 'exec_handle': EXEC}
-    store.write_configuration({**config, 'path': _search_path(), 'store_handle': STORE, 'store_path': path})
+    store.write_configuration(
+        {**config, 'path': _search_path(), 'store_handle': STORE, 'store_path': path, 'store_place': store.place}
+    )
     control_read, control_write = pipe()
     try:
         status_read, status_write = pipe()
@@ -121,9 +124,11 @@ def spawn(config: dict[str, Any], store: Store, path: str | None) -> Channels:
     try:
         words = [executable, *_FLAGS, '-c', _BOOTSTRAP, SAMPLER_MARK]
         if sys.platform == 'linux':
+            words += [str(CONTROL), str(STATUS), str(STORE), str(store.configuration_place)]
             _spawn_adopted(words, {STATUS: status_write, STORE: store.handle, CONTROL: control_read, EXEC: exec_handle})
         else:
-            _spawn_child([*words, '0', '1', path or str(store.handle)], control_read, status_write)
+            words += ['0', '1', path or str(store.handle), str(store.configuration_place)]
+            _spawn_child(words, control_read, status_write)
     except BaseException:
         channels.close()
         raise
@@ -154,7 +159,6 @@ def _spawn_adopted(words: list[str], handles: dict[int, int | None]) -> None:
 
     posix_spawn is vfork(2) and exec: the memory of this process is not copied, however large it is.
     """
-    words = [*words, str(CONTROL), str(STATUS), str(STORE)]
     if os.access(_SHELL, os.X_OK):
         words = [_SHELL, '-c', _IN_BACKGROUND, 'sh', *words]
     else:

@@ -17,9 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_PLACE = 1 << 16
+PLACE = 1 << 16
 """Bytes for one place: totals are a few hundred. Small, because a limit on the size of files counts for a memfd too."""
-CONFIGURATION_PLACE = 2 * _PLACE
+LARGE_PLACE = 1 << 21
+"""The same where sections were asked for, which tell of processes one by one; what is not written takes no memory."""
 _HEADER = 16
 _CHECK = b'gput'
 
@@ -28,21 +29,30 @@ class Store:
     """Two places for marshalled totals in an open file.
 
     :param handle: A descriptor open for reading and writing.
+    :param place: Bytes for one place.
     """
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: int, place: int = PLACE) -> None:
         self.handle = handle
+        self.place = place
         self._number = 0
+
+    @property
+    def configuration_place(self) -> int:
+        """Where the configuration stands."""
+        return 2 * self.place
 
     def write_configuration(self, config: dict[str, Any]) -> None:
         """Put what the sampler is to do where its first lines read it, see :mod:`gpu_tracker.sampler.spawn`."""
-        _write_at(self.handle, marshal.dumps(config), CONFIGURATION_PLACE)
+        _write_at(self.handle, marshal.dumps(config), self.configuration_place)
 
     def write(self, totals: dict[str, Any]) -> None:
         """Put ``totals`` in place of those before the last ones."""
-        self._number += 1
         content = marshal.dumps(totals)
-        place = self._number % 2 * _PLACE
+        if _HEADER + len(content) > self.place:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        self._number += 1
+        place = self._number % 2 * self.place
         _write_at(self.handle, bytes(_HEADER), place)
         _write_at(self.handle, content, place + _HEADER)
         header = self._number.to_bytes(8, 'big') + len(content).to_bytes(4, 'big') + _CHECK
@@ -51,7 +61,7 @@ class Store:
     def read(self) -> dict[str, Any] | None:
         """Return the last totals that were written completely; None where there are none."""
         newest: tuple[int, int, int] | None = None
-        for place in (0, _PLACE):
+        for place in (0, self.place):
             header = _read_at(self.handle, _HEADER, place)
             if len(header) == _HEADER and header.endswith(_CHECK):
                 found = (int.from_bytes(header[:8], 'big'), place, int.from_bytes(header[8:12], 'big'))
@@ -67,14 +77,17 @@ class Store:
         os.close(self.handle)
 
 
-def create_store() -> tuple[Store, str | None]:
-    """Return a new store, and the path by which another process opens it where it cannot inherit the descriptor."""
+def create_store(place: int = PLACE) -> tuple[Store, str | None]:
+    """Return a new store, and the path by which another process opens it where it cannot inherit the descriptor.
+
+    :param place: See :class:`Store`.
+    """
     if hasattr(os, 'memfd_create'):
-        return Store(above_standard(os.memfd_create('gpu-tracker'))), None
+        return Store(above_standard(os.memfd_create('gpu-tracker')), place), None
     import tempfile  # noqa: PLC0415 - costs 10 ms, needed nowhere else
 
     handle, path = tempfile.mkstemp(prefix='gpu-tracker-')
-    return Store(above_standard(handle)), path
+    return Store(above_standard(handle), place), path
 
 
 def _read_at(handle: int, length: int, offset: int) -> bytes:

@@ -15,7 +15,7 @@ from gpu_tracker.fleet.nvgpu_form import nvgpu_report
 from gpu_tracker.fleet.program_answers import health, json_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from prometheus_client.registry import Collector
     from starlette.requests import Request
@@ -34,13 +34,14 @@ class Answers:
         self,
         host: LocalHost,
         cluster: ClusterStatus,
-        collector: Collector,
+        collectors: Iterable[Collector],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._host = host
         self._cluster = cluster
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(collector)
+        for collector in collectors:
+            self._registry.register(collector)
         self._now = now
 
     def routes(self) -> list[BaseRoute]:

@@ -12,6 +12,7 @@ from gpu_tracker.fleet.agent.audience import Audience
 from gpu_tracker.fleet.agent.cluster_status import ClusterStatus
 from gpu_tracker.fleet.agent.local_host import LocalHost
 from gpu_tracker.fleet.agent.metrics import HostCollector
+from gpu_tracker.fleet.agent.probed import ProbedMetrics
 from gpu_tracker.fleet.agent.source import LocalSource
 from gpu_tracker.fleet.config.cluster import INTERVAL
 from gpu_tracker.fleet.hosts.fleet import Fleet
@@ -69,7 +70,11 @@ class _Agent:
         collector = HostCollector(
             host, version, export_processes=settings.export_processes, export_users=settings.export_users
         )
-        routes = Answers(host, self._cluster, collector).routes()
+        self._probed = [
+            ProbedMetrics(name, watch.peek, settings.interval, lambda text: complain(f'agent: {text}'))
+            for name in settings.probes
+        ]
+        routes = Answers(host, self._cluster, [collector, *self._probed]).routes()
         if settings.cluster.hosts:  # nvgpu's way to switch the page off
             routes += page_routes(self._source, host_name())
         app = Starlette(routes=routes)
@@ -78,11 +83,15 @@ class _Agent:
 
     async def run(self) -> None:
         """Keep what is served up to date until it is cancelled."""
+        for probed in self._probed:
+            probed.start()
         await asyncio.gather(self._source.run(), self._cluster.run())
 
     def stop(self) -> None:
         """Let pages that are open end."""
         self._watch.stop()
+        for probed in self._probed:
+            probed.stop()
         self._source.fleet.close()
 
 

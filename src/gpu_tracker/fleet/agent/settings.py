@@ -19,3 +19,5 @@ class Settings(NamedTuple):
     """Whether metrics tell the memory of each process."""
     export_users: bool = False
     """Whether metrics tell the names of users."""
+    probes: tuple[str, ...] = ()
+    """Names of entry points whose metrics are wanted too; these tell of processes one by one."""

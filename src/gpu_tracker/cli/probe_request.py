@@ -1,0 +1,153 @@
+"""What the arguments of ``gpu-tracker probe`` ask for, checked as far as that goes without a probe."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from dataclasses import fields
+from typing import NamedTuple
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import options, output, subject
+from gpu_tracker.cuda_probe.limits import Limits
+from gpu_tracker.errors import ParameterError
+
+_LONGEST = 1e9
+"""Seconds: longer than anybody waits, and short enough for every system's clock."""
+
+_DEFAULTS: dict[str, int | float] = {
+    field.name: field.default for field in fields(Limits) if isinstance(field.default, int | float)
+}
+
+LIMITS = textwrap.fill(
+    ', '.join(f'{name}={default}' for name, default in _DEFAULTS.items()) + '.',
+    84,
+    initial_indent=' ' * 24,
+    subsequent_indent=' ' * 24,
+)
+"""The bounds with their defaults, as lines of the help."""
+
+Values = dict[str, str | bool | list[str] | None]
+
+
+class ProbeRequest(NamedTuple):
+    """A probing that was asked for.
+
+    Either ``words`` is the command to start or ``process_id`` the process to look at.
+    """
+
+    words: list[str]
+    process_id: int | None
+    destination: output.Destination
+    to_file: bool
+    as_json: bool
+    live: bool
+    interval: float
+    """Seconds between two looks of ``live``."""
+    duration: float | None
+    """Seconds; None: until the end."""
+    top: int
+    limits: Limits
+    libraries: list[str]
+
+
+def read_request(text: str, arguments: list[str], name: str) -> ProbeRequest | str:
+    """Read ``arguments`` by the docopt ``text``; return what to print instead where help or the version is wanted.
+
+    :param name: The word in front of the arguments.
+    :raises UsageError: Arguments do not go together.
+    :raises ParameterError: A value is wrong.
+    """
+    before, after = options.part_at_dashes(arguments)
+    try:
+        values = options.parse(text, f'gpu-tracker {__version__}', subject.shortened(before, after), name)
+    except options.UsageError:
+        subject.check_choice(text, before, after)
+        raise
+    if isinstance(values, str):
+        return values
+    pid = _text(values, '--pid')
+    given = _text(values, '--output')
+    request = ProbeRequest(
+        words=[] if pid is not None else subject.words(_text(values, '--execute'), after),
+        process_id=None if pid is None else subject.process_id(pid),
+        destination=output.Destination(given),
+        to_file=given is not None,
+        as_json=bool(values['--json']),
+        live=bool(values['--live']),
+        interval=_seconds('--interval', _text(values, '--interval') or ''),
+        duration=None if values['--duration'] is None else _seconds('--duration', str(values['--duration'])),
+        top=_top(_text(values, '--top') or ''),
+        limits=_limits(_several(values, '--limit')),
+        libraries=_libraries(_several(values, '--library')),
+    )
+    fault = request.destination.check()  # last, for it may make the file
+    if fault is not None:
+        raise ParameterError('--output', given, f'a path that can be written ({fault})')
+    return request
+
+
+def _seconds(option: str, given: str) -> float:
+    accepted = 'a positive number of seconds'
+    seconds = options.number(option, float, given, accepted)
+    if not 0 < seconds < float('inf'):
+        raise ParameterError(option, given, accepted)
+    return min(seconds, _LONGEST)
+
+
+def _top(given: str) -> int:
+    accepted = 'a whole number, 0 for no kernels'
+    top = options.number('--top', int, given, accepted)
+    if top < 0:
+        raise ParameterError('--top', given, accepted)
+    return top
+
+
+def _limits(given: list[str]) -> Limits:
+    """Return the bounds, those that are not given as they are by default."""
+    values: dict[str, int | float] = {}
+    for text in given:
+        name, _, number = text.partition('=')
+        if name not in _DEFAULTS:
+            raise ParameterError('--limit', text, f'NAME=NUMBER with one of the names {", ".join(_DEFAULTS)}')
+        whole = isinstance(_DEFAULTS[name], int)
+        accepted = f'{name} and a positive {"whole " if whole else ""}number, as {name}={_DEFAULTS[name]}'
+        kind = int if whole else float
+        try:
+            values[name] = kind(number.replace('_', '?'))  # as options.number reads numbers
+        except ValueError:
+            raise ParameterError('--limit', text, accepted) from None
+        if not 0 < values[name] < float('inf'):
+            raise ParameterError('--limit', text, accepted)
+    try:
+        return Limits(**values)  # type: ignore[arg-type] # each has the type of its default
+    except ParameterError as error:
+        raise of_option(error) from error
+
+
+def of_option(error: ParameterError) -> ParameterError:
+    """Say of the options ``--limit`` and ``--library`` what ``error`` says of a bound, or of the libraries."""
+    if error.parameter == 'libraries':
+        return options.of_option(error, '--library', None)
+    if error.parameter not in _DEFAULTS:
+        return error
+    return options.of_option(error, '--limit', f'{error.parameter}={error.value}')
+
+
+def _libraries(given: list[str]) -> list[str]:
+    for path in given:
+        if not os.path.isfile(path):
+            raise ParameterError('--library', path, 'the path of a library or program')
+    return [os.path.abspath(path) for path in given]
+
+
+def _several(values: Values, name: str) -> list[str]:
+    """Return all values of the option ``name``."""
+    value = values[name]
+    return list(dict.fromkeys(value)) if isinstance(value, list) else []  # docopt tells the last one twice
+
+
+def _text(values: Values, name: str) -> str | None:
+    """Return the value of the option ``name`` as docopt has read it."""
+    value = values[name]
+    return value if isinstance(value, str) else None

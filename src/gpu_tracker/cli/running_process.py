@@ -1,0 +1,111 @@
+"""A process that runs already and is only looked at: waits for its end, or for a signal that ends the looking."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from gpu_tracker.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_ENDING = ('SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT')
+_LOOK_AGAIN = 0.1  # seconds, where the system cannot tell at once that a process has ended
+_ACCEPTED = 'the ID of a running process'
+
+
+def open_process(process_id: int) -> int | None:
+    """Return a descriptor that tells when the process ends, or None where the system has none.
+
+    Raises ParameterError where there is no such process, or none that this user may look at.
+    """
+    if os.name != 'posix':
+        return None  # Tracker checks it; signal 0 ends a process on Windows
+    try:
+        os.kill(process_id, 0)
+    except (ProcessLookupError, OverflowError):
+        raise no_process(process_id) from None
+    except PermissionError:
+        raise ParameterError('--pid', str(process_id), f'{_ACCEPTED} of your own (not permitted)') from None
+    if not hasattr(os, 'pidfd_open'):
+        return None
+    try:
+        return os.pidfd_open(process_id)
+    except ProcessLookupError:
+        raise no_process(process_id) from None
+    except OSError:
+        # A thread answers to signal 0 as well, but it is not among the processes.
+        if sys.platform.startswith('linux') and str(process_id) not in os.listdir('/proc'):
+            raise no_process(process_id) from None
+        return None  # before Linux 5.3, or forbidden by a container
+
+
+def no_process(process_id: int) -> ParameterError:
+    """Return what is to be said where there is no such process."""
+    return ParameterError('--pid', str(process_id), _ACCEPTED)
+
+
+class Waiting:
+    """Waits for the end of a process. From when it is made, a signal ends the waiting and no more this process.
+
+    :param process_id: The process.
+    :param handle: What ``open_process`` has returned for it.
+    """
+
+    def __init__(self, process_id: int, handle: int | None) -> None:
+        self._process_id = process_id
+        self._handle = handle
+        self._received: list[int] = []
+        self._wake_reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        # A handler that raised would do so anywhere, also after the wait; this one only wakes the wait.
+        signal.set_wakeup_fd(writer)
+        for name in _ENDING:
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # under nohup, SIGHUP
+                signal.signal(number, lambda number, _: self._received.append(number))
+
+    def wait(self, also: Mapping[int, Callable[[], bool]] | None = None) -> None:
+        """Return when the process has ended, or a signal has asked this one to end.
+
+        :param also: By descriptors, what to ask when there is something to read: whether the waiting ends as well.
+        """
+        watched = {} if also is None else dict(also)
+        if self._handle is None:
+            self._look_repeatedly(watched)
+            return
+        watched |= {self._handle: _ends, self._wake_reader: _ends}
+        while not _ended_by(watched, None):
+            pass
+
+    def _look_repeatedly(self, watched: Mapping[int, Callable[[], bool]]) -> None:
+        """Return as ``wait`` does, where the process has to be looked at from time to time."""
+        import psutil  # noqa: PLC0415
+
+        try:
+            process = psutil.Process(self._process_id)
+            while not self._received and not (watched and _ended_by(watched, 0)):
+                try:
+                    process.wait(timeout=_LOOK_AGAIN)
+                except psutil.TimeoutExpired:
+                    continue
+                return
+        except psutil.NoSuchProcess:
+            return  # it has ended before the first look
+
+
+def _ends() -> bool:
+    return True
+
+
+def _ended_by(watched: Mapping[int, Callable[[], bool]], patience: float | None) -> bool:
+    """Wait for something to read, and tell whether that ends the waiting."""
+    import select  # noqa: PLC0415
+
+    poll = select.poll()
+    for descriptor in watched:
+        poll.register(descriptor, select.POLLIN)
+    return any(watched[descriptor]() for descriptor, _ in poll.poll(patience))

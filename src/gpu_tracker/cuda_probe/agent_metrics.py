@@ -1,0 +1,172 @@
+"""The probe as metrics of the agent: what that finds by name, hands the processes on the GPUs, and asks for families.
+
+See ``gpu_tracker.fleet.agent.probed`` for what the agent expects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from gpu_tracker.cuda_probe.process_series import ProcessSeries, Series
+from gpu_tracker.cuda_probe.section import follow_all
+from gpu_tracker.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from prometheus_client.metrics_core import Metric
+
+    from gpu_tracker.cuda_probe.process_series import Place, Row
+    from gpu_tracker.cuda_probe.report import DeviceTags
+    from gpu_tracker.cuda_probe.section import FollowingProbe
+
+_OF_GPU = ('host', 'uuid', 'index', 'model', 'mig_instance')
+_OF_PROCESS = ('pid', 'program')
+_LABELS = (*_OF_GPU, 'vendor', 'driver', *_OF_PROCESS)
+_FAILURE_LABELS = ('host', *_OF_PROCESS, 'function', 'error')
+_LONGEST_PROGRAM = 100
+
+
+class _Figure(NamedTuple):
+    """A figure that each process has on each GPU, as far as it is known."""
+
+    family: type[CounterMetricFamily | GaugeMetricFamily]
+    name: str
+    unit: str
+    text: str
+    value: Callable[[Row], float | None]
+
+
+_FIGURES = (
+    _Figure(CounterMetricFamily, 'launches', '', 'Kernel launches that succeeded.', lambda row: row.launches),
+    _Figure(
+        CounterMetricFamily,
+        'launch_to_sync',
+        'seconds',
+        'Time between launches and the synchronisations that waited for them; it is not time on the GPU.',
+        lambda row: row.launch_to_sync_seconds,
+    ),
+    _Figure(CounterMetricFamily, 'allocations', '', 'Allocations that succeeded.', lambda row: row.allocations),
+    _Figure(CounterMetricFamily, 'frees', '', 'Frees of what was seen allocated.', lambda row: row.frees),
+    _Figure(
+        GaugeMetricFamily,
+        'memory_in_use',
+        'bytes',
+        'Memory that was seen allocated and is not freed.',
+        lambda row: row.in_use_bytes,
+    ),
+    _Figure(GaugeMetricFamily, 'memory_max', 'bytes', 'The most of it at once.', lambda row: row.max_bytes),
+    _Figure(
+        GaugeMetricFamily,
+        'active',
+        'ratio',
+        'Share of the last seconds in which launched work waited for a synchronisation, from 0 to 1.',
+        lambda row: row.active,
+    ),
+    _Figure(
+        GaugeMetricFamily,
+        'used_cores',
+        '',
+        'CUDA cores that such work could fill at most, on average over the last seconds.',
+        lambda row: row.used_cores,
+    ),
+)
+
+
+class CudaMetrics:
+    """What a probe sees of the processes on the GPUs.
+
+    :param probe: Collects already.
+    """
+
+    def __init__(self, probe: FollowingProbe) -> None:
+        self._probe = probe
+        self._followed: frozenset[int] = frozenset()
+        self._programs: dict[int, str] = {}
+        self._makes = ProcessSeries()
+        self._families: list[Metric] = []
+
+    def look(self, gpus: Sequence[Mapping[str, str]], programs: Mapping[int, str]) -> None:
+        """Follow the processes that are new on the GPUs, and make the families of metrics anew.
+
+        :param gpus: The labels of each GPU and MIG device.
+        :param programs: Process ID -> what it is about.
+        """
+        now = frozenset(programs)
+        follow_all(self._probe, now - self._followed)
+        self._followed = now
+        report = self._probe.report()
+        told = {process.pid for process in report.processes}
+        # A process that has left the GPU is still told for a while, by the same name.
+        self._programs = {pid: text for pid, text in self._programs.items() if pid in told} | dict(programs)
+        series = self._makes.of(report, self._programs)
+        drivers = {device.uuid: device for device in report.devices}
+        lost = CounterMetricFamily('gpu_tracker_cuda_events_lost', 'Events that found no room: times lack them.')
+        lost.add_metric((), report.events_lost)
+        host = next((gpu['host'] for gpu in gpus), '')
+        self._families = [*_families(series, {gpu['uuid']: gpu for gpu in gpus}, drivers, host), lost]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families that the last look has made."""
+        yield from self._families
+
+
+def open_metrics() -> CudaMetrics:
+    """Return what tells of the processes on the GPUs.
+
+    :raises gpu_tracker.errors.GpuTrackerError: Something is missing, which the text names.
+    """
+    from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - what it needs exists on Linux only
+
+    return opened(Probe)
+
+
+def opened(make_probe: Callable[[], FollowingProbe]) -> CudaMetrics:
+    """Return the metrics of a probe that collects.
+
+    :raises gpu_tracker.errors.GpuTrackerError: The probe is not available; nothing stays open.
+    """
+    probe = make_probe()
+    try:
+        probe.open()
+        probe.start()
+    except BaseException:
+        probe.close()
+        raise
+    return CudaMetrics(probe)
+
+
+def _families(
+    series: Series, gpus: Mapping[str, Mapping[str, str]], devices: Mapping[str, DeviceTags], host: str
+) -> Iterator[Metric]:
+    labels = {place: _labels(place, gpus, devices, host) for place in series.rows}
+    for figure in _FIGURES:
+        family = figure.family(f'gpu_tracker_cuda_{figure.name}', figure.text, labels=_LABELS, unit=figure.unit)
+        for place, row in series.rows.items():
+            value = figure.value(row)
+            if value is not None:
+                family.add_metric(labels[place], value)
+        yield family
+    failures = CounterMetricFamily('gpu_tracker_cuda_failures', 'Calls that returned an error.', labels=_FAILURE_LABELS)
+    for failure, count in series.failures.items():
+        own = (host, str(failure.pid), _program(failure.program), failure.function, failure.error)
+        failures.add_metric(own, count)
+    yield failures
+
+
+def _labels(
+    place: Place, gpus: Mapping[str, Mapping[str, str]], devices: Mapping[str, DeviceTags], host: str
+) -> tuple[str, ...]:
+    """Return the labels of a row: those that the agent has of the GPU, else what the probe knows of it."""
+    uuid = place.uuid or ''
+    device = devices.get(uuid)
+    known = {'host': host, 'uuid': printable(uuid), 'model': printable((device and device.model) or '')}
+    of_gpu = known | dict(gpus.get(uuid, {}))
+    maker = ('', '') if device is None else (device.vendor, printable(device.driver or ''))
+    return (*(of_gpu.get(name, '') for name in _OF_GPU), *maker, str(place.pid), _program(place.program))
+
+
+def _program(text: str) -> str:
+    return printable(text)[:_LONGEST_PROGRAM]

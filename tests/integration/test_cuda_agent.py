@@ -1,0 +1,86 @@
+"""``gpu-tracker agent --cuda``, with a probe that another package offers in place of the real one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_program import agent
+from cli_program import eventually
+from gpu_machine import GB, Machine, running, sees_all_processes
+from gpu_tracker.fleet.machine import host_name
+from offered_package import offer
+from simulated_nvml import Gpu, Process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.server
+
+PROBE = """
+from gpu_tracker.cuda_probe.agent_metrics import opened as metrics_of
+from stand_in_probe import StandInProbe
+
+def opened():
+    return metrics_of(StandInProbe)
+"""
+"""Sees one CUDA program in each process that it follows."""
+
+NO_RIGHT = """
+from gpu_tracker.errors import ProbeUnavailableError
+
+def opened():
+    raise ProbeUnavailableError('CUDA calls cannot be probed: this process lacks CAP_BPF.')
+"""
+
+OPTIONS = ('--cuda', '--export-processes', '--interval=0.1')
+GROUP = 'gpu_tracker.metrics'
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    machine = Machine(tmp_path)
+    machine.write(gpus=[Gpu(total=GB)])
+    return machine
+
+
+@sees_all_processes
+def test_processes_on_the_gpus_are_probed(machine: Machine, tmp_path: Path) -> None:
+    with running() as pid:
+        machine.write(gpus=[Gpu(total=GB, processes=[Process(pid, memory=GB // 2)])])
+        with agent(machine, *OPTIONS, env=offer(tmp_path, GROUP, PROBE)) as served:
+            found = eventually(lambda: of_cuda(served, 'gpu_tracker_cuda_launches_total'))
+            assert list(found.values()) == [1000]
+            assert f'host="{host_name()}"' in next(iter(found))
+            assert f'pid="{pid}",program="cat"' in next(iter(found))
+            assert list(of_cuda(served, 'gpu_tracker_cuda_probe_up').values()) == [1]
+            assert list(of_cuda(served, 'gpu_tracker_gpu_process_memory_bytes').values()) == [GB // 2]
+    assert served.said == []
+
+
+def test_a_missing_right_is_one_line_and_the_agent_serves_without(machine: Machine, tmp_path: Path) -> None:
+    with agent(machine, *OPTIONS, env=offer(tmp_path, GROUP, NO_RIGHT)) as served:
+        assert served.said == ['gpu-tracker: agent: CUDA calls cannot be probed: this process lacks CAP_BPF.\n']
+        assert of_cuda(served, 'gpu_tracker_cuda') == {'gpu_tracker_cuda_probe_up': 0}
+        assert served.seen()['gpus'] is not None
+
+
+def test_without_the_option_nothing_of_it_is_looked_up(machine: Machine, tmp_path: Path) -> None:
+    trace = tmp_path / 'trace'
+    source = f'open({str(trace)!r}, "w")\n{PROBE}'
+    with agent(machine, '--export-processes', env=offer(tmp_path, GROUP, source)) as served:
+        assert of_cuda(served, 'gpu_tracker_cuda') == {}
+    assert not trace.exists()
+
+
+def test_processes_are_told_only_where_that_is_allowed(machine: Machine) -> None:
+    ((code, printed, errors),) = machine.told_each(['agent', '--cuda', '--port=0'])
+    assert (code, printed) == (125, '')
+    assert errors == "gpu-tracker: --cuda needs --export-processes\nTry 'gpu-tracker agent --help'.\n"
+    assert machine.driver.calls() == []
+
+
+def of_cuda(served, name: str) -> dict[str, float]:
+    """Return the samples whose name begins so."""
+    return {sample: value for sample, value in served.metrics().items() if sample.startswith(name)}

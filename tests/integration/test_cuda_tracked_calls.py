@@ -1,0 +1,115 @@
+"""Tracking with ``--cuda`` and the agent with ``--cuda``, on programs that call a stand-in for CUDA."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_program import agent
+from cli_program import eventually, gpu_tracker
+from cuda_stand_in import stand_in
+from gpu_machine import GB, Machine, sees_all_processes
+from offered_package import offer
+from simulated_nvml import Gpu, Process
+from tracked_program import answer, environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.ebpf
+
+REAL = 'from gpu_tracker.cuda_probe.{} import {} as opened\n'
+"""Offers the probe itself, also where the installed package was made before it had an entry point."""
+
+
+def installed(folder: Path) -> dict[str, str]:
+    cache = {'XDG_CACHE_HOME': str(folder / 'cache')}
+    return environment(offer(folder, 'gpu_tracker.sources', REAL.format('section', 'open_section')) | cache)
+
+
+def test_the_figures_of_a_command_are_those_that_it_knows_itself(tmp_path: Path) -> None:
+    program = stand_in().program()
+    script = """
+        alloc a 1000000; alloc b 5000; free a; fail_alloc; fail_alloc
+        launches 3000 axpy default 64 1 1 256 1 1; device_sync
+        fork { alloc c 7000; launch gemm default 1 1 1 32 1 1; sync default; free c }; reap; exit 9
+    """
+    words = ('--cuda', '-f', 'json', '--gru=bytes', '-o', str(tmp_path / 'report'))
+    # Where it starts is not where the sampler is.
+    finished = gpu_tracker(*words, '--', f'./{program.name}', script, cwd=program.parent, env=installed(tmp_path))
+    assert finished.stderr == 'Resource tracking complete. Process completed with status code: 9\n'
+    assert finished.returncode == 9
+    cuda = json.loads((tmp_path / 'report').read_text())['cuda']
+    assert (cuda['problem'], cuda['unit'], cuda['notes']) == (None, 'bytes', [])
+    main, descendants, combined = cuda['main'], cuda['descendants'], cuda['combined']
+    assert [group['processes'] for group in (main, descendants, combined)] == [1, 1, 2]
+    assert [group['launches'] for group in (main, descendants, combined)] == [3000, 1, 3001]
+    assert [group['synchronisations'] for group in (main, descendants, combined)] == [1, 1, 2]
+    assert [group['allocated'] for group in (main, descendants, combined)] == [1_005_000, 7000, 1_012_000]
+    assert [group['memory_max'] for group in (main, descendants, combined)] == [1_005_000, 7000, 1_005_000]
+    assert [group['memory_leaked'] for group in (main, descendants, combined)] == [5000, 0, 5000]
+    assert [group['failed_calls'] for group in (main, descendants, combined)] == [2, 0, 2]
+    assert combined['launch_to_sync_seconds'] > 0
+    first = cuda['processes'][0]
+    assert (first['kernels'][0]['name'].partition('(')[0], first['kernels'][0]['launches']) == ('axpy', 3000)
+    assert [(failed['function'], failed['error_name'], failed['count']) for failed in first['failures']] == [
+        ('cudaMalloc', 'cudaErrorMemoryAllocation', 2)
+    ]
+
+
+def test_a_tracker_sees_the_calls_of_the_block_and_of_what_runs_already(tmp_path: Path) -> None:
+    found = answer(
+        """
+import json, subprocess, sys
+import gpu_tracker as gput
+script = 'launches 5 axpy default 1 1 1 32 1 1; wait; launches 20 axpy default 1 1 1 32 1 1; device_sync; wait'
+words = [sys.argv[1], script]
+with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as before:
+    before.stdout.readline()  # it waits
+    with gput.Tracker(cuda=True) as tracker:
+        before.stdin.write('go_on\\n')
+        before.stdin.flush()
+        before.stdout.readline()
+        subprocess.run([sys.argv[1], 'launches 300 gemm default 1 1 1 32 1 1'], stdout=subprocess.DEVNULL)
+    before.kill()
+cuda = tracker.resource_usage.cuda
+print(json.dumps([cuda.main.processes, cuda.descendants.processes, cuda.descendants.launches, cuda.problem]))
+""",
+        stand_in().program(),
+        env=installed(tmp_path),
+    )
+    assert found == [0, 2, 320, None]
+
+
+@sees_all_processes
+def test_the_agent_tells_of_processes_on_the_gpus(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.write(gpus=[Gpu(total=GB)])
+    script = 'alloc a 5000; obey'
+    with stand_in().started(script) as running:
+        running.wait_until_waiting()
+        machine.write(gpus=[Gpu(total=GB, processes=[Process(running.pid, memory=GB // 2)])])
+        probe = offer(tmp_path, 'gpu_tracker.metrics', REAL.format('agent_metrics', 'open_metrics'))
+        environment = probe | {'XDG_CACHE_HOME': str(tmp_path / 'cache')}
+        with agent(machine, '--cuda', '--export-processes', '--interval=0.1', env=environment) as served:
+
+            def launches() -> list[float]:
+                running.tell('launch axpy default 1 1 1 32 1 1')
+                return [value for name, value in served.metrics().items() if name.startswith(f'{CUDA}launches_total')]
+
+            eventually(launches)  # it is followed
+            running.tell('alloc b 7000; fail_alloc')
+            found = eventually(lambda: settled(served.metrics()))
+        assert found == (7000, 1)
+
+
+CUDA = 'gpu_tracker_cuda_'
+
+
+def settled(metrics: dict[str, float]) -> tuple[float, float] | None:
+    """Return the bytes in use and the failed calls, as soon as there are any."""
+    in_use = [value for name, value in metrics.items() if name.startswith(f'{CUDA}memory_in_use_bytes')]
+    failed = [value for name, value in metrics.items() if name.startswith(f'{CUDA}failures_total')]
+    return (in_use[0], failed[0]) if in_use and failed else None
