@@ -1,0 +1,99 @@
+"""The names that people gave their functions, by the demangler of the C++ runtime library.
+
+A short mangled name can stand for a text of any length (238 characters for 140 MB), and what is traced may belong to
+somebody who wants that: of a name that could become too long only the beginning is told.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.cuda_probe.binaries.host_names import plain_symbol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LONGEST = 8192  # characters; the demangler calls itself for each nested one
+_LARGEST_RESULT = 16 << 20  # characters that the demangler may write
+_MOST_SHOWN = 4096  # characters
+# S_, S1A_, T_, T0_: an earlier part of the name again. Dp: its pattern for each element of a pack.
+_AGAIN = re.compile(r'[ST][0-9A-Z]{0,6}_|Dp')
+_LENGTH = re.compile(r'[1-9]\d{0,3}')
+_UNNAMED_AS_GCC = '_GLOBAL__N_1'
+
+
+class _Demangler(NamedTuple):
+    demangle: Callable[..., int | None]
+    free: Callable[[int], None]
+
+
+def demangle(symbol: str) -> str:
+    """Return the name behind a mangled one, with ``(anonymous namespace)`` for every unnamed namespace.
+
+    Of a template whose name could become too long, or is too long for the demangler (GCC's takes 1024 characters), only
+    the beginning: ``cutlass::Kernel<...>``. The symbol itself is returned where it is none of C++ and where the system
+    has no C++ runtime library.
+    """
+    plain = plain_symbol(symbol)
+    if not plain.startswith('_Z'):
+        return plain
+    if len(plain) > _LONGEST or _largest_result(plain) > _LARGEST_RESULT:
+        return _beginning(plain) or symbol
+    demangler = _demangler()
+    if demangler is None:
+        return symbol
+    text = demangler.demangle(plain.encode(errors='backslashreplace'), None, None, None)
+    if not text:
+        return _beginning(plain) or symbol
+    try:
+        name = ctypes.string_at(text).decode(errors='backslashreplace')
+        return name if len(name) <= _MOST_SHOWN else f'{name[:_MOST_SHOWN]}...'
+    finally:
+        demangler.free(text)
+
+
+def _largest_result(plain: str) -> int:
+    """Return a bound for the length of the demangled name.
+
+    A part that is named again holds only parts before it, so a part named ``n`` times more makes the whole at most
+    ``n + 1`` times as long.
+    """
+    result = 2 * len(plain)
+    for part, times in Counter(_AGAIN.findall(plain)).items():
+        result *= len(plain) if part == 'Dp' else times + 1
+        if result > _LARGEST_RESULT:
+            break
+    return result
+
+
+def _beginning(plain: str) -> str | None:
+    """Return the name up to its template arguments: ``outer::kernel<...>``."""
+    nested = plain.startswith('_ZN')
+    at = len('_ZN' if nested else '_Z')
+    words = []
+    while length := _LENGTH.match(plain, at + (plain[at : at + 1] == 'L')):
+        at = length.end() + int(length[0])
+        word = plain[length.end() : at]
+        words.append('(anonymous namespace)' if word == _UNNAMED_AS_GCC else word)
+        if not nested:
+            break
+    if not words or at >= len(plain):
+        return None
+    return '::'.join(words) + ('<...>' if plain[at] == 'I' else '(...)')
+
+
+@functools.cache
+def _demangler() -> _Demangler | None:
+    try:
+        demangle_name, free = ctypes.CDLL('libstdc++.so.6')['__cxa_demangle'], ctypes.CDLL(None)['free']
+    except (OSError, AttributeError):
+        return None  # a system without it: names are shown as they are
+    demangle_name.restype = ctypes.c_void_p
+    demangle_name.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    free.argtypes = [ctypes.c_void_p]
+    free.restype = None
+    return _Demangler(demangle_name, free)

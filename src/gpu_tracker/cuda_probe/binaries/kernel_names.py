@@ -1,0 +1,219 @@
+"""The name of a kernel from what a process gave ``cudaLaunchKernel``: an address, or the runtime's handle."""
+
+from __future__ import annotations
+
+import bisect
+import os
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from gpu_tracker.cuda_probe.binaries.demangling import demangle
+from gpu_tracker.cuda_probe.binaries.launch_handles import name_in_c
+from gpu_tracker.cuda_probe.binaries.mappings import mappings_of
+from gpu_tracker.cuda_probe.binaries.process_memory import words_at
+from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, identity_of
+
+if TYPE_CHECKING:
+    from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
+    from gpu_tracker.cuda_probe.binaries.kernel import Kernel
+    from gpu_tracker.cuda_probe.binaries.mappings import Mapping
+    from gpu_tracker.cuda_probe.binaries.program_file import ProgramFile
+
+_MOST_REMEMBERED = 1 << 16
+
+Value = TypeVar('Value')
+
+
+class KernelAt(NamedTuple):
+    """What a launch's address is.
+
+    ``symbol`` is the mangled name of the function there, None where the program has no symbol for it (a stripped one);
+    ``name`` is for people, at least ``libfoo.so+0x1234`` or the bare number. ``file`` is the file's path as the process
+    sees it, None where the address is in none. ``kernel`` has the figures of the device code, None where they are not
+    known.
+    """
+
+    symbol: str | None
+    name: str
+    file: str | None
+    kernel: Kernel | None
+
+
+def _remember(values: dict[int, Value], address: int, value: Value) -> None:
+    values[address] = value
+    if len(values) > _MOST_REMEMBERED:
+        del values[next(iter(values))]
+
+
+class _Place(NamedTuple):
+    mapping: Mapping
+    identity: FileIdentity | None
+    file: ProgramFile | None
+    """Kept open where it has kernels, so that it can be read when the process and its mount namespace have ended."""
+
+
+class KernelNames:
+    """Names of the kernels of one process, for as long as it runs the same program.
+
+    Files that are mapped when ``remember_maps`` or ``at`` is called can be asked for after the process has ended.
+    """
+
+    def __init__(self, pid: int, cache: BinaryCache, proc: str = '/proc') -> None:
+        self._pid = pid
+        self._cache = cache
+        self._proc = proc
+        self._start_time = self._read_start_time()
+        self._places: list[_Place] = []
+        self._handles: dict[int, tuple[_Place, str]] = {}
+        self._known: dict[int, KernelAt] = {}
+        self._asked_in_vain: dict[int, int] = {}
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What kernels could not be read, in words, by the path of the file."""
+        return {
+            place.mapping.path: place.file.problem
+            for place in self._places
+            if place.mapping.path is not None and place.file is not None and place.file.problem is not None
+        }
+
+    def remember_maps(self) -> bool:
+        """Take down what the process has mapped now; returns False, and changes nothing, where it has ended.
+
+        Costs some milliseconds for a process with hundreds of libraries.
+        """
+        with self._cache.lock:
+            try:
+                mappings = mappings_of(self._proc, self._pid)
+            except OSError:
+                return False
+            if not mappings or self._read_start_time() != self._start_time:
+                return False
+            known = {place.mapping: place for place in self._places}
+            current = [known.get(mapping) or self._place(mapping) for mapping in mappings if mapping.path is not None]
+            # What was unloaded since is still asked for, as long as nothing else has its addresses.
+            ends = [mapping.end for mapping in mappings]
+            gone = [
+                place
+                for mapping, place in known.items()
+                if (i := bisect.bisect_right(ends, mapping.start)) == len(ends) or mappings[i].start >= mapping.end
+            ]
+            places = sorted([*gone, *current], key=lambda place: place.mapping.start)
+            if any(mapping not in known for mapping in mappings if mapping.path is not None):
+                self._asked_in_vain.clear()
+            self._places = places[:_MOST_REMEMBERED]
+            return True
+
+    def at(self, address: int) -> KernelAt:
+        """Return what is at ``address``; what is found once is remembered."""
+        with self._cache.lock:
+            known = self._known.get(address)
+            if known is not None:
+                return known
+            times = self._asked_in_vain.get(address, 0) + 1
+            # Maps and handles change, and reading them costs: they are read for the first, second, fourth ... question.
+            found = self._find_anew(address) if times.bit_count() == 1 else None
+            if found is None:
+                _remember(self._asked_in_vain, address, times)
+                return self._without_name(address)
+            self._asked_in_vain.pop(address, None)
+            _remember(self._known, address, found)
+            return found
+
+    def _find_anew(self, address: int) -> KernelAt | None:
+        found = self._find(address)
+        return self._find(address) if found is None and self.remember_maps() else found
+
+    def _find(self, address: int) -> KernelAt | None:
+        return self._function_at(address) or self._by_handle(address)
+
+    def _function_at(self, address: int) -> KernelAt | None:
+        """Return the function that begins at ``address``."""
+        place = self._place_of(address)
+        file = place and self._opened(place)
+        if not place or not file:
+            return None
+        offset = file.address_at(address - place.mapping.start + place.mapping.offset)
+        functions = () if offset is None else file.functions_at(offset)
+        for function in functions:  # a function can have several names, of which one is the kernel's
+            if kernel := file.kernel_of(function):
+                return KernelAt(function, kernel.name, place.mapping.path, kernel)
+        return KernelAt(functions[0], demangle(functions[0]), place.mapping.path, None) if functions else None
+
+    def _by_handle(self, address: int) -> KernelAt | None:
+        """Return the kernel whose handle is ``address``."""
+        if address not in self._handles:
+            self._read_handles()
+        if address not in self._handles:
+            return None
+        place, symbol = self._handles[address]
+        for function in (symbol, name_in_c(symbol)):
+            if place.file and function and (kernel := place.file.kernel_of(function)):
+                return KernelAt(function, kernel.name, place.mapping.path, kernel)
+        return KernelAt(symbol, demangle(symbol), place.mapping.path, None)
+
+    def _read_handles(self) -> None:
+        """Read all handles that the process has by now; a kernel has one from its first launch on."""
+        handles = {}
+        bases: dict[FileIdentity, int] = {}
+        for place in self._places:
+            if place.file is None or place.file.identity in bases:
+                continue
+            in_file = place.file.address_at(place.mapping.offset)
+            if in_file is None:
+                continue
+            base = bases[place.file.identity] = place.mapping.start - in_file
+            for handle in place.file.launch_handles():
+                handles[base + handle.address] = (place, handle.kernel)
+        try:
+            words = words_at(self._proc, self._pid, sorted(handles))
+        except OSError:
+            return  # it has ended, or may not be looked at: what was read before stays
+        for at, value in words.items():
+            if value:
+                self._handles[value] = handles[at]
+
+    def _place_of(self, address: int) -> _Place | None:
+        number = bisect.bisect_right(self._places, address, key=lambda place: place.mapping.start) - 1
+        return self._places[number] if number >= 0 and address < self._places[number].mapping.end else None
+
+    def _place(self, mapping: Mapping) -> _Place:
+        """Look at a file while the process is there to reach it through."""
+        path = self._reached(mapping)
+        try:
+            return _Place(mapping, identity_of(os.stat(path)), self._cache.file_with_kernels(path))
+        except OSError:
+            return _Place(mapping, None, None)  # a device, or a file that only its owner reads
+
+    def _reached(self, mapping: Mapping) -> str:
+        if mapping.deleted:
+            return f'{self._proc}/{self._pid}/map_files/{mapping.start:x}-{mapping.end:x}'
+        return f'{self._proc}/{self._pid}/root{mapping.path}'
+
+    def _opened(self, place: _Place) -> ProgramFile | None:
+        if place.file is not None or place.identity is None:
+            return place.file
+        for path in (self._reached(place.mapping), place.mapping.path):
+            try:
+                if path is not None and identity_of(os.stat(path)) == place.identity:
+                    return self._cache.file(path)
+            except OSError:
+                continue  # the process has ended, or was in another mount namespace
+        return None
+
+    def _without_name(self, address: int) -> KernelAt:
+        place = self._place_of(address)
+        if place is None or place.mapping.path is None:
+            return KernelAt(None, f'{address:#x}', None, None)
+        offset = address - place.mapping.start + place.mapping.offset
+        file = self._opened(place)
+        in_file = file.address_at(offset) if file else None
+        name = f'{os.path.basename(place.mapping.path)}+{offset if in_file is None else in_file:#x}'
+        return KernelAt(None, name, place.mapping.path, None)
+
+    def _read_start_time(self) -> bytes | None:
+        """Return when the process began, which tells it from a later one with its pid; None where it has ended."""
+        try:
+            with open(f'{self._proc}/{self._pid}/stat', 'rb') as stat:
+                return stat.read().rpartition(b')')[2].split()[19]
+        except (OSError, IndexError):
+            return None

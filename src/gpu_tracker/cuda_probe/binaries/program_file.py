@@ -1,0 +1,123 @@
+"""One file that programs have mapped: its functions, its kernels, and what is known of them from earlier runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.cuda_probe.binaries import elf64
+from gpu_tracker.cuda_probe.binaries.code_index import SECTIONS
+from gpu_tracker.cuda_probe.binaries.cuda_binary import CudaBinary
+from gpu_tracker.cuda_probe.binaries.findings import Findings
+from gpu_tracker.cuda_probe.binaries.host_symbols import HostSymbols
+from gpu_tracker.cuda_probe.binaries.launch_handles import LaunchHandle, launch_handles
+from gpu_tracker.cuda_probe.binaries.region import NotReadableError, OpenFile
+
+if TYPE_CHECKING:
+    import os
+
+    from gpu_tracker.cuda_probe.binaries.kernel import Kernel
+
+_NOTE_HEADER = 12
+_BUILD_ID = 3  # NT_GNU_BUILD_ID
+_MOST_NOTES = 1 << 16
+
+
+class FileIdentity(NamedTuple):
+    """What tells that a file is the same one, unchanged."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    """Nanoseconds since the epoch."""
+
+
+def identity_of(status: os.stat_result) -> FileIdentity:
+    """Return the identity of the file that ``status`` tells of."""
+    return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class ProgramFile:
+    """An open file; one that is no ELF file has no functions and no kernels."""
+
+    def __init__(self, path: str) -> None:
+        region = OpenFile(path)
+        self.identity = identity_of(region.status)
+        self._binary = CudaBinary(region)
+        self._functions: HostSymbols | None = None
+        self._handles: list[LaunchHandle] | None = None
+        self._elf: elf64.Elf | None
+        try:
+            self._elf = elf64.Elf(region)
+            self.has_kernels = any(section.name in SECTIONS for section in self._elf.sections())
+            self._segments = self._elf.segments()
+            self.build_id = _build_id(self._elf)
+        except NotReadableError:  # a mapped file of data
+            self._elf, self.has_kernels, self._segments, self.build_id = None, False, [], None
+        self.findings = Findings()
+        """What is known of the file; whoever has kept it from earlier puts it here."""
+
+    def address_at(self, offset: int) -> int | None:
+        """Return the address, as the file counts them, of what stands at ``offset``; None where nothing is loaded."""
+        for segment in self._segments:
+            if segment.offset <= offset < segment.offset + segment.size:
+                return segment.address + offset - segment.offset
+        return None
+
+    def functions_at(self, address: int) -> tuple[str, ...]:
+        """Return the mangled names of the functions that begin at ``address``."""
+        known = self.findings.functions.get(address)
+        if known is None:
+            known = self._read_functions(address)
+            self.findings.functions[address] = known
+            self.findings.changed = True
+        return known
+
+    def _read_functions(self, address: int) -> tuple[str, ...]:
+        if self._elf is None:
+            return ()
+        try:
+            if self._functions is None:
+                self._functions = HostSymbols(self._elf)
+            return tuple(self._functions.beginning_at(address))
+        except NotReadableError:  # a disk that fails: the address stays without a name
+            return ()
+
+    def kernel_of(self, function: str) -> Kernel | None:
+        """Return the kernel that the program launches as ``function``, None where the file has none of that name."""
+        if not self.has_kernels:
+            return None
+        if function not in self.findings.kernels:
+            kernel = self._binary.kernel_of(function)
+            if kernel is None and self._binary.problem is not None:
+                return None  # a package may be installed by the next run
+            self.findings.kernels[function] = kernel
+            self.findings.changed = True
+        return self.findings.kernels[function]
+
+    @property
+    def problem(self) -> str | None:
+        """What of the kernels could not be read, in words; None where all could, or nothing was looked for."""
+        return self._binary.problem_so_far
+
+    def launch_handles(self) -> list[LaunchHandle]:
+        """Return where the program keeps the handles by which it launches its kernels."""
+        if self._handles is None:
+            try:
+                self._handles = launch_handles(self._elf) if self._elf is not None and self.has_kernels else []
+            except NotReadableError:  # a disk that fails: the kernels stay without names
+                self._handles = []
+        return self._handles
+
+
+def _build_id(elf: elf64.Elf) -> str | None:
+    for section in elf.of_kind(elf64.SHT_NOTE):
+        notes = elf.contents(section, _MOST_NOTES)
+        at = 0
+        while at + _NOTE_HEADER <= len(notes):
+            name_size, size, kind = (int.from_bytes(notes[at + i : at + i + 4], 'little') for i in (0, 4, 8))
+            begin = at + _NOTE_HEADER + name_size + -name_size % 4
+            if kind == _BUILD_ID and notes[at + _NOTE_HEADER : at + _NOTE_HEADER + name_size] == b'GNU\0':
+                return notes[begin : begin + size].hex() or None
+            at = begin + size + -size % 4
+    return None
