@@ -29,10 +29,11 @@ class What(IntEnum):
     COPY = 18
     COPY_ONE_WAY = 19
     NAME_KERNEL = 20
-    SET_VARIABLE = 21
-    UNSET_VARIABLE = 22
-    PUT_VARIABLE = 23
-    CHANGE_LIBRARIES = 24
+    GET_KERNEL = 21
+    SET_VARIABLE = 22
+    UNSET_VARIABLE = 23
+    PUT_VARIABLE = 24
+    CHANGE_LIBRARIES = 25
 
 
 class Library(IntEnum):
@@ -92,6 +93,12 @@ _RUNTIME = (
     ('cudaEventQuery', What.QUERY_EVENT, ''),
     ('cudaEventDestroy', What.DESTROY_EVENT, ''),
     ('cudaMemcpy', What.COPY, 'ptds'),
+    ('cudaGetKernel', What.GET_KERNEL, ''),
+    (
+        '__cudaGetKernel',
+        What.GET_KERNEL,
+        '',
+    ),  # before the first <<<...>>> of a kernel, in what nvcc compiles from 12.9 on
 )
 _DRIVER = (
     ('cuLaunchKernel', What.LAUNCH_BY_HANDLE, 'ptsz'),

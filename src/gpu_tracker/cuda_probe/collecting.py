@@ -88,7 +88,7 @@ class Collector:
         self.remarks.overflows = totals.overflows
         return self.archive.with_living(by_run(totals))
 
-    def scan(self, pid: int, loaded_at: int | None = None) -> None:
+    def scan(self, process: int, pid: int, loaded_at: int | None = None) -> None:
         """Attach to the libraries that a process has loaded, as far as that has not happened.
 
         :param loaded_at: When it began to load them; None: it ran before the probe.
@@ -100,7 +100,10 @@ class Collector:
             except OSError as error:
                 self.remarks.add(f'{file.shown} could not be probed: {error.strerror}.')
                 continue
-            if is_new and functions and loaded_at is not None and _CUDA.intersection(file.libraries):
+            if not functions or not _CUDA.intersection(file.libraries):
+                continue
+            self._programs.loaded_cuda(process, pid)
+            if is_new and loaded_at is not None:
                 self.remarks.attached_late(pid, file.shown, loaded_at)
 
     def attach_running(self, process: int, pid: int) -> None:
@@ -108,7 +111,7 @@ class Collector:
         self._programs.runs_already(process, pid)
         if any(_CUDA.intersection(file.libraries) and self._engine.attach(file) for file in mapped_files(pid)):
             self.remarks.ran_before(pid)
-        self.scan(pid)
+        self.scan(process, pid)
 
     def _take_notices(self, notices: Iterable[Notice]) -> None:
         programs = self._programs
@@ -121,15 +124,15 @@ class Collector:
             NoticeKind.END: programs.ended,
             NoticeKind.FORK: programs.forked,
         }
-        loading: dict[int, int] = {}
+        loading: dict[tuple[int, int], int] = {}
         for notice in notices:
             actions[notice.kind](notice)
             if notice.kind == NoticeKind.END:
                 self._ended.append(notice)
             if notice.kind in _LOADING:
-                loading.setdefault(notice.pid, notice.time)
-        for pid, time in loading.items():
-            self.scan(pid, time)
+                loading.setdefault((notice.process, notice.pid), notice.time)
+        for (process, pid), time in loading.items():
+            self.scan(process, pid, time)
 
     def _placed(self, process: int, device: int) -> str | None:
         gpu = self._programs.gpu_of(process, device)

@@ -26,27 +26,27 @@ Kept = TypeVar('Kept')
 
 _MOST_REMEMBERED = 16_384
 """Program runs that may never call CUDA."""
+_MOST_IMAGES = 1_024
 _MOST_HANDLES = 65_536
 _LONGEST_COMMAND = 4_096
 
 
-class ProgramRun:
-    """One program run that has called CUDA.
+class ProgramImage:
+    """What is read of a program while its process lives.
 
-    :param parent: Where it was forked and runs the same program: who has the same command line and addresses, should it
-        have ended already.
+    :param parent: That of the process which has forked it: it has the same command line and addresses, should it have
+        ended before they were read.
     """
 
-    def __init__(self, pid: int, names: KernelNames, visibility: Visibility, parent: ProgramRun | None) -> None:
-        self.pid = pid
+    def __init__(self, pid: int, cache: BinaryCache, parent: ProgramImage | None) -> None:
         self.command: str | None = _command_line(pid)
         if self.command is None and parent is not None:
             self.command = parent.command
-        self.visibility = visibility
         self._parent = parent
-        self.handles: dict[int, str] = {}
-        """The names of kernels that were asked for by name, by handle."""
-        self._names = names
+        self.variables = environment.read(pid)
+        """Those that it was started with."""
+        self.reach = Look(pid)
+        self._names = KernelNames(pid, cache)
         self._has_new_libraries = True
         self.look_at_libraries()
 
@@ -55,19 +55,34 @@ class ProgramRun:
         self._has_new_libraries = True
 
     def look_at_libraries(self) -> None:
-        """Read what it has mapped where that has changed: later it may have ended."""
+        """Read what it has mapped, where that has changed."""
         if self._has_new_libraries:
             self._has_new_libraries = False
             self._names.remember_maps()
 
-    def kernel(self, address: int) -> KernelAt:
-        """Return what is known of the kernel that the program has at ``address``."""
-        symbol = self.handles.get(address)
-        if symbol is not None:
-            return KernelAt(symbol, demangle(symbol), None, None)
+    def kernel_at(self, address: int) -> KernelAt:
+        """Return what is known of the kernel with a host function, or a handle, at ``address``."""
         self.look_at_libraries()
         found = self._names.at(address)
-        return found if found.file is not None or self._parent is None else self._parent.kernel(address)
+        return found if found.file is not None or self._parent is None else self._parent.kernel_at(address)
+
+
+class ProgramRun:
+    """One program run that has called CUDA."""
+
+    def __init__(self, image: ProgramImage, visibility: Visibility) -> None:
+        self.command = image.command
+        self.visibility = visibility
+        self.handles: dict[int, str | int] = {}
+        """The kernels whose handles were asked for: their mangled names, or their host functions."""
+        self._image = image
+
+    def kernel(self, address: int) -> KernelAt:
+        """Return what is known of the kernel that the program launches as ``address``."""
+        meant = self.handles.get(address, address)
+        if isinstance(meant, str):
+            return KernelAt(meant, demangle(meant), None, None)
+        return self._image.kernel_at(meant)
 
 
 class Programs:
@@ -80,12 +95,14 @@ class Programs:
         self._cache = cache
         self._host = HostGpus()
         self._runs: dict[int, ProgramRun] = {}
+        self._images: OrderedDict[int, ProgramImage] = OrderedDict()
+        """Of runs that have loaded CUDA, or have called it."""
         self._initial: OrderedDict[int, dict[str, str] | None] = OrderedDict()
         """The variables of runs that had begun before they were followed, as they were then."""
         self._changes: OrderedDict[int, list[EnvironmentChange]] = OrderedDict()
-        self._handles: OrderedDict[int, dict[int, str]] = OrderedDict()
-        self._parents: OrderedDict[int, int] = OrderedDict()
-        """Runs that were forked and run the same program as their parents."""
+        self._handles: OrderedDict[int, dict[int, str | int]] = OrderedDict()
+        self._parents: OrderedDict[int, ProgramImage] = OrderedDict()
+        """Those of the parents of runs that were forked."""
 
     def know_gpus(self, host: HostGpus) -> None:
         """Take the GPUs of this machine, which the driver may tell late."""
@@ -110,16 +127,22 @@ class Programs:
         """Take the variables of a program run that is followed from now on: it may have changed them before."""
         self._keep(self._initial, process, running_environment.read(pid))
 
+    def loaded_cuda(self, process: int, pid: int) -> None:
+        """Read of a program run that may call CUDA what cannot be read any more when it has ended."""
+        if process not in self._images:
+            image = ProgramImage(pid, self._cache, self._parents.get(process))
+            self._keep(self._images, process, image, _MOST_IMAGES)
+
     def called(self, notice: Notice) -> None:
         """Take note of a program's first CUDA call."""
-        pid = notice.pid
-        initial = self._initial[notice.process] if notice.process in self._initial else environment.read(pid)
-        visibility = Visibility(self._host, initial, Look(pid))
+        self.loaded_cuda(notice.process, notice.pid)
+        image = self._images[notice.process]
+        initial = self._initial.get(notice.process, image.variables)
+        visibility = Visibility(self._host, initial, image.reach)
         for change in self._changes.get(notice.process, ()):
             visibility.changed(change)
         visibility.called(notice.time)
-        parent = self._runs.get(self._parents.get(notice.process, 0))
-        run = ProgramRun(pid, KernelNames(pid, self._cache), visibility, parent)
+        run = ProgramRun(image, visibility)
         run.handles.update(self._handles.pop(notice.process, {}))
         self._runs[notice.process] = run
 
@@ -140,7 +163,9 @@ class Programs:
     def forked(self, notice: Notice) -> None:
         """Give a child the variables of its parent as they are then, and its names."""
         parent = notice.address
-        self._keep(self._parents, notice.process, parent)
+        image = self._images.get(parent) or self._parents.get(parent)
+        if image is not None:
+            self._keep(self._parents, notice.process, image)
         if parent in self._initial:
             self._keep(self._initial, notice.process, self._initial[parent])
         inherited = self._changes.get(parent)
@@ -150,28 +175,28 @@ class Programs:
 
     def executed(self, notice: Notice) -> None:
         """Forget what the program before knew of its variables: this one was started with them."""
-        self._initial.pop(notice.address, None)
-        self._changes.pop(notice.address, None)
+        for known in (self._initial, self._changes, self._images, self._parents):
+            known.pop(notice.address, None)
 
     def ended(self, notice: Notice) -> None:
         """Forget the variables of a program run that has ended."""
-        self._initial.pop(notice.process, None)
-        self._changes.pop(notice.process, None)
+        for known in (self._initial, self._changes, self._images, self._parents):
+            known.pop(notice.process, None)
 
     def named_kernel(self, notice: Notice) -> None:
-        """Take the name of a kernel that was asked for by name."""
+        """Take what a kernel's handle stands for."""
         run = self._runs.get(notice.process)
         if run is None:
             self._keep(self._handles, notice.process, self._handles.get(notice.process, {}))
         handles = self._handles[notice.process] if run is None else run.handles
-        if notice.text and len(handles) < _MOST_HANDLES:
-            handles[notice.address] = notice.text
+        if notice.address and len(handles) < _MOST_HANDLES:
+            handles[notice.address] = notice.text or notice.value
 
     def changed_libraries(self, notice: Notice) -> None:
         """Take note that a program run has loaded libraries."""
-        run = self._runs.get(notice.process)
-        if run is not None:
-            run.libraries_changed()
+        image = self._images.get(notice.process)
+        if image is not None:
+            image.libraries_changed()
 
     def _is_set(self, notice: Notice, name: str) -> bool:
         """Tell whether a variable was set before a notice."""
@@ -182,10 +207,10 @@ class Programs:
         return name in (known or {})
 
     @staticmethod
-    def _keep(among: OrderedDict[int, Kept], process: int, what: Kept) -> None:
+    def _keep(among: OrderedDict[int, Kept], process: int, what: Kept, most: int = _MOST_REMEMBERED) -> None:
         """Remember something of a run that may never call CUDA: of so many only."""
         among[process] = what
-        if len(among) > _MOST_REMEMBERED:
+        if len(among) > most:
             among.popitem(last=False)
 
 

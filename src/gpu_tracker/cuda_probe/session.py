@@ -77,7 +77,8 @@ class Probe:
             if not engine.attach(file):  # it is attached to already: this tells to how many functions
                 engine.close()
                 raise ParameterError('libraries', file.path, 'a file with functions of the CUDA runtime or driver')
-        self._programs = Programs(BinaryCache(cache_folder()))
+        self._cache = BinaryCache(cache_folder())
+        self._programs = Programs(self._cache)
         self._began = time.monotonic_ns()
         self._collector = Collector(engine, self._programs, self._limits, self._began)
         self._engine = engine
@@ -119,6 +120,7 @@ class Probe:
             thread.join()
         with self._lock:
             self._report = self._make_report()
+            self._cache.save()
             self._engine.close()
         os.close(self._stop)
         os.close(self._told_to_stop)

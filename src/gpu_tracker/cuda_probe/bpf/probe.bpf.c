@@ -27,6 +27,7 @@ enum what {
     COPY,
     COPY_ONE_WAY,
     NAME_KERNEL,
+    GET_KERNEL,
     SET_VARIABLE,
     UNSET_VARIABLE,
     PUT_VARIABLE,
@@ -71,7 +72,7 @@ enum notice_kind {
 };
 #define TEXT_BYTES 256
 struct notice {
-    u64 time, address;
+    u64 time, address, value;
     u32 process, pid;
     u32 kind, has_text;
     char name[32];
@@ -192,6 +193,7 @@ ALWAYS_INLINE struct notice *new_notice(enum notice_kind kind, u32 process, u32 
     }
     notice->time = bpf_ktime_get_ns();
     notice->address = 0;
+    notice->value = 0;
     notice->process = process;
     notice->pid = pid;
     notice->kind = kind;
@@ -639,8 +641,12 @@ ALWAYS_INLINE void named(struct thread *thread, u32 pid)
     if (!notice)
         return;
     bpf_probe_read_user(&notice->address, sizeof(notice->address), (void *)thread->address);
-    bpf_probe_read_user_str(notice->text, sizeof(notice->text), (void *)thread->value);
-    notice->has_text = 1;
+    if (WHAT(thread->cookie) == GET_KERNEL) {
+        notice->value = thread->value;
+    } else {
+        bpf_probe_read_user_str(notice->text, sizeof(notice->text), (void *)thread->value);
+        notice->has_text = 1;
+    }
     bpf_ringbuf_submit(notice, BPF_RB_NO_WAKEUP);
 }
 
@@ -716,6 +722,7 @@ SEC("uretprobe") int leave(struct registers *r)
         copied(thread);
         return 0;
     case NAME_KERNEL:
+    case GET_KERNEL:
         named(thread, current_pid());
         return 0;
     }

@@ -11,6 +11,7 @@ from gpu_tracker.cuda_probe.engine.layout import EVENT_BYTES, INDEX, MAPS, NOTIC
 from gpu_tracker.cuda_probe.engine.libbpf import error_of
 from gpu_tracker.cuda_probe.engine.ring import Ring
 from gpu_tracker.cuda_probe.engine.system_calls import BPF_TRACE_UPROBE_MULTI
+from gpu_tracker.errors import ProbeUnavailableError
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.limits import Limits
@@ -28,6 +29,7 @@ class LoadedObject:
     :param contents: The object file.
     :param multi: Load the programs for links to many functions, which kernels have since 6.6.
     :raises OSError: The kernel has refused it.
+    :raises gpu_tracker.errors.ProbeUnavailableError: It is no object file.
     """
 
     def __init__(self, library: ctypes.CDLL, contents: bytes, limits: Limits, *, multi: bool) -> None:
@@ -36,7 +38,10 @@ class LoadedObject:
         self._contents = ctypes.create_string_buffer(contents, len(contents))  # libbpf reads it until it is closed
         self._object = library.bpf_object__open_mem(self._contents, len(contents), None)
         if not self._object:
-            raise error_of(None)
+            raise ProbeUnavailableError(
+                'CUDA calls cannot be probed: the compiled probe in this installation of gpu-tracker is damaged; install '
+                'gpu-tracker anew.'
+            )
         try:
             self._load(limits, multi=multi)
         except BaseException:

@@ -21,7 +21,7 @@ class NoticeKind(IntEnum):
     LIBRARIES = 3
     """A followed process loads or unloads libraries."""
     KERNEL_NAME = 4
-    """A kernel was asked for by its name, the text; the address is its handle."""
+    """A kernel's handle was asked for, the address: by its name, the text, or by its host function, the value."""
     VARIABLE = 5
     """An environment variable of CUDA's was set or removed; the address is 1 where it was to stay if it was set."""
     END = 6
@@ -36,6 +36,7 @@ class Notice(NamedTuple):
     time: int
     """Nanoseconds of the monotonic clock."""
     address: int
+    value: int
     process: int
     pid: int
     kind: int
@@ -47,8 +48,8 @@ class Notice(NamedTuple):
 
 def read_notices(records: bytes) -> Iterator[Notice]:
     """Yield the notices in ``records``, as a ring gives them."""
-    for time, address, process, pid, kind, has_text, name, text in NOTICE.iter_unpack(records):
-        yield Notice(time, address, process, pid, kind, _text(name), _text(text) if has_text else None)
+    for time, address, value, process, pid, kind, has_text, name, text in NOTICE.iter_unpack(records):
+        yield Notice(time, address, value, process, pid, kind, _text(name), _text(text) if has_text else None)
 
 
 def _text(raw: bytes) -> str:

@@ -20,11 +20,8 @@ def explain(error: OSError, kind: str) -> ProbeUnavailableError:
 
 
 def _reason(error: OSError, kind: str) -> str:
-    missing = missing_capabilities(kind)
     if error.errno in {errno.EPERM, errno.EACCES}:
-        if missing:
-            return f'this process lacks {" and ".join(missing)}; run it as root, or give it these capabilities.'
-        return f'the kernel refuses it ({error.strerror}), though the capabilities are there: lockdown(7) may be on.'
+        return _missing_right(error, missing_capabilities(kind))
     if not os.path.exists(_TYPES_OF_THE_KERNEL):
         return (
             f'the kernel does not tell its types ({_TYPES_OF_THE_KERNEL}): it was built without CONFIG_DEBUG_INFO_BTF.'
@@ -32,6 +29,33 @@ def _reason(error: OSError, kind: str) -> str:
     if error.errno in {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOENT, errno.ENOSYS}:
         return f'Linux {platform.release()} lacks what it needs ({error.strerror}): Linux 5.15 with uprobes, or later.'
     return f'{error.strerror}.'
+
+
+def _missing_right(error: OSError, missing: list[str]) -> str:
+    if missing:
+        what = ' and '.join(missing)
+        if os.geteuid() != 0:
+            return f'this process lacks {what}; run it as root, or give it {_these(missing)}.'
+        return f'this process is root without {what}, as in a container: start that with {_these(missing)}.'
+    if _is_in_user_namespace():
+        return 'this process is root in a user namespace alone, as in a rootless container; run it as root outside.'
+    return (
+        f'the kernel refuses it ({error.strerror}) though the capabilities are there: a filter of system calls, as '
+        'containers have, or lockdown(7).'
+    )
+
+
+def _these(missing: list[str]) -> str:
+    return 'this capability' if len(missing) == 1 else 'these capabilities'
+
+
+def _is_in_user_namespace() -> bool:
+    """Tell whether the users here are not all users of the machine, see user_namespaces(7)."""
+    try:
+        with open('/proc/self/uid_map', encoding='ascii') as file:
+            return file.read().split() != ['0', '0', '4294967295']
+    except OSError:
+        return False  # a kernel without them
 
 
 def missing_capabilities(kind: str = MULTI) -> list[str]:
