@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from atop_daemon import AtopDaemon
+from cuda_stand_in import stand_in
 from gpu_machine import GIB, Machine
 from own_network import OwnNetwork
 from simulated_nvml import Gpu, Mig, Process, SimulatedDriver
@@ -103,7 +104,16 @@ SORTS_ALL = next(example for example in EXAMPLES if str(SORTING) in example.code
 NETWORKS = {'atopgpud.rst': 'atop_network', 'fleet.rst': 'agent_network'}
 """Pages whose examples ask a server, and the fixture that has it."""
 ASKS_SERVER = [pytest.mark.server, as_root]
-MARKED = [pytest.param(e, marks=ASKS_SERVER) if e.page in NETWORKS else e for e in EXAMPLES]
+MARKS = {**dict.fromkeys(NETWORKS, ASKS_SERVER), 'cuda.rst': [pytest.mark.ebpf, as_root]}
+MARKED = [pytest.param(example, marks=MARKS.get(example.page, ())) for example in EXAMPLES]
+TRAINING = """
+alloc weights 800000000; alloc batch 120000000; stream compute
+repeat 200 {
+  launches 40 gemm compute 1024 1 1 256 1 1; launches 10 axpy compute 4096 1 1 256 1 1; pause 1; sync compute
+}
+fail_alloc; free batch
+"""
+"""What ``./train`` of cuda.rst does with CUDA."""
 
 
 @pytest.fixture
@@ -169,6 +179,15 @@ def gpus(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
         training.kill()
 
 
+@pytest.fixture
+def cuda(folder: Path) -> dict[str, str]:
+    """Return the variables of cuda.rst, where ``./train`` is a program that finds its CUDA."""
+    train = folder / 'train'
+    train.write_text(f'#!/bin/sh\nexec "{stand_in().program()}" "{TRAINING}" >/dev/null\n')
+    train.chmod(0o755)
+    return {'LD_LIBRARY_PATH': str(stand_in().folder), 'COLUMNS': '100'}
+
+
 def run(command: list[str], folder: Path, environment: dict[str, str], place: str) -> str:
     """Return what the command prints, as a terminal would show it."""
     done = subprocess.run(
@@ -220,6 +239,8 @@ def test_example_runs_as_shown(
         sort_fewer_numbers(folder / SORTING)
     if example.page == 'gpus.rst':
         environment = environment | request.getfixturevalue('gpus')
+    if example.page == 'cuda.rst':
+        environment = environment | request.getfixturevalue('cuda')
     where = []
     if example.page in NETWORKS:
         network = request.getfixturevalue(NETWORKS[example.page])
