@@ -39,7 +39,9 @@ class Probed(NamedTuple):
 
 
 @contextlib.contextmanager
-def opened(*, libraries: Sequence[str] = (), limits: Limits | None = None, engine: str | None = None) -> Iterator[Probe]:
+def opened(
+    *, libraries: Sequence[str] = (), limits: Limits | None = None, engine: str | None = None
+) -> Iterator[Probe]:
     """Give a probe that is open, and close it; skip where the machine does not let us, which fails in CI."""
     probe = Probe(limits, libraries, engine=engine)
     try:
@@ -61,11 +63,19 @@ def probing(
     environment: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     engine: str | None = None,
+    from_start: bool = True,
+    with_driver: bool = True,
 ) -> Iterator[tuple[Probe, Running]]:
-    """Give a probe that follows a program which waits before the first command of ``script``: have it go on."""
+    """Give a probe that follows a program which waits before the first command of ``script``: have it go on.
+
+    :param from_start: Otherwise the program is followed from the first ``wait`` in the script on.
+    :param with_driver: Otherwise the driver is attached to when the program loads it.
+    """
     fake = fake or stand_in()
-    started = fake.started(f'wait; {script}', program=program, environment=environment)
-    with opened(libraries=[str(fake.runtime)], limits=limits, engine=engine) as probe, started as running:
+    script = f'wait; {script}' if from_start else script
+    started = fake.started(script, program=program, environment=environment)
+    libraries = [str(fake.runtime), *[str(fake.driver)] * with_driver]
+    with opened(libraries=libraries, limits=limits, engine=engine) as probe, started as running:
         running.wait_until_waiting()
         probe.follow(running.pid)
         probe.start()

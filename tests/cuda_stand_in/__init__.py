@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 __all__ = ['DeviceTruth', 'KernelTruth', 'LoopTruth', 'Ran', 'Running', 'StandIn', 'Truth', 'stand_in']
 
 _SOURCES = Path(__file__).parent
-_RUNTIME = ('libcudart.c', 'compiled.c', 'state.c', 'nesting.c', 'driver_calls.c')
+_RUNTIME = ('libcudart.c', 'compiled.c', 'state.c', 'nesting.c', 'gate.c', 'driver_calls.c')
 _DRIVER = ('libcuda.c', 'state.c')
 _PLAIN = ('-std=gnu11', '-O1', '-g', '-Wall', '-Wextra', '-Werror')
 # Each function has a frame, so it begins as the real ones do: "push" is what the kernel need not step through.

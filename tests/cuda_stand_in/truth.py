@@ -61,7 +61,9 @@ class Truth:
     """end, exit, exec, crash, abandoned; or waiting: it had not ended when it told this."""
     code: int
     streams: int
-    """Different streams with launches."""
+    """Different streams with launches; one that has the handle of one that was destroyed is another."""
+    maximum: int
+    """The most bytes in use at once, on all devices together."""
     devices: dict[int, DeviceTruth]
     failures: dict[tuple[str, int], int]
     """How often a function, named without _ptsz or _ptds, answered an error."""
@@ -80,6 +82,7 @@ class Truth:
             end=told['end'],
             code=told['code'],
             streams=told['streams'],
+            maximum=told['maximum'],
             devices={int(number): DeviceTruth(**figures) for number, figures in told['devices'].items()},
             failures={(each['function'], each['error']): each['count'] for each in told['failures']},
             not_ready={each['function']: each['count'] for each in told['not_ready']},

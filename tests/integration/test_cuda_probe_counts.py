@@ -1,18 +1,148 @@
-"""What the probe counts, against what the program itself knows that it has called."""
+"""What the probe counts, against what the program itself knows that it has called: each function, and its failures."""
 
 from __future__ import annotations
 
 import pytest
 
-from probed_program import probed
+from cuda_comparison import assert_agree, assert_told_truly, names_told, names_true
+from cuda_stand_in import stand_in
+from probed_program import probed, probing
 
 pytestmark = pytest.mark.ebpf
 
+ALL_FUNCTIONS = """
+    stream s; stream_flags t; stream_priority u
+    alloc a 1000; alloc_managed b 2000; alloc_pitch c 100 3; alloc_async d 4000 s; allocs 3 50; alloc nothing 0
+    free a; free_async d s; free_null
+    launch axpy default 2 3 5 7 11 13; launch gemm s 2147483647 1 1 1024 1 1; launch gemm legacy 1 1 1 1 1 1
+    launch_compiled reduce t 1 65535 1 1 8 4; launch_ex plain u 3 5 7 2 4 8; launch_cooperative axpy s 2 3 4 5 6 7
+    launches 500 axpy t 4 1 1 64 1 1
+    event e; record e s; query e; wait_event e; record_flags e t; wait_event e; query_stream s; destroy_event e
+    memcpy 100; memcpy_async 100 s; sync default; sync per_thread; syncs 20 s; device_sync; destroy_stream u
+"""
+CORE = """
+    stream s; alloc a 1000; alloc b 500; free a; fail_alloc; fail_free; fail_launch; free_null
+    launches 1000 axpy s 2 1 1 256 1 1; launch_ex gemm default 1 2 3 4 5 6; sync s; memcpy 10; device_sync
+"""
 
-def test_launches_and_memory_are_counted_as_the_program_made_them():
-    seen = probed('alloc a 1000; alloc b 500; free a; launches 1000 axpy default 2 1 1 256 1 1; sync default')
-    truth, process = seen.truth.device, seen.process
-    assert (process.launches, process.allocations, process.frees) == (1000, 2, 1)
-    assert (process.memory_max_bytes, process.memory_leaked_bytes) == (1500, 500)
-    assert process.launches == truth.launches
-    assert process.memory_max_bytes == truth.maximum
+
+def test_literal_figures_are_told():
+    process = probed(
+        'alloc a 1000; alloc b 500; free a; launches 1000 axpy default 2 1 1 256 1 1; sync default'
+    ).process
+    assert (process.launches, process.mean_threads, process.streams, process.synchronisations) == (1000, 512, 1, 1)
+    assert (process.allocations, process.frees, process.allocated_bytes, process.freed_bytes) == (2, 1, 1500, 1000)
+    assert (process.memory_current_bytes, process.memory_max_bytes, process.memory_leaked_bytes) == (0, 1500, 500)
+    assert [device.ordinal for device in process.devices] == [0]
+
+
+@pytest.mark.parametrize('default_stream', ['shared', 'own'])
+def test_each_function_is_counted(default_stream: str):
+    seen = probed(f'default_stream {default_stream}; {ALL_FUNCTIONS}')
+    assert seen.truth.device.launches == 506
+    assert_told_truly(seen)
+
+
+def test_a_kernel_that_is_launched_by_a_handle_has_its_name_too():
+    seen = probed('repeat 3 { launch_handle axpy default 1 1 1 8 1 1 }')
+    (kernel,) = seen.process.kernels
+    assert (seen.process.launches, kernel.launches, kernel.mean_threads) == (3, 3, 8)
+    assert names_told(seen.process) == names_true(seen.truth)
+    assert kernel.address != seen.truth.kernels['axpy'].address
+
+
+def test_kernels_have_their_names_while_the_program_runs_and_afterwards():
+    names = {
+        'axpy(float, float*, float*)': 7,
+        'gemm(float const*, float const*, float*, int)': 5,
+        'void reduce<float>(float*, int)': 3,
+        'plain': 1,
+    }
+    script = """
+        launches 7 axpy default 1 1 1 8 1 1; launches 5 gemm default 1 1 1 8 1 1; launches 3 reduce default 1 1 1 1 1 1
+        launch plain default 1 1 1 1 1 1; wait
+    """
+    with probing(script) as (probe, running):
+        running.go_on()
+        running.wait_until_waiting()
+        report = probe.report()
+        assert_agree(report, running.truths())
+        assert names_told(report.processes[0]) == names_true(running.truths()[0]) == names
+        assert {kernel.file for kernel in report.processes[0].kernels} == {str(stand_in().program())}
+        running.finish()
+        probe.close()
+        assert names_told(probe.report().processes[0]) == names
+
+
+@pytest.mark.parametrize('default_stream', ['shared', 'own'])
+def test_failed_calls_are_counted_by_function_and_error_and_as_nothing_else(default_stream: str):
+    script = f"""
+        default_stream {default_stream}
+        repeat 3 {{ fail_alloc }}; fail_free; repeat 2 {{ fail_launch }}; set_device 9; sync unknown
+        query_stream unknown
+        launch axpy unknown 1 1 1 1 1 1; launch_ex axpy unknown 1 1 1 1 1 1; launch_graph unknown
+        launch_cooperative axpy default 0 1 1 1 1 1; alloc_managed a 0; alloc_async a 5 unknown
+        alloc a 1001; alloc b 900; event e; record e unknown; destroy_stream unknown
+    """
+    seen = probed(script, environment={'CUDA_STAND_IN_MEMORY': '1000'})
+    assert len(seen.truth.failures) == 14
+    assert_told_truly(seen)
+    assert seen.process.launches == 0
+    assert {failure.error: failure.error_name for failure in seen.process.failures} == {
+        1: 'cudaErrorInvalidValue',
+        2: 'cudaErrorMemoryAllocation',
+        9: 'cudaErrorInvalidConfiguration',
+        101: 'cudaErrorInvalidDevice',
+        400: 'cudaErrorInvalidResourceHandle',
+    }
+
+
+def test_memory_that_could_not_be_freed_is_still_in_use():
+    seen = probed('stream s; alloc_async a 70 s; destroy_stream s; free_async a s; free_null; fail_free; wait')
+    assert seen.truth.failures == {('cudaFreeAsync', 400): 1, ('cudaFree', 1): 1}
+    assert_agree(seen.report, [seen.truth])
+    assert seen.process.memory_leaked_bytes == 70
+    again = probed('stream s; alloc_async a 70 s; destroy_stream s; free_async a s; free a')
+    assert_told_truly(again)
+    assert (again.process.frees, again.process.memory_leaked_bytes) == (1, 0)
+
+
+def test_addresses_that_are_given_again_are_new_allocations():
+    seen = probed('repeat 50 { alloc a 100; alloc b 300; free a; alloc c 200; free b; free c }; alloc d 50')
+    assert_told_truly(seen)
+    assert seen.process.memory_leaked_bytes == 50
+
+
+def test_what_a_query_answers_that_is_not_ready_is_no_failure():
+    script = (
+        'event e; stream s; launch axpy s 1 1 1 1 1 1; record e s; repeat 5 { query e }; repeat 5 { query_stream s }'
+    )
+    seen = probed(script, environment={'CUDA_STAND_IN_NOT_READY': '3'})
+    assert seen.truth.not_ready == {'cudaEventQuery': 3, 'cudaStreamQuery': 3}
+    assert_told_truly(seen)
+    assert seen.process.failures == ()
+
+
+def test_graphs_are_told_in_a_note_and_in_no_figure():
+    seen = probed('repeat 1500 { launch_graph default }; alloc a 10; default_stream own; launch_graph default')
+    assert seen.truth.device.graphs == 1501
+    assert_told_truly(seen)
+    notes = [note for note in seen.report.notes if 'graph' in note]
+    assert notes == ['1,501 CUDA graphs were launched: the kernels that they ran are in no figure here.']
+
+
+@pytest.mark.parametrize('kind', ['static', 'late'])
+def test_programs_with_the_runtime_linked_in_and_those_that_load_it_count_the_same(kind: str):
+    script = f'load; {CORE}' if kind == 'late' else CORE
+    assert_told_truly(probed(script, program=stand_in().program(static=kind == 'static', late=kind == 'late')))
+
+
+def test_functions_that_begin_with_another_instruction_count_the_same():
+    seen = probed(CORE, fake=stand_in(branch_tracking=True), environment={'CUDA_STAND_IN_NESTED': '1'})
+    assert_told_truly(seen)
+
+
+def test_the_other_engine_counts_the_same():
+    seen = probed(CORE, engine='perf', with_driver=False)  # each function takes time to be detached from
+    assert seen.report.engine == 'perf'
+    assert_told_truly(seen)

@@ -4,6 +4,7 @@
 #include "state.h"
 
 #include <stdint.h>
+#include <unistd.h>
 
 enum { PITCH = 512 };
 
@@ -36,7 +37,10 @@ static cudaError_t take(void **pointer, size_t size)
 
 static cudaError_t give_back(void *pointer)
 {
-    return NESTED(cuMemFree_v2((CUdeviceptr)pointer), stand_in_give_back(pointer));
+    cudaError_t error = NESTED(cuMemFree_v2((CUdeviceptr)pointer), stand_in_give_back(pointer));
+    if (stand_in_settings.linger)
+        usleep((useconds_t)stand_in_settings.linger);
+    return error;
 }
 
 API cudaError_t cudaMalloc(void **pointer, size_t size) { return take(pointer, size); }
@@ -200,6 +204,7 @@ static inline cudaError_t synchronise(cudaStream_t stream)
         return cudaErrorInvalidResourceHandle;
     if (stand_in_settings.not_ready)
         __atomic_store_n(&known->not_ready, 0, __ATOMIC_RELAXED);
+    stand_in_wait_at_gate();
     return NESTED(cuStreamSynchronize(stream), cudaSuccess);
 }
 

@@ -3,7 +3,11 @@
  *     CUDA_STAND_IN_DEVICES    how many GPUs there are (4)
  *     CUDA_STAND_IN_MEMORY     bytes that each has (17179869184, 16 GiB)
  *     CUDA_STAND_IN_NOT_READY  how often a query answers cudaErrorNotReady after each launch and each record (0)
+ *     CUDA_STAND_IN_GATE       path of a socket: the runtime's synchronisation of a stream connects to it, and returns when
+ *                              the other side closes the connection
  *     CUDA_STAND_IN_NESTED     1: the runtime calls the driver inside its own calls, as the real one does
+ *     CUDA_STAND_IN_LINGER     microseconds until a free returns that has given memory back: others may have it by
+ *                              then (0)
  */
 #pragma once
 #include "../cuda.h"
@@ -18,7 +22,7 @@ struct stand_in_handle {
 };
 
 struct stand_in_settings {
-    int devices, not_ready, nested;
+    int devices, not_ready, nested, linger;
     size_t memory;
 };
 
@@ -36,6 +40,8 @@ int stand_in_query(struct stand_in_handle *handle);
 
 /* stand_in_known: the handle itself, or the one that a number of a default stream means; NULL where there is none. */
 struct stand_in_handle *stand_in_known(struct stand_in_handle *handles, struct stand_in_handle *handle);
+
+void stand_in_wait_at_gate(void);
 
 static inline int stand_in_can_launch(const dim3 *grid, const dim3 *block)
 {

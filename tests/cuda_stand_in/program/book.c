@@ -34,6 +34,8 @@ static struct {
     uint64_t streams[STREAMS];
     struct loop loops[LOOPS];
     int kernel_count, failure_count, stream_count, loop_count;
+    int streams_ended;
+    long long current, maximum; /* of all devices together */
 } book;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -66,6 +68,17 @@ static void note_stream(uint64_t stream)
     book.streams[book.stream_count++] = stream;
 }
 
+void book_stream_ended(uint64_t stream)
+{
+    LOCKED({
+        for (int number = 0; number < book.stream_count; number++)
+            if (book.streams[number] == stream) {
+                book.streams[number] = book.streams[--book.stream_count];
+                book.streams_ended++;
+            }
+    });
+}
+
 void book_launches(int device, const char *kernel, const void *address, uint64_t stream, long long count,
                    long long threads)
 {
@@ -79,6 +92,16 @@ void book_launches(int device, const char *kernel, const void *address, uint64_t
     });
 }
 
+static void use(struct device *used, long long bytes)
+{
+    used->current += bytes;
+    book.current += bytes;
+    if (used->maximum < used->current)
+        used->maximum = used->current;
+    if (book.maximum < book.current)
+        book.maximum = book.current;
+}
+
 void book_memory(int device, long long bytes)
 {
     LOCKED({
@@ -90,9 +113,7 @@ void book_memory(int device, long long bytes)
             used->frees++;
             used->freed -= bytes;
         }
-        used->current += bytes;
-        if (used->maximum < used->current)
-            used->maximum = used->current;
+        use(used, bytes);
     });
 }
 
@@ -104,14 +125,16 @@ void book_many(int device, long long count, long long bytes)
         used->frees += count;
         used->allocated += count * bytes;
         used->freed += count * bytes;
-        if (count && used->maximum < used->current + bytes)
-            used->maximum = used->current + bytes;
+        if (count) {
+            use(used, bytes);
+            use(used, -bytes);
+        }
     });
 }
 
 void book_reset_device(int device)
 {
-    LOCKED({ book.devices[device].current = 0; });
+    LOCKED({ use(&book.devices[device], -book.devices[device].current); });
 }
 
 void book_synchronisations(int device, long long count)
@@ -165,7 +188,6 @@ void book_fork(void)
     memset(&book, 0, sizeof book);
 }
 
-
 static void write_devices(FILE *file)
 {
     const char *between = "";
@@ -218,7 +240,8 @@ static void write_truth(FILE *file, const char *end, int code)
         fprintf(file, "%s{\"call\": \"%s\", \"count\": %lld, \"real_ns\": %lld, \"cpu_ns\": %lld}", number ? ", " : "",
                 l.call, l.count, l.real, l.cpu);
     }
-    fprintf(file, "], \"streams\": %d}\n", book.stream_count);
+    fprintf(file, "], \"streams\": %d, \"maximum\": %lld}\n", book.stream_count + book.streams_ended,
+            book.maximum);
 }
 
 void book_tell(const char *end, int code, int print)

@@ -86,12 +86,16 @@ static void allocate_many(struct actor *actor, long long count, long long bytes)
 
 static void release_all(struct actor *actor)
 {
+    struct loop loop = loop_begun("cudaFree", 0);
     for (struct thing *thing = actor->things; thing; thing = thing->next)
-        if (thing->kind == 'm' && thing->handle)
+        if (thing->kind == 'm' && thing->handle) {
+            loop.count++;
             BOOKED_TOGETHER({
                 if (went_well("cudaFree", cuda.cudaFree(thing->handle)))
                     book_release(thing);
             });
+        }
+    loop_ended(loop);
 }
 
 /* churn N BYTES: so often memory is allocated and freed, as fast as the calls go: they are not booked one by one. */

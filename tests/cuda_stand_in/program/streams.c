@@ -37,6 +37,12 @@ static void make_stream(struct actor *actor, const struct command *command)
         keep(actor, 's', word(command, 1), stream);
 }
 
+static void destroy_stream(cudaStream_t stream)
+{
+    if (went_well("cudaStreamDestroy", cuda.cudaStreamDestroy(stream)))
+        book_stream_ended((uint64_t)stream);
+}
+
 static void synchronise(struct actor *actor, cudaStream_t stream, long long count)
 {
     struct loop loop = loop_begun("cudaStreamSynchronize", count);
@@ -119,7 +125,7 @@ int perform_stream(struct actor *actor, const struct command *command)
     if (strcmp(verb, "stream") == 0 || strcmp(verb, "stream_flags") == 0 || strcmp(verb, "stream_priority") == 0)
         make_stream(actor, command);
     else if (strcmp(verb, "destroy_stream") == 0)
-        went_well("cudaStreamDestroy", cuda.cudaStreamDestroy(the_stream(actor, word(command, 1))));
+        destroy_stream(the_stream(actor, word(command, 1)));
     else if (strcmp(verb, "sync") == 0)
         synchronise(actor, the_stream(actor, word(command, 1)), 1);
     else if (strcmp(verb, "syncs") == 0)

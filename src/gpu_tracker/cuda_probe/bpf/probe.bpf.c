@@ -60,7 +60,7 @@ struct event {
     u32 thread;
 };
 
-// notices.py has the same numbers and layout.
+// engine/notices.py has the same numbers, engine/layout.py the layout.
 enum notice_kind {
     NOTICE_FIRST_CALL = 1,
     NOTICE_EXEC,
@@ -111,11 +111,12 @@ struct failure_key {
     u32 process, function;
     s32 error;
 };
+enum counts { NOT_ASKED, COUNTS, LEFT_OUT }; // whether there is room for the program of a thread
 struct thread {
     u64 sp; // at the entry of the call that it is in; 0: in none
     u64 cookie, time, address, stream, value;
     struct allocation released; // what the call releases
-    u32 process, is_told;
+    u32 process, counts;
     s32 device;
     u32 padding;
 };
@@ -132,7 +133,7 @@ HASH(failures, struct failure_key, u64, 4096);
 RING(events, 16777216);
 RING(notices, 1048576);
 
-// What found no room; engine/maps.py has the same numbers.
+// What found no room; engine/layout.py has the same numbers.
 enum overflow { LOST_EVENT, LOST_NOTICE, NO_FOLLOWED, NO_PROCESS, NO_DEVICE, NO_ALLOCATION, NO_KERNEL, NO_STREAM, NO_THREAD, NO_FAILURE, PEAKS, N_OVERFLOWS };
 ARRAY(overflows, u64, N_OVERFLOWS);
 
@@ -432,6 +433,14 @@ ALWAYS_INLINE void begin_release(struct thread *thread)
     bpf_map_delete_elem(&allocations, &key);
 }
 
+// At the entry of the call, too: at its return another thread may have got the same handle.
+ALWAYS_INLINE void destroy_stream(struct thread *thread)
+{
+    struct handle key = {.address = thread->stream, .process = thread->process};
+    bpf_map_delete_elem(&streams, &key);
+    tell(thread, EVENT_STREAM_DESTROY, thread->time, 0, 0, thread->device);
+}
+
 SEC("uprobe") int enter(struct registers *r)
 {
     u64 cookie = bpf_get_attach_cookie(r);
@@ -452,15 +461,17 @@ SEC("uprobe") int enter(struct registers *r)
         thread->sp = 0;
         thread->device = 0;
         thread->process = followed_as->process;
-        thread->is_told = 0;
+        thread->counts = NOT_ASKED;
     }
     // Stacks grow down. Deeper than the call that the thread is in: inside it. As deep and another function: inside it
     // too, by a jump in place of a call. Anything else: that call was left in another way than by its return.
     if (thread->sp && (r->sp < thread->sp || (r->sp == thread->sp && thread->cookie != cookie)))
         return 0;
-    if (!thread->is_told && WHAT(cookie) < SET_VARIABLE) {
-        thread->is_told = 1;
-        find_process(followed_as->process, pid, followed_as->parent);
+    if (WHAT(cookie) < SET_VARIABLE) {
+        if (thread->counts == NOT_ASKED)
+            thread->counts = find_process(followed_as->process, pid, followed_as->parent) ? COUNTS : LEFT_OUT;
+        if (thread->counts == LEFT_OUT)
+            return 0;
     }
     thread->sp = r->sp;
     thread->cookie = cookie;
@@ -468,6 +479,8 @@ SEC("uprobe") int enter(struct registers *r)
     remember(thread, r, cookie);
     if (WHAT(cookie) == RELEASE)
         begin_release(thread);
+    else if (WHAT(cookie) == DESTROY_STREAM)
+        destroy_stream(thread);
     return 0;
 }
 
@@ -501,12 +514,6 @@ ALWAYS_INLINE void count_stream(struct thread *thread)
     process = bpf_map_lookup_elem(&processes, &thread->process);
     if (process)
         __sync_fetch_and_add(&process->streams, 1);
-}
-
-ALWAYS_INLINE void forget_stream(struct thread *thread)
-{
-    struct handle key = {.address = thread->stream, .process = thread->process};
-    bpf_map_delete_elem(&streams, &key); // another may get its handle
 }
 
 ALWAYS_INLINE void launched(struct thread *thread)
@@ -588,8 +595,8 @@ ALWAYS_INLINE void undo_release(struct thread *thread)
 {
     struct handle key = {.address = thread->address, .process = thread->process};
     struct allocation still = thread->released;
-    if (still.size)
-        bpf_map_update_elem(&allocations, &key, &still, BPF_NOEXIST);
+    if (still.size && bpf_map_update_elem(&allocations, &key, &still, BPF_NOEXIST) != 0)
+        count(NO_ALLOCATION);
 }
 
 ALWAYS_INLINE void released(struct thread *thread)
@@ -706,10 +713,6 @@ SEC("uretprobe") int leave(struct registers *r)
         return 0;
     case DESTROY_EVENT:
         tell(thread, EVENT_EVENT_DESTROY, bpf_ktime_get_ns(), 0, 0, thread->device);
-        return 0;
-    case DESTROY_STREAM:
-        forget_stream(thread);
-        tell(thread, EVENT_STREAM_DESTROY, bpf_ktime_get_ns(), 0, 0, thread->device);
         return 0;
     case RESET_DEVICE:
         reset(thread);
