@@ -36,9 +36,8 @@ _FIGURES = {
 
 
 def process(pid: int, **figures: Any) -> ProcessReport:
-    return ProcessReport(
-        pid=pid, **({'name': 'python', 'command': None, 'ended': False, 'streams': 1} | _FIGURES | figures)
-    )
+    usual = {'run': pid, 'name': 'python', 'command': None, 'ended': False, 'seconds': 10.0, 'streams': 1}
+    return ProcessReport(pid=pid, **(usual | _FIGURES | figures))
 
 
 def device(ordinal: int, uuid: str | None = None, **figures: Any) -> DeviceReport:
@@ -58,6 +57,7 @@ def report(*processes: ProcessReport, **known: Any) -> CudaReport:
 TRAINING = report(
     process(
         4242,
+        run=1,
         command='python -u train.py',
         launches=123_456,
         launches_per_second=12_345.6,

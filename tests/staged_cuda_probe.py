@@ -2,7 +2,8 @@
 
     python -m staged_cuda_probe FILE ...     # FILE gets a line for each thing that the probe is asked for
 
-The variable STAGED_PROBLEM says why there is no probe, STAGED_FAULT what nobody has expected.
+The variable STAGED_PROBLEM says why there is no probe, STAGED_FAULT what nobody has expected. STAGED_DETACHING names a
+FIFO: it takes until somebody writes to that to detach.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class StagedProbe:
         self._log = log
         self._followed: list[int] = []
         self._looks = 0
-        self._is_closed = False
+        self._is_finished = False
         self._end = threading.Event()
         self._note(f'limits {limits.kernels} libraries {" ".join(libraries)} command {" ".join(command)}')
 
@@ -51,6 +52,9 @@ class StagedProbe:
 
     def report(self) -> CudaReport:
         self._note('report')
+        return self._seen()
+
+    def _seen(self) -> CudaReport:
         self._looks += 1
         return report(
             *(
@@ -58,7 +62,7 @@ class StagedProbe:
                     pid,
                     launches=1000 * self._looks,
                     launches_per_second=1000.0,
-                    ended=self._is_closed,
+                    ended=self._is_finished,
                     command='\x1b[2Jprogram',
                 )
                 for pid in self._followed
@@ -67,10 +71,17 @@ class StagedProbe:
             engine='staged',
         )
 
+    def finish(self) -> CudaReport:
+        self._note('finish')
+        self._is_finished = True
+        return self._seen()
+
     def close(self) -> None:
         self._note('close')
-        self._is_closed = True
         self._end.set()
+        if 'STAGED_DETACHING' in os.environ:
+            with open(os.environ['STAGED_DETACHING'], encoding='utf-8') as file:
+                file.read()
 
     def _note(self, text: str) -> None:
         with open(self._log, 'a', encoding='utf-8') as file:

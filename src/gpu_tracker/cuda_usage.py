@@ -69,7 +69,7 @@ class CUDADevice:
     ordinal: int
     uuid: str | None
     launches: int
-    launches_per_second: float
+    launches_per_second: float | None
     active_percent: float | None
     used_cores: float | None
     mean_threads: float | None
@@ -127,8 +127,9 @@ class CUDAProcess:
     :ivar name: The kernel's name of it.
     :ivar command: Its command line.
     :ivar ended: Whether it has ended.
+    :ivar seconds: How long it was seen: from its first CUDA call to its end, or that of the tracking.
     :ivar launches: Kernel launches that succeeded.
-    :ivar launches_per_second: The same by the seconds from its first CUDA call to its end, or that of the tracking.
+    :ivar launches_per_second: The same by these seconds; None where they are 0.
     :ivar active_percent: The part of these seconds in which launched work waited for a synchronisation.
     :ivar used_cores: CUDA cores that such work could fill at most, on average over these seconds.
     :ivar mean_threads: The threads of a launch, on average.
@@ -152,8 +153,9 @@ class CUDAProcess:
     name: str
     command: str | None
     ended: bool
+    seconds: float
     launches: int
-    launches_per_second: float
+    launches_per_second: float | None
     active_percent: float | None
     used_cores: float | None
     mean_threads: float | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -47,8 +48,10 @@ def probed(
 
 
 @contextlib.contextmanager
-def probing(log: Path, *arguments: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(words(log, *arguments), **settings(None, options)) as process:
+def probing(
+    log: Path, *arguments: object, env: dict[str, str] | None = None, **options: Any
+) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(words(log, *arguments), **settings(env, options)) as process:
         try:
             yield process
         finally:
@@ -74,8 +77,8 @@ def test_a_command_is_held_back_until_the_probe_looks_and_keeps_its_streams(log:
         f'follow {pid}',
         'start',
         'ran',
+        'finish',
         'close',
-        'report',
     ]
     printed, _, report = run.stdout.partition('\n')
     assert printed == 'typed'
@@ -108,7 +111,7 @@ def test_a_program_that_cannot_be_started_leaves_nothing_behind(log: Path, tmp_p
     assert run.stdout == ''
     assert run.returncode == (126 if content == '' else 127)
     assert not (tmp_path / 'report').exists()
-    assert text_of(log).splitlines()[-2:] in ([], ['close', 'report'])
+    assert text_of(log).splitlines()[-2:] in ([], ['finish', 'close'])
 
 
 def test_json_and_the_options_of_the_probe(log: Path) -> None:
@@ -124,6 +127,32 @@ def test_the_report_goes_to_the_file_alone(log: Path, tmp_path: Path) -> None:
     run = probed(log, '-o', path, '-e', 'echo one')
     assert run.stdout == 'one\n'
     assert path.read_text().startswith('CUDA calls, seen for 1.0 s')
+
+
+@pytest.mark.parametrize('ended_by', [(), ('--duration=0.01',)])
+def test_nobody_waits_for_the_report_until_the_probe_is_detached(
+    log: Path, tmp_path: Path, ended_by: tuple[str, ...]
+) -> None:
+    detaching = tmp_path / 'detaching'
+    os.mkfifo(detaching)
+    path = tmp_path / 'report'
+    with probing(log, '-o', path, *ended_by, '--', 'true', env={'STAGED_DETACHING': str(detaching)}) as process:
+        eventually(lambda: text_of(log).endswith('finish\nclose\n'))
+        assert path.read_text().startswith('CUDA calls, seen for 1.0 s')
+        assert process.poll() is None
+        detaching.write_text('')
+        assert process.wait(PATIENCE) == 0
+
+
+def test_a_signal_while_the_probe_is_detached_leaves_the_exit_code_as_it_was(log: Path, tmp_path: Path) -> None:
+    detaching = tmp_path / 'detaching'
+    os.mkfifo(detaching)
+    with probing(log, '-e', 'exit 3', env={'STAGED_DETACHING': str(detaching)}) as process:
+        eventually(lambda: text_of(log).endswith('close\n'))
+        process.send_signal(signal.SIGINT)
+        detaching.write_text('')
+        process.communicate()
+    assert process.returncode == 3
 
 
 def test_where_no_probe_is_possible_the_command_runs_all_the_same(log: Path, tmp_path: Path) -> None:
@@ -189,7 +218,7 @@ def test_after_its_duration_the_report_comes_and_the_command_goes_on(log: Path) 
     with probing(log, '--duration=0.01', '-e', 'read line; exit 6', stdin=subprocess.PIPE) as process:
         assert process.stderr.readline() == f'{COMPLETE}\n'
         assert process.stdout.readline() == 'CUDA calls, seen for 1.0 s through staged\n'
-        assert log.read_text().splitlines()[-2:] == ['close', 'report']
+        eventually(lambda: text_of(log).endswith('finish\nclose\n'))
         assert process.poll() is None
         output, errors = process.communicate('\n')
     assert 'CUDA calls' not in output

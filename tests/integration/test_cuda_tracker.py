@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 PROBE = """
 from gpu_tracker.cuda_probe.section import opened as section_of
+from gpu_tracker.process_tree import open_process_tree
 from stand_in_probe import StandInProbe
 
+class Probe(StandInProbe):
+    def follow(self, pid):
+        self.followed += open_process_tree('proc', pid).members
+
 def opened(target):
-    return section_of(StandInProbe, target)
+    return section_of(Probe, target)
 """
-"""Sees one CUDA program in each process."""
+"""Sees one CUDA program in each process that is there when it begins to look."""
 
 TELLS_TARGET = """
 class Section:

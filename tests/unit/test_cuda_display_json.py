@@ -24,7 +24,16 @@ FIGURES = {
     'memory_max_bytes': 3_400_000_000,
     'memory_leaked_bytes': None,
 }
-PROCESS = {'pid': 4242, 'name': 'python', 'command': 'python -u train.py', 'ended': False, 'streams': 2, **FIGURES}
+PROCESS = {
+    'pid': 4242,
+    'run': 1,
+    'name': 'python',
+    'command': 'python -u train.py',
+    'ended': False,
+    'seconds': 10.0,
+    'streams': 2,
+    **FIGURES,
+}
 KERNEL = {
     'name': 'saxpy(int, float, float*)',
     'symbol': '_Z5saxpyifPf',

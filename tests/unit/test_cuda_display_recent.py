@@ -12,6 +12,11 @@ from gpu_tracker.cuda_probe.display.recent import recent
 
 def seen(launches, seconds, *, used_cores=None, busy=None, **more):
     """Return the figures of a program that was looked at for so long."""
+    return {'seconds': seconds, **on_gpu(launches, seconds, used_cores=used_cores, busy=busy, **more)}
+
+
+def on_gpu(launches, seconds, *, used_cores=None, busy=None, **more):
+    """Return the figures of one of its GPUs."""
     return {
         'launches': launches,
         'launches_per_second': launches / seconds,
@@ -37,12 +42,12 @@ def test_rates_and_shares_are_those_of_the_time_between():
 
 
 def test_each_gpu_has_its_own_and_a_new_one_those_of_all_its_time():
-    before = report(process(7, devices=(device(0, **seen(10, 10.0, busy=0.0)),)), seconds=10.0)
-    now = report(
-        process(7, devices=(device(0, **seen(30, 12.0, busy=1.0)), device(3, **seen(8, 2.0, busy=0.5)))), seconds=12.0
-    )
+    first = device(0, **on_gpu(10, 10.0, busy=0.0, used_cores=6.0))
+    devices = device(0, **on_gpu(30, 12.0, busy=1.0, used_cores=10.0)), device(3, **on_gpu(8, 2.0, busy=0.5))
+    before = report(process(7, seconds=10.0, devices=(first,)), seconds=10.0)
+    now = report(process(7, seconds=12.0, devices=devices), seconds=12.0)
     (shown,) = recent(before, now).processes
-    assert rates(shown.devices) == [(10.0, 50.0, None), (4.0, 25.0, None)]
+    assert rates(shown.devices) == [(10.0, 50.0, 30.0), (4.0, 25.0, None)]
 
 
 def test_a_program_that_has_ended_does_nothing_any_more():
@@ -52,8 +57,8 @@ def test_a_program_that_has_ended_does_nothing_any_more():
 
 
 def test_a_program_that_came_by_exec_is_another_one():
-    shell = process(7, **seen(5, 10.0), ended=True)
-    program = process(7, **seen(40, 2.0))
+    shell = process(7, run=1, **seen(5, 10.0), ended=True)
+    program = process(7, run=2, **seen(40, 2.0))
     shown = recent(report(shell, seconds=10.0), report(shell, program, seconds=12.0)).processes
     assert rates(shown) == [(0.0, None, None), (20.0, None, None)]
 

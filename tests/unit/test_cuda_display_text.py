@@ -70,8 +70,7 @@ def test_what_is_not_known_is_no_zero():
         'pid  launches  launch to sync  threads  kernel\n'
         '  7         3             N/A      N/A  ?\n'
         '\n'
-        'GPU  model  driver  MIG  used as\n'
-        'N/A  N/A    N/A     N/A  0 by 7'
+        'Which GPUs were used is not known.'
     )
 
 
@@ -96,6 +95,7 @@ def test_each_gpu_of_a_process_that_used_several_has_a_line():
             ),
         ),
         process(8, devices=(device(0, UUID),)),
+        process(9, devices=(device(0),)),
         devices=(DeviceTags('MIG-1', 'nvidia', 'NVIDIA A100', None, '1g.10gb', 896, 10_000_000_000),),
     )
     assert tables(shown) == (
@@ -106,10 +106,12 @@ def test_each_gpu_of_a_process_that_used_several_has_a_line():
         '       GPU 0        10         1.0       N/A         N/A           1.0 kB      1.0 kB     N/A\n'
         '       GPU 1        20         2.0       N/A        17.0              0 B      2.0 kB     N/A\n'
         '  8  python          0           0       N/A         N/A        1     0 B         0 B     N/A       0\n'
+        '  9  python          0           0       N/A         N/A        1     0 B         0 B     N/A       0\n'
         '\n'
         'GPU                                       model        driver  MIG      used as\n'
         f'{UUID}  N/A          N/A     N/A      0 by 7, 0 by 8\n'
-        'MIG-1                                     NVIDIA A100  N/A     1g.10gb  1 by 7'
+        'MIG-1                                     NVIDIA A100  N/A     1g.10gb  1 by 7\n'
+        'Which GPUs were used beside these is not known.'
     )
 
 

@@ -17,7 +17,7 @@ def spent(seconds: float, *, active: float | None, cores: float | None, pid: int
         'launch_to_sync_seconds': active,
         'used_cores': cores,
     }
-    return report(process(pid, devices=(device(**figures),), **changes), seconds=seconds)
+    return report(process(pid, seconds=seconds, devices=(device(**figures),), **changes), seconds=seconds)
 
 
 def only(series) -> Row:
@@ -66,7 +66,7 @@ def test_a_first_report_at_once_has_no_rates() -> None:
 
 
 def test_the_programs_that_one_process_was_count_together() -> None:
-    first = process(7, ended=True, devices=(device(memory_current_bytes=0, memory_max_bytes=9),), failures=())
+    first = process(7, run=1, ended=True, devices=(device(memory_current_bytes=0, memory_max_bytes=9),), failures=())
     series = ProcessSeries().of(report(first, process(7)), {})
     row = only(series)
     assert (row.launches, row.in_use_bytes, row.max_bytes, row.active) == (2000, 1_000_000, 2_000_000, 0.5)

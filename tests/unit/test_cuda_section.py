@@ -7,7 +7,7 @@ import marshal
 import pytest
 
 from cuda_reports import kernel
-from gpu_tracker.cuda_probe.section import opened, programs_of
+from gpu_tracker.cuda_probe.section import opened
 from gpu_tracker.cuda_probe.section_figures import SectionFigures
 from gpu_tracker.cuda_usage import cuda_usage
 from gpu_tracker.errors import GpuTrackerError
@@ -75,6 +75,7 @@ SECTION = {
             'name': 'train',
             'command': 'train --epochs=3',
             'ended': False,
+            'seconds': 10.0,
             'streams': 2,
             **FIGURES,
             'devices': [{'ordinal': 0, 'uuid': 'GPU-00000001-0001-0001-0001-000000000001', **FIGURES}],
@@ -182,23 +183,20 @@ def test_what_programs_call_themselves_cannot_command_a_terminal() -> None:
     assert (found['name'], found['command'], found['kernels'][0]['name']) == ('a?[2J', 'b?', 'k?')
 
 
-def test_the_process_and_its_descendants_are_followed_before_the_probe_starts() -> None:
+def test_the_process_is_followed_before_the_probe_starts_and_all_others_through_it() -> None:
     probe = StandInProbe()
     section = opened(lambda: probe, Target(MAIN, frozenset({103, 101})))
-    assert (probe.followed, probe.calls) == ([100, 101, 103], ['open', 'start'])
-    assert section.look(frozenset({MAIN, 101, 103}))['combined']['processes'] == 3
-    assert probe.followed == [100, 101, 103]
-
-
-def test_processes_that_are_new_at_a_look_are_followed_too() -> None:
-    probe = StandInProbe(gone=frozenset({104}))
-    section = opened(lambda: probe, Target(MAIN))
-    section.look(frozenset({MAIN, 101}))
-    section.look(frozenset({MAIN, 101, 102, 104}))
-    section.look(frozenset({102}))
-    assert probe.followed == [100, 101, 102]
+    assert probe.calls == ['open', 'start']
+    assert section.look(frozenset({MAIN, 101, 102, 103}))['combined']['processes'] == 1
+    assert probe.followed == [MAIN]
     section.close()
     assert probe.calls[-1] == 'close'
+
+
+def test_a_process_that_has_ended_already_has_nothing_to_tell() -> None:
+    probe = StandInProbe(gone=frozenset({MAIN}))
+    section = opened(lambda: probe, Target(MAIN))
+    assert section.look(frozenset())['combined']['processes'] == 0
 
 
 @pytest.mark.parametrize('call', ['open', 'start'])
@@ -207,21 +205,3 @@ def test_a_probe_that_is_not_available_leaves_nothing_open(call: str) -> None:
     with pytest.raises(GpuTrackerError, match='a right is missing'):
         opened(lambda: probe, Target(MAIN))
     assert probe.calls[-1] == 'close'
-
-
-@pytest.mark.parametrize(
-    ('command', 'programs'),
-    [
-        ((), []),
-        (('train', '--epochs=3'), ['train', '--epochs=3']),
-        (('./train', '/opt/data'), ['/srv/./train', '/opt/data']),
-        (
-            ('/bin/sh', '-c', "exec 'bin/the train' | tee log"),
-            ['/bin/sh', '-c', 'exec', '/srv/bin/the train', '|', 'tee', 'log'],
-        ),
-        (('/bin/sh', '-c', "echo 'never closed"), ['/bin/sh', '-c']),
-        (('x',) * 1000, ['x'] * 64),
-    ],
-)
-def test_the_programs_that_a_command_names_are_found_from_anywhere(command, programs) -> None:
-    assert programs_of(command, '/srv') == programs

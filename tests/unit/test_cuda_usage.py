@@ -77,6 +77,7 @@ CUDA:
          Name: train
          Command: train --epochs=3
          Ended: False
+         Seconds: 10.0
          Launches: 1000
          Launches per second: 100.0
          Active percent: 25.0

@@ -73,6 +73,8 @@ def _follow(process_id: int, probing: Probing) -> int:
     complete = f'{COMPLETE} ' if probing.is_complete else ''
     output.say(f'{complete}Process completed with status code: {code}')
     delivered = probing.deliver()
+    supervise.hold_signals()  # while the probe is detached: the exit code is the command's own
+    probing.close()
     if code < 0:
         return 128 - code
     return code if code or delivered else FAILURE

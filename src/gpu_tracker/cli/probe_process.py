@@ -34,6 +34,13 @@ def probe(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | None)
     with Keys(request.live) as keys:
         waiting.wait({probing.over: lambda: True, **keys.watched})
     probing.end()
+    code = _deliver(probing, request)
+    probing.close()
+    return code
+
+
+def _deliver(probing: Probing, request: ProbeRequest) -> int:
+    """Write the report, and return the exit code."""
     if probing.live_code and not request.to_file:
         return probing.live_code  # nobody has read the reports before the last one either
     if probing.is_complete:

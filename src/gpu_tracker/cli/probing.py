@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -13,7 +14,7 @@ from gpu_tracker.cli.probe_request import of_option
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpu_tracker.cli.probe_request import ProbeRequest
     from gpu_tracker.cuda_probe.limits import Limits
@@ -37,10 +38,13 @@ class CudaProbe(Protocol):
         """Begin to collect, in a thread."""
 
     def report(self) -> CudaReport:
-        """Return what was seen until now, also when it is closed."""
+        """Return what was seen until now."""
+
+    def finish(self) -> CudaReport:
+        """Collect the rest, and return the last report."""
 
     def close(self) -> None:
-        """Collect the rest, and detach from everything."""
+        """Detach from everything, which may take seconds."""
 
 
 def attached(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | None) -> CudaProbe:
@@ -87,7 +91,7 @@ class Probing:
         self._problem = problem
         self._face = face_of(request)
         self._report: CudaReport | None = None
-        self._is_closed = False
+        self._is_finished = False
         self._is_delivered: bool | None = None
         self._told_to_end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -111,12 +115,13 @@ class Probing:
         self._told_to_end.set()
         if self._thread is not None:
             self._thread.join()
-        self._close()
+        self._finish()
 
     def discard(self) -> None:
         """End the looking without a report: the command could not be started."""
         self._is_delivered = True
         self.end()
+        self.close()
         self._request.destination.forget()
 
     @property
@@ -130,6 +135,12 @@ class Probing:
             self._is_delivered = self._written()
         return self._is_delivered
 
+    def close(self) -> None:
+        """Detach, which nobody who waits for the report has to wait for."""
+        if self._probe is not None:
+            with _told():
+                self._probe.close()
+
     def _written(self) -> bool:
         if self._probe is None:
             return self._request.destination.write(self._face.problem(self._problem))
@@ -139,10 +150,8 @@ class Probing:
 
     def _look(self) -> None:
         """Show reports at each point of a grid of time, and deliver the last one when the time is over."""
-        try:
+        with _told():
             self._look_until_end()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the command goes on and its exit code counts
-            output.complain(f'internal error: {type(error).__name__}: {error}')
         os.close(self._over_writer)
 
     def _look_until_end(self) -> None:
@@ -152,9 +161,10 @@ class Probing:
         while not self._told_to_end.wait(max(min(following, end) - time.monotonic(), 0)):
             now = time.monotonic()
             if now >= end:
-                self._close()
+                self._finish()
                 output.say(COMPLETE)
                 self.deliver()
+                self.close()
                 return
             if self._probe is not None and not self.live_code:
                 self.live_code = self._face.show(self._probe.report())
@@ -162,14 +172,20 @@ class Probing:
                 return  # nobody reads, and there is nothing else to do
             following = max(following + self._request.interval, now)
 
-    def _close(self) -> None:
+    def _finish(self) -> None:
         """Take the last report; print why where there is none."""
-        if self._probe is None or self._is_closed:
+        if self._probe is None or self._is_finished:
             return
-        self._is_closed = True
+        self._is_finished = True
         self._face.clear()
-        try:
-            self._probe.close()
-            self._report = self._probe.report()
-        except Exception as error:  # noqa: BLE001 - the command has run: its exit code must not be lost
-            output.complain(f'internal error: {type(error).__name__}: {error}')
+        with _told():
+            self._report = self._probe.finish()
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Tell what goes wrong, and go on: the command runs or has run, and its exit code must not be lost."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, as above
+        output.complain(f'internal error: {type(error).__name__}: {error}')

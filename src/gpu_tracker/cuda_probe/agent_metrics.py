@@ -5,12 +5,12 @@ See ``gpu_tracker.fleet.agent.probed`` for what the agent expects.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from gpu_tracker.cuda_probe.process_series import ProcessSeries, Series
-from gpu_tracker.cuda_probe.section import follow_all
 from gpu_tracker.printable import printable
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ class CudaMetrics:
         :param programs: Process ID -> what it is about.
         """
         now = frozenset(programs)
-        follow_all(self._probe, now - self._followed)
+        for pid in sorted(now - self._followed):
+            with contextlib.suppress(ProcessLookupError):  # it has ended since the driver has listed it
+                self._probe.follow(pid)
         self._followed = now
         report = self._probe.report()
         told = {process.pid for process in report.processes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, cast
 
 from gpu_tracker.cuda_probe.archive import Archive, by_run
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.archive import RunTotals
     from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
+    from gpu_tracker.cuda_probe.engine.attached_files import Refused
     from gpu_tracker.cuda_probe.engine.engine import Engine
     from gpu_tracker.cuda_probe.engine.notices import Notice
     from gpu_tracker.cuda_probe.events import Event
+    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.programs import Programs
 
 _WINDOW = 1_000_000_000
 _ENDED_IN_KERNEL = 64
-"""Runs that have ended and still take room in the kernel, past which it is given back."""
+"""Runs that have ended and still take room in the kernel, past which it is given back; fewer where there is little."""
 _LOADING = frozenset({NoticeKind.LIBRARIES, NoticeKind.EXEC})
 _CUDA = frozenset({Library.RUNTIME, Library.DRIVER})
 
@@ -35,30 +38,49 @@ _CUDA = frozenset({Library.RUNTIME, Library.DRIVER})
 class Collector:
     """Takes what the kernel tells and makes figures of it; used by one thread at a time.
 
-    :param start: Now, in nanoseconds of the monotonic clock.
+    :param clock: The monotonic clock, in nanoseconds.
     """
 
-    def __init__(self, engine: Engine, programs: Programs, limits: Limits, start: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        programs: Programs,
+        limits: Limits,
+        clock: Callable[[], int] = time.monotonic_ns,
+        proc: str = '/proc',
+    ) -> None:
         self._engine = engine
+        self._clock = clock
+        self._proc = proc
+        self.began = clock()
+        """When it was made."""
         self._programs = programs
         self._capacities: dict[str, Capacity] = {}
         model = ModelLimits(
-            open_seconds=limits.open_seconds, launches_a_span=limits.launches_a_span, processes=limits.processes
+            open_seconds=limits.open_seconds,
+            launches_a_span=limits.launches_a_span,
+            streams=limits.streams,
+            kernels=limits.kernels,
+            processes=limits.processes,
         )
-        self._statistics = Statistics(model, self._placed, self._capacities, start)
-        self._next_window = start + _WINDOW
+        self._statistics = Statistics(model, self._placed, self._capacities, self.began)
+        self._next_window = self.began + _WINDOW
+        self._most_ended = min(_ENDED_IN_KERNEL, limits.processes // 4)
         self.accumulated = Accumulated(limits.ended)
         self.archive = Archive(limits.ended)
         self.remarks = Remarks()
         self._ended: list[Notice] = []
-        self.events = 0
-        """Events that were taken."""
+
+    def tell_refused(self, refused: Iterable[Refused]) -> None:
+        """Take note of files that could not be attached to from the start."""
+        for file, error in refused:
+            self.remarks.not_probed(file, error)
 
     def know_gpus(self, host: HostGpus) -> None:
         """Take the GPUs of this machine."""
         self._programs.know_gpus(host)
         if host.problem is not None:
-            self.remarks.add(f'Which GPU a call went to is not known: {host.problem}.')
+            self.remarks.add(f'Which GPU a call went to is not known: {host.problem.rstrip(".")}.')
         for gpu in host.physical:
             if gpu.uuid is not None:
                 self._capacities[gpu.uuid] = Capacity(gpu.cores, gpu.memory)
@@ -69,7 +91,7 @@ class Collector:
         waiting = list(self._engine.take_events())
         ended, self._ended = self._ended, []
         self._take_notices(self._engine.take_notices())
-        self.events += len(waiting)
+        self.remarks.events += len(waiting)
         self._statistics.consume(cast('list[Event]', waiting))
         for notice in ended:  # of the look before: what has come of their events has been taken by now
             self._statistics.end(notice.process, notice.time)
@@ -85,33 +107,42 @@ class Collector:
     def runs(self) -> list[RunTotals]:
         """Read the totals of all program runs, those that have ended included."""
         totals = self._engine.totals()
+        runs = self.archive.with_living(by_run(totals))
         self.remarks.overflows = totals.overflows
-        return self.archive.with_living(by_run(totals))
+        self.remarks.left_out = self.archive.left_out
+        self.remarks.graph_launches = sum(run.process.graph_launches for run in runs)
+        return runs
 
-    def scan(self, process: int, pid: int, loaded_at: int | None = None) -> None:
+    def scan(self, process: int, pid: int, loaded_at: int | None = None) -> bool:
         """Attach to the libraries that a process has loaded, as far as that has not happened.
 
         :param loaded_at: When it began to load them; None: it ran before the probe.
+        :returns: Whether it may call CUDA.
         """
-        for file in mapped_files(pid):
+        may_call = has_new_loader = False
+        for file in self._mapped_files(pid):
             try:
                 is_new = self._engine.is_new(file)
                 functions = self._engine.attach(file)
             except OSError as error:
-                self.remarks.add(f'{file.shown} could not be probed: {error.strerror}.')
+                self.remarks.not_probed(file, error)
                 continue
+            has_new_loader |= is_new and Library.LOADER in file.libraries
             if not functions or not _CUDA.intersection(file.libraries):
                 continue
+            may_call = True
             self._programs.loaded_cuda(process, pid)
             if is_new and loaded_at is not None:
-                self.remarks.attached_late(pid, file.shown, loaded_at)
+                self.remarks.attached_late(pid, file.shown, max(self._clock() - loaded_at, 0))
+        if has_new_loader:  # what it has loaded between the look at its maps and now, it has told nobody
+            may_call |= self.scan(process, pid, loaded_at)
+        return may_call
 
     def attach_running(self, process: int, pid: int) -> None:
         """Attach to what a process has loaded, and tell that it ran before, where it may have called CUDA."""
         self._programs.runs_already(process, pid)
-        if any(_CUDA.intersection(file.libraries) and self._engine.attach(file) for file in mapped_files(pid)):
+        if self.scan(process, pid):
             self.remarks.ran_before(pid)
-        self.scan(process, pid)
 
     def _take_notices(self, notices: Iterable[Notice]) -> None:
         programs = self._programs
@@ -126,13 +157,21 @@ class Collector:
         }
         loading: dict[tuple[int, int], int] = {}
         for notice in notices:
-            actions[notice.kind](notice)
+            if notice.kind in actions:
+                actions[notice.kind](notice)
             if notice.kind == NoticeKind.END:
                 self._ended.append(notice)
             if notice.kind in _LOADING:
                 loading.setdefault((notice.process, notice.pid), notice.time)
-        for (process, pid), time in loading.items():
-            self.scan(process, pid, time)
+        for (process, pid), began in loading.items():
+            self.scan(process, pid, began)
+
+    def _mapped_files(self, pid: int) -> list[CodeFile]:
+        try:
+            return mapped_files(pid, self._proc)
+        except PermissionError:
+            self.remarks.not_seen(pid)
+            return []
 
     def _placed(self, process: int, device: int) -> str | None:
         gpu = self._programs.gpu_of(process, device)
@@ -140,7 +179,7 @@ class Collector:
 
     def _give_back_room(self) -> None:
         """Take what has ended out of the kernel, where it is worth the reading."""
-        if self._engine.ended() <= _ENDED_IN_KERNEL:
+        if self._engine.ended() <= self._most_ended:
             return
         ended = [run for run in by_run(self._engine.totals()) if run.process.ended is not None]
         for dropped in self.archive.add(ended):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -55,7 +54,3 @@ class Event(NamedTuple):
     """Not used."""
     thread: int
     """The thread's ID in the kernel's first namespace."""
-
-
-RECORD = struct.Struct('<QQQQQIiHHI')
-"""The layout of one event."""

@@ -18,8 +18,8 @@ class Limits:
     :ivar followed: Processes that are followed at once, those without CUDA included.
     :ivar processes: Program runs that call CUDA, at once.
     :ivar allocations: Allocations in use at once, of all processes together: 88 bytes of kernel memory each.
-    :ivar kernels: Kernels by process.
-    :ivar streams: Streams by process.
+    :ivar kernels: Kernels of all processes together, each by each process that launches it.
+    :ivar streams: Streams of all processes together.
     :ivar threads: Threads that call CUDA at once.
     :ivar failures: Kinds of failed calls: process, function and error.
     :ivar ended: Program runs that have ended and are kept: more, and the one that ended first is left out.

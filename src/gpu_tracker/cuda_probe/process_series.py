@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from gpu_tracker.cuda_probe.report import CudaReport, DeviceReport, ProcessReport
 
@@ -55,7 +55,7 @@ class Series(NamedTuple):
 
 
 class _Spent(NamedTuple):
-    """What a program has had on a GPU until a report."""
+    """What a program run has had on a GPU until a report."""
 
     active_seconds: float | None
     core_seconds: float | None
@@ -66,8 +66,10 @@ class ProcessSeries:
 
     def __init__(self) -> None:
         self._seconds = 0.0
-        self._spent: dict[tuple[int, int, str, int], _Spent] = {}
-        self._ended: dict[tuple[int, int, str], float] = {}
+        self._spent: dict[tuple[int, int], _Spent] = {}
+        """By program run and its own number of the GPU."""
+        self._ended: dict[int, float] = {}
+        """By program run: when it was first told that it has ended."""
 
     def of(self, report: CudaReport, programs: Mapping[int, str]) -> Series:
         """Return the series of a report.
@@ -75,14 +77,14 @@ class ProcessSeries:
         :param programs: Process ID -> what it is called; the others have the kernel's names.
         """
         elapsed = report.seconds - self._seconds
-        spent: dict[tuple[int, int, str, int], _Spent] = {}
+        spent: dict[tuple[int, int], _Spent] = {}
         rows: dict[Place, Row] = {}
         failures: dict[Failure, int] = {}
-        for run, process in self._told(report):
+        for process in self._told(report):
             program = programs.get(process.pid, process.name)
             for device in process.devices:
-                key = (*run, device.ordinal)
-                spent[key] = _spent(device)
+                key = process.run, device.ordinal
+                spent[key] = _spent(device, process.seconds)
                 row = _row(device, self._spent.get(key, _Spent(0.0, 0.0)), spent[key], elapsed)
                 place = Place(process.pid, program, device.uuid)
                 rows[place] = _both(rows[place], row) if place in rows else row
@@ -92,30 +94,20 @@ class ProcessSeries:
         self._seconds, self._spent = report.seconds, spent
         return Series(rows, failures)
 
-    def _told(self, report: CudaReport) -> Iterator[tuple[tuple[int, int, str], ProcessReport]]:
-        """Yield the program runs that are told, each with what it is known by: those of one pid are in order."""
-        ended: dict[tuple[int, int, str], float] = {}
-        for run, process in _numbered(report.processes):
+    def _told(self, report: CudaReport) -> Iterator[ProcessReport]:
+        """Yield the program runs that are told: those that run, and those that have ended lately."""
+        ended: dict[int, float] = {}
+        for process in report.processes:
             if process.ended:
-                ended[run] = self._ended.get(run, report.seconds)
-                if report.seconds - ended[run] > _TOLD_AFTER_END:
+                ended[process.run] = self._ended.get(process.run, report.seconds)
+                if report.seconds - ended[process.run] > _TOLD_AFTER_END:
                     continue
-            yield run, process
+            yield process
         self._ended = ended
 
 
-def _numbered(processes: Iterable[ProcessReport]) -> Iterator[tuple[tuple[int, int, str], ProcessReport]]:
-    seen: dict[tuple[int, str], int] = {}
-    for process in processes:
-        name = (process.pid, process.name)
-        seen[name] = seen.get(name, 0) + 1
-        yield (process.pid, seen[name], process.name), process
-
-
-def _spent(device: DeviceReport) -> _Spent:
-    # The seconds that it was seen stand in the report only as a rate.
-    seconds = device.launches / device.launches_per_second if device.launches_per_second else None
-    cores = None if device.used_cores is None or seconds is None else device.used_cores * seconds
+def _spent(device: DeviceReport, seconds: float) -> _Spent:
+    cores = None if device.used_cores is None else device.used_cores * seconds
     return _Spent(device.launch_to_sync_seconds, cores)
 
 

@@ -1,6 +1,6 @@
 """What is known of each program run beside its calls: its command line, its GPUs, the names of its kernels.
 
-All of it is read when it first calls CUDA: it may have ended when somebody asks.
+All of it is read when it loads CUDA, or first calls it: it may have ended when somebody asks.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class ProgramImage:
         ended before they were read.
     """
 
-    def __init__(self, pid: int, cache: BinaryCache, parent: ProgramImage | None) -> None:
-        self.command: str | None = _command_line(pid)
+    def __init__(self, pid: int, cache: BinaryCache, parent: ProgramImage | None, proc: str) -> None:
+        self.command: str | None = _command_line(pid, proc)
         if self.command is None and parent is not None:
             self.command = parent.command
         self._parent = parent
-        self.variables = environment.read(pid)
+        self.variables = environment.read(pid, proc)
         """Those that it was started with."""
-        self.reach = Look(pid)
-        self._names = KernelNames(pid, cache)
+        self.reach = Look(pid, proc)
+        self._names = KernelNames(pid, cache, proc)
         self._has_new_libraries = True
         self.look_at_libraries()
 
@@ -66,6 +66,11 @@ class ProgramImage:
         found = self._names.at(address)
         return found if found.file is not None or self._parent is None else self._parent.kernel_at(address)
 
+    @property
+    def problems(self) -> dict[str, str]:
+        """Why CUDA code that was asked for could not be read, by the path of its file."""
+        return self._names.problems if self._parent is None else self._parent.problems | self._names.problems
+
 
 class ProgramRun:
     """One program run that has called CUDA."""
@@ -84,22 +89,30 @@ class ProgramRun:
             return KernelAt(meant, demangle(meant), None, None)
         return self._image.kernel_at(meant)
 
+    @property
+    def problems(self) -> dict[str, str]:
+        """Why CUDA code of the kernels that were asked for could not be read, by the path of its file."""
+        return self._image.problems
+
 
 class Programs:
     """All program runs that have called CUDA, by number.
 
     :param cache: What is known of files.
+    :param proc: Where processes are described.
     """
 
-    def __init__(self, cache: BinaryCache) -> None:
+    def __init__(self, cache: BinaryCache, proc: str = '/proc') -> None:
         self._cache = cache
+        self._proc = proc
         self._host = HostGpus()
         self._runs: dict[int, ProgramRun] = {}
         self._images: OrderedDict[int, ProgramImage] = OrderedDict()
         """Of runs that have loaded CUDA, or have called it."""
         self._initial: OrderedDict[int, dict[str, str] | None] = OrderedDict()
         """The variables of runs that had begun before they were followed, as they were then."""
-        self._changes: OrderedDict[int, list[EnvironmentChange]] = OrderedDict()
+        self._changes: OrderedDict[int, dict[str, EnvironmentChange]] = OrderedDict()
+        """The last of each variable: what comes after the first call does not count."""
         self._handles: OrderedDict[int, dict[int, str | int]] = OrderedDict()
         self._parents: OrderedDict[int, ProgramImage] = OrderedDict()
         """Those of the parents of runs that were forked."""
@@ -125,12 +138,12 @@ class Programs:
 
     def runs_already(self, process: int, pid: int) -> None:
         """Take the variables of a program run that is followed from now on: it may have changed them before."""
-        self._keep(self._initial, process, running_environment.read(pid))
+        self._keep(self._initial, process, running_environment.read(pid, self._proc))
 
     def loaded_cuda(self, process: int, pid: int) -> None:
         """Read of a program run that may call CUDA what cannot be read any more when it has ended."""
         if process not in self._images:
-            image = ProgramImage(pid, self._cache, self._parents.get(process))
+            image = ProgramImage(pid, self._cache, self._parents.get(process), self._proc)
             self._keep(self._images, process, image, _MOST_IMAGES)
 
     def called(self, notice: Notice) -> None:
@@ -139,7 +152,7 @@ class Programs:
         image = self._images[notice.process]
         initial = self._initial.get(notice.process, image.variables)
         visibility = Visibility(self._host, initial, image.reach)
-        for change in self._changes.get(notice.process, ()):
+        for change in self._changes.get(notice.process, {}).values():
             visibility.changed(change)
         visibility.called(notice.time)
         run = ProgramRun(image, visibility)
@@ -152,10 +165,10 @@ class Programs:
         if not name:  # putenv has both in one text, or the name alone
             name, equals, rest = (notice.text or '').partition('=')
             value = rest if equals else None
-        change = EnvironmentChange(notice.process, notice.time, name, value)
-        if notice.address and self._is_set(notice, name):
+        if name not in environment.NAMES or (notice.address and self._is_set(notice, name)):
             return
-        self._keep(self._changes, notice.process, [*self._changes.get(notice.process, ()), change])
+        change = EnvironmentChange(notice.process, notice.time, name, value)
+        self._keep(self._changes, notice.process, {**self._changes.get(notice.process, {}), name: change})
         run = self._runs.get(notice.process)
         if run is not None:
             run.visibility.changed(change)
@@ -170,7 +183,7 @@ class Programs:
             self._keep(self._initial, notice.process, self._initial[parent])
         inherited = self._changes.get(parent)
         if inherited:
-            own = [change._replace(process=notice.process) for change in inherited]
+            own = {name: change._replace(process=notice.process) for name, change in inherited.items()}
             self._keep(self._changes, notice.process, own)
 
     def executed(self, notice: Notice) -> None:
@@ -199,12 +212,16 @@ class Programs:
             image.libraries_changed()
 
     def _is_set(self, notice: Notice, name: str) -> bool:
-        """Tell whether a variable was set before a notice."""
-        for change in reversed(self._changes.get(notice.process, [])):
-            if change.name == name:
-                return change.value is not None
-        known = self._initial[notice.process] if notice.process in self._initial else environment.read(notice.pid)
-        return name in (known or {})
+        """Tell whether a variable was set before a notice, or may have been."""
+        change = self._changes.get(notice.process, {}).get(name)
+        if change is not None:
+            return change.value is not None
+        known = (
+            self._initial[notice.process]
+            if notice.process in self._initial
+            else environment.read(notice.pid, self._proc)
+        )
+        return known is None or name in known
 
     @staticmethod
     def _keep(among: OrderedDict[int, Kept], process: int, what: Kept, most: int = _MOST_REMEMBERED) -> None:
@@ -214,10 +231,10 @@ class Programs:
             among.popitem(last=False)
 
 
-def _command_line(pid: int) -> str | None:
+def _command_line(pid: int, proc: str) -> str | None:
     """Return what a process was started with, its words with blanks between them; None where it is gone."""
     try:
-        with open(f'/proc/{pid}/cmdline', 'rb') as file:
+        with open(f'{proc}/{pid}/cmdline', 'rb') as file:
             words = file.read(_LONGEST_COMMAND).rstrip(b'\0').split(b'\0')
     except OSError:
         return None

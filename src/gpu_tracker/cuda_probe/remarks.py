@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import time
+from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.engine.layout import Overflow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile
 
 _MOST = 50
 _BOUNDS = {
@@ -19,6 +24,13 @@ _BOUNDS = {
     Overflow.FAILURE: '{:,} failed calls are not told: more kinds of them than the bound "failures" allows.',
     Overflow.PEAK: 'The most memory in use may be too low: it could not be told {:,} times.',
 }
+_MORE = f'There is more to remark: only the first {_MOST} sentences are told.'
+_GRAPHS = '{:,} CUDA graphs were launched: the kernels that they ran are in no figure here.'
+_LOST = (
+    '{:,} of {:,} events came too fast to be read: active time, used cores and the time of kernels lack them. Counts '
+    'and bytes are complete.'
+)
+_LEFT_OUT = '{:,} programs that have ended are left out: more than the bound "ended" allows.'
 
 
 class Remarks:
@@ -26,8 +38,15 @@ class Remarks:
 
     def __init__(self) -> None:
         self._told: dict[str, None] = {}
+        self._is_full = False
         self.overflows: tuple[int, ...] = ()
         """See :attr:`gpu_tracker.cuda_probe.readings.Totals.overflows`."""
+        self.events = 0
+        """Events that were taken."""
+        self.graph_launches = 0
+        """CUDA graphs that were launched."""
+        self.left_out = 0
+        """Program runs that have ended and are in no report."""
 
     @property
     def events_lost(self) -> int:
@@ -36,8 +55,10 @@ class Remarks:
 
     def add(self, text: str) -> None:
         """Tell a sentence, once."""
-        if len(self._told) < _MOST:
+        if text in self._told or len(self._told) < _MOST:
             self._told[text] = None
+        else:
+            self._is_full = True
 
     def ran_before(self, pid: int) -> None:
         """Tell that a process ran before the probe was there."""
@@ -46,16 +67,46 @@ class Remarks:
             'allocated counts neither as in use nor as freed.'
         )
 
-    def attached_late(self, pid: int, file: str, loaded_at: int) -> None:
-        """Tell that a library could be called before it was attached to."""
-        milliseconds = max(time.monotonic_ns() - loaded_at, 0) / 1e6
+    def attached_late(self, pid: int, file: str, nanoseconds: int) -> None:
+        """Tell that a library could be called before it was attached to.
+
+        :param nanoseconds: How long it could be.
+        """
         self.add(
-            f'{file} was attached to {milliseconds:.0f} ms after process {pid} began to load it: what it has called '
-            f'until then is not told. To lose nothing, name it before: --library={file}.'
+            f'{file} was attached to {nanoseconds / 1e6:.0f} ms after process {pid} began to load it: what it has '
+            f'called until then is not told. To lose nothing, name it before: --library={file}.'
         )
+
+    def not_probed(self, file: CodeFile, error: OSError) -> None:
+        """Tell that a file could not be attached to."""
+        self.add(f'{file.shown} could not be probed: {error.strerror}.')
+
+    def not_read(self, file: str, problem: str) -> None:
+        """Tell that CUDA code could not be read.
+
+        :param problem: Why, in words.
+        """
+        self.add(f'Of kernels in {file} registers, code size and memory may be missing: {problem}.')
+
+    def not_seen(self, pid: int) -> None:
+        """Tell that it cannot be seen which libraries a process has."""
+        self.add(f'Which libraries process {pid} has loaded cannot be read: that takes its own user, or root.')
+
+    def not_followed(self, pid: int) -> None:
+        """Tell that there was no room to follow a process."""
+        self.add(f'Process {pid} is not followed: more run than the bound "followed" allows.')
 
     def all(self) -> tuple[str, ...]:
         """Return all sentences."""
         counted = zip(Overflow, self.overflows, strict=False)
         bounds = (_BOUNDS[place].format(count) for place, count in counted if count and place in _BOUNDS)
-        return (*self._told, *bounds)
+        more = (_MORE,) if self._is_full else ()
+        return (*self._told, *more, *bounds, *self._counted())
+
+    def _counted(self) -> Iterator[str]:
+        if self.graph_launches:
+            yield _GRAPHS.format(self.graph_launches)
+        if self.events_lost:
+            yield _LOST.format(self.events_lost, self.events + self.events_lost)
+        if self.left_out:
+            yield _LEFT_OUT.format(self.left_out)

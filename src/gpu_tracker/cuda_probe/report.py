@@ -96,7 +96,7 @@ class DeviceReport:
     ordinal: int
     uuid: str | None
     launches: int
-    launches_per_second: float
+    launches_per_second: float | None
     active_percent: float | None
     used_cores: float | None
     mean_threads: float | None
@@ -117,12 +117,13 @@ class ProcessReport:
     """What one program run did with CUDA while it was probed.
 
     :ivar pid: Its process ID.
+    :ivar run: Its own number in all reports of one probe: a process that becomes another program has another one then.
     :ivar name: The kernel's name of it.
     :ivar command: Its command line, where it could be read.
     :ivar ended: Whether it has ended.
+    :ivar seconds: How long it was seen: from the first CUDA call that was, to its end, or now.
     :ivar launches: Kernel launches that succeeded.
-    :ivar launches_per_second: The same by the seconds that it was seen: from its first CUDA call, or the probe's start,
-        to its end, or now.
+    :ivar launches_per_second: The same by these seconds; None where they are 0.
     :ivar active_percent: The part of these seconds in which launched work waited for a synchronisation.
     :ivar used_cores: CUDA cores that such work could fill at most, on average over these seconds.
     :ivar mean_threads: The threads of a launch, on average.
@@ -135,7 +136,7 @@ class ProcessReport:
     :ivar allocated_bytes: All allocations together.
     :ivar freed_bytes: All frees together.
     :ivar memory_current_bytes: Allocated and not freed; 0 once it has ended.
-    :ivar memory_max_bytes: The most of it on all GPUs: the sum of each GPU's own maximum.
+    :ivar memory_max_bytes: The most of it at once, on all GPUs together.
     :ivar memory_leaked_bytes: What it had not freed at its end; None while it runs.
     :ivar devices: By GPU.
     :ivar kernels: By kernel, the most launched first.
@@ -143,11 +144,13 @@ class ProcessReport:
     """
 
     pid: int
+    run: int
     name: str
     command: str | None
     ended: bool
+    seconds: float
     launches: int
-    launches_per_second: float
+    launches_per_second: float | None
     active_percent: float | None
     used_cores: float | None
     mean_threads: float | None

@@ -16,7 +16,7 @@ from gpu_tracker.cuda_probe.report import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from gpu_tracker.cuda_probe.archive import RunTotals
     from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
@@ -51,13 +51,15 @@ def process_report(seen: Seen, now: int, kernels_told: int) -> ProcessReport:
     has_ended = process.ended is not None
     return ProcessReport(
         pid=process.pid,
+        run=process.process,
         name=process.name,
         command=None if program is None else program.command,
         ended=has_ended,
+        seconds=nanoseconds / _NANOSECONDS,
         launches=launches,
         launches_per_second=_rate(launches, nanoseconds),
         active_percent=_percent(times.busy if times else None, nanoseconds),
-        used_cores=_sum(device.used_cores for device in devices),
+        used_cores=_together(devices),
         mean_threads=_mean(sum(totals.threads for totals in run.devices.values()), launches),
         streams=process.streams,
         synchronisations=sum(device.synchronisations for device in devices),
@@ -89,14 +91,13 @@ def _device_report(totals: DeviceTotals, times: DeviceRun | None, seen: Seen, na
     ordinal = totals.device or 0
     has_ended = seen.totals.process.ended is not None
     gpu = None if seen.program is None else seen.program.visibility.gpu_of(ordinal)
-    cores = None if times is None else times.used_cores_normalised
     return DeviceReport(
         ordinal=ordinal,
         uuid=None if gpu is None else gpu.uuid,
         launches=totals.launches,
         launches_per_second=_rate(totals.launches, nanoseconds),
         active_percent=_percent(times.busy if times else None, nanoseconds),
-        used_cores=cores.core_nanoseconds / nanoseconds if cores and cores.nanoseconds and nanoseconds else None,
+        used_cores=_used_cores(times, nanoseconds) if times else None,
         mean_threads=_mean(totals.threads, totals.launches),
         synchronisations=totals.synchronisations,
         synchronising_seconds=totals.synchronising / _NANOSECONDS,
@@ -142,23 +143,30 @@ def _failures(run: RunTotals) -> tuple[FailureReport, ...]:
     counts: dict[tuple[str, int], int] = {}
     for failure in run.failures:
         key = FUNCTIONS[failure.function].name, failure.error
+        if key[0].startswith('__'):
+            continue  # what compilers call ahead of a launch, which then fails itself
         counts[key] = counts.get(key, 0) + failure.times
     by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(FailureReport(function, error, error_name(error), count) for (function, error), count in by_count)
 
 
-def graph_launches(runs: Sequence[RunTotals]) -> int:
-    """Return how many CUDA graphs were launched."""
-    return sum(run.process.graph_launches for run in runs)
+def _used_cores(times: DeviceRun, nanoseconds: int) -> float | None:
+    """Return the average over a run's time; windows in which they were not known count as the others do."""
+    cores = times.used_cores_normalised
+    if not cores.nanoseconds or not nanoseconds:
+        return None
+    return cores.core_nanoseconds * times.seen / cores.nanoseconds / nanoseconds
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+def _together(devices: Iterable[DeviceReport]) -> float | None:
+    """Return the used cores of all GPUs; not known where those of one that was launched to are not."""
+    used = [device.used_cores for device in devices if device.launches or device.used_cores is not None]
+    known = [cores for cores in used if cores is not None]
+    return sum(known) if known and len(known) == len(used) else None
 
 
-def _rate(count: int, nanoseconds: int) -> float:
-    return count * _NANOSECONDS / nanoseconds if nanoseconds else 0.0
+def _rate(count: int, nanoseconds: int) -> float | None:
+    return count * _NANOSECONDS / nanoseconds if nanoseconds else None
 
 
 def _mean(total: int, count: int) -> float | None:

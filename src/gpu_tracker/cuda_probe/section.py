@@ -6,8 +6,7 @@ See ``gpu_tracker.sources.section`` for what a section is. What this one tells a
 
 from __future__ import annotations
 
-import os
-import shlex
+import contextlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from gpu_tracker.cuda_probe.section_figures import SectionFigures
 from gpu_tracker.errors import GpuTrackerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Protocol
 
     from gpu_tracker.cuda_probe.report import CudaReport
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
             """Make ready; raise where something is missing."""
 
         def follow(self, pid: int) -> None:
-            """Follow that process, which may be followed already, and all that it starts."""
+            """Follow a process, what it has started, and all that these start from now on."""
 
         def start(self) -> None:
             """Begin to collect."""
@@ -40,31 +39,19 @@ if TYPE_CHECKING:
             """Detach."""
 
 
-_MOST_WORDS = 64
-"""Of a command line: each is looked for on PATH."""
-
-
 class CudaSection:
     """What a probe has seen of one tracked process and its descendants.
 
     :param probe: Follows the processes, and collects.
     :param main: The tracked process.
-    :param followed: The processes that it follows already.
     """
 
-    def __init__(self, probe: FollowingProbe, main: int, followed: frozenset[int]) -> None:
+    def __init__(self, probe: FollowingProbe, main: int) -> None:
         self._probe = probe
-        self._followed = followed
         self._figures = SectionFigures(main)
 
-    def look(self, members: frozenset[int]) -> dict[str, object]:
-        """Return all that is known so far.
-
-        :param members: The process IDs that are tracked now. The kernel follows those that were started meanwhile; to
-            name them again finds those that were being started while the first were named.
-        """
-        follow_all(self._probe, members - self._followed)
-        self._followed = members
+    def look(self, members: frozenset[int]) -> dict[str, object]:  # noqa: ARG002 - the kernel follows them itself
+        """Return all that is known so far, of the processes that were ever tracked."""
         return self._figures.of(self._probe.report())
 
     def close(self) -> None:
@@ -82,45 +69,22 @@ def open_section(target: Target) -> CudaSection:
     from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - what it needs exists on Linux only
 
     # Programs of Python often use the CUDA libraries that lie beside the interpreter, which is that of the tracker too.
-    programs = (*programs_of(target.command, target.folder), sys.executable)
-    return opened(lambda: Probe(command=programs), target)
+    command = (sys.executable, *target.command)
+    return opened(lambda: Probe(command=command, folder=target.folder), target)
 
 
 def opened(make_probe: Callable[[], FollowingProbe], target: Target) -> CudaSection:
-    """Return the section with a probe that follows all of them and collects.
+    """Return the section with a probe that follows the process and its descendants, and collects.
 
     :raises GpuTrackerError: The probe is not available; nothing stays open.
     """
     probe = make_probe()
-    members = target.descendants | {target.pid}
     try:
         probe.open()
-        follow_all(probe, members)
+        with contextlib.suppress(ProcessLookupError):  # it has ended already, and has nothing to tell
+            probe.follow(target.pid)
         probe.start()
     except BaseException:
         probe.close()
         raise
-    return CudaSection(probe, target.pid, members)
-
-
-def programs_of(command: Sequence[str], folder: str) -> list[str]:
-    """Return the words of a command line, those of a shell's too, in which relative paths are made absolute.
-
-    :param folder: Where the command is started: the sampler itself is elsewhere.
-    """
-    words: list[str] = []
-    for argument in command[:_MOST_WORDS]:
-        try:
-            words += shlex.split(argument)[:_MOST_WORDS] if ' ' in argument else [argument]
-        except ValueError:
-            pass  # quotes that do not close: no program can be read out of that
-    return [os.path.join(folder, word) if '/' in word else word for word in words[:_MOST_WORDS]]
-
-
-def follow_all(probe: FollowingProbe, pids: frozenset[int]) -> None:
-    """Follow each; those that have ended meanwhile have nothing more to tell."""
-    for pid in sorted(pids):
-        try:
-            probe.follow(pid)
-        except ProcessLookupError:
-            pass  # it has ended since it was listed
+    return CudaSection(probe, target.pid)

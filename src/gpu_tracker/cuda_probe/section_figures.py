@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from gpu_tracker.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from gpu_tracker.cuda_probe.report import CudaReport, DeviceReport, DeviceTags, KernelReport, ProcessReport
+    from gpu_tracker.cuda_probe.report import (
+        CudaReport,
+        DeviceReport,
+        DeviceTags,
+        FailureReport,
+        KernelReport,
+        ProcessReport,
+    )
 
 _MOST_PROCESSES = 64
 _MOST_KERNELS = 10
@@ -102,61 +110,20 @@ def _most_launched(processes: Sequence[ProcessReport]) -> list[ProcessReport]:
 
 
 def _process(process: ProcessReport) -> dict[str, object]:
-    return {
-        'pid': process.pid,
+    return _fields(process, without=('run',)) | {
         'name': _cut(process.name),
         'command': None if process.command is None else _cut(process.command),
-        'ended': process.ended,
-        'launches': process.launches,
-        'launches_per_second': process.launches_per_second,
-        'active_percent': process.active_percent,
-        'used_cores': process.used_cores,
-        'mean_threads': process.mean_threads,
-        'streams': process.streams,
-        'synchronisations': process.synchronisations,
-        'synchronising_seconds': process.synchronising_seconds,
-        'launch_to_sync_seconds': process.launch_to_sync_seconds,
-        **_memory(process),
-        'devices': [_device(device) for device in process.devices[:_MOST_DEVICES]],
+        'devices': [_fields(device) for device in process.devices[:_MOST_DEVICES]],
         'kernels': [_kernel(kernel) for kernel in _foremost(process.kernels)],
-        'failures': [
-            {
-                'function': failure.function,
-                'error': failure.error,
-                'error_name': failure.error_name,
-                'count': failure.count,
-            }
-            for failure in process.failures[:_MOST_FAILURES]
-        ],
+        'failures': [_fields(failure) for failure in process.failures[:_MOST_FAILURES]],
     }
 
 
-def _device(device: DeviceReport) -> dict[str, object]:
-    return {
-        'ordinal': device.ordinal,
-        'uuid': device.uuid,
-        'launches': device.launches,
-        'launches_per_second': device.launches_per_second,
-        'active_percent': device.active_percent,
-        'used_cores': device.used_cores,
-        'mean_threads': device.mean_threads,
-        'synchronisations': device.synchronisations,
-        'synchronising_seconds': device.synchronising_seconds,
-        'launch_to_sync_seconds': device.launch_to_sync_seconds,
-        **_memory(device),
-    }
-
-
-def _memory(used: ProcessReport | DeviceReport) -> dict[str, object]:
-    return {
-        'allocations': used.allocations,
-        'frees': used.frees,
-        'allocated_bytes': used.allocated_bytes,
-        'freed_bytes': used.freed_bytes,
-        'memory_current_bytes': used.memory_current_bytes,
-        'memory_max_bytes': used.memory_max_bytes,
-        'memory_leaked_bytes': used.memory_leaked_bytes,
-    }
+def _fields(
+    told: ProcessReport | DeviceReport | DeviceTags | FailureReport, without: Collection[str] = ()
+) -> dict[str, object]:
+    """Return a part of a report as a dict, what is inside of it as it is."""
+    return {field.name: getattr(told, field.name) for field in fields(told) if field.name not in without}
 
 
 def _foremost(kernels: Sequence[KernelReport]) -> list[KernelReport]:
@@ -179,19 +146,7 @@ def _kernel(kernel: KernelReport) -> dict[str, object]:
 def _gpus(devices: Iterable[DeviceTags], processes: Iterable[ProcessReport]) -> list[dict[str, object]]:
     """Return the GPUs that the programs used."""
     used = {device.uuid for process in processes for device in process.devices}
-    return [
-        {
-            'uuid': device.uuid,
-            'vendor': device.vendor,
-            'model': device.model,
-            'driver': device.driver,
-            'mig': device.mig,
-            'cores': device.cores,
-            'memory_bytes': device.memory_bytes,
-        }
-        for device in devices
-        if device.uuid in used
-    ]
+    return [_fields(device) for device in devices if device.uuid in used]
 
 
 def _cut(text: str, longest: int = _LONGEST) -> str:

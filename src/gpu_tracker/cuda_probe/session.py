@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
@@ -13,28 +14,23 @@ from gpu_tracker.cuda_probe.binaries.cache import BinaryCache, cache_folder
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.collecting import Collector
 from gpu_tracker.cuda_probe.devices import host_gpus
+from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF
 from gpu_tracker.cuda_probe.engine.engine import Engine
 from gpu_tracker.cuda_probe.libraries.candidates import candidates
 from gpu_tracker.cuda_probe.libraries.mapped import code_file, libraries_of
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
 from gpu_tracker.cuda_probe.report import CudaReport
-from gpu_tracker.errors import ParameterError, ProbeUnavailableError
+from gpu_tracker.errors import ParameterError, TrackerStateError
 from gpu_tracker.process_tree import open_process_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gpu_tracker.cuda_probe.libraries.mapped import CodeFile
 
 _INTERVAL = 0.1
 """Seconds between two looks at the ring of events, which wakes the reader where it is half full before."""
-_GRAPHS = '{:,} CUDA graphs were launched: the kernels that they ran are in no figure here.'
-_LEFT_OUT = '{:,} programs that have ended are left out: more than the bound "ended" allows.'
-_LOST = (
-    '{:,} of {:,} events came too fast to be read: active time, used cores and the time of kernels lack them. Counts '
-    'and bytes are complete.'
-)
 
 
 class Probe:
@@ -45,6 +41,9 @@ class Probe:
         the first on.
     :param command: The command that is about to be started: the libraries of its programs are attached to before.
     :param engine: ``uprobe.multi`` or ``perf``; None: the first of them that the kernel has.
+    :param folder: Where the command is started; empty: here.
+    :param make_engine: Makes the engine, when the probe is opened.
+    :raises gpu_tracker.errors.ParameterError: There is no such engine.
     """
 
     def __init__(
@@ -53,15 +52,23 @@ class Probe:
         libraries: Sequence[str] = (),
         command: Sequence[str] = (),
         engine: str | None = None,
+        folder: str = '',
+        *,
+        make_engine: Callable[[Limits, Sequence[CodeFile], str | None], Engine] = Engine,
     ) -> None:
+        if engine not in {None, MULTI, PERF}:
+            raise ParameterError('engine', engine, f'{MULTI!r} or {PERF!r}')
+        self._make_engine = make_engine
         self._limits = Limits() if limits is None else limits
         self._libraries = libraries
         self._command = command
         self._kind = engine
+        self._folder = folder
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._host = host_gpus.HostGpus()
         self._report: CudaReport | None = None
+        self._is_closed = False
         self._threads: list[threading.Thread] = []
         self._stop, self._told_to_stop = -1, -1
 
@@ -71,29 +78,33 @@ class Probe:
         :raises gpu_tracker.errors.ProbeUnavailableError: It cannot be; the text names what is missing.
         :raises gpu_tracker.errors.ParameterError: One of the libraries has no function that is probed.
         """
+        if self._engine is not None:
+            raise TrackerStateError('The probe is open already, or was.')
         named = [_named(path) for path in self._libraries]
-        engine = Engine(self._limits, [*candidates(os.environ, self._command), *named], self._kind)
-        for file in named:
-            if not engine.attach(file):  # it is attached to already: this tells to how many functions
-                engine.close()
-                raise ParameterError('libraries', file.path, 'a file with functions of the CUDA runtime or driver')
+        with contextlib.ExitStack() as undoing:
+            likely = candidates(os.environ, self._command, begin=self._folder)
+            engine = self._make_engine(self._limits, [*named, *likely], self._kind)
+            undoing.callback(engine.close)
+            for file in named:
+                _attach(engine, file)
+            self._stop, self._told_to_stop = os.pipe()
+            undoing.pop_all()
         self._cache = BinaryCache(cache_folder())
         self._programs = Programs(self._cache)
-        self._began = time.monotonic_ns()
-        self._collector = Collector(engine, self._programs, self._limits, self._began)
+        self._collector = Collector(engine, self._programs, self._limits)
+        self._collector.tell_refused(engine.refused)
         self._engine = engine
-        self._stop, self._told_to_stop = os.pipe()
 
     def follow(self, pid: int) -> None:
         """Follow a process, what it has started, and all that these start from now on; again is fine.
 
         :raises ProcessLookupError: There is no such process.
         """
-        engine = self._opened()
+        self._opened()
         with self._lock:
             while True:
                 members = open_process_tree('proc', pid).members
-                new = {member: number for member in members if (number := engine.follow(member)) is not None}
+                new = {member: number for member in members if (number := self._number(member)) is not None}
                 if not new:
                     return
                 for member, number in new.items():
@@ -101,34 +112,59 @@ class Probe:
 
     def start(self) -> None:
         """Begin to collect, in a thread of its own; another asks the driver for the GPUs, which may take seconds."""
+        self._opened()
         for work in (self._collect, self._ask_driver):
             thread = threading.Thread(target=work, daemon=True, name=f'probe{work.__name__}')
             thread.start()
             self._threads.append(thread)
 
     def report(self) -> CudaReport:
-        """Return what was seen until now; after :meth:`close`, until then."""
+        """Return what was seen until now; after :meth:`finish`, until then."""
         with self._lock:
             return self._report or self._make_report()
 
+    def finish(self) -> CudaReport:
+        """Collect the rest, and return the last report: what happens from now on is in none. Again is fine."""
+        if self._report is None:
+            self._opened()
+            os.write(self._told_to_stop, b'.')
+            for thread in self._threads[:1]:  # not the one that asks the driver: it may hang for ever
+                thread.join()
+            with self._lock:
+                self._report = self._make_report()
+        return self._report
+
     def close(self) -> None:
-        """Collect the rest, and detach from everything; nothing is left in any process. Again is fine."""
-        if self._engine is None or self._report is not None:
+        """Finish, and detach from everything; nothing is left in any process. Again is fine.
+
+        The kernel waits until nothing runs the probe any more: some 0.3 s, and 0.1 s a function with perf events.
+        """
+        if self._engine is None or self._is_closed:
             return
-        os.write(self._told_to_stop, b'.')
-        for thread in self._threads[:1]:  # not the one that asks the driver: it may hang for ever
-            thread.join()
-        with self._lock:
-            self._report = self._make_report()
+        with contextlib.ExitStack() as ending:
+            for handle in (self._stop, self._told_to_stop):
+                ending.callback(os.close, handle)
+            ending.callback(self._engine.close)
+            try:
+                self.finish()
+            finally:
+                self._is_closed = True
             self._cache.save()
-            self._engine.close()
-        os.close(self._stop)
-        os.close(self._told_to_stop)
 
     def _opened(self) -> Engine:
         if self._engine is None:
-            raise ProbeUnavailableError('The probe is not open: call open() first.')
+            raise TrackerStateError('The probe is not open: call open() first.')
+        if self._is_closed:
+            raise TrackerStateError('The probe is closed.')
         return self._engine
+
+    def _number(self, pid: int) -> int | None:
+        """Follow a process; return its number, None where it was followed already or there is no room for it."""
+        try:
+            return self._opened().follow(pid)
+        except OSError:  # the map is full, which is what the remark says
+            self._collector.remarks.not_followed(pid)
+            return None
 
     def _collect(self) -> None:
         events, notices = self._opened().handles()
@@ -154,25 +190,24 @@ class Probe:
         runs = self._collector.runs()
         times = self._collector.accumulated.processes
         remarks = self._collector.remarks
-        processes = (
-            reporting.Seen(run, times.get(run.process.process), self._programs.get(run.process.process)) for run in runs
+        programs = [self._programs.get(run.process.process) for run in runs]
+        processes = tuple(
+            reporting.process_report(
+                reporting.Seen(run, times.get(run.process.process), program), now, self._limits.kernels_told
+            )
+            for run, program in zip(runs, programs, strict=True)
         )
-        notes = list(remarks.all())
-        graphs = reporting.graph_launches(runs)
-        if graphs:
-            notes.append(_GRAPHS.format(graphs))
-        if remarks.events_lost:
-            notes.append(_LOST.format(remarks.events_lost, self._collector.events + remarks.events_lost))
-        if self._collector.archive.left_out:
-            notes.append(_LEFT_OUT.format(self._collector.archive.left_out))
+        for program in programs:
+            for file, problem in ({} if program is None else program.problems).items():
+                remarks.not_read(file, problem)
         return CudaReport(
-            seconds=(now - self._began) / 1e9,
+            seconds=(now - self._collector.began) / 1e9,
             engine=engine.kind,
-            processes=tuple(reporting.process_report(seen, now, self._limits.kernels_told) for seen in processes),
+            processes=processes,
             devices=reporting.device_tags(self._host),
-            events=self._collector.events,
+            events=remarks.events,
             events_lost=remarks.events_lost,
-            notes=tuple(notes),
+            notes=remarks.all(),
         )
 
 
@@ -186,3 +221,16 @@ def _named(path: str) -> CodeFile:
     if file is None:
         raise ParameterError('libraries', path, 'the path of a file')
     return file
+
+
+def _attach(engine: Engine, file: CodeFile) -> None:
+    """Attach to a library that the user has named.
+
+    :raises gpu_tracker.errors.ParameterError: It cannot be, or has no function that is probed.
+    """
+    try:
+        functions = engine.attach(file)
+    except OSError as error:
+        raise ParameterError('libraries', file.path, f'a file that can be probed ({error.strerror})') from error
+    if not functions:
+        raise ParameterError('libraries', file.path, 'a file with functions of the CUDA runtime or driver')

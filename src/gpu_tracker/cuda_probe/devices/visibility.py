@@ -40,8 +40,9 @@ class Visibility:
         self._host = host
 
     def changed(self, change: EnvironmentChange) -> None:
-        """Take note of a change of its variables, in any order."""
-        self._environment.change(change)
+        """Take note of a change of its variables, in any order; what is later than a CUDA call does not count."""
+        if self._first_call is None or change.time <= self._first_call:
+            self._environment.change(change)
 
     def called(self, time: int) -> None:
         """Take note of a CUDA call; the first is the one with the earliest time.

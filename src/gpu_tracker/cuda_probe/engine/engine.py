@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.calls import FUNCTIONS, Function, Library
 from gpu_tracker.cuda_probe.engine import layout
-from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, MultiAttacher, PerfAttacher, Place
+from gpu_tracker.cuda_probe.engine.attached_files import AttachedFiles
+from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, MultiAttacher, PerfAttacher
 from gpu_tracker.cuda_probe.engine.compiled import read_object
 from gpu_tracker.cuda_probe.engine.libbpf import open_libbpf
 from gpu_tracker.cuda_probe.engine.loading import LoadedObject
 from gpu_tracker.cuda_probe.engine.notices import read_notices
 from gpu_tracker.cuda_probe.engine.refusal import explain
 from gpu_tracker.cuda_probe.engine.totals import forget, read_totals
-from gpu_tracker.cuda_probe.libraries.symbols import find_functions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from gpu_tracker.cuda_probe.engine.attaching import Attacher
     from gpu_tracker.cuda_probe.engine.notices import Notice
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.readings import Totals
 
 _UNSUPPORTED = {errno.EINVAL, errno.EOPNOTSUPP}
-_BY_SYMBOL: dict[Library, dict[str, Function]] = {library: {} for library in Library}
-for _function in FUNCTIONS:
-    _BY_SYMBOL[_function.library][_function.symbol] = _function
 
 
 class Engine:
     """The loaded probe.
 
-    :param first: A file to begin with, on which it is seen how the kernel can attach: any that has a probed function.
+    :param first: Files to begin with, on which it is seen how the kernel can attach: one has a probed function.
     :param kind: ``uprobe.multi`` or ``perf``; None: the first that this kernel has.
     :raises gpu_tracker.errors.ProbeUnavailableError: What is missing, in one sentence.
     """
 
     def __init__(self, limits: Limits, first: Iterable[CodeFile], kind: str | None = None) -> None:
-        self._limits = limits
-        self._files: dict[FileOnDisk, int] = {}
         self._next = 1
         library, contents = open_libbpf(), read_object()
         first = list(first)
@@ -58,34 +53,26 @@ class Engine:
         raise explain(OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP)), MULTI)
 
     def _open(self, loaded: LoadedObject, first: Iterable[CodeFile]) -> None:
-        try:
+        with contextlib.ExitStack() as undoing:
+            undoing.callback(loaded.close)
             programs = loaded.program('enter'), loaded.program('leave')
-            self._attacher: Attacher = MultiAttacher(*programs) if self.kind == MULTI else PerfAttacher(*programs)
-            self._loaded = loaded
+            attacher: Attacher = MultiAttacher(*programs) if self.kind == MULTI else PerfAttacher(*programs)
+            undoing.callback(attacher.close)
+            self._loaded, self._files = loaded, AttachedFiles(attacher)
             loaded.trace()
-            for file in first:
-                self.attach(file)
-        except BaseException:
-            loaded.close()
-            raise
+            self.refused = self._files.attach_all(first)
+            undoing.pop_all()
 
     def attach(self, file: CodeFile) -> int:
         """Attach to what a file has of the probed functions, once; return how many these are.
 
-        :raises OSError: The kernel has refused it.
+        :raises OSError: It cannot be read, or the kernel has refused it.
         """
-        known = self._files.get(file.identity)
-        if known is not None:
-            return known
-        places = _places(file)
-        self._files[file.identity] = len(places)
-        if places:
-            self._attacher.attach(file.path, places)
-        return len(places)
+        return self._files.attach(file)
 
     def is_new(self, file: CodeFile) -> bool:
-        """Tell whether a file has not been attached to."""
-        return file.identity not in self._files
+        """Tell whether a file has not been looked at."""
+        return self._files.is_new(file)
 
     def follow(self, pid: int) -> int | None:
         """Follow a process and all that it starts from now on; return its number, None where it is followed already.
@@ -128,15 +115,5 @@ class Engine:
 
     def close(self) -> None:
         """Detach everything and take it out of the kernel."""
-        self._attacher.close()
+        self._files.close()
         self._loaded.close()
-
-
-def _places(file: CodeFile) -> list[Place]:
-    symbols = {symbol: function for library in file.libraries for symbol, function in _BY_SYMBOL[library].items()}
-    found = find_functions(file.path, symbols)
-    taken: dict[int, Function] = {}  # two names of one function: the first of the table
-    for symbol, function in symbols.items():
-        for offset in found.get(symbol, ()):
-            taken.setdefault(offset, function)
-    return [Place(offset, function) for offset, function in sorted(taken.items())]

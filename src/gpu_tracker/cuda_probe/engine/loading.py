@@ -39,18 +39,18 @@ class LoadedObject:
         self._object = library.bpf_object__open_mem(self._contents, len(contents), None)
         if not self._object:
             raise ProbeUnavailableError(
-                'CUDA calls cannot be probed: the compiled probe in this installation of gpu-tracker is damaged; install '
-                'gpu-tracker anew.'
+                'CUDA calls cannot be probed: the compiled probe in this installation of gpu-tracker is damaged; '
+                'install gpu-tracker anew.'
             )
         try:
             self._load(limits, multi=multi)
+            self.maps = {name: self._map(name, *sizes) for name, sizes in MAPS.items()}
+            self._set_up(limits.ring_bytes // 2)
+            self.events = Ring.mapped(self.handle('events'), limits.ring_bytes, EVENT_BYTES)
+            self.notices = Ring.mapped(self.handle('notices'), _NOTICES_BYTES, NOTICE_BYTES)
         except BaseException:
             library.bpf_object__close(self._object)
             raise
-        self.maps = {name: self._map(name, *sizes) for name, sizes in MAPS.items()}
-        self._set_up(limits.ring_bytes // 2)
-        self.events = Ring(self.handle('events'), limits.ring_bytes, EVENT_BYTES)
-        self.notices = Ring(self.handle('notices'), _NOTICES_BYTES, NOTICE_BYTES)
 
     def trace(self) -> None:
         """Begin to follow forks, execs and exits; what was told to be followed before is followed from now on.
@@ -84,7 +84,7 @@ class LoadedObject:
         for name in ('enter', 'leave'):
             if multi:
                 self._library.bpf_program__set_expected_attach_type(self._program(name), BPF_TRACE_UPROBE_MULTI)
-        for name, entries in _sizes(limits).items():
+        for name, entries in map_entries(limits).items():
             found = self._library.bpf_object__find_map_by_name(self._object, name.encode())
             self._library.bpf_map__set_max_entries(found, entries)
         result = self._library.bpf_object__load(self._object)
@@ -104,8 +104,8 @@ class LoadedObject:
         return KernelMap(self._library, self.handle(name), key_size, value_size)
 
 
-def _sizes(limits: Limits) -> dict[str, int]:
-    """Return how many entries each map holds."""
+def map_entries(limits: Limits) -> dict[str, int]:
+    """Return how many entries each map holds, and how many bytes each ring."""
     return {
         'followed': limits.followed,
         'processes': limits.processes,

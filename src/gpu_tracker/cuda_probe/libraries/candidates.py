@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import glob
 import os
-import shlex
-import shutil
+import re
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.libraries.command_line import executables
 from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, code_file, libraries_of, mapped_files
 
 if TYPE_CHECKING:
@@ -28,23 +28,31 @@ _FOLDERS_OF_A_PREFIX = (
     'lib',
     'lib64',
     'targets/*/lib',
-    'lib*/python3*/site-packages/nvidia/*/lib',
-    'lib*/python3*/site-packages/torch/lib',
+    'lib*/python3*/*-packages/nvidia/*/lib',
+    'lib*/python3*/*-packages/torch/lib',
+    'local/lib/python3*/dist-packages/nvidia/*/lib',
+    'local/lib/python3*/dist-packages/torch/lib',
 )
-"""Where Python, conda and toolkits keep them, from the folder that has ``bin``."""
+"""Where Python, conda, Debian's Python and toolkits keep them, from the folder that has ``bin``."""
 _MOST_FILES = 64
 
 
 def candidates(
-    environment: Mapping[str, str], command: Sequence[str] = (), folders: Iterable[str] = _SYSTEM_FOLDERS
+    environment: Mapping[str, str],
+    command: Sequence[str] = (),
+    folders: Iterable[str] = _SYSTEM_FOLDERS,
+    *,
+    begin: str = '',
 ) -> list[CodeFile]:
     """Return the libraries that a program started here may load, and the executables, which may have one linked in.
 
     They are looked for in the system's folders, in those of the environment, and beside the programs of the command.
 
     :param command: The program and its arguments; a shell's command line is looked at word by word.
+    :param folders: The system's.
+    :param begin: The folder in which the command is started; empty: this one.
     """
-    programs = list(_programs(command, environment.get('PATH')))
+    programs = list(dict.fromkeys(executables(command, environment.get('PATH'), begin)))
     found: dict[tuple[int, int], CodeFile] = {}
     for path in (*_libraries(environment, programs, folders), *programs):
         libraries = libraries_of(os.path.basename(path)) or (Library.RUNTIME,)
@@ -58,35 +66,19 @@ def candidates(
 
 
 def _libraries(environment: Mapping[str, str], programs: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
-    searched = [folder for folder in environment.get('LD_LIBRARY_PATH', '').split(':') if folder]
+    named = re.split('[:;]', environment.get('LD_LIBRARY_PATH', ''))  # ld.so(8)
+    searched = [glob.escape(folder) for folder in named if folder]
     for name in ('VIRTUAL_ENV', 'CONDA_PREFIX', 'CUDA_HOME', 'CUDA_PATH'):
         if environment.get(name):
             searched += _within(environment[name])
     for program in programs:
         beside = os.path.dirname(program)
-        searched += [beside, *_within(os.path.dirname(beside))]
+        searched += [glob.escape(beside), *_within(os.path.dirname(beside))]
     for folder in (*searched, *folders):
         for pattern in _PATTERNS:
             yield from sorted(glob.glob(os.path.join(folder, pattern)))
-    yield from (path for path in environment.get('LD_PRELOAD', '').replace(':', ' ').split() if '/' in path)
+    yield from (path for path in re.split('[: ]', environment.get('LD_PRELOAD', '')) if '/' in path)
 
 
 def _within(prefix: str) -> list[str]:
     return [os.path.join(glob.escape(prefix), folder) for folder in _FOLDERS_OF_A_PREFIX]
-
-
-def _programs(command: Sequence[str], path: str | None) -> Iterator[str]:
-    """Yield the executables that a command line names, and where links lead: a virtual environment's python is one."""
-    words: list[str] = []
-    for argument in command:
-        try:
-            words += shlex.split(argument) if ' ' in argument else [argument]
-        except ValueError:
-            words.append(argument)  # quotes that do not close: a shell will say so
-    for word in dict.fromkeys(words):
-        program = shutil.which(word, path=path)
-        if program is not None:
-            yield program
-            real = os.path.realpath(program)
-            if real != os.path.abspath(program):
-                yield real

@@ -1,0 +1,248 @@
+"""Figures of what a made-up kernel tells, look by look."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+import cuda_events
+from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
+from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.collecting import Collector
+from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
+from gpu_tracker.cuda_probe.engine.attached_files import Refused
+from gpu_tracker.cuda_probe.engine.layout import Overflow
+from gpu_tracker.cuda_probe.engine.notices import Notice, NoticeKind
+from gpu_tracker.cuda_probe.libraries.mapped import code_file
+from gpu_tracker.cuda_probe.limits import Limits
+from gpu_tracker.cuda_probe.programs import Programs
+from made_up_engine import MadeUpEngine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECOND = 1_000_000_000
+PID = 4242
+
+
+class Machine:
+    """A collector of a kernel that is made up, and a /proc with one process, whose files are plain ones."""
+
+    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+        self.now = 0
+        self.engine = MadeUpEngine()
+        self.folder = folder
+        self.process = folder / str(PID)
+        self.process.mkdir()
+        (self.process / 'root').symlink_to('/')
+        self.program = self.file('python')
+        (self.process / 'exe').symlink_to(self.program)
+        (self.process / 'maps').touch()
+        self.engine.without_functions.add(self.program)
+        self.programs = Programs(BinaryCache(None), str(folder))
+        self.collector = Collector(self.engine, self.programs, limits or Limits(), lambda: self.now, str(folder))
+
+    def file(self, name: str) -> str:
+        path = self.folder / name
+        path.write_text(name)
+        return str(path)
+
+    def loads(self, name: str) -> str:
+        path = self.file(name)
+        with open(self.process / 'maps', 'a', encoding='utf-8') as maps:
+            maps.write(f'7f0000000000-7f0000001000 r-xp 00000000 08:01 1 {path}\n')
+        return path
+
+    def tells(self, kind: int, number: int = 1, pid: int = PID) -> None:
+        self.engine.notices.append(Notice(self.now, 0, 0, number, pid, kind, '', None))
+
+    def look(self, now: int) -> None:
+        self.now = now
+        self.collector.look(now)
+
+    def remarks(self) -> tuple[str, ...]:
+        return self.collector.remarks.all()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_windows_are_closed_each_second_and_add_up(machine: Machine) -> None:
+    collector = machine.collector
+    machine.engine.events = [cuda_events.launch(SECOND // 10), cuda_events.sync(3 * SECOND // 10)]
+    machine.look(SECOND // 2)
+    assert (collector.remarks.events, collector.accumulated.nanoseconds) == (2, 0)
+    machine.look(SECOND)
+    assert collector.accumulated.nanoseconds == SECOND
+    assert collector.accumulated.processes[1].busy == SECOND // 5
+    machine.look(SECOND + SECOND // 2)
+    assert collector.accumulated.nanoseconds == SECOND
+    machine.look(5 * SECOND)  # it slept long
+    assert collector.accumulated.nanoseconds == 5 * SECOND
+    machine.look(5 * SECOND + SECOND // 2)
+    assert collector.accumulated.nanoseconds == 5 * SECOND
+
+
+def test_a_report_closes_a_window_between(machine: Machine) -> None:
+    machine.engine.events = [cuda_events.launch(SECOND // 10)]
+    machine.look(SECOND // 5)
+    machine.collector.close_window(SECOND // 5)
+    assert machine.collector.accumulated.processes[1].busy == SECOND // 10
+    machine.look(SECOND)
+    assert machine.collector.accumulated.processes[1].busy == 9 * SECOND // 10
+
+
+def test_a_program_whose_end_was_lost_as_an_event_is_ended_by_its_notice(machine: Machine) -> None:
+    machine.engine.events = [cuda_events.launch(SECOND // 10)]
+    machine.look(SECOND // 5)
+    machine.now = SECOND // 2
+    machine.tells(NoticeKind.END)
+    machine.look(SECOND // 2)
+    machine.look(SECOND)
+    machine.look(2 * SECOND)
+    run = machine.collector.accumulated.processes[1]
+    assert (run.has_ended, run.busy) == (True, 4 * SECOND // 10)
+
+
+def test_notices_of_kinds_that_are_not_known_are_passed_over(machine: Machine) -> None:
+    machine.tells(99)
+    machine.tells(NoticeKind.FIRST_CALL)
+    machine.look(1)
+    assert machine.programs.get(1) is not None
+
+
+def test_programs_that_have_ended_leave_the_kernel_and_stay_in_the_report(machine: Machine) -> None:
+    for number in range(1, 66):
+        machine.engine.has(number, ended=number)
+    machine.engine.has(100)
+    machine.look(SECOND - 1)
+    assert len(machine.engine.processes) == 66
+    machine.look(SECOND)
+    assert list(machine.engine.processes) == [100]
+    runs = machine.collector.runs()
+    assert [run.process.process for run in runs] == [*range(1, 66), 100]
+    assert runs[0].devices[0].launches == 1
+    assert machine.remarks() == ()
+
+
+def test_few_that_have_ended_stay_in_the_kernel(machine: Machine) -> None:
+    for number in range(1, 65):
+        machine.engine.has(number, ended=number)
+    machine.look(SECOND)
+    assert len(machine.engine.processes) == 64
+
+
+def test_past_the_bound_the_first_to_end_are_left_out_and_told(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, Limits(ended=10))
+    for number in range(1, 71):
+        machine.engine.has(number, ended=number)
+        machine.tells(NoticeKind.FIRST_CALL, number)
+    machine.look(SECOND)
+    assert [run.process.process for run in machine.collector.runs()] == [*range(61, 71)]
+    assert machine.programs.get(60) is None
+    assert machine.programs.get(61) is not None
+    assert machine.remarks() == ('60 programs that have ended are left out: more than the bound "ended" allows.',)
+
+
+def test_what_found_no_room_and_the_graphs_are_told(machine: Machine) -> None:
+    machine.engine.has(1)
+    machine.engine.processes[1] = machine.engine.processes[1]._replace(graph_launches=3)
+    machine.engine.overflows = tuple(int(place == Overflow.FAILURE) for place in Overflow)
+    machine.collector.runs()
+    assert machine.remarks() == (
+        '1 failed calls are not told: more kinds of them than the bound "failures" allows.',
+        '3 CUDA graphs were launched: the kernels that they ran are in no figure here.',
+    )
+
+
+@pytest.mark.parametrize('kind', [NoticeKind.LIBRARIES, NoticeKind.EXEC])
+def test_a_library_that_is_loaded_is_attached_to_and_it_is_told_how_late(machine: Machine, kind: NoticeKind) -> None:
+    path = machine.loads('libcudart.so.12')
+    machine.tells(kind)
+    machine.look(3_000_000)
+    assert path in machine.engine.attached.values()
+    (text,) = machine.remarks()
+    assert text.startswith(f'{path} was attached to 3 ms after process 4242 began to load it: ')
+    machine.tells(kind)
+    machine.look(SECOND)
+    assert machine.remarks() == (text,)
+
+
+def test_many_notices_of_one_process_are_one_look_at_its_files(machine: Machine) -> None:
+    machine.loads('libcudart.so.12')
+    machine.tells(NoticeKind.LIBRARIES)
+    machine.now = 2_000_000
+    machine.tells(NoticeKind.LIBRARIES)
+    machine.look(5_000_000)
+    (text,) = machine.remarks()
+    assert ' 5 ms after ' in text  # from the first
+
+
+@pytest.mark.parametrize('name', ['libc.so.6', 'ld-linux-x86-64.so.2'])
+def test_a_c_library_that_is_attached_to_late_is_no_call_that_was_lost(machine: Machine, name: str) -> None:
+    path = machine.loads(name)
+    machine.tells(NoticeKind.LIBRARIES)
+    machine.look(1)
+    assert path in machine.engine.attached.values()
+    assert machine.remarks() == ()
+
+
+def test_a_library_without_the_functions_loses_none(machine: Machine) -> None:
+    machine.engine.without_functions.add(machine.loads('libcudart.so.12'))
+    machine.tells(NoticeKind.LIBRARIES)
+    machine.look(1)
+    assert machine.remarks() == ()
+
+
+def test_a_file_that_is_refused_is_told_once_and_the_others_are_attached_to(machine: Machine) -> None:
+    refused, path = machine.loads('libcudart.so.11'), machine.loads('libcuda.so.1')
+    machine.engine.unwelcome.add(refused)
+    for _ in range(2):
+        machine.tells(NoticeKind.LIBRARIES)
+        machine.look(1)
+    assert path in machine.engine.attached.values()
+    assert machine.remarks()[0] == f'{refused} could not be probed: Operation not permitted.'
+    assert len(machine.remarks()) == 2
+
+
+def test_a_program_that_ran_before_is_told_to_have_where_it_may_have_called(machine: Machine) -> None:
+    machine.collector.attach_running(1, PID)
+    assert machine.remarks() == ()
+    machine.loads('libcudart.so.12')
+    machine.collector.attach_running(1, PID)
+    (text,) = machine.remarks()
+    assert text.startswith('Process 4242 ran before the probe: ')
+
+
+def test_a_program_that_ran_before_and_whose_library_is_refused_is_followed_all_the_same(machine: Machine) -> None:
+    machine.engine.unwelcome.add(machine.loads('libcudart.so.12'))
+    machine.collector.attach_running(1, PID)
+    assert machine.remarks() == (f'{machine.folder}/libcudart.so.12 could not be probed: Operation not permitted.',)
+
+
+def test_a_process_that_is_gone_is_nothing_to_tell(machine: Machine) -> None:
+    machine.tells(NoticeKind.LIBRARIES, pid=4243)
+    machine.tells(NoticeKind.FIRST_CALL, 2, pid=4243)
+    machine.look(1)
+    machine.collector.attach_running(3, 4244)
+    assert machine.remarks() == ()
+
+
+def test_files_that_were_refused_from_the_start_are_told(machine: Machine) -> None:
+    file = code_file(machine.file('libcudart.so.12'), '/lib/libcudart.so.12', (Library.RUNTIME,))
+    assert file is not None
+    machine.collector.tell_refused([Refused(file, OSError(errno.EIO, os.strerror(errno.EIO)))])
+    assert machine.remarks() == ('/lib/libcudart.so.12 could not be probed: Input/output error.',)
+
+
+@pytest.mark.parametrize(
+    'problem', ['the driver has not answered for 30 seconds', 'the driver has not answered for 30 seconds.']
+)
+def test_why_gpus_are_not_known_is_told_in_a_sentence(machine: Machine, problem: str) -> None:
+    machine.collector.know_gpus(HostGpus(problem=problem))
+    assert machine.remarks() == ('Which GPU a call went to is not known: the driver has not answered for 30 seconds.',)

@@ -1,0 +1,123 @@
+"""What users read of what is missing or inexact."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.engine.layout import Overflow
+from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
+from gpu_tracker.cuda_probe.remarks import Remarks
+
+
+@pytest.fixture
+def remarks() -> Remarks:
+    return Remarks()
+
+
+def overflows(**counts: int) -> tuple[int, ...]:
+    return tuple(counts.get(place.name, 0) for place in Overflow)
+
+
+def test_nothing_is_remarked_where_nothing_is_missing(remarks: Remarks) -> None:
+    assert remarks.all() == ()
+    assert remarks.events_lost == 0
+    remarks.overflows = overflows()
+    assert remarks.all() == ()
+
+
+def test_sentences_are_told_once_in_their_order(remarks: Remarks) -> None:
+    for text in ('B.', 'A.', 'B.'):
+        remarks.add(text)
+    assert remarks.all() == ('B.', 'A.')
+
+
+def test_that_there_were_too_many_sentences_is_told_too(remarks: Remarks) -> None:
+    for number in range(50):
+        remarks.add(f'{number}.')
+    remarks.add('0.')
+    assert len(remarks.all()) == 50
+    remarks.add('50.')
+    assert remarks.all()[49:] == ('49.', 'There is more to remark: only the first 50 sentences are told.')
+
+
+def test_what_is_told_of_processes_and_files(remarks: Remarks) -> None:
+    file = CodeFile('/proc/42/root/lib/libcudart.so', '/lib/libcudart.so', FileOnDisk(1, 2), 3, (Library.RUNTIME,))
+    remarks.ran_before(42)
+    remarks.attached_late(42, '/lib/libcudart.so', 1_700_000)
+    remarks.not_probed(file, OSError(errno.EACCES, os.strerror(errno.EACCES)))
+    remarks.not_seen(42)
+    remarks.not_followed(42)
+    ran, late, *others = remarks.all()
+    assert ran == (
+        'Process 42 ran before the probe: what it had done until then is not told, and memory that it had allocated '
+        'counts neither as in use nor as freed.'
+    )
+    assert late == (
+        '/lib/libcudart.so was attached to 2 ms after process 42 began to load it: what it has called until then is '
+        'not told. To lose nothing, name it before: --library=/lib/libcudart.so.'
+    )
+    assert others == [
+        '/lib/libcudart.so could not be probed: Permission denied.',
+        'Which libraries process 42 has loaded cannot be read: that takes its own user, or root.',
+        'Process 42 is not followed: more run than the bound "followed" allows.',
+    ]
+
+
+@pytest.mark.parametrize(
+    ('place', 'text'),
+    [
+        (
+            'NOTICE',
+            'Loaded libraries, names and variables of programs were missed 1,234 times: too many came at once.',
+        ),
+        ('FOLLOWED', '1,234 processes were not followed: more ran at once than the bound "followed" allows.'),
+        ('PROCESS', '1,234 threads called CUDA in programs past the bound "processes": these are left out.'),
+        ('DEVICE', '1,234 calls are left out: more programs and GPUs than four times the bound "processes".'),
+        ('ALLOCATION', 'Memory may have been freed unseen: 1,234 allocations were past the bound "allocations".'),
+        ('KERNEL', '1,234 launches are counted without their kernel: more kernels than the bound "kernels" allows.'),
+        ('STREAM', 'There were more streams than told: 1,234 launches went to some past the bound "streams".'),
+        ('THREAD', '1,234 calls are left out: more threads called CUDA at once than the bound "threads" allows.'),
+        ('FAILURE', '1,234 failed calls are not told: more kinds of them than the bound "failures" allows.'),
+        ('PEAK', 'The most memory in use may be too low: it could not be told 1,234 times.'),
+    ],
+)
+def test_each_bound_that_was_reached_is_told_with_how_often(remarks: Remarks, place: str, text: str) -> None:
+    remarks.overflows = overflows(**{place: 1234})
+    assert remarks.all() == (text,)
+
+
+def test_every_place_without_room_has_a_sentence(remarks: Remarks) -> None:
+    remarks.overflows = overflows(**{place.name: 1 for place in Overflow})
+    assert len(remarks.all()) == len(Overflow)
+
+
+def test_lost_events_are_told_with_all_that_there_were(remarks: Remarks) -> None:
+    remarks.overflows = overflows(EVENT=1000)
+    remarks.events = 234
+    assert remarks.events_lost == 1000
+    (text,) = remarks.all()
+    assert text == (
+        '1,000 of 1,234 events came too fast to be read: active time, used cores and the time of kernels lack them. '
+        'Counts and bytes are complete.'
+    )
+
+
+def test_graphs_and_forgotten_programs_are_told(remarks: Remarks) -> None:
+    remarks.graph_launches, remarks.left_out = 2000, 3000
+    assert remarks.all() == (
+        '2,000 CUDA graphs were launched: the kernels that they ran are in no figure here.',
+        '3,000 programs that have ended are left out: more than the bound "ended" allows.',
+    )
+
+
+def test_code_that_could_not_be_read_is_told(remarks: Remarks) -> None:
+    remarks.not_read('/srv/train', 'not readable: an unknown form of compression')
+    (text,) = remarks.all()
+    assert text == (
+        'Of kernels in /srv/train registers, code size and memory may be missing: not readable: an unknown form of '
+        'compression.'
+    )
