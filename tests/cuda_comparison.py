@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.report import CudaReport, DeviceReport, KernelReport, ProcessReport
     from probed_program import Probed
 
-_PROBED = {name: function.name for function in FUNCTIONS for name in (function.symbol, function.name)}
-"""Each probed function, by all its names, and what a report calls it."""
+_PROBED = {
+    name: function.name
+    for function in FUNCTIONS
+    for name in (function.symbol, function.name)
+    if not name.startswith('__')
+}
+"""Each probed function, by all its names, and what a report calls it; it leaves out what compilers call."""
 _IN_CPP = {
     'axpy': 'axpy(float, float*, float*)',
     'gemm': 'gemm(float const*, float const*, float*, int)',

@@ -82,7 +82,7 @@ TRAINING = report(
                 0.0125,
                 symbol='_Z5saxpyifPf',
                 file='/work/saxpy',
-                variants=(KernelVariant(90, 12, 384, 0, 544),),
+                variants=(KernelVariant(90, '', 12, 384, 0, 544),),
             ),
             kernel('scale(float*)', 3_000, 8.7185),
             kernel('fill(float*)', 456),

@@ -43,7 +43,14 @@ KERNEL = {
     'mean_threads': 256.0,
     'span_seconds': 0.0125,
     'variants': [
-        {'sm': 90, 'registers': 12, 'code_size_bytes': 384, 'static_shared_bytes': 0, 'constant_bytes': 544},
+        {
+            'sm': 90,
+            'feature': '',
+            'registers': 12,
+            'code_size_bytes': 384,
+            'static_shared_bytes': 0,
+            'constant_bytes': 544,
+        },
     ],
 }
 FAILURE = {'function': 'cudaMalloc', 'error': 2, 'error_name': 'cudaErrorMemoryAllocation', 'count': 2}

@@ -32,15 +32,20 @@ class Attacher:
     def __init__(self) -> None:
         self.attached: list[tuple[str, dict[str, int]]] = []
         self.refused: set[str] = set()
-        self.is_closed = False
+        self.open: dict[int, str] = {}
+        """What is attached, by descriptor."""
 
-    def attach(self, path: str, places: Sequence[Place]) -> None:
+    def attach(self, path: str, places: Sequence[Place]) -> list[int]:
         if path in self.refused:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         self.attached.append((path, {place.function.symbol: place.offset for place in places}))
+        handle = len(self.attached)
+        self.open[handle] = path
+        return [handle]
 
-    def close(self) -> None:
-        self.is_closed = True
+    def detach(self, handles: list[int]) -> None:
+        for handle in handles:
+            del self.open[handle]
 
 
 @pytest.fixture
@@ -110,13 +115,22 @@ def test_a_file_without_such_functions_is_read_again_when_it_has_changed(
     assert len(attacher.attached) == 1
 
 
-def test_what_was_refused_is_tried_again(tmp_path: Path, attacher: Attacher, files: AttachedFiles) -> None:
+def test_what_was_refused_is_not_tried_again_unless_it_has_changed_or_is_reached_in_another_way(
+    tmp_path: Path, attacher: Attacher, files: AttachedFiles
+) -> None:
     path = library(tmp_path / 'a.so')
+    os.utime(path, ns=(1, 1))
+    (tmp_path / 'b.so').symlink_to(path)
     attacher.refused.add(str(path))
-    with pytest.raises(PermissionError):
-        files.attach(at(path))
-    attacher.refused.clear()
+    for _ in range(2):
+        with pytest.raises(PermissionError, match='Operation not permitted'):
+            files.attach(at(path))
+        attacher.refused.clear()
+    assert attacher.attached == []
+    assert files.attach(at(tmp_path / 'b.so')) == 3
+    os.utime(path)
     assert files.attach(at(path)) == 3
+    assert len(attacher.attached) == 1
 
 
 def test_one_file_that_is_refused_does_not_keep_others_from_being_attached_to(
@@ -145,6 +159,23 @@ def test_where_all_are_refused_the_first_reason_is_told(
     assert files.attach_all([at(plain)]) == ()
 
 
-def test_closing_detaches(attacher: Attacher, files: AttachedFiles) -> None:
+def test_closing_detaches(tmp_path: Path, attacher: Attacher, files: AttachedFiles) -> None:
+    files.attach(at(library(tmp_path / 'a.so')))
+    files.attach_all([at(library(tmp_path / 'b.so'))])
     files.close()
-    assert attacher.is_closed
+    assert (len(attacher.attached), attacher.open) == (2, {})
+
+
+def test_what_nobody_uses_is_detached_from_and_attached_to_anew(
+    tmp_path: Path, attacher: Attacher, files: AttachedFiles
+) -> None:
+    used, unused, first = (at(library(tmp_path / name)) for name in ('used.so', 'unused.so', 'first.so'))
+    files.attach_all([first])
+    files.attach(used)
+    files.attach(unused)
+    assert files.temporary() == 2
+    files.release({used.identity})
+    assert sorted(attacher.open.values()) == [first.path, used.path]
+    assert files.is_new(unused)
+    assert files.attach(unused) == 3
+    assert len(attacher.open) == 3

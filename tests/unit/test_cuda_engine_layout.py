@@ -99,7 +99,7 @@ def test_bounds_that_are_asked_for_are_those_of_the_maps() -> None:
         'threads': 16,
         'failures': 17,
         'events': 131_072,
-        'notices': 1_048_576,
+        'notices': 4_194_304,
     }
 
 

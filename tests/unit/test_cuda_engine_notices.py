@@ -15,7 +15,7 @@ VARIABLE = NoticeKind.VARIABLE
 def record(kind: int, name: bytes = b'', text: bytes | None = None, address: int = 0, value: int = 0) -> bytes:
     """Return a notice of run 7, process 4242, at 1000 ns."""
     fields = struct.pack('<QQQIIII', 1000, address, value, 7, 4242, kind, text is not None)
-    return HEADER + fields + name.ljust(32, b'\0') + (text or b'').ljust(256, b'\0')
+    return HEADER + fields + name.ljust(32, b'\0') + (text or b'').ljust(1024, b'\0')
 
 
 def read(*records: bytes) -> list[Notice]:
@@ -61,9 +61,9 @@ def test_what_putenv_was_given_stands_in_the_text_alone() -> None:
 
 
 def test_texts_end_at_their_first_zero_or_with_their_room() -> None:
-    dirty, full = read(record(5, b'NAME\0rest', b'a\0b'), record(5, b'n' * 32, b't' * 256))
+    dirty, full = read(record(5, b'NAME\0rest', b'a\0b'), record(5, b'n' * 32, b't' * 1024))
     assert (dirty.name, dirty.text) == ('NAME', 'a')
-    assert (full.name, full.text) == ('n' * 32, 't' * 256)
+    assert (full.name, full.text) == ('n' * 32, 't' * 1024)
 
 
 def test_bytes_that_are_no_text_are_kept() -> None:

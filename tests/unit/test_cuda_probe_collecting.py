@@ -173,6 +173,21 @@ def test_a_library_that_is_loaded_is_attached_to_and_it_is_told_how_late(machine
     assert machine.remarks() == (text,)
 
 
+def test_files_that_no_process_uses_any_more_are_let_go(machine: Machine) -> None:
+    path = machine.loads('libcudart.so.12')
+    machine.tells(NoticeKind.LIBRARIES)
+    machine.look(3_000_000)
+    machine.engine.few_files = 0
+    machine.engine.followed = [4242]
+    machine.look(2 * SECOND)
+    assert path in machine.engine.attached.values()
+    machine.engine.followed = []
+    machine.look(30 * SECOND)
+    assert path in machine.engine.attached.values()  # it is looked once a minute
+    machine.look(63 * SECOND)
+    assert machine.engine.attached == {}
+
+
 def test_many_notices_of_one_process_are_one_look_at_its_files(machine: Machine) -> None:
     machine.loads('libcudart.so.12')
     machine.tells(NoticeKind.LIBRARIES)
@@ -233,6 +248,17 @@ def test_a_process_that_is_gone_is_nothing_to_tell(machine: Machine) -> None:
     assert machine.remarks() == ()
 
 
+@pytest.mark.parametrize('number', [errno.ENOENT, errno.ESRCH])
+def test_a_process_that_ends_while_it_is_looked_at_is_nothing_to_tell(machine: Machine, number: int) -> None:
+    def end() -> None:
+        raise OSError(number, os.strerror(number))
+
+    machine.engine.while_attaching[machine.loads('libcudart.so.12')] = end
+    machine.tells(NoticeKind.LIBRARIES)
+    machine.look(1)
+    assert machine.remarks() == ()
+
+
 def test_files_that_were_refused_from_the_start_are_told(machine: Machine) -> None:
     file = code_file(machine.file('libcudart.so.12'), '/lib/libcudart.so.12', (Library.RUNTIME,))
     assert file is not None
@@ -246,3 +272,11 @@ def test_files_that_were_refused_from_the_start_are_told(machine: Machine) -> No
 def test_why_gpus_are_not_known_is_told_in_a_sentence(machine: Machine, problem: str) -> None:
     machine.collector.know_gpus(HostGpus(problem=problem))
     assert machine.remarks() == ('Which GPU a call went to is not known: the driver has not answered for 30 seconds.',)
+
+
+def test_what_is_loaded_while_a_new_loader_is_attached_to_is_found(machine: Machine) -> None:
+    loader = machine.loads('ld-linux-x86-64.so.2')
+    machine.engine.while_attaching[loader] = lambda: machine.loads('libcudart.so.12')
+    machine.tells(NoticeKind.EXEC)
+    machine.look(1)
+    assert f'{machine.folder}/libcudart.so.12' in machine.engine.attached.values()

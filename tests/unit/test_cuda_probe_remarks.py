@@ -62,7 +62,7 @@ def test_what_is_told_of_processes_and_files(remarks: Remarks) -> None:
     )
     assert others == [
         '/lib/libcudart.so could not be probed: Permission denied.',
-        'Which libraries process 42 has loaded cannot be read: that takes its own user, or root.',
+        'Which libraries process 42 has loaded cannot be read: that takes its user and its rights, or root.',
         'Process 42 is not followed: more run than the bound "followed" allows.',
     ]
 

@@ -209,7 +209,7 @@ def test_a_kernel_has_what_is_known_of_its_code() -> None:
             launches=8,
             mean_threads=128.0,
             span_seconds=0.5,
-            variants=(KernelVariant(90, 12, 384, 0, 544), KernelVariant(100, None, None, None, None)),
+            variants=(KernelVariant(90, '', 12, 384, 0, 544), KernelVariant(100, '', None, None, None, None)),
         ),
         KernelReport('libfoo.so+0x6000', None, None, 0x6000, 2, 0.0, None),
     )
@@ -232,6 +232,7 @@ def test_failed_calls_are_told_by_function_and_error_the_most_frequent_first() -
         FailureTotals(7, number('cudaStreamSynchronize_ptsz'), 1, 3),
         FailureTotals(7, number('cuMemAlloc_v2'), 2, 3),
         FailureTotals(7, number('cudaMalloc'), 54_321, 1),
+        FailureTotals(7, number('__cudaGetKernel'), 35, 9),  # no call of the program's own
     )
     assert told(run(failures=failures)).failures == (
         FailureReport('cudaStreamSynchronize', 700, 'cudaErrorIllegalAddress', 6),

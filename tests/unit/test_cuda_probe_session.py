@@ -208,6 +208,14 @@ def test_a_process_that_finds_no_room_is_told(probe: Probe, made: Made) -> None:
     assert f'Process {os.getpid()} is not followed: more run than the bound "followed" allows.' in probe.report().notes
 
 
+def test_a_process_that_has_ended_and_was_not_waited_for_is_not_followed(probe: Probe, made: Made) -> None:
+    probe.open()
+    with subprocess.Popen(['true']) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        probe.follow(ended.pid)
+        assert made.engine.followed == []
+
+
 def test_a_process_that_is_gone_is_not_followed(probe: Probe) -> None:
     with subprocess.Popen(['true']) as gone:
         pass

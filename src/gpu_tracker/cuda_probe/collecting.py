@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from gpu_tracker.cuda_probe.archive import Archive, by_run
+from gpu_tracker.cuda_probe.binaries.linked_in import hides_runtime
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.engine.notices import NoticeKind
 from gpu_tracker.cuda_probe.libraries.mapped import mapped_files
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.engine.engine import Engine
     from gpu_tracker.cuda_probe.engine.notices import Notice
     from gpu_tracker.cuda_probe.events import Event
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile
+    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.programs import Programs
 
 _WINDOW = 1_000_000_000
+_RELEASES = 60_000_000_000
 _ENDED_IN_KERNEL = 64
 """Runs that have ended and still take room in the kernel, past which it is given back; fewer where there is little."""
 _LOADING = frozenset({NoticeKind.LIBRARIES, NoticeKind.EXEC})
@@ -65,11 +67,14 @@ class Collector:
         )
         self._statistics = Statistics(model, self._placed, self._capacities, self.began)
         self._next_window = self.began + _WINDOW
+        self._next_release = self.began
         self._most_ended = min(_ENDED_IN_KERNEL, limits.processes // 4)
         self.accumulated = Accumulated(limits.ended)
         self.archive = Archive(limits.ended)
         self.remarks = Remarks()
         self._ended: list[Notice] = []
+        self._without_runtime: set[FileOnDisk] = set()
+        """Files with no function to attach to that were looked at for why."""
 
     def tell_refused(self, refused: Iterable[Refused]) -> None:
         """Take note of files that could not be attached to from the start."""
@@ -99,6 +104,7 @@ class Collector:
             self.close_window(now)
             self._next_window = now + _WINDOW
             self._give_back_room()
+            self._release_files(now)
 
     def close_window(self, now: int) -> None:
         """Add the time since the last window to the figures."""
@@ -124,10 +130,14 @@ class Collector:
             try:
                 is_new = self._engine.is_new(file)
                 functions = self._engine.attach(file)
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # the process has ended meanwhile
             except OSError as error:
                 self.remarks.not_probed(file, error)
                 continue
             has_new_loader |= is_new and Library.LOADER in file.libraries
+            if not functions and Library.RUNTIME in file.libraries:
+                self._look_for_hidden_runtime(file)
             if not functions or not _CUDA.intersection(file.libraries):
                 continue
             may_call = True
@@ -166,6 +176,12 @@ class Collector:
         for (process, pid), began in loading.items():
             self.scan(process, pid, began)
 
+    def _look_for_hidden_runtime(self, file: CodeFile) -> None:
+        if file.identity not in self._without_runtime:
+            self._without_runtime.add(file.identity)
+            if hides_runtime(file.path):
+                self.remarks.runtime_hidden(file)
+
     def _mapped_files(self, pid: int) -> list[CodeFile]:
         try:
             return mapped_files(pid, self._proc)
@@ -176,6 +192,13 @@ class Collector:
     def _placed(self, process: int, device: int) -> str | None:
         gpu = self._programs.gpu_of(process, device)
         return None if gpu is None else gpu.uuid
+
+    def _release_files(self, now: int) -> None:
+        """Detach from what nobody uses any more, every now and then."""
+        if now < self._next_release or not self._engine.has_many_files():
+            return
+        self._next_release = now + _RELEASES
+        self._engine.release({file.identity for pid in self._engine.followed_pids() for file in self._mapped_files(pid)})
 
     def _give_back_room(self) -> None:
         """Take what has ended out of the kernel, where it is worth the reading."""

@@ -29,7 +29,7 @@ class Limits:
     :ivar launches_a_span: See there.
     """
 
-    ring_bytes: int = 16 * 2**20
+    ring_bytes: int = 8 * 2**20
     followed: int = 16_384
     processes: int = 1_024
     allocations: int = 131_072

@@ -27,6 +27,7 @@ Kept = TypeVar('Kept')
 _MOST_REMEMBERED = 16_384
 """Program runs that may never call CUDA."""
 _MOST_IMAGES = 1_024
+_MOST_ANCESTORS = 8
 _MOST_HANDLES = 65_536
 _LONGEST_COMMAND = 4_096
 
@@ -42,11 +43,13 @@ class ProgramImage:
         self.command: str | None = _command_line(pid, proc)
         if self.command is None and parent is not None:
             self.command = parent.command
-        self._parent = parent
         self.variables = environment.read(pid, proc)
         """Those that it was started with."""
         self.reach = Look(pid, proc)
-        self._names = KernelNames(pid, cache, proc)
+        self.names_of_ancestors: tuple[KernelNames, ...] = ()
+        if parent is not None:
+            self.names_of_ancestors = (parent.names, *parent.names_of_ancestors)[:_MOST_ANCESTORS]
+        self.names = KernelNames(pid, cache, proc)
         self._has_new_libraries = True
         self.look_at_libraries()
 
@@ -58,18 +61,22 @@ class ProgramImage:
         """Read what it has mapped, where that has changed."""
         if self._has_new_libraries:
             self._has_new_libraries = False
-            self._names.remember_maps()
+            self.names.remember_maps()
 
     def kernel_at(self, address: int) -> KernelAt:
         """Return what is known of the kernel with a host function, or a handle, at ``address``."""
         self.look_at_libraries()
-        found = self._names.at(address)
-        return found if found.file is not None or self._parent is None else self._parent.kernel_at(address)
+        known = (names.at(address) for names in (self.names, *self.names_of_ancestors))
+        first = next(known)
+        return first if first.file is not None else next((found for found in known if found.file is not None), first)
 
     @property
     def problems(self) -> dict[str, str]:
         """Why CUDA code that was asked for could not be read, by the path of its file."""
-        return self._names.problems if self._parent is None else self._parent.problems | self._names.problems
+        found: dict[str, str] = {}
+        for names in (self.names, *self.names_of_ancestors):
+            found |= names.problems
+        return found
 
 
 class ProgramRun:

@@ -88,9 +88,18 @@ class Remarks:
         """
         self.add(f'Of kernels in {file} registers, code size and memory may be missing: {problem}.')
 
+    def runtime_hidden(self, file: CodeFile) -> None:
+        """Tell that a program has the runtime linked in where it cannot be attached to."""
+        self.add(
+            f'{file.shown} has the CUDA runtime linked in, without its symbols: of its calls only those are seen that '
+            "it makes of the driver, by the driver's names."
+        )
+
     def not_seen(self, pid: int) -> None:
         """Tell that it cannot be seen which libraries a process has."""
-        self.add(f'Which libraries process {pid} has loaded cannot be read: that takes its own user, or root.')
+        self.add(
+            f'Which libraries process {pid} has loaded cannot be read: that takes its user and its rights, or root.'
+        )
 
     def not_followed(self, pid: int) -> None:
         """Tell that there was no room to follow a process."""

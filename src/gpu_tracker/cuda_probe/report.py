@@ -10,6 +10,7 @@ class KernelVariant:
     """A kernel as it was compiled for one generation of GPUs.
 
     :ivar sm: The SM version: 90 is compute capability 9.0.
+    :ivar feature: What follows it: ``a`` in sm_90a, ``f`` in sm_100f, mostly nothing.
     :ivar registers: Registers of a thread.
     :ivar code_size_bytes: Bytes of its machine code.
     :ivar static_shared_bytes: Bytes of shared memory of a block that are fixed when it is compiled.
@@ -17,6 +18,7 @@ class KernelVariant:
     """
 
     sm: int
+    feature: str
     registers: int | None
     code_size_bytes: int | None
     static_shared_bytes: int | None

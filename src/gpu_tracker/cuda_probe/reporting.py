@@ -73,7 +73,7 @@ def process_report(seen: Seen, now: int, kernels_told: int) -> ProcessReport:
         memory_max_bytes=run.together.peak if run.together else 0,
         memory_leaked_bytes=in_use if has_ended else None,
         devices=tuple(devices),
-        kernels=_kernels(seen, kernels_told),
+        kernels=tuple(_kernel_report(kernel, seen) for kernel in told_kernels(seen, kernels_told)),
         failures=_failures(run),
     )
 
@@ -112,17 +112,18 @@ def _device_report(totals: DeviceTotals, times: DeviceRun | None, seen: Seen, na
     )
 
 
-def _kernels(seen: Seen, most: int) -> tuple[KernelReport, ...]:
+def told_kernels(seen: Seen, most: int) -> list[KernelTotals]:
+    """Return the kernels that a report names, the most launched first: so many of these, and so many with most time."""
     times = seen.times.kernels if seen.times else {}
     by_launches = sorted(seen.totals.kernels, key=lambda kernel: kernel.launches, reverse=True)
     by_time = sorted(seen.totals.kernels, key=lambda kernel: times.get(kernel.address, 0), reverse=True)
     told = {kernel.address: kernel for kernel in (*by_launches[:most], *by_time[:most])}
-    chosen = [kernel for kernel in by_launches if kernel.address in told]
-    return tuple(_kernel_report(kernel, times.get(kernel.address), seen.program) for kernel in chosen)
+    return [kernel for kernel in by_launches if kernel.address in told]
 
 
-def _kernel_report(totals: KernelTotals, nanoseconds: int | None, program: ProgramRun | None) -> KernelReport:
-    known = None if program is None else program.kernel(totals.address)
+def _kernel_report(totals: KernelTotals, seen: Seen) -> KernelReport:
+    nanoseconds = seen.times.kernels.get(totals.address) if seen.times else None
+    known = None if seen.program is None else seen.program.kernel(totals.address)
     variants = known.kernel.variants if known is not None and known.kernel is not None else ()
     return KernelReport(
         name=f'{totals.address:#x}' if known is None else known.name,
@@ -133,7 +134,8 @@ def _kernel_report(totals: KernelTotals, nanoseconds: int | None, program: Progr
         mean_threads=_mean(totals.threads, totals.launches),
         span_seconds=None if nanoseconds is None else nanoseconds / _NANOSECONDS,
         variants=tuple(
-            KernelVariant(one.sm, one.registers, one.code_size, one.static_shared, one.constant) for one in variants
+            KernelVariant(one.sm, one.feature, one.registers, one.code_size, one.static_shared, one.constant)
+            for one in variants
         ),
     )
 

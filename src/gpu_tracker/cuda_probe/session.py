@@ -22,7 +22,7 @@ from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
 from gpu_tracker.cuda_probe.report import CudaReport
 from gpu_tracker.errors import ParameterError, TrackerStateError
-from gpu_tracker.process_tree import open_process_tree
+from gpu_tracker.process_tree import open_process_tree, stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,6 +120,9 @@ class Probe:
 
     def report(self) -> CudaReport:
         """Return what was seen until now; after :meth:`finish`, until then."""
+        if self._report is None:
+            self._opened()
+            self._read_kernels()
         with self._lock:
             return self._report or self._make_report()
 
@@ -159,12 +162,17 @@ class Probe:
         return self._engine
 
     def _number(self, pid: int) -> int | None:
-        """Follow a process; return its number, None where it was followed already or there is no room for it."""
+        """Follow a process; return its number, None where it was followed already, has ended, or has no room."""
+        engine = self._opened()
         try:
-            return self._opened().follow(pid)
+            number = engine.follow(pid)
         except OSError:  # the map is full, which is what the remark says
             self._collector.remarks.not_followed(pid)
             return None
+        if number is not None and _has_ended(pid):  # its end was before: nothing will say so when its ID is used again
+            engine.unfollow(pid)
+            return None
+        return number
 
     def _collect(self) -> None:
         events, notices = self._opened().handles()
@@ -182,23 +190,34 @@ class Probe:
             self._host = host
             self._collector.know_gpus(host)
 
+    def _seen(self) -> list[reporting.Seen]:
+        """Return what is known of each program run."""
+        times = self._collector.accumulated.processes
+        numbered = ((run.process.process, run) for run in self._collector.runs())
+        return [reporting.Seen(run, times.get(number), self._programs.get(number)) for number, run in numbered]
+
+    def _read_kernels(self) -> None:
+        """Read of files what a report is going to tell: without the lock, since meanwhile events have to be taken."""
+        with self._lock:
+            wanted = [
+                (seen.program, kernel.address)
+                for seen in self._seen()
+                for kernel in reporting.told_kernels(seen, self._limits.kernels_told)
+            ]
+        for program, address in wanted:
+            if program is not None:
+                program.kernel(address)
+
     def _make_report(self) -> CudaReport:
         engine = self._opened()
         now = time.monotonic_ns()
         self._collector.look(now)
         self._collector.close_window(now)
-        runs = self._collector.runs()
-        times = self._collector.accumulated.processes
         remarks = self._collector.remarks
-        programs = [self._programs.get(run.process.process) for run in runs]
-        processes = tuple(
-            reporting.process_report(
-                reporting.Seen(run, times.get(run.process.process), program), now, self._limits.kernels_told
-            )
-            for run, program in zip(runs, programs, strict=True)
-        )
-        for program in programs:
-            for file, problem in ({} if program is None else program.problems).items():
+        runs = self._seen()
+        processes = tuple(reporting.process_report(seen, now, self._limits.kernels_told) for seen in runs)
+        for seen in runs:
+            for file, problem in ({} if seen.program is None else seen.program.problems).items():
                 remarks.not_read(file, problem)
         return CudaReport(
             seconds=(now - self._collector.began) / 1e9,
@@ -221,6 +240,15 @@ def _named(path: str) -> CodeFile:
     if file is None:
         raise ParameterError('libraries', path, 'the path of a file')
     return file
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        with open(f'/proc/{pid}/stat', 'rb') as file:
+            line = file.read()
+        return stat.is_ending(line) and len(os.listdir(f'/proc/{pid}/task')) == 1
+    except OSError:
+        return True
 
 
 def _attach(engine: Engine, file: CodeFile) -> None:

@@ -70,7 +70,8 @@ enum notice_kind {
     NOTICE_END,
     NOTICE_FORK,
 };
-#define TEXT_BYTES 256
+// For eight UUIDs, or the mangled names of most kernels.
+#define TEXT_BYTES 1024
 struct notice {
     u64 time, address, value;
     u32 process, pid;
@@ -130,8 +131,8 @@ HASH(kernels, struct handle, struct kernel, 16384);
 HASH(streams, struct handle, u8, 8192);
 HASH(threads, u64, struct thread, 16384);
 HASH(failures, struct failure_key, u64, 4096);
-RING(events, 16777216);
-RING(notices, 1048576);
+RING(events, 8388608);
+RING(notices, 4194304);
 
 // What found no room; engine/layout.py has the same numbers.
 enum overflow { LOST_EVENT, LOST_NOTICE, NO_FOLLOWED, NO_PROCESS, NO_DEVICE, NO_ALLOCATION, NO_KERNEL, NO_STREAM, NO_THREAD, NO_FAILURE, PEAKS, N_OVERFLOWS };

@@ -9,11 +9,12 @@ from gpu_tracker.cuda_probe.engine.attaching import Place
 from gpu_tracker.cuda_probe.libraries.symbols import find_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from gpu_tracker.cuda_probe.engine.attaching import Attacher
     from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
 
+_MOST_REFUSALS = 1_024
 _BY_SYMBOL: dict[Library, dict[str, Function]] = {library: {} for library in Library}
 for _function in FUNCTIONS:
     _BY_SYMBOL[_function.library][_function.symbol] = _function
@@ -29,6 +30,9 @@ class Refused(NamedTuple):
 class _Known(NamedTuple):
     functions: int
     modified: int
+    handles: list[int]
+    is_kept: bool
+    """Attached to from the start: who uses it may be yet to come."""
 
 
 class AttachedFiles:
@@ -40,6 +44,8 @@ class AttachedFiles:
     def __init__(self, attacher: Attacher) -> None:
         self._attacher = attacher
         self._known: dict[FileOnDisk, _Known] = {}
+        self._refusals: dict[CodeFile, tuple[int | None, str | None]] = {}
+        """By file as it was and as it was reached: through another process it may be attached to."""
 
     def is_new(self, file: CodeFile) -> bool:
         """Tell whether a file has not been looked at.
@@ -49,17 +55,23 @@ class AttachedFiles:
         known = self._known.get(file.identity)
         return known is None or (not known.functions and known.modified != file.modified)
 
-    def attach(self, file: CodeFile) -> int:
+    def attach(self, file: CodeFile, *, is_kept: bool = False) -> int:
         """Attach to what a file has of the probed functions, once; return how many these are.
 
-        :raises OSError: It cannot be read, or the kernel has refused it; the next call tries again.
+        :param is_kept: Stay attached also while nobody uses it.
+        :raises OSError: It cannot be read, or the kernel has refused it.
         """
         if not self.is_new(file):
             return self._known[file.identity].functions
-        places = _places(file)
-        if places:
-            self._attacher.attach(file.path, places)
-        self._known[file.identity] = _Known(len(places), file.modified)
+        if file in self._refusals:  # programs load libraries by the thousand, and each time all are asked for
+            raise OSError(*self._refusals[file])
+        try:
+            places = _places(file)
+            handles = self._attacher.attach(file.path, places) if places else []
+        except OSError as error:
+            self._remember(file, error)
+            raise
+        self._known[file.identity] = _Known(len(places), file.modified, handles, is_kept)
         return len(places)
 
     def attach_all(self, files: Iterable[CodeFile]) -> tuple[Refused, ...]:
@@ -71,16 +83,31 @@ class AttachedFiles:
         is_attached = False
         for file in files:
             try:
-                is_attached |= self.attach(file) > 0
+                is_attached |= self.attach(file, is_kept=True) > 0
             except OSError as error:
                 refused.append(Refused(file, error))
         if refused and not is_attached:
             raise refused[0].error
         return tuple(refused)
 
+    def temporary(self) -> int:
+        """Return how many files are remembered that need not be."""
+        return sum(not known.is_kept for known in self._known.values())
+
+    def release(self, used: Collection[FileOnDisk]) -> None:
+        """Detach from files that nobody uses any more, and forget them: containers come and go, each with its own."""
+        unused = [file for file, known in self._known.items() if not known.is_kept and file not in used]
+        self._attacher.detach([handle for file in unused for handle in self._known.pop(file).handles])
+
     def close(self) -> None:
         """Detach from all."""
-        self._attacher.close()
+        self._attacher.detach([handle for known in self._known.values() for handle in known.handles])
+        self._known.clear()
+
+    def _remember(self, file: CodeFile, error: OSError) -> None:
+        if len(self._refusals) >= _MOST_REFUSALS:
+            self._refusals.clear()
+        self._refusals[file] = error.errno, error.strerror
 
 
 def _places(file: CodeFile) -> list[Place]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpu_tracker.cuda_probe.calls import What
 from gpu_tracker.cuda_probe.engine import system_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpu_tracker.cuda_probe.calls import Function
 
@@ -30,14 +32,16 @@ class Place(NamedTuple):
 class Attacher(Protocol):
     """Attaches the two programs, and detaches them again."""
 
-    def attach(self, path: str, places: Sequence[Place]) -> None:
+    def attach(self, path: str, places: Sequence[Place]) -> list[int]:
         """Attach to functions of a file, in every process that uses it, from now on and later.
+
+        Return the descriptors by which it is attached: each has to be given to :meth:`detach`.
 
         :raises OSError: The kernel has refused it.
         """
 
-    def close(self) -> None:
-        """Detach everything."""
+    def detach(self, handles: list[int]) -> None:
+        """Detach what has these descriptors."""
 
 
 class MultiAttacher:
@@ -45,26 +49,25 @@ class MultiAttacher:
 
     def __init__(self, enter: int, leave: int) -> None:
         self._programs = enter, leave
-        self._links: list[int] = []
 
-    def attach(self, path: str, places: Sequence[Place]) -> None:
+    def attach(self, path: str, places: Sequence[Place]) -> list[int]:
         """See :class:`Attacher`. Returns come first: a call is counted when both its ends were seen."""
         enter, leave = self._programs
-        for program, chosen in ((leave, _returning(places)), (enter, places)):
-            if chosen:
-                offsets, cookies = [place.offset for place in chosen], [place.function.cookie for place in chosen]
-                link = system_calls.link_functions(program, path, offsets, cookies, at_return=program == leave)
-                self._links.append(link)
+        with _undoing() as links:
+            for program, chosen in ((leave, _returning(places)), (enter, places)):
+                if chosen:
+                    offsets, cookies = [place.offset for place in chosen], [place.function.cookie for place in chosen]
+                    link = system_calls.link_functions(program, path, offsets, cookies, at_return=program == leave)
+                    links.append(link)
+        return links
 
-    def close(self) -> None:
-        """See :class:`Attacher`."""
-        _close(self._links)
+    def detach(self, handles: list[int]) -> None:
+        """See :class:`Attacher`. The kernel waits until no processor runs the programs: 0.1 s a link at most."""
+        _close(handles)
 
 
 class PerfAttacher:
     """A perf event for each entry and each return, on kernels before that; since 6.16 these take CAP_SYS_ADMIN.
-
-    The kernel detaches them one by one, and waits each time until no processor runs the program: 0.1 s a function.
 
     :raises OSError: The kernel has no uprobes.
     """
@@ -73,30 +76,57 @@ class PerfAttacher:
         self._programs = enter, leave
         self._kind = int(_read(f'{_UPROBES}/type'))
         self._return_bit = int(_read(f'{_UPROBES}/format/retprobe').rpartition(':')[2])
-        self._open: list[int] = []
 
-    def attach(self, path: str, places: Sequence[Place]) -> None:
+    def attach(self, path: str, places: Sequence[Place]) -> list[int]:
         """See :class:`Attacher`."""
         enter, leave = self._programs
-        for program, chosen in ((leave, _returning(places)), (enter, places)):
-            for place in chosen:
-                self._attach(program, path, place, at_return=program == leave)
+        with _undoing() as handles:
+            for program, chosen in ((leave, _returning(places)), (enter, places)):
+                for place in chosen:
+                    bit = self._return_bit
+                    event = system_calls.open_uprobe(
+                        self._kind, path, place.offset, at_return=program == leave, return_bit=bit
+                    )
+                    handles.append(event)
+                    handles.append(system_calls.link_perf_event(program, event, place.function.cookie))
+                    system_calls.enable_perf_event(event)
+        return handles
 
-    def close(self) -> None:
-        """See :class:`Attacher`."""
-        _close(self._open)
+    def detach(self, handles: list[int]) -> None:
+        """See :class:`Attacher`.
 
-    def _attach(self, program: int, path: str, place: Place, *, at_return: bool) -> None:
-        event = system_calls.open_uprobe(
-            self._kind, path, place.offset, at_return=at_return, return_bit=self._return_bit
-        )
-        self._open.append(event)
-        self._open.append(system_calls.link_perf_event(program, event, place.function.cookie))
-        system_calls.enable_perf_event(event)
+        The kernel detaches events one by one, and waits each time until no processor runs the program: 0.1 s for each
+        of a hundred. So a process that does nothing else holds them too, and the waiting is left to its end.
+        """
+        reader, writer = os.pipe()
+        try:
+            subprocess.run(
+                ['/bin/sh', '-c', '{ cat <&3 >/dev/null 2>&1 & } 3<&0'],
+                stdin=reader,
+                pass_fds=handles,
+                start_new_session=True,
+                check=False,
+            )
+        except OSError:
+            pass  # no process can be started: then it takes its time here
+        os.close(reader)
+        _close(handles)
+        os.close(writer)
 
 
 def _returning(places: Sequence[Place]) -> list[Place]:
     return [place for place in places if place.function.what not in _AT_ENTRY_ONLY]
+
+
+@contextlib.contextmanager
+def _undoing() -> Iterator[list[int]]:
+    """Give a list for what is opened inside, and close that where not all of it could be."""
+    handles: list[int] = []
+    try:
+        yield handles
+    except OSError:
+        _close(handles)
+        raise
 
 
 def _close(handles: list[int]) -> None:

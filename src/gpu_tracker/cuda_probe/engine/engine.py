@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.engine.attaching import Attacher
     from gpu_tracker.cuda_probe.engine.notices import Notice
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile
+    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.readings import Totals
 
+_MANY_FILES = 64
 _UNSUPPORTED = {errno.EINVAL, errno.EOPNOTSUPP}
 
 
@@ -57,8 +58,8 @@ class Engine:
             undoing.callback(loaded.close)
             programs = loaded.program('enter'), loaded.program('leave')
             attacher: Attacher = MultiAttacher(*programs) if self.kind == MULTI else PerfAttacher(*programs)
-            undoing.callback(attacher.close)
             self._loaded, self._files = loaded, AttachedFiles(attacher)
+            undoing.callback(self._files.close)
             loaded.trace()
             self.refused = self._files.attach_all(first)
             undoing.pop_all()
@@ -74,6 +75,14 @@ class Engine:
         """Tell whether a file has not been looked at."""
         return self._files.is_new(file)
 
+    def has_many_files(self) -> bool:
+        """Tell whether it is worth to look for files that nobody uses any more."""
+        return self._files.temporary() > _MANY_FILES
+
+    def release(self, used: Collection[FileOnDisk]) -> None:
+        """Detach from files that were attached to since the start and that nobody uses."""
+        self._files.release(used)
+
     def follow(self, pid: int) -> int | None:
         """Follow a process and all that it starts from now on; return its number, None where it is followed already.
 
@@ -85,7 +94,11 @@ class Engine:
         self._next += 1
         return self._next - 1
 
-    def followed(self) -> list[int]:
+    def unfollow(self, pid: int) -> None:
+        """Follow a process no more."""
+        self._loaded.maps['followed'].remove(layout.FOLLOWED_KEY.pack(pid))
+
+    def followed_pids(self) -> list[int]:
         """Return the processes that are followed now."""
         return [int(layout.FOLLOWED_KEY.unpack(key)[0]) for key, _ in self._loaded.maps['followed'].items()]
 

@@ -20,7 +20,7 @@ INDEX = struct.Struct('<I')
 SETTINGS = struct.Struct('<IIQ')
 EVENT = struct.Struct('<8xQQQQQIiHHI')
 """A record of the ring of events, with its header: the fields of :class:`gpu_tracker.cuda_probe.events.Event`."""
-NOTICE = struct.Struct('<8xQQQIIII32s256s')
+NOTICE = struct.Struct('<8xQQQIIII32s1024s')
 """A record of the ring of notices, with its header."""
 
 EVENT_BYTES = EVENT.size - 8

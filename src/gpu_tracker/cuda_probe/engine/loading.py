@@ -16,7 +16,7 @@ from gpu_tracker.errors import ProbeUnavailableError
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.limits import Limits
 
-_NOTICES_BYTES = 1 << 20
+_NOTICES_BYTES = 1 << 22
 _FIRST_NUMBER = 1_000_000
 """Program runs that the kernel numbers have higher numbers than those that it was told to follow."""
 _TRACERS = ('forked', 'executed', 'exited')
