@@ -209,7 +209,6 @@ def test_a_process_that_finds_no_room_is_told(probe: Probe, made: Made) -> None:
 
 
 def test_a_process_that_has_ended_and_was_not_waited_for_is_not_followed(probe: Probe, made: Made) -> None:
-    probe.open()
     with subprocess.Popen(['true']) as ended:
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         probe.follow(ended.pid)

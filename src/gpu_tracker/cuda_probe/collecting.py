@@ -198,7 +198,8 @@ class Collector:
         if now < self._next_release or not self._engine.has_many_files():
             return
         self._next_release = now + _RELEASES
-        self._engine.release({file.identity for pid in self._engine.followed_pids() for file in self._mapped_files(pid)})
+        used = (file.identity for pid in self._engine.followed_pids() for file in self._mapped_files(pid))
+        self._engine.release(set(used))
 
     def _give_back_room(self) -> None:
         """Take what has ended out of the kernel, where it is worth the reading."""

@@ -49,7 +49,7 @@ class ProgramImage:
         self.names_of_ancestors: tuple[KernelNames, ...] = ()
         if parent is not None:
             self.names_of_ancestors = (parent.names, *parent.names_of_ancestors)[:_MOST_ANCESTORS]
-        self.names = KernelNames(pid, cache, proc)
+        self.names: KernelNames = KernelNames(pid, cache, proc)
         self._has_new_libraries = True
         self.look_at_libraries()
 
