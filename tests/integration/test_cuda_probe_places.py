@@ -1,0 +1,250 @@
+"""Wherever the runtime is, and whenever it comes, the calls of it are found and counted."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tracked_program
+from cli_program import eventually
+from cuda_comparison import assert_agree
+from cuda_stand_in import StandIn, stand_in
+from cuda_stand_in.running import started
+from gpu_machine import Machine
+from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.libraries.mapped import mapped_files
+from probed_program import opened
+from simulated_nvml import Gpu
+from tracked_program import IN_CI, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cuda_stand_in import Ran, Running
+    from gpu_tracker.cuda_probe.report import CudaReport
+    from gpu_tracker.cuda_probe.session import Probe
+
+pytestmark = pytest.mark.ebpf
+
+WORK = 'alloc a 1000; alloc b 500; free a; launches 30 axpy default 2 1 1 64 1 1; sync default; fail_alloc'
+TESTS = {'PYTHONPATH': os.pathsep.join(path for path in sys.path if path)}
+
+
+def needs(tool: str) -> str:
+    if shutil.which(tool) is None:
+        (pytest.fail if IN_CI else pytest.skip)(f'needs {tool}')
+    return tool
+
+
+def copied(fake: StandIn, folder: Path) -> Path:
+    """Copy the libraries and programs of a stand-in to where nobody looks for them."""
+    assert fake.program().exists()
+    return shutil.copytree(fake.folder, folder)
+
+
+def followed(probe: Probe, running: Running) -> None:
+    probe.follow(running.pid)
+    probe.start()
+
+
+def finished(probe: Probe, running: Running) -> tuple[Ran, CudaReport]:
+    """Let the program go on to its end; return what it says, and the report."""
+    running.go_on()
+    ran = running.finish()
+    assert ran.returncode == 0
+    probe.close()
+    return ran, probe.report()
+
+
+def noted(probe: Probe, word: str) -> Callable[[], list[str]]:
+    return lambda: [note for note in probe.report().notes if word in note]
+
+
+def test_of_a_stripped_program_with_the_runtime_linked_in_the_calls_of_the_driver_are_seen() -> None:
+    stripped = stand_in().program(static=True, stripped=True)
+    with opened(libraries=[str(stand_in().driver)]) as probe:
+        for nested in ('0', '1'):
+            variables = {'CUDA_STAND_IN_NESTED': nested}
+            with stand_in().started(f'wait; {WORK}', program=stripped, environment=variables) as running:
+                running.wait_until_waiting()
+                probe.follow(running.pid)
+                running.go_on()
+                assert running.finish().truth.device.launches == 30
+        probe.close()
+        (process,) = probe.report().processes
+    assert (process.pid, process.launches, process.mean_threads, process.synchronisations) == (running.pid, 30, 128, 1)
+    assert (process.allocated_bytes, process.memory_max_bytes, process.memory_leaked_bytes) == (1500, 1500, 500)
+    assert [(failure.function, failure.error) for failure in process.failures] == [('cuMemAlloc', 2)]
+
+
+def test_an_unknown_runtime_is_found_when_it_is_loaded_and_the_report_tells_how_late(tmp_path: Path) -> None:
+    odd = copied(stand_in(), tmp_path / 'odd')
+    alone = shutil.copy(stand_in().program(late=True), tmp_path / 'alone')
+    words = ['sh', '-c', 'read go; "$@"', 'sh', str(alone), f'fork {{ load; wait; {WORK} }}; reap']
+    with opened() as probe, started(words, {'LD_LIBRARY_PATH': str(odd)}) as running:
+        followed(probe, running)
+        running.go_on()
+        running.wait_until_waiting()
+        (note,) = eventually(noted(probe, 'attached'))
+        ran, report = finished(probe, running)
+    assert_agree(report, ran.processes)
+    (process,) = report.processes
+    library = odd / 'libcudart.so.12'
+    assert re.fullmatch(
+        rf'{library} was attached to \d+ ms after process {process.pid} began to load it: what it has called until '
+        rf'then is not told. To lose nothing, name it before: --library={library}.',
+        note,
+    )
+
+
+def test_a_library_in_a_mount_namespace_of_its_own_is_reached(tmp_path: Path) -> None:
+    mounted = tmp_path / 'mounted'
+    mounted.mkdir()
+    assert stand_in().program().exists()
+    script = 'mount -t tmpfs none "$1" && cp -r "$2"/. "$1" && shift 2 && exec "$@"'
+    words = [needs('unshare'), '--mount', 'sh', '-ec', script, 'sh', str(mounted), str(stand_in().folder)]
+    with opened() as probe, stand_in().started(f'wait; {WORK}', program=mounted / 'program', words=words) as running:
+        running.wait_until_waiting()
+        assert not (mounted / 'program').exists()
+        followed(probe, running)
+        ran, report = finished(probe, running)
+    assert_agree(report, ran.processes)
+    (note,) = report.notes
+    assert note.startswith(f'Process {running.pid} ran before the probe: ')
+
+
+def test_a_container_with_a_loader_of_its_own_that_starts_while_it_is_probed(tmp_path: Path) -> None:
+    odd = copied(stand_in(), tmp_path / 'odd')
+    program = stand_in().program(late=True)
+    loader = next(file.shown for file in mapped_files(os.getpid()) if Library.LOADER in file.libraries)
+    script = 'read go; cp "$1" "$2"; mount --bind "$2" "$1"; shift 2; exec "$@"'
+    words = [needs('unshare'), '--mount', 'sh', '-ec', script, 'sh', os.path.realpath(loader), str(tmp_path / 'loader')]
+    with (
+        opened() as probe,
+        stand_in().started(f'wait; load {odd}/libcudart.so.12; wait; {WORK}', program=program, words=words) as running,
+    ):
+        followed(probe, running)
+        for _ in range(2):
+            running.go_on()
+            running.wait_until_waiting()
+        eventually(noted(probe, 'attached'))
+        ran, report = finished(probe, running)
+    assert_agree(report, ran.processes)
+
+
+def test_a_library_that_was_replaced_while_a_program_has_it(tmp_path: Path) -> None:
+    odd = copied(stand_in(), tmp_path / 'odd')
+    with opened() as probe, stand_in().started(f'wait; {WORK}', program=odd / 'program') as running:
+        running.wait_until_waiting()
+        shutil.rmtree(odd)
+        followed(probe, running)
+        ran, report = finished(probe, running)
+    assert_agree(report, ran.processes)
+
+
+def test_a_program_in_a_pid_namespace_is_seen_from_outside_by_its_id_there() -> None:
+    words = [needs('unshare'), '--pid', '--fork', '--mount-proc']
+    program = stand_in().started(f'wait; {WORK}; fork {{ alloc c 7 }}', words=words)
+    with opened(libraries=[str(stand_in().runtime)]) as probe, program as running:
+        running.wait_until_waiting()
+        followed(probe, running)
+        ran, report = finished(probe, running)
+    assert [truth.pid for truth in ran.processes] == [1, 2]
+    first, second = report.processes
+    assert running.pid < first.pid < second.pid
+    assert (first.launches, first.memory_max_bytes, first.memory_leaked_bytes) == (30, 1500, 500)
+    assert (second.allocations, second.memory_leaked_bytes) == (1, 7)
+
+
+INSIDE = """
+import sys
+from cuda_comparison import assert_told_truly
+from probed_program import probed
+
+seen = probed(sys.argv[1])
+assert_told_truly(seen)
+print([process.pid < 100 for process in seen.report.processes])
+"""
+
+
+def test_a_probe_inside_a_pid_namespace_sees_the_programs_inside() -> None:
+    words = (needs('unshare'), '--pid', '--fork', '--mount-proc')
+    run = tracked_program.run(INSIDE, f'{WORK}; fork {{ alloc c 7 }}', words=words, env=environment(TESTS))
+    assert run.stdout == '[True, True]\n'
+
+
+def test_the_children_of_a_running_program_are_followed_those_from_before_and_those_that_come() -> None:
+    script = 'alloc a 10; fork { alloc b 20; wait; alloc c 30; fork { alloc d 40 }; reap }; reap; alloc e 50'
+    with opened() as probe, stand_in().started(script) as running:
+        running.wait_until_waiting()
+        followed(probe, running)
+        ran, report = finished(probe, running)
+    child, grandchild = ran.children
+    assert {process.pid: process.allocated_bytes for process in report.processes} == {
+        ran.pid: 50,
+        child.pid: 30,
+        grandchild.pid: 40,
+    }
+    assert [note.partition(':')[0] for note in report.notes] == [
+        f'Process {pid} ran before the probe' for pid in (ran.pid, child.pid)
+    ]
+
+
+def test_different_runtimes_in_one_tree_are_both_probed() -> None:
+    fakes = stand_in(), stand_in(version=13)
+    programs = [str(fake.program()) for fake in fakes]
+    words = ['sh', '-c', 'read go; "$1" "$3"; "$2" "$3; alloc c 7"', 'sh', *programs, WORK]
+    with opened(libraries=[str(fake.runtime) for fake in fakes]) as probe, started(words, {}) as running:
+        followed(probe, running)
+        ran, report = finished(probe, running)
+    assert [truth.leaked for truth in ran.processes] == [500, 507]
+    assert_agree(report, ran.processes)
+    assert report.notes == ()
+
+
+IN_PYTHON = """
+import ctypes, os, sys
+
+sys.stdin.readline()
+for number, path in enumerate(sys.argv[1:]):
+    os.environ['CUDA_VISIBLE_DEVICES'] = 'GPU-b' if number == 0 else 'GPU-c'
+    runtime = ctypes.CDLL(path)
+    runtime.cudaMalloc.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t]
+    assert runtime.cudaMalloc(ctypes.byref(ctypes.c_void_p()), 1000 + number) == 0
+    assert runtime.cudaDeviceSynchronize() == 0
+"""
+
+ON_A_MACHINE_WITH_GPUS = """
+import sys
+from cli_program import eventually
+from cuda_stand_in.running import started
+from probed_program import opened
+
+program, *runtimes = sys.argv[1:]
+with opened(libraries=runtimes) as probe, started([sys.executable, '-c', program, *runtimes], {}) as running:
+    probe.follow(running.pid)
+    probe.start()
+    running.go_on()
+    assert running.finish().returncode == 0
+    eventually(lambda: probe.report().devices)
+    probe.close()
+    for process in probe.report().processes:
+        print(process.pid == running.pid, process.allocated_bytes, process.synchronisations)
+        print(*[(device.ordinal, device.uuid) for device in process.devices])
+    print(*[device.uuid for device in probe.report().devices], *probe.report().notes)
+"""
+
+
+def test_python_may_load_several_runtimes_and_choose_its_gpu_by_a_variable(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.write(gpus=[Gpu(uuid=f'GPU-{name}', pci=f'0:0{name}:0.0') for name in 'abc'])
+    runtimes = stand_in().runtime, stand_in(version=13).runtime
+    variables = {**machine.environment(), **TESTS, 'CUDA_VISIBLE_DEVICES': 'GPU-a'}
+    run = tracked_program.run(ON_A_MACHINE_WITH_GPUS, IN_PYTHON, *runtimes, env=variables)
+    assert run.stdout.splitlines() == ['True 2001 2', "(0, 'GPU-b')", 'GPU-a GPU-b GPU-c']
