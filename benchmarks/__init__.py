@@ -86,6 +86,15 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     graphics card, with 1,000 agents and a dashboard besides, an empty page has long ones too. *nvgpu's master* runs
     with Flask's server, as its documentation says, and asks the same agents as our dashboard, in nvgpu's form. Each
     request comes over a new connection.
+``cuda``
+    As root. The program is the stand-in for CUDA of the tests, whose calls do next to nothing, and which knows what it
+    has called. ``gpu-tracker probe`` is started around it, as are bpftrace (``programs/cuda_*.bt``) and a program with
+    BCC (``programs/cuda_bcc.py``); the program waits until they look. What a *call costs* is the CPU time of the
+    program's thread in a loop of that call, less that of the same loop in the same round without anybody; the first
+    calls are not counted. Each tracer tells in the end how many launches it has seen: what is missing of those that the
+    program knows of *was not told*. When the *first call of a running process* is counted follows from the calls that
+    are missing, which come each 0.1 ms. *Maps in the kernel* are what ``/proc/PID/fdinfo`` tells of them. Where the
+    kernel's headers are not installed, BCC is given the few declarations that its program needs (``bcc_headers.py``).
 ``truth``
     What the peers say, divided by what is true.
 """

@@ -3,8 +3,8 @@
 Usage:
     benchmarks [options] [<part>...]
 
-Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, idle, fleet, truth; all of them where none is named.
-Of those that are not named the raw figures of the last run are kept.
+Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, idle, fleet, cuda, truth; all of them where none is
+named. Of those that are not named the raw figures of the last run are kept.
 It is run as python -m benchmarks, in the checkout.
 
 Options:
@@ -33,6 +33,7 @@ from benchmarks import (
     atopgpud,
     comparison_page,
     cost,
+    cuda,
     effect,
     fleet,
     gpu,
@@ -45,7 +46,7 @@ from benchmarks import (
 )
 from benchmarks.environments import CHECKOUT, UnavailableError, prepare
 from benchmarks.listings import LISTERS
-from benchmarks.peers import FUSER, NVGPU, OURS, PEERS, TOOLS
+from benchmarks.peers import BCC, BPFTRACE, FUSER, NVGPU, OURS, PEERS, TOOLS
 from benchmarks.report import text_of
 from benchmarks.results import Gap, Results
 from benchmarks.session import Session, progress
@@ -76,6 +77,7 @@ _PARTS: dict[str, Callable[[Session], None]] = {
     atopgpud.PART: atopgpud.measure,
     idle.PART: idle.measure,
     fleet.PART: fleet.measure,
+    cuda.PART: cuda.measure,
     'truth': _truth,
 }
 
@@ -153,6 +155,7 @@ def _measured_in(part: str) -> Sequence[Tool]:
         atopgpud.PART: (OURS,),
         idle.PART: (OURS, FUSER),
         fleet.PART: (OURS, NVGPU),
+        cuda.PART: (OURS, BPFTRACE, BCC),
     }
     return others.get(part, PEERS)
 

@@ -18,6 +18,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 KEPT = CHECKOUT / '.benchmarks'
 """Environments, compiled programs and the files of runs."""
 
+_SYSTEM = Path('/usr')
 _INSTALLED = 'installed-requirement'
 _LONGEST_INSTALLATION = 600
 """Seconds."""
@@ -61,6 +62,8 @@ def prepare(tool: Tool) -> Environment:
 
     :raises UnavailableError: where that cannot be done.
     """
+    if tool.system_module is not None:
+        return _system_python(tool, tool.system_module)
     if tool.requirement is None:
         return _system_environment(tool)
     version = f'{sys.version_info.major}.{sys.version_info.minor}'
@@ -97,6 +100,14 @@ def _system_environment(tool: Tool) -> Environment:
     if path is None:
         raise UnavailableError(f'{tool.program} is not installed')
     return Environment(tool.name, Path(path).parent.parent, _system_version(path, str(tool.program)))
+
+
+def _system_python(tool: Tool, module: str) -> Environment:
+    """Return where the Python of the system is, which has a module that no index has."""
+    if not os.path.exists(_SYSTEM / 'bin' / 'python3'):
+        raise UnavailableError(f'{_SYSTEM}/bin/python3 is not there, which would have the module {module}')
+    statement = f'import {module}; print({module}.__version__)'
+    return Environment(tool.name, _SYSTEM, _run([str(_SYSTEM / 'bin' / 'python3'), '-c', statement]).strip())
 
 
 def _system_version(path: str, package: str) -> str:

@@ -15,7 +15,7 @@ class Figure:
     """One value in base units (seconds, bytes, shares of 1).
 
     :ivar part: The part of the benchmark: ``cost``, ``latency``, ``scale``, ``effect``, ``gpu``, ``inventory``,
-        ``atopgpud``, ``idle`` or ``fleet``.
+        ``atopgpud``, ``idle``, ``fleet`` or ``cuda``.
     :ivar row: The workload.
     :ivar peer: The peer's name, or in ``inventory`` the command, or the floor.
     :ivar kind: What was measured.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.peers.bpf import Bcc, Bpftrace
 from benchmarks.peers.fuser import Fuser
 from benchmarks.peers.gpu_tracker import OlderImplementation, ThisCheckout
 from benchmarks.peers.listers import Gpustat, Nvgpu
@@ -11,6 +12,8 @@ from benchmarks.peers.samplers import ConDuct, Denet, MemoryProfiler, Procpath, 
 from benchmarks.peers.system import GnuTime
 
 __all__ = [
+    'BCC',
+    'BPFTRACE',
     'FIGURES',
     'FUSER',
     'GPUSTAT',
@@ -32,6 +35,8 @@ NVITOP: Peer = Nvitop()
 GPUSTAT: Tool = Gpustat()
 NVGPU: Tool = Nvgpu()
 FUSER: Tool = Fuser()
+BPFTRACE: Tool = Bpftrace()
+BCC: Tool = Bcc()
 PEERS: tuple[Peer, ...] = (
     OURS,
     THE_OLDER,
@@ -44,4 +49,4 @@ PEERS: tuple[Peer, ...] = (
     NVITOP,
 )
 """Those that measure programs."""
-TOOLS: tuple[Tool, ...] = (*PEERS, GPUSTAT, NVGPU, FUSER)
+TOOLS: tuple[Tool, ...] = (*PEERS, GPUSTAT, NVGPU, FUSER, BPFTRACE, BCC)

@@ -26,7 +26,7 @@ class ThisCheckout(Peer):
     """gpu-tracker as it is in this checkout."""
 
     name = 'gpu-tracker'
-    requirement = f'{CHECKOUT}[fleet]'
+    requirement = f'{CHECKOUT}[cuda,fleet]'
     distribution = 'gpu-tracker'
     module = 'gpu_tracker'
     importing = _IMPORTING

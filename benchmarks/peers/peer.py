@@ -59,6 +59,7 @@ class Tool:
     :cvar also: What pip is to install beside it.
     :cvar distribution: The distribution by whose version the tool is named.
     :cvar program: The command, which is looked up on PATH where there is no requirement.
+    :cvar system_module: The module of the system's own Python that takes the place of a command.
     :cvar is_checkout: Whether it is this checkout, which is installed anew each time.
     """
 
@@ -67,6 +68,7 @@ class Tool:
     also: ClassVar[tuple[str, ...]] = ()
     distribution: ClassVar[str | None] = None
     program: ClassVar[str | None] = None
+    system_module: ClassVar[str | None] = None
     is_checkout: ClassVar[bool] = False
 
 
