@@ -12,7 +12,8 @@ import gpu_tracker.cuda_probe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SOURCE = (Path(gpu_tracker.cuda_probe.__file__).parent / 'bpf' / 'probe.bpf.c').read_text()
+_FOLDER = Path(gpu_tracker.cuda_probe.__file__).parent / 'bpf'
+SOURCE = (_FOLDER / 'layout.h').read_text()
 
 _PLAIN = re.sub(r'//[^\n]*', '', SOURCE)
 _NUMBERS = {'u8': 'B', 'u16': 'H', 'u32': 'I', 's32': 'i', 'u64': 'Q', 'char': 's'}

@@ -25,6 +25,9 @@ class MadeUpEngine:
     def __init__(self) -> None:
         self.followed: list[int] = []
         self.room = 1000
+        self.clock: Callable[[], int] = lambda: 0
+        self.since: dict[FileOnDisk, int] = {}
+        self.missed: list[tuple[int, int]] = []
         self.few_files = 64
         self.closed = 0
         self._waiting: tuple[int, ...] = ()
@@ -43,13 +46,19 @@ class MadeUpEngine:
         self.problem: Exception | None = None
         """Why its totals cannot be read."""
 
-    def follow(self, pid: int) -> int | None:
+    def follow(self, pid: int, *, has_begun: bool = False) -> int | None:
         if len(self.followed) == self.room:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         if pid in self.followed:
             return None
         self.followed.append(pid)
         return len(self.followed)
+
+    def attached_since(self, file: CodeFile) -> int:
+        return self.since.get(file.identity, 0)
+
+    def missed_calls(self, pid: int, process: int) -> None:
+        self.missed.append((pid, process))
 
     def unfollow(self, pid: int) -> None:
         self.followed.remove(pid)
@@ -103,6 +112,7 @@ class MadeUpEngine:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         self.while_attaching.pop(file.shown, lambda: None)()
         self.attached[file.identity] = file.shown
+        self.since.setdefault(file.identity, self.clock())
         return int(file.shown not in self.without_functions)
 
     def has(self, number: int, ended: int | None = None) -> None:

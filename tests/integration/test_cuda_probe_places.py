@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -248,3 +250,74 @@ def test_python_may_load_several_runtimes_and_choose_its_gpu_by_a_variable(tmp_p
     variables = {**machine.environment(), **TESTS, 'CUDA_VISIBLE_DEVICES': 'GPU-a'}
     run = tracked_program.run(ON_A_MACHINE_WITH_GPUS, IN_PYTHON, *runtimes, env=variables)
     assert run.stdout.splitlines() == ['True 2001 2', "(0, 'GPU-b')", 'GPU-a GPU-b GPU-c']
+
+
+def test_containers_of_one_image_are_each_counted_once(tmp_path: Path) -> None:
+    image = copied(stand_in(), tmp_path / 'image')
+    runs: list[Running] = []
+    with opened() as probe, contextlib.ExitStack() as undoing:
+        for number in '12':
+            folders = [tmp_path / f'{kind}{number}' for kind in ('upper', 'work', 'merged')]
+            for folder in folders:
+                folder.mkdir()
+            upper, work, merged = folders
+            options = f'lowerdir={image},upperdir={upper},workdir={work}'
+            if subprocess.run(['mount', '-t', 'overlay', 'overlay', '-o', options, merged], check=False).returncode:
+                pytest.skip('overlay file systems cannot be mounted here')
+            undoing.callback(subprocess.run, ['umount', '--lazy', str(merged)], check=True)
+            running = undoing.enter_context(started([str(merged / 'program'), f'wait; {WORK}'], {}))
+            running.wait_until_waiting()
+            probe.follow(running.pid)
+            runs.append(running)
+        probe.start()
+        for running in runs:
+            running.go_on()
+        truths = [truth for running in runs for truth in running.finish().processes]
+        assert_agree(probe.report(), truths)
+
+
+def test_a_gpu_that_was_chosen_before_the_probe_came_is_not_known_until_one_is_chosen_again() -> None:
+    # Who holds a file of the driver open may have called CUDA.
+    holding = 'mount -t tmpfs none /dev && : > /dev/nvidiactl && exec 3</dev/nvidiactl && exec "$@"'
+    words = [needs('unshare'), '--mount', 'sh', '-ec', holding, 'sh']
+    script = (
+        'set_device 1; alloc a 10; wait; launches 3 axpy default 1 1 1 1 1 1; alloc b 20; free b; '
+        'set_device 2; launches 4 axpy default 1 1 1 1 1 1'
+    )
+    with opened(libraries=[str(stand_in().runtime)]) as probe, stand_in().started(script, words=words) as running:
+        running.wait_until_waiting()
+        followed(probe, running)
+        _, report = finished(probe, running)
+    (process,) = report.processes
+    assert {device.ordinal: (device.launches, device.frees) for device in process.devices} == {None: (3, 1), 2: (4, 0)}
+    assert process.memory_max_bytes == 20
+
+
+NEIGHBOUR = """
+import sys
+from cuda_stand_in import stand_in
+from probed_program import probing
+
+with probing(sys.argv[2]) as (probe, running):
+    print(running.pid, stand_in().folder, flush=True)
+    sys.stdin.readline()
+    running.go_on()
+    running.finish()
+    probe.close()
+    print([(process.pid, process.launches) for process in probe.report().processes])
+"""
+
+
+def test_a_process_with_the_same_id_in_another_pid_namespace_is_another_one() -> None:
+    words = [needs('unshare'), '--pid', '--fork', '--mount-proc']
+    script = 'launches 10 axpy default 1 1 1 1 1 1'
+    command = [*words, sys.executable, '-c', NEIGHBOUR, '', script]
+    pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
+    with subprocess.Popen(command, env=environment(TESTS), **pipes) as prober:
+        pid, folder = prober.stdout.readline().split()
+        # Where each process gets the ID after the one before, the last of these has the same one.
+        before = f'for n in $(seq {int(pid) - 2}); do sh -c :; done'
+        stranger = [*words, 'sh', '-c', f'{before}; "$0/program" "$1"; echo $?', folder, script.replace('10', '700')]
+        assert subprocess.run(stranger, check=True, capture_output=True, text=True).stdout.endswith('0\n')
+        told, _ = prober.communicate('\n')
+    assert told == f'[({pid}, 10)]\n'

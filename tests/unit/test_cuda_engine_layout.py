@@ -96,6 +96,7 @@ def test_bounds_that_are_asked_for_are_those_of_the_maps() -> None:
         'allocations': 13,
         'kernels': 14,
         'streams': 15,
+        'contexts': 48,
         'threads': 16,
         'failures': 17,
         'events': 131_072,

@@ -43,6 +43,7 @@ class Machine:
         (self.process / 'maps').touch()
         self.engine.without_functions.add(self.program)
         self.programs = Programs(BinaryCache(None), str(folder))
+        self.engine.clock = lambda: self.now
         self.collector = Collector(self.engine, self.programs, limits or Limits(), lambda: self.now, str(folder))
 
     def file(self, name: str) -> str:
@@ -56,8 +57,8 @@ class Machine:
             maps.write(f'7f0000000000-7f0000001000 r-xp 00000000 08:01 1 {path}\n')
         return path
 
-    def tells(self, kind: int, number: int = 1, pid: int = PID) -> None:
-        self.engine.notices.append(Notice(self.now, 0, 0, number, pid, kind, '', None))
+    def tells(self, kind: int, number: int = 1, pid: int = PID, name: str = '') -> None:
+        self.engine.notices.append(Notice(self.now, 0, 0, number, pid, kind, name, None))
 
     def look(self, now: int) -> None:
         self.now = now
@@ -130,13 +131,6 @@ def test_programs_that_have_ended_leave_the_kernel_and_stay_in_the_report(machin
     assert machine.remarks() == ()
 
 
-def test_few_that_have_ended_stay_in_the_kernel(machine: Machine) -> None:
-    for number in range(1, 65):
-        machine.engine.has(number, ended=number)
-    machine.look(SECOND)
-    assert len(machine.engine.processes) == 64
-
-
 def test_past_the_bound_the_first_to_end_are_left_out_and_told(tmp_path: Path) -> None:
     machine = Machine(tmp_path, Limits(ended=10))
     for number in range(1, 71):
@@ -146,7 +140,7 @@ def test_past_the_bound_the_first_to_end_are_left_out_and_told(tmp_path: Path) -
     assert [run.process.process for run in machine.collector.runs()] == [*range(61, 71)]
     assert machine.programs.get(60) is None
     assert machine.programs.get(61) is not None
-    assert machine.remarks() == ('60 programs that have ended are left out: more than the bound "ended" allows.',)
+    assert machine.remarks() == ('Ended programs that are left out: 60. More than the bound "ended" allows.',)
 
 
 def test_what_found_no_room_and_the_graphs_are_told(machine: Machine) -> None:
@@ -155,8 +149,8 @@ def test_what_found_no_room_and_the_graphs_are_told(machine: Machine) -> None:
     machine.engine.overflows = tuple(int(place == Overflow.FAILURE) for place in Overflow)
     machine.collector.runs()
     assert machine.remarks() == (
-        '1 failed calls are not told: more kinds of them than the bound "failures" allows.',
-        '3 CUDA graphs were launched: the kernels that they ran are in no figure here.',
+        'Failed calls that are not told: 1. More kinds of them than the bound "failures" allows.',
+        'CUDA graphs launched: 3. The kernels that they ran are in no figure here.',
     )
 
 
@@ -241,11 +235,25 @@ def test_a_program_that_ran_before_and_whose_library_is_refused_is_followed_all_
 
 
 def test_a_process_that_is_gone_is_nothing_to_tell(machine: Machine) -> None:
-    machine.tells(NoticeKind.LIBRARIES, pid=4243)
     machine.tells(NoticeKind.FIRST_CALL, 2, pid=4243)
     machine.look(1)
     machine.collector.attach_running(3, 4244)
     assert machine.remarks() == ()
+
+
+def test_a_program_that_is_gone_before_its_libraries_are_seen_is_told_once_by_its_name(machine: Machine) -> None:
+    for _ in range(2):
+        machine.tells(NoticeKind.LIBRARIES, pid=4243, name='sort')
+        machine.look(1)
+    machine.tells(NoticeKind.EXEC, 2, pid=4244, name='sort')
+    machine.tells(NoticeKind.LIBRARIES, 3, pid=4245, name='train')
+    machine.tells(NoticeKind.FIRST_CALL, 4, pid=4246)  # its calls are seen
+    machine.tells(NoticeKind.LIBRARIES, 4, pid=4246)
+    machine.look(2)
+    assert machine.remarks() == (
+        'Programs that ended before it could be seen which libraries they load: sort (2), train. CUDA calls that they '
+        'have made are told only of libraries that were known before, as with --library=PATH.',
+    )
 
 
 @pytest.mark.parametrize('number', [errno.ENOENT, errno.ESRCH])

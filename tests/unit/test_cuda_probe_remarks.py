@@ -54,7 +54,7 @@ def test_what_is_told_of_processes_and_files(remarks: Remarks) -> None:
     ran, late, *others = remarks.all()
     assert ran == (
         'Process 42 ran before the probe: what it had done until then is not told, and memory that it had allocated '
-        'counts neither as in use nor as freed.'
+        'counts neither as in use nor as freed. Which GPU a thread uses is known when it chooses one.'
     )
     assert late == (
         '/lib/libcudart.so was attached to 2 ms after process 42 began to load it: what it has called until then is '
@@ -72,17 +72,17 @@ def test_what_is_told_of_processes_and_files(remarks: Remarks) -> None:
     [
         (
             'NOTICE',
-            'Loaded libraries, names and variables of programs were missed 1,234 times: too many came at once.',
+            'Loaded libraries, names and variables of programs that were missed: 1,234. Too many came at once.',
         ),
-        ('FOLLOWED', '1,234 processes were not followed: more ran at once than the bound "followed" allows.'),
-        ('PROCESS', '1,234 threads called CUDA in programs past the bound "processes": these are left out.'),
-        ('DEVICE', '1,234 calls are left out: more programs and GPUs than four times the bound "processes".'),
-        ('ALLOCATION', 'Memory may have been freed unseen: 1,234 allocations were past the bound "allocations".'),
-        ('KERNEL', '1,234 launches are counted without their kernel: more kernels than the bound "kernels" allows.'),
-        ('STREAM', 'There were more streams than told: 1,234 launches went to some past the bound "streams".'),
-        ('THREAD', '1,234 calls are left out: more threads called CUDA at once than the bound "threads" allows.'),
-        ('FAILURE', '1,234 failed calls are not told: more kinds of them than the bound "failures" allows.'),
-        ('PEAK', 'The most memory in use may be too low: it could not be told 1,234 times.'),
+        ('FOLLOWED', 'Processes that were not followed: 1,234. More ran at once than the bound "followed" allows.'),
+        ('PROCESS', 'Threads that called CUDA in programs past the bound "processes": 1,234. Those are left out.'),
+        ('DEVICE', 'Calls that are left out: 1,234. More programs and GPUs than four times the bound "processes".'),
+        ('ALLOCATION', 'Allocations past the bound "allocations": 1,234. Their memory may have been freed unseen.'),
+        ('KERNEL', 'Launches counted without their kernel: 1,234. More kernels than the bound "kernels" allows.'),
+        ('STREAM', 'Launches to streams past the bound "streams": 1,234. There were more streams than told.'),
+        ('THREAD', 'Calls that are left out: 1,234. More threads called CUDA at once than the bound "threads" allows.'),
+        ('FAILURE', 'Failed calls that are not told: 1,234. More kinds of them than the bound "failures" allows.'),
+        ('PEAK', 'The most memory in use may be too low. Changes of which it could not be told: 1,234.'),
     ],
 )
 def test_each_bound_that_was_reached_is_told_with_how_often(remarks: Remarks, place: str, text: str) -> None:
@@ -101,16 +101,16 @@ def test_lost_events_are_told_with_all_that_there_were(remarks: Remarks) -> None
     assert remarks.events_lost == 1000
     (text,) = remarks.all()
     assert text == (
-        '1,000 of 1,234 events came too fast to be read: active time, used cores and the time of kernels lack them. '
-        'Counts and bytes are complete.'
+        'Events that came too fast to be read: 1,000 of 1,234. Active time, used cores and the time of kernels lack '
+        'them. Counts and bytes are complete.'
     )
 
 
 def test_graphs_and_forgotten_programs_are_told(remarks: Remarks) -> None:
     remarks.graph_launches, remarks.left_out = 2000, 3000
     assert remarks.all() == (
-        '2,000 CUDA graphs were launched: the kernels that they ran are in no figure here.',
-        '3,000 programs that have ended are left out: more than the bound "ended" allows.',
+        'CUDA graphs launched: 2,000. The kernels that they ran are in no figure here.',
+        'Ended programs that are left out: 3,000. More than the bound "ended" allows.',
     )
 
 

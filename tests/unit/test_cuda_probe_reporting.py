@@ -16,7 +16,7 @@ from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, Physical
 from gpu_tracker.cuda_probe.model.accumulated import CoresUse, DeviceRun, ProcessRun
 from gpu_tracker.cuda_probe.readings import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals
 from gpu_tracker.cuda_probe.report import DeviceTags, FailureReport, KernelReport, KernelVariant, ProcessReport
-from gpu_tracker.cuda_probe.reporting import Seen, device_tags, process_report
+from gpu_tracker.cuda_probe.reporting import Seen, cut_lists, device_tags, process_report
 
 SECOND = 1_000_000_000
 BEGAN, NOW = 100 * SECOND, 110 * SECOND
@@ -45,6 +45,9 @@ class Program:
     def __init__(self, *kernels: tuple[int, KernelAt], gpus: dict[int, PhysicalGpu] | None = None) -> None:
         self.visibility = Visibility(gpus or {})
         self._kernels = dict(kernels)
+
+    def gpu_of(self, device: int) -> PhysicalGpu | None:
+        return self.visibility.gpu_of(device)
 
     def kernel(self, address: int) -> KernelAt:
         return self._kernels.get(address) or KernelAt(None, f'libfoo.so+{address:#x}', None, None)
@@ -87,6 +90,7 @@ def test_every_figure_of_a_process_that_runs() -> None:
         'streams': 3,
         'synchronisations': 12,
         'synchronising_seconds': 0.75,
+        'copies': 4,
         'launch_to_sync_seconds': 4.0,
         'allocations': 6,
         'frees': 2,
@@ -95,6 +99,7 @@ def test_every_figure_of_a_process_that_runs() -> None:
         'memory_current_bytes': 35 * MB,
         'memory_max_bytes': 42 * MB,
         'memory_leaked_bytes': None,
+        'kernels_total': 0,
         'devices': (),
         'kernels': (),
         'failures': (),
@@ -115,6 +120,7 @@ def test_every_figure_of_one_of_its_gpus() -> None:
         'mean_threads': 100.0,
         'synchronisations': 10,
         'synchronising_seconds': 0.5,
+        'copies': 4,
         'launch_to_sync_seconds': 3.0,
         'allocations': 5,
         'frees': 2,
@@ -190,6 +196,15 @@ def test_kernels_are_told_that_were_launched_most_or_had_the_most_time() -> None
         (4, 96, 4.0),
         (6, 94, 5.0),
     ]
+    assert (seen.kernels_total, seen.launches) == (6, 900)
+    assert cut_lists([seen, seen]) == (
+        'Kernels that are not told one by one: 4, past the bound "kernels_told". Their launches are counted.',
+    )
+
+
+def test_lists_with_all_kernels_are_no_cause_for_a_remark() -> None:
+    kernels = tuple(KernelTotals(7, address, 1, 32) for address in range(10))
+    assert cut_lists([told(run(FIRST, kernels=kernels)), told(run(FIRST))]) == ()
 
 
 def test_a_kernel_has_what_is_known_of_its_code() -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class What(IntEnum):
-    """What a function does; the kernel's part has the same numbers, in ``bpf/probe.bpf.c``."""
+    """What a function does; the kernel's part has the same numbers, in ``bpf/layout.h``."""
 
     LAUNCH = 1
     LAUNCH_BY_CONFIGURATION = 2
@@ -30,10 +30,14 @@ class What(IntEnum):
     COPY_ONE_WAY = 19
     NAME_KERNEL = 20
     GET_KERNEL = 21
-    SET_VARIABLE = 22
-    UNSET_VARIABLE = 23
-    PUT_VARIABLE = 24
-    CHANGE_LIBRARIES = 25
+    RETAIN_CONTEXT = 22
+    CREATE_CONTEXT = 23
+    SET_CONTEXT = 24
+    POP_CONTEXT = 25
+    SET_VARIABLE = 26
+    UNSET_VARIABLE = 27
+    PUT_VARIABLE = 28
+    CHANGE_LIBRARIES = 29
 
 
 class Library(IntEnum):
@@ -94,11 +98,8 @@ _RUNTIME = (
     ('cudaEventDestroy', What.DESTROY_EVENT, ''),
     ('cudaMemcpy', What.COPY, 'ptds'),
     ('cudaGetKernel', What.GET_KERNEL, ''),
-    (
-        '__cudaGetKernel',
-        What.GET_KERNEL,
-        '',
-    ),  # before the first <<<...>>> of a kernel, in what nvcc compiles from 12.9 on
+    # Before the first <<<...>>> of a kernel, in what nvcc compiles from 12.9 on.
+    ('__cudaGetKernel', What.GET_KERNEL, ''),
 )
 _DRIVER = (
     ('cuLaunchKernel', What.LAUNCH_BY_HANDLE, 'ptsz'),
@@ -126,6 +127,11 @@ _DRIVER = (
     ('cuMemcpyHtoD_v2', What.COPY_ONE_WAY, 'ptds'),
     ('cuModuleGetFunction', What.NAME_KERNEL, ''),
     ('cuLibraryGetKernel', What.NAME_KERNEL, ''),
+    ('cuDevicePrimaryCtxRetain', What.RETAIN_CONTEXT, ''),
+    ('cuCtxCreate_v2', What.CREATE_CONTEXT, ''),
+    ('cuCtxSetCurrent', What.SET_CONTEXT, ''),
+    ('cuCtxPushCurrent_v2', What.SET_CONTEXT, ''),
+    ('cuCtxPopCurrent_v2', What.POP_CONTEXT, ''),
 )
 _LIBC = (
     ('setenv', What.SET_VARIABLE, ''),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, cast
 
 from gpu_tracker.cuda_probe.archive import Archive, by_run
 from gpu_tracker.cuda_probe.binaries.linked_in import hides_runtime
 from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.devices.running_environment import may_have_begun
 from gpu_tracker.cuda_probe.engine.notices import NoticeKind
 from gpu_tracker.cuda_probe.libraries.mapped import mapped_files
 from gpu_tracker.cuda_probe.model.accumulated import Accumulated
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
 _WINDOW = 1_000_000_000
 _RELEASES = 60_000_000_000
-_ENDED_IN_KERNEL = 64
-"""Runs that have ended and still take room in the kernel, past which it is given back; fewer where there is little."""
 _LOADING = frozenset({NoticeKind.LIBRARIES, NoticeKind.EXEC})
 _CUDA = frozenset({Library.RUNTIME, Library.DRIVER})
 
@@ -68,7 +68,6 @@ class Collector:
         self._statistics = Statistics(model, self._placed, self._capacities, self.began)
         self._next_window = self.began + _WINDOW
         self._next_release = self.began
-        self._most_ended = min(_ENDED_IN_KERNEL, limits.processes // 4)
         self.accumulated = Accumulated(limits.ended)
         self.archive = Archive(limits.ended)
         self.remarks = Remarks()
@@ -142,8 +141,10 @@ class Collector:
                 continue
             may_call = True
             self._programs.loaded_cuda(process, pid)
-            if is_new and loaded_at is not None:
-                self.remarks.attached_late(pid, file.shown, max(self._clock() - loaded_at, 0))
+            if loaded_at is not None and loaded_at < (since := self._engine.attached_since(file)):
+                if may_have_begun(pid, self._proc):
+                    self._engine.missed_calls(pid, process)
+                self.remarks.attached_late(pid, file.shown, since - loaded_at)
         if has_new_loader:  # what it has loaded between the look at its maps and now, it has told nobody
             may_call |= self.scan(process, pid, loaded_at)
         return may_call
@@ -165,16 +166,21 @@ class Collector:
             NoticeKind.END: programs.ended,
             NoticeKind.FORK: programs.forked,
         }
-        loading: dict[tuple[int, int], int] = {}
+        loading: dict[tuple[int, int], Notice] = {}
         for notice in notices:
             if notice.kind in actions:
                 actions[notice.kind](notice)
             if notice.kind == NoticeKind.END:
                 self._ended.append(notice)
             if notice.kind in _LOADING:
-                loading.setdefault((notice.process, notice.pid), notice.time)
-        for (process, pid), began in loading.items():
-            self.scan(process, pid, began)
+                loading.setdefault((notice.process, notice.pid), notice)
+        for (process, pid), notice in loading.items():
+            self._scan_loading(process, pid, notice)
+
+    def _scan_loading(self, process: int, pid: int, notice: Notice) -> None:
+        self.scan(process, pid, notice.time)
+        if not os.path.exists(f'{self._proc}/{pid}/exe') and self._programs.get(process) is None:
+            self.remarks.ended_too_soon(process, notice.name)
 
     def _look_for_hidden_runtime(self, file: CodeFile) -> None:
         if file.identity not in self._without_runtime:
@@ -202,8 +208,8 @@ class Collector:
         self._engine.release(set(used))
 
     def _give_back_room(self) -> None:
-        """Take what has ended out of the kernel, where it is worth the reading."""
-        if self._engine.ended() <= self._most_ended:
+        """Take what has ended out of the kernel."""
+        if not self._engine.ended():
             return
         ended = [run for run in by_run(self._engine.totals()) if run.process.ended is not None]
         for dropped in self.archive.add(ended):

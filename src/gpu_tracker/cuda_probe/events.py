@@ -36,7 +36,7 @@ class EventKind(IntEnum):
 
 
 class Event(NamedTuple):
-    """One record, as the kernel writes it: ``struct event`` in ``bpf/probe.bpf.c``."""
+    """One record, as the kernel writes it: ``struct event`` in ``bpf/layout.h``."""
 
     time: int
     """Nanoseconds of the monotonic clock."""

@@ -16,6 +16,7 @@ from gpu_tracker.cuda_probe.devices.environment import EnvironmentChange
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
 from gpu_tracker.cuda_probe.devices.reach import Look
 from gpu_tracker.cuda_probe.devices.visibility import Visibility
+from gpu_tracker.cuda_probe.readings import UNKNOWN_DEVICE
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
@@ -50,6 +51,8 @@ class ProgramImage:
         if parent is not None:
             self.names_of_ancestors = (parent.names, *parent.names_of_ancestors)[:_MOST_ANCESTORS]
         self.names: KernelNames = KernelNames(pid, cache, proc)
+        self.has_unread_kernels = False
+        """Whether there was a kernel without a name, because the program had ended before its files were looked at."""
         self._has_new_libraries = True
         self.look_at_libraries()
 
@@ -68,7 +71,9 @@ class ProgramImage:
         self.look_at_libraries()
         known = (names.at(address) for names in (self.names, *self.names_of_ancestors))
         first = next(known)
-        return first if first.file is not None else next((found for found in known if found.file is not None), first)
+        kernel = first if first.file is not None else next((found for found in known if found.file is not None), first)
+        self.has_unread_kernels |= kernel.is_unread
+        return kernel
 
     @property
     def problems(self) -> dict[str, str]:
@@ -89,6 +94,10 @@ class ProgramRun:
         """The kernels whose handles were asked for: their mangled names, or their host functions."""
         self._image = image
 
+    def gpu_of(self, device: int) -> PhysicalGpu | None:
+        """Return the physical GPU that the program calls ``device``, None where that is not known."""
+        return self.visibility.any_gpu() if device == UNKNOWN_DEVICE else self.visibility.gpu_of(device)
+
     def kernel(self, address: int) -> KernelAt:
         """Return what is known of the kernel that the program launches as ``address``."""
         meant = self.handles.get(address, address)
@@ -100,6 +109,11 @@ class ProgramRun:
     def problems(self) -> dict[str, str]:
         """Why CUDA code of the kernels that were asked for could not be read, by the path of its file."""
         return self._image.problems
+
+    @property
+    def has_unread_kernels(self) -> bool:
+        """Whether a kernel that was asked for has no name, because the program had ended before that could be read."""
+        return self._image.has_unread_kernels
 
 
 class Programs:
@@ -137,7 +151,7 @@ class Programs:
     def gpu_of(self, process: int, device: int) -> PhysicalGpu | None:
         """Return the physical GPU that a program run calls ``device``, None where that is not known."""
         run = self._runs.get(process)
-        return None if run is None else run.visibility.gpu_of(device)
+        return None if run is None else run.gpu_of(device)
 
     def forget(self, process: int) -> None:
         """Drop what is known of a program run."""

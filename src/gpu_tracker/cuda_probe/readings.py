@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+UNKNOWN_DEVICE = -2
+"""Stands for the GPU of calls of which it is not known to which they went."""
+
 
 class ProcessTotals(NamedTuple):
     """One program run that has called CUDA."""
@@ -31,7 +34,8 @@ class DeviceTotals(NamedTuple):
 
     process: int
     device: int | None
-    """The process' own number of the GPU; None: all of its GPUs together, for which only memory is told."""
+    """The process' own number of the GPU, or :data:`UNKNOWN_DEVICE`; None: all of its GPUs together, for which only
+    memory is told."""
     launches: int
     threads: int
     """The threads of all launches together: grid times block."""

@@ -13,24 +13,30 @@ if TYPE_CHECKING:
 
 _MOST = 50
 _BOUNDS = {
-    Overflow.NOTICE: 'Loaded libraries, names and variables of programs were missed {:,} times: too many came at once.',
-    Overflow.FOLLOWED: '{:,} processes were not followed: more ran at once than the bound "followed" allows.',
-    Overflow.PROCESS: '{:,} threads called CUDA in programs past the bound "processes": these are left out.',
-    Overflow.DEVICE: '{:,} calls are left out: more programs and GPUs than four times the bound "processes".',
-    Overflow.ALLOCATION: 'Memory may have been freed unseen: {:,} allocations were past the bound "allocations".',
-    Overflow.KERNEL: '{:,} launches are counted without their kernel: more kernels than the bound "kernels" allows.',
-    Overflow.STREAM: 'There were more streams than told: {:,} launches went to some past the bound "streams".',
-    Overflow.THREAD: '{:,} calls are left out: more threads called CUDA at once than the bound "threads" allows.',
-    Overflow.FAILURE: '{:,} failed calls are not told: more kinds of them than the bound "failures" allows.',
-    Overflow.PEAK: 'The most memory in use may be too low: it could not be told {:,} times.',
+    Overflow.NOTICE: 'Loaded libraries, names and variables of programs that were missed: {:,}. Too many came at once.',
+    Overflow.FOLLOWED: 'Processes that were not followed: {:,}. More ran at once than the bound "followed" allows.',
+    Overflow.PROCESS: 'Threads that called CUDA in programs past the bound "processes": {:,}. Those are left out.',
+    Overflow.DEVICE: 'Calls that are left out: {:,}. More programs and GPUs than four times the bound "processes".',
+    Overflow.ALLOCATION: 'Allocations past the bound "allocations": {:,}. Their memory may have been freed unseen.',
+    Overflow.KERNEL: 'Launches counted without their kernel: {:,}. More kernels than the bound "kernels" allows.',
+    Overflow.STREAM: 'Launches to streams past the bound "streams": {:,}. There were more streams than told.',
+    Overflow.THREAD: 'Calls that are left out: {:,}. More threads called CUDA at once than the bound "threads" allows.',
+    Overflow.FAILURE: 'Failed calls that are not told: {:,}. More kinds of them than the bound "failures" allows.',
+    Overflow.PEAK: 'The most memory in use may be too low. Changes of which it could not be told: {:,}.',
 }
 _MORE = f'There is more to remark: only the first {_MOST} sentences are told.'
-_GRAPHS = '{:,} CUDA graphs were launched: the kernels that they ran are in no figure here.'
+_GRAPHS = 'CUDA graphs launched: {:,}. The kernels that they ran are in no figure here.'
 _LOST = (
-    '{:,} of {:,} events came too fast to be read: active time, used cores and the time of kernels lack them. Counts '
-    'and bytes are complete.'
+    'Events that came too fast to be read: {:,} of {:,}. Active time, used cores and the time of kernels lack them. '
+    'Counts and bytes are complete.'
 )
-_LEFT_OUT = '{:,} programs that have ended are left out: more than the bound "ended" allows.'
+_TOO_SOON = (
+    'Programs that ended before it could be seen which libraries they load: {}. CUDA calls that they have made are '
+    'told only of libraries that were known before, as with --library=PATH.'
+)
+_MOST_NAMES = 10
+_OTHERS = 'others'
+_LEFT_OUT = 'Ended programs that are left out: {:,}. More than the bound "ended" allows.'
 
 
 class Remarks:
@@ -39,6 +45,9 @@ class Remarks:
     def __init__(self) -> None:
         self._told: dict[str, None] = {}
         self._is_full = False
+        self._too_soon: dict[str, int] = {}
+        """Program runs that ended too soon to be looked at, by name."""
+        self._last_too_soon = 0
         self.overflows: tuple[int, ...] = ()
         """See :attr:`gpu_tracker.cuda_probe.readings.Totals.overflows`."""
         self.events = 0
@@ -64,7 +73,7 @@ class Remarks:
         """Tell that a process ran before the probe was there."""
         self.add(
             f'Process {pid} ran before the probe: what it had done until then is not told, and memory that it had '
-            'allocated counts neither as in use nor as freed.'
+            'allocated counts neither as in use nor as freed. Which GPU a thread uses is known when it chooses one.'
         )
 
     def attached_late(self, pid: int, file: str, nanoseconds: int) -> None:
@@ -88,6 +97,10 @@ class Remarks:
         """
         self.add(f'Of kernels in {file} registers, code size and memory may be missing: {problem}.')
 
+    def not_named(self) -> None:
+        """Tell that programs ended so soon that their kernels have no names."""
+        self.add('Some kernels are shown as an address: their program ended before its symbols could be read.')
+
     def runtime_hidden(self, file: CodeFile) -> None:
         """Tell that a program has the runtime linked in where it cannot be attached to."""
         self.add(
@@ -105,6 +118,15 @@ class Remarks:
         """Tell that there was no room to follow a process."""
         self.add(f'Process {pid} is not followed: more run than the bound "followed" allows.')
 
+    def ended_too_soon(self, process: int, name: str) -> None:
+        """Tell that a program run has ended before the libraries that it has loaded could be seen."""
+        if process <= self._last_too_soon:
+            return  # it has said twice that it loads some
+        self._last_too_soon = process
+        if name not in self._too_soon and len(self._too_soon) == _MOST_NAMES:
+            name = _OTHERS
+        self._too_soon[name] = self._too_soon.get(name, 0) + 1
+
     def all(self) -> tuple[str, ...]:
         """Return all sentences."""
         counted = zip(Overflow, self.overflows, strict=False)
@@ -113,6 +135,9 @@ class Remarks:
         return (*self._told, *more, *bounds, *self._counted())
 
     def _counted(self) -> Iterator[str]:
+        if self._too_soon:
+            names = ', '.join(name if count == 1 else f'{name} ({count:,})' for name, count in self._too_soon.items())
+            yield _TOO_SOON.format(names)
         if self.graph_launches:
             yield _GRAPHS.format(self.graph_launches)
         if self.events_lost:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import threading
 import time
 from typing import TYPE_CHECKING
 
+import psutil
+
 from gpu_tracker.cuda_probe import reporting
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache, cache_folder
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.collecting import Collector
-from gpu_tracker.cuda_probe.devices import host_gpus
+from gpu_tracker.cuda_probe.devices import host_gpus, running_environment
 from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF
 from gpu_tracker.cuda_probe.engine.engine import Engine
 from gpu_tracker.cuda_probe.libraries.candidates import candidates
@@ -22,7 +25,7 @@ from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
 from gpu_tracker.cuda_probe.report import CudaReport
 from gpu_tracker.errors import ParameterError, TrackerStateError
-from gpu_tracker.process_tree import open_process_tree, stat
+from gpu_tracker.process_tree import stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,7 +106,7 @@ class Probe:
         self._opened()
         with self._lock:
             while True:
-                members = open_process_tree('proc', pid).members
+                members = _members(pid)
                 new = {member: number for member in members if (number := self._number(member)) is not None}
                 if not new:
                     return
@@ -165,7 +168,7 @@ class Probe:
         """Follow a process; return its number, None where it was followed already, has ended, or has no room."""
         engine = self._opened()
         try:
-            number = engine.follow(pid)
+            number = engine.follow(pid, has_begun=running_environment.may_have_begun(pid))
         except OSError:  # the map is full, which is what the remark says
             self._collector.remarks.not_followed(pid)
             return None
@@ -219,6 +222,8 @@ class Probe:
         for seen in runs:
             for file, problem in ({} if seen.program is None else seen.program.problems).items():
                 remarks.not_read(file, problem)
+            if seen.program is not None and seen.program.has_unread_kernels:
+                remarks.not_named()
         return CudaReport(
             seconds=(now - self._collector.began) / 1e9,
             engine=engine.kind,
@@ -226,7 +231,7 @@ class Probe:
             devices=reporting.device_tags(self._host),
             events=remarks.events,
             events_lost=remarks.events_lost,
-            notes=remarks.all(),
+            notes=(*remarks.all(), *reporting.cut_lists(processes)),
         )
 
 
@@ -240,6 +245,17 @@ def _named(path: str) -> CodeFile:
     if file is None:
         raise ParameterError('libraries', path, 'the path of a file')
     return file
+
+
+def _members(pid: int) -> list[int]:
+    """Return a process and all that it has started.
+
+    :raises ProcessLookupError: There is no such process.
+    """
+    try:
+        return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+    except psutil.NoSuchProcess:
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from None
 
 
 def _has_ended(pid: int) -> bool:

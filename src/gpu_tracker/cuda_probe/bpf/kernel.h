@@ -66,8 +66,10 @@ typedef struct {
 struct signal_struct {
     atomic_t live; // threads that have not begun to exit
 } OF_THIS_KERNEL;
+struct pid_namespace;
 struct upid {
     int nr;
+    struct pid_namespace *ns;
 } OF_THIS_KERNEL;
 struct pid {
     unsigned int level;

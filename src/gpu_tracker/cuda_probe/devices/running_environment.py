@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.binaries.elf64 import SHT_DYNSYM, SHT_SYMTAB, Elf
 from gpu_tracker.cuda_probe.binaries.mappings import mappings_of
-from gpu_tracker.cuda_probe.binaries.region import FileRegion, NotReadableError
+from gpu_tracker.cuda_probe.binaries.region import NotReadableError, OpenFile
 from gpu_tracker.cuda_probe.devices import environment
 from gpu_tracker.cuda_probe.devices.environment import NAMES
 
@@ -31,7 +31,7 @@ _OF_GPUS = ('/dev/nvidia', '/dev/dxg')
 
 def read(pid: int, proc: str = '/proc') -> dict[str, str] | None:
     """Return the variables that CUDA has read, or will read, in a process that runs; None where that is not known."""
-    return settle(environment.read(pid, proc), now(pid, proc), may_have_begun=_may_have_begun(pid, proc))
+    return settle(environment.read(pid, proc), now(pid, proc), may_have_begun=may_have_begun(pid, proc))
 
 
 def settle(
@@ -71,18 +71,14 @@ def _environ_of(pid: int, proc: str) -> int | None:
 
 
 def _place_in(part: MappedPart, path: str) -> int | None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        elf = Elf(FileRegion(descriptor, 0, os.fstat(descriptor).st_size))
-        first = min((segment for segment in elf.segments() if segment.offset == 0), default=None)
-        for kind in (SHT_DYNSYM, SHT_SYMTAB):
-            for table in elf.of_kind(kind):
-                names = elf.names(table.link)
-                for symbol in elf.symbols(table):
-                    if symbol.section and names.at(symbol.name_at) in _SYMBOLS:
-                        return part.start + symbol.value - (0 if first is None else first.address)
-    finally:
-        os.close(descriptor)
+    elf = Elf(OpenFile(path))
+    first = min((segment for segment in elf.segments() if segment.offset == 0), default=None)
+    for kind in (SHT_DYNSYM, SHT_SYMTAB):
+        for table in elf.of_kind(kind):
+            names = elf.names(table.link)
+            for symbol in elf.symbols(table):
+                if symbol.section and names.at(symbol.name_at) in _SYMBOLS:
+                    return part.start + symbol.value - (0 if first is None else first.address)
     return None
 
 
@@ -100,7 +96,7 @@ def _variables(memory: int, place: int) -> dict[str, str]:
     return found
 
 
-def _may_have_begun(pid: int, proc: str) -> bool:
+def may_have_begun(pid: int, proc: str = '/proc') -> bool:
     """Tell whether the process holds a file of a GPU driver open, as CUDA does from its first call on."""
     try:
         for name in os.listdir(f'{proc}/{pid}/fd'):

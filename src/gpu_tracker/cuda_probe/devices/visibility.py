@@ -54,6 +54,11 @@ class Visibility:
         self._first_call = time if self._first_call is None else min(time, self._first_call)
         self._look()
 
+    def any_gpu(self) -> PhysicalGpu | None:
+        """Return the GPU that all calls go to; None where there may be more than one, or it is not known."""
+        physical = self._host.physical
+        return physical[0] if len(physical) == 1 else None
+
     def gpu_of(self, ordinal: int) -> PhysicalGpu | None:
         """Return the GPU that cudaSetDevice calls so; None where it is not known for sure."""
         if self._first_call is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.calls import FUNCTIONS, Function, Library
@@ -31,6 +32,7 @@ class _Known(NamedTuple):
     functions: int
     modified: int
     handles: list[int]
+    since: int
     is_kept: bool
     """Attached to from the start: who uses it may be yet to come."""
 
@@ -55,6 +57,10 @@ class AttachedFiles:
         known = self._known.get(file.identity)
         return known is None or (not known.functions and known.modified != file.modified)
 
+    def since(self, file: CodeFile) -> int:
+        """Return when a file was attached to, in nanoseconds of the monotonic clock."""
+        return self._known[file.identity].since
+
     def attach(self, file: CodeFile, *, is_kept: bool = False) -> int:
         """Attach to what a file has of the probed functions, once; return how many these are.
 
@@ -71,7 +77,7 @@ class AttachedFiles:
         except OSError as error:
             self._remember(file, error)
             raise
-        self._known[file.identity] = _Known(len(places), file.modified, handles, is_kept)
+        self._known[file.identity] = _Known(len(places), file.modified, handles, time.monotonic_ns(), is_kept)
         return len(places)
 
     def attach_all(self, files: Iterable[CodeFile]) -> tuple[Refused, ...]:

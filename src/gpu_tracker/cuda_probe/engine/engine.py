@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.readings import Totals
 
-_MANY_FILES = 64
+_MANY_FILES = 8
 _UNSUPPORTED = {errno.EINVAL, errno.EOPNOTSUPP}
 
 
@@ -83,16 +83,32 @@ class Engine:
         """Detach from files that were attached to since the start and that nobody uses."""
         self._files.release(used)
 
-    def follow(self, pid: int) -> int | None:
+    def follow(self, pid: int, *, has_begun: bool = False) -> int | None:
         """Follow a process and all that it starts from now on; return its number, None where it is followed already.
+
+        :param has_begun: Whether it may have called CUDA before. Then it is not known which devices its threads have
+            chosen, until they choose again, or it becomes another program.
 
         :raises OSError: There is no room for more.
         """
-        number = layout.FOLLOWED.pack(self._next, 0)
+        number = layout.FOLLOWED.pack(self._next, 0, int(has_begun))
         if not self._loaded.maps['followed'].put(layout.FOLLOWED_KEY.pack(pid), number, only_new=True):
             return None
         self._next += 1
         return self._next - 1
+
+    def missed_calls(self, pid: int, process: int) -> None:
+        """Take note that a followed process may have chosen devices unseen."""
+        followed, key = self._loaded.maps['followed'], layout.FOLLOWED_KEY.pack(pid)
+        found = followed.get(key)
+        if found is not None:
+            number, parent, _ = layout.FOLLOWED.unpack(found)
+            if number == process:
+                followed.put(key, layout.FOLLOWED.pack(number, parent, 1))
+
+    def attached_since(self, file: CodeFile) -> int:
+        """Return when a file was attached to, in nanoseconds of the monotonic clock."""
+        return self._files.since(file)
 
     def unfollow(self, pid: int) -> None:
         """Follow a process no more."""

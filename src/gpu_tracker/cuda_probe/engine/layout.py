@@ -1,4 +1,4 @@
-"""How the kernel's part lays out what it keeps: the structures of ``bpf/probe.bpf.c``."""
+"""How the kernel's part lays out what it keeps: the structures of ``bpf/layout.h``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from enum import IntEnum
 
 FOLLOWED_KEY = struct.Struct('<I')
-FOLLOWED = struct.Struct('<II')
+FOLLOWED = struct.Struct('<III')
 PROCESS_KEY = struct.Struct('<I')
 PROCESS = struct.Struct('<QQQQII16s')
 DEVICE_KEY = struct.Struct('<Ii')
@@ -14,10 +14,11 @@ DEVICE = struct.Struct('<12Q')
 HANDLE = struct.Struct('<QI4x')
 KERNEL = struct.Struct('<QQ')
 ALLOCATION = struct.Struct('<QQi4x')
+CONTEXT = struct.Struct('<i')
 FAILURE_KEY = struct.Struct('<IIi')
 COUNT = struct.Struct('<Q')
 INDEX = struct.Struct('<I')
-SETTINGS = struct.Struct('<IIQ')
+SETTINGS = struct.Struct('<IIQQ')
 EVENT = struct.Struct('<8xQQQQQIiHHI')
 """A record of the ring of events, with its header: the fields of :class:`gpu_tracker.cuda_probe.events.Event`."""
 NOTICE = struct.Struct('<8xQQQIIII32s1024s')
@@ -34,6 +35,7 @@ MAPS: dict[str, tuple[int, int]] = {
     'allocations': (HANDLE.size, ALLOCATION.size),
     'kernels': (HANDLE.size, KERNEL.size),
     'streams': (HANDLE.size, 1),
+    'contexts': (HANDLE.size, CONTEXT.size),
     'failures': (FAILURE_KEY.size, COUNT.size),
     'overflows': (INDEX.size, COUNT.size),
     'settings': (INDEX.size, SETTINGS.size),

@@ -93,7 +93,7 @@ class LoadedObject:
 
     def _set_up(self, half_a_ring: int) -> None:
         settings = self.maps['settings']
-        settings.put(INDEX.pack(0), SETTINGS.pack(_FIRST_NUMBER, 0, half_a_ring))
+        settings.put(INDEX.pack(0), SETTINGS.pack(_FIRST_NUMBER, 0, 0, half_a_ring))
         if self._library.bpf_prog_test_run_opts(self.program('find_level'), _run_options()) != 0:
             raise OSError(errno.EOPNOTSUPP, 'the kernel does not tell its PID namespaces')
 
@@ -113,6 +113,7 @@ def map_entries(limits: Limits) -> dict[str, int]:
         'allocations': limits.allocations,
         'kernels': limits.kernels,
         'streams': limits.streams,
+        'contexts': limits.processes * 4,
         'threads': limits.threads,
         'failures': limits.failures,
         'events': limits.ring_bytes,

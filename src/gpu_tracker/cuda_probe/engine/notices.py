@@ -41,7 +41,7 @@ class Notice(NamedTuple):
     pid: int
     kind: int
     name: str
-    """Of a variable."""
+    """Of a variable, or in all other cases the kernel's of the thread."""
     text: str | None
     """None: the variable was removed."""
 

@@ -32,7 +32,7 @@ def forget(maps: Mapping[str, KernelMap], processes: Collection[int]) -> None:
         for key in gone:
             maps[name].remove(key)
 
-    for name in ('kernels', 'streams', 'allocations'):
+    for name in ('kernels', 'streams', 'contexts', 'allocations'):
         drop(name, lambda key: int(layout.HANDLE.unpack(key)[1]))
     for name in ('devices', 'failures', 'processes'):
         drop(name, lambda key: int.from_bytes(key[:4], 'little'))

@@ -1,0 +1,172 @@
+// What the probe knows of functions, what it keeps and what it tells: structures, numbers and maps.
+#pragma once
+
+#include "kernel.h"
+
+// What a function does; calls.py has the same numbers.
+enum what {
+    LAUNCH = 1,
+    LAUNCH_BY_CONFIGURATION,
+    LAUNCH_BY_HANDLE,
+    GRAPH_LAUNCH,
+    ALLOCATE,
+    ALLOCATE_PITCHED,
+    RELEASE,
+    SYNCHRONISE_STREAM,
+    QUERY_STREAM,
+    DESTROY_STREAM,
+    SYNCHRONISE_DEVICE,
+    RESET_DEVICE,
+    SET_DEVICE,
+    RECORD_EVENT,
+    SYNCHRONISE_EVENT,
+    QUERY_EVENT,
+    DESTROY_EVENT,
+    COPY,
+    COPY_ONE_WAY,
+    NAME_KERNEL,
+    GET_KERNEL,
+    RETAIN_CONTEXT,
+    CREATE_CONTEXT,
+    SET_CONTEXT,
+    POP_CONTEXT,
+    SET_VARIABLE,
+    UNSET_VARIABLE,
+    PUT_VARIABLE,
+    CHANGE_LIBRARIES,
+};
+#define WHAT(cookie) ((cookie) & 0xff)
+#define OF_THREAD(cookie) ((cookie) >> 8 & 1) // its default stream is the thread's own
+#define FUNCTION(cookie) ((u32)((cookie) >> 16))
+
+// events.py has the same numbers and layout.
+enum event_kind {
+    EVENT_LAUNCH = 1,
+    EVENT_STREAM_SYNC,
+    EVENT_DEVICE_SYNC,
+    EVENT_EVENT_RECORD,
+    EVENT_EVENT_DONE,
+    EVENT_EVENT_DESTROY,
+    EVENT_MEMCPY,
+    EVENT_ALLOCATION,
+    EVENT_FREE,
+    EVENT_STREAM_DESTROY,
+    EVENT_DEVICE_RESET,
+    EVENT_PROCESS_END,
+};
+struct event {
+    u64 time, stream, address, value, in_use;
+    u32 process;
+    s32 device;
+    u16 kind, flags;
+    u32 thread;
+};
+
+// engine/notices.py has the same numbers, engine/layout.py the layout.
+enum notice_kind {
+    NOTICE_FIRST_CALL = 1,
+    NOTICE_EXEC,
+    NOTICE_LIBRARIES,
+    NOTICE_KERNEL_NAME,
+    NOTICE_VARIABLE,
+    NOTICE_END,
+    NOTICE_FORK,
+};
+// For eight UUIDs, or the mangled names of most kernels.
+#define TEXT_BYTES 1024
+struct notice {
+    u64 time, address, value;
+    u32 process, pid;
+    u32 kind, has_text;
+    char name[32];
+    char text[TEXT_BYTES];
+};
+
+struct followed {
+    u32 process, parent;
+    u32 is_late; // it may have called CUDA unseen: which devices its threads have chosen is not known
+};
+struct process {
+    u64 began, ended, streams, graph_launches;
+    u32 pid, parent;
+    char name[16];
+};
+struct device_key {
+    u32 process;
+    s32 device;
+};
+struct device {
+    u64 launches, threads, allocations, frees, allocated, freed, in_use, peak;
+    u64 synchronisations, synchronising, copies, resets;
+};
+struct handle { // of a kernel, a stream or an allocation
+    u64 address;
+    u32 process, padding;
+};
+struct kernel {
+    u64 launches, threads;
+};
+struct allocation {
+    u64 size, resets;
+    s32 device;
+    u32 padding;
+};
+struct failure_key {
+    u32 process, function;
+    s32 error;
+};
+enum counts { NOT_ASKED, COUNTS, LEFT_OUT }; // whether there is room for the program of a thread
+struct thread {
+    u64 sp; // at the entry of the call that it is in; 0: in none
+    u64 cookie, time, address, stream, value;
+    struct allocation released; // what the call releases
+    u32 process, counts;
+    s32 device;
+    u32 has_chosen; // its device, by a call that was seen
+};
+
+// limits.py has these bounds.
+HASH(followed, u32, struct followed, 16384);
+HASH(processes, u32, struct process, 1024);
+HASH(devices, struct device_key, struct device, 4096);
+HASH(allocations, struct handle, struct allocation, 131072);
+HASH(kernels, struct handle, struct kernel, 16384);
+HASH(streams, struct handle, u8, 8192);
+HASH(contexts, struct handle, s32, 4096);
+HASH(threads, u64, struct thread, 16384);
+HASH(failures, struct failure_key, u64, 4096);
+RING(events, 8388608);
+RING(notices, 4194304);
+#define HALF_OF_THE_NOTICES 2097152
+
+// What found no room; engine/layout.py has the same numbers.
+enum overflow {
+    LOST_EVENT,
+    LOST_NOTICE,
+    NO_FOLLOWED,
+    NO_PROCESS,
+    NO_DEVICE,
+    NO_ALLOCATION,
+    NO_KERNEL,
+    NO_STREAM,
+    NO_THREAD,
+    NO_FAILURE,
+    PEAKS,
+    N_OVERFLOWS,
+};
+ARRAY(overflows, u64, N_OVERFLOWS);
+
+struct settings {
+    u32 last_process; // the highest number of a program run so far
+    u32 level;        // of the probe's own PID namespace below the first one
+    u64 namespace;    // that namespace
+    u64 half_a_ring;  // bytes of events from which on the reader is woken
+};
+ARRAY(settings, struct settings, 1);
+
+#define ALL_DEVICES -1
+#define UNKNOWN_DEVICE -2
+#define STREAM_OF_THREAD (1ull << 63)
+enum { STREAM_LEGACY = 1, STREAM_PER_THREAD = 2 }; // the handles cudaStreamLegacy and cudaStreamPerThread
+enum { NOT_READY = 600 };                          // an answer to a query, and no failure
+enum { DEVICE_TO_DEVICE = 3 };                     // cudaMemcpyKind: does not wait
