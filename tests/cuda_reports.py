@@ -24,6 +24,7 @@ _FIGURES = {
     'mean_threads': None,
     'synchronisations': 0,
     'synchronising_seconds': 0.0,
+    'copies': 0,
     'launch_to_sync_seconds': None,
     'allocations': 0,
     'frees': 0,
@@ -37,10 +38,11 @@ _FIGURES = {
 
 def process(pid: int, **figures: Any) -> ProcessReport:
     usual = {'run': pid, 'name': 'python', 'command': None, 'ended': False, 'seconds': 10.0, 'streams': 1}
+    usual['kernels_total'] = len(figures.get('kernels', ()))
     return ProcessReport(pid=pid, **(usual | _FIGURES | figures))
 
 
-def device(ordinal: int, uuid: str | None = None, **figures: Any) -> DeviceReport:
+def device(ordinal: int | None, uuid: str | None = None, **figures: Any) -> DeviceReport:
     return DeviceReport(ordinal=ordinal, uuid=uuid, **(_FIGURES | figures))
 
 
@@ -67,6 +69,7 @@ TRAINING = report(
         streams=2,
         synchronisations=10,
         synchronising_seconds=1.5,
+        copies=3,
         launch_to_sync_seconds=8.731,
         allocations=5,
         frees=2,

@@ -23,6 +23,7 @@ _FIGURES: dict[str, Any] = {
     'mean_threads': 1024.0,
     'synchronisations': 10,
     'synchronising_seconds': 0.5,
+    'copies': 6,
     'launch_to_sync_seconds': 2.5,
     'allocations': 4,
     'frees': 3,

@@ -62,11 +62,12 @@ class CUDAFigures:
 class CUDADevice:
     """What one program did on one GPU; fields that :class:`CUDAProcess` has too mean the same.
 
-    :ivar ordinal: The program's own number of the GPU, as cudaSetDevice counts.
+    :ivar ordinal: The program's own number of the GPU, as cudaSetDevice counts; None: it is not known to which of its
+        GPUs these calls went.
     :ivar uuid: Which GPU of the machine that was.
     """
 
-    ordinal: int
+    ordinal: int | None
     uuid: str | None
     launches: int
     launches_per_second: float | None
@@ -75,6 +76,7 @@ class CUDADevice:
     mean_threads: float | None
     synchronisations: int
     synchronising_seconds: float
+    copies: int
     launch_to_sync_seconds: float | None
     allocations: int
     frees: int
@@ -136,6 +138,7 @@ class CUDAProcess:
     :ivar streams: Streams to which it has launched.
     :ivar synchronisations: Calls that waited for a stream, a device or an event.
     :ivar synchronising_seconds: Time inside these calls, summed over all threads.
+    :ivar copies: Blocking copies that succeeded.
     :ivar launch_to_sync_seconds: Time between launches and the synchronisations that waited for them, each moment once.
     :ivar allocations: Allocations that succeeded.
     :ivar frees: Frees of what was seen allocated.
@@ -145,7 +148,8 @@ class CUDAProcess:
     :ivar memory_max: The most of it at once.
     :ivar memory_leaked: What it had not freed at its end; None while it runs.
     :ivar devices: By GPU.
-    :ivar kernels: The kernels that it launched most often, and those with the most time.
+    :ivar kernels_total: Different kernels that it has launched.
+    :ivar kernels: Of these the ones that it launched most often, and those with the most time.
     :ivar failures: The failed calls, the most frequent first.
     """
 
@@ -162,6 +166,7 @@ class CUDAProcess:
     streams: int
     synchronisations: int
     synchronising_seconds: float
+    copies: int
     launch_to_sync_seconds: float | None
     allocations: int
     frees: int
@@ -170,6 +175,7 @@ class CUDAProcess:
     memory_current: float | None
     memory_max: float | None
     memory_leaked: float | None
+    kernels_total: int
     devices: tuple[CUDADevice, ...]
     kernels: tuple[CUDAKernel, ...]
     failures: tuple[CUDAFailure, ...]

@@ -54,7 +54,7 @@ class Parameters:
         self.join_timeout = _positive('join_timeout', join_timeout, 'a positive number of seconds')
         self.gpu_brand = _DEFAULT_BRAND if gpu_brand is None else _one_of('gpu_brand', gpu_brand, BACKENDS)
         self.max_overhead_percent = None if max_overhead_percent is None else _percent(max_overhead_percent)
-        self.sections = ('cuda',) if cuda else ()
+        self.sections = ('cuda',) if _flag('cuda', cuda) else ()
         """The names of what is wanted beside the documented sections."""
 
 
@@ -92,6 +92,12 @@ def _count(name: str, value: object) -> int:
     if isinstance(value, bool) or count < 1:
         raise ParameterError(name, value, 'a whole number of at least 1')
     return count
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ParameterError(name, value, 'True or False')
+    return value
 
 
 def _one_of(name: str, value: object, accepted: Container[str] | Sequence[str]) -> str:

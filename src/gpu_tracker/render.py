@@ -6,6 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from gpu_tracker.cuda_usage import CUDAUsage
     from gpu_tracker.usage import ResourceUsage
 
 _INDENT = '   '
@@ -17,6 +18,7 @@ _ACRONYMS = {
 _CUDA_FOOTNOTE = (
     'Launch to sync is not time on the GPU: work may have been done long before the synchronisation that waited for it.'
 )
+_NO_CALL = 'No CUDA call was seen.'
 _ON_ONE_LINE = {'gpus', 'kernels', 'failures'}
 """Lists whose entries have few fields."""
 
@@ -29,6 +31,9 @@ def as_text(usage: ResourceUsage) -> str:
     if usage.cuda.engine is None:
         fields['cuda'] = {'problem': usage.cuda.problem}  # forty lines of unknown figures would say no more
         return '\n'.join(_lines(fields, ''))
+    if usage.cuda.combined.processes == 0:
+        del fields['cuda']  # as above, of zeros
+        return '\n'.join([*_lines(fields, ''), *_lines_without_calls(usage.cuda)])
     return '\n'.join([*_lines(fields, ''), f'{_INDENT}Footnote: {_CUDA_FOOTNOTE}'])
 
 
@@ -49,6 +54,13 @@ def _fields(usage: ResourceUsage) -> dict[str, object]:
     if usage.cuda is None:
         del fields['cuda']  # the report of whoever has not asked for it is as it always was
     return fields
+
+
+def _lines_without_calls(cuda: CUDAUsage) -> Iterator[str]:
+    yield f'{_title("cuda")}:'
+    yield from _lines({'problem': cuda.problem}, _INDENT)
+    yield f'{_INDENT}{_NO_CALL}'
+    yield from _list_lines('notes', cuda.notes, _INDENT)
 
 
 def _lines(fields: Mapping[str, object], indent: str) -> Iterator[str]:

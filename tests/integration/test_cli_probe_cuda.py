@@ -77,7 +77,7 @@ def test_a_process_is_looked_at_until_ctrl_c_and_goes_on(cache: dict[str, str]) 
     script = 'repeat 2 { wait; launches 50 axpy default 1 1 1 32 1 1; device_sync }; wait'
     with stand_in().started(script) as running:
         running.wait_until_waiting()
-        with Terminal([*PROGRAM, 'probe', '--live', '--interval=0.05', f'--pid={running.pid}'], cache) as terminal:
+        with Terminal([*PROGRAM, 'probe', '--live', '--interval=0.1', f'--pid={running.pid}'], cache) as terminal:
             eventually(lambda: 'No CUDA call was seen.' in terminal.shown)
             running.go_on()
             running.wait_until_waiting()
@@ -95,7 +95,7 @@ def test_a_process_is_looked_at_until_ctrl_c_and_goes_on(cache: dict[str, str]) 
 def test_a_probe_that_is_killed_leaves_its_program_alone(cache: dict[str, str]) -> None:
     with stand_in().started('wait; launches 50 axpy default 1 1 1 32 1 1; device_sync') as running:
         running.wait_until_waiting()
-        with started('probe', '--live', '--interval=0.05', f'--pid={running.pid}', env=cache) as process:
+        with started('probe', '--live', '--interval=0.1', f'--pid={running.pid}', env=cache) as process:
             assert process.stdout.readline().startswith('CUDA calls, seen for')
             process.send_signal(signal.SIGKILL)
             process.communicate()

@@ -39,11 +39,11 @@ def target() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def words(log: Path, *arguments: object) -> list[str]:
-    return [sys.executable, '-m', 'staged_cuda_probe', str(log), '--live', '--interval=0.01', *map(str, arguments)]
+    return [sys.executable, '-m', 'staged_cuda_probe', str(log), '--live', '--interval=0.1', *map(str, arguments)]
 
 
 def variables(**more: str) -> dict[str, str]:
-    return environment({'PYTHONPATH': f'{PACKAGE_PARENT}:{TESTS}', 'TERM': 'xterm', **more})
+    return environment({'PYTHONPATH': f'{PACKAGE_PARENT}:{TESTS}', 'TERM': 'xterm', 'COLUMNS': '120', **more})
 
 
 def watched(log: Path, *arguments: object, **more: str) -> Terminal:

@@ -11,6 +11,8 @@ import pytest
 
 from cli_program import PROGRAM, Marked, Terminal, eventually, gpu_tracker, started
 from gpu_tracker.cli import main
+from gpu_tracker.cli.running_process import open_process
+from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,6 +119,21 @@ def test_a_process_that_may_not_be_looked_at(
     assert capfd.readouterr().err == (
         "gpu-tracker: --pid must be the ID of a running process of your own (not permitted), not '1'\n"
     )
+
+
+def test_a_process_of_somebody_else_may_be_looked_at_where_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, target: subprocess.Popen[bytes]
+) -> None:
+    def refuse(process_id: int, number: int) -> None:
+        raise PermissionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, 'kill', refuse)
+        handle = open_process(target.pid, may_be_of_others=True)
+        with pytest.raises(ParameterError, match='of your own'):
+            open_process(target.pid)
+    if handle is not None:  # before Linux 5.3 there is none
+        os.close(handle)
 
 
 def test_wrong_values_are_found_first(target: subprocess.Popen[bytes]) -> None:

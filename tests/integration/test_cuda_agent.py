@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.server
 
 PROBE = """
-from gpu_tracker.cuda_probe.agent_metrics import opened as metrics_of
+from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics
+from gpu_tracker.cuda_probe.following import opened as probe_of
 from stand_in_probe import StandInProbe
 
 def opened():
-    return metrics_of(StandInProbe)
+    return CudaMetrics(probe_of(StandInProbe))
 """
 """Sees one CUDA program in each process that it follows."""
 
@@ -36,6 +37,7 @@ def opened():
 
 OPTIONS = ('--cuda', '--export-processes', '--interval=0.1')
 GROUP = 'gpu_tracker.metrics'
+UP = 'gpu_tracker_cuda_probe_up'
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def test_processes_on_the_gpus_are_probed(machine: Machine, tmp_path: Path) -> N
             assert list(found.values()) == [1000]
             assert f'host="{host_name()}"' in next(iter(found))
             assert f'pid="{pid}",program="cat"' in next(iter(found))
-            assert list(of_cuda(served, 'gpu_tracker_cuda_probe_up').values()) == [1]
+            assert of_cuda(served, UP) == {f'{UP}{{host="{host_name()}"}}': 1}
             assert list(of_cuda(served, 'gpu_tracker_gpu_process_memory_bytes').values()) == [GB // 2]
     assert served.said == []
 
@@ -62,7 +64,8 @@ def test_processes_on_the_gpus_are_probed(machine: Machine, tmp_path: Path) -> N
 def test_a_missing_right_is_one_line_and_the_agent_serves_without(machine: Machine, tmp_path: Path) -> None:
     with agent(machine, *OPTIONS, env=offer(tmp_path, GROUP, NO_RIGHT)) as served:
         assert served.said == ['gpu-tracker: agent: CUDA calls cannot be probed: this process lacks CAP_BPF.\n']
-        assert of_cuda(served, 'gpu_tracker_cuda') == {'gpu_tracker_cuda_probe_up': 0}
+        assert list(of_cuda(served, 'gpu_tracker_cuda').values()) == [0]
+        assert set(of_cuda(served, 'gpu_tracker_cuda')) <= {f'{UP}{{host="{host}"}}' for host in ('', host_name())}
         assert served.seen()['gpus'] is not None
 
 

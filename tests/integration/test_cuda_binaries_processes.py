@@ -95,7 +95,7 @@ def test_names_outlive_their_process_where_its_maps_were_remembered(tmp_path: Pa
         names, late = (KernelNames(process.pid, BinaryCache()) for _ in range(2))
         assert names.remember_maps()
     assert names.at(hidden.function).name == 'hidden'
-    assert late.at(hidden.function).name == f'{hidden.function:#x}'
+    assert late.at(hidden.function) == KernelAt(None, f'{hidden.function:#x}', None, None, is_unread=True)
     assert not names.remember_maps()
 
 

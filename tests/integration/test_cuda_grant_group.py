@@ -262,11 +262,22 @@ def test_a_machine_without_the_driver_has_nothing_to_grant() -> None:
 def test_a_process_that_does_not_exist_is_told() -> None:
     finished = gpu_tracker('grant-devices', f'--pid={NO_SUCH_PROCESS}', '--dry-run')
     assert (finished.returncode, finished.stdout) == (125, '')
-    assert finished.stderr == f'gpu-tracker: there is no process {NO_SUCH_PROCESS}\n'
+    assert finished.stderr == f"gpu-tracker: --pid must be the ID of a running process, not '{NO_SUCH_PROCESS}'\n"
 
 
 @pytest.mark.parametrize('given', ['0', '-5', 'init', '1_0', ''])
 def test_a_wrong_process_id_is_told(given: str) -> None:
     finished = gpu_tracker('grant-devices', f'--pid={given}')
     assert finished.returncode == 125
-    assert finished.stderr == (f'gpu-tracker: --pid must be a process ID, a whole number from 1 on, not {given!r}\n')
+    assert finished.stderr == f'gpu-tracker: --pid must be a positive whole number, not {given!r}\n'
+
+
+@pytest.mark.parametrize('given', [[], ['--dry-run']])
+def test_a_process_has_to_be_given(given: list[str]) -> None:
+    finished = gpu_tracker('grant-devices', *given)
+    assert (finished.returncode, finished.stdout) == (125, '')
+    assert finished.stderr == ("gpu-tracker: give a process with --pid\nTry 'gpu-tracker grant-devices --help'.\n")
+
+
+def test_the_version_is_told_as_by_every_command() -> None:
+    assert gpu_tracker('grant-devices', '-v').stdout == gpu_tracker('grant-devices', '--version').stdout != ''

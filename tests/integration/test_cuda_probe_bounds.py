@@ -59,8 +59,8 @@ def test_totals_are_complete_at_full_rate_though_nobody_reads_the_events():
     assert report.events == 65_536 // 64 - 1  # the first ones, until the ring was full
     assert notes(report) == [
         (
-            f'{report.events_lost:,} of {FULL_RATE_EVENTS:,} events came too fast to be read: active time, used cores '
-            'and the time of kernels lack them. Counts and bytes are complete.'
+            f'Events that came too fast to be read: {report.events_lost:,} of {FULL_RATE_EVENTS:,}. Active time, used '
+            'cores and the time of kernels lack them. Counts and bytes are complete.'
         )
     ]
 
@@ -85,7 +85,7 @@ def test_allocations_past_the_bound_are_counted_but_their_end_is_not_seen():
     assert (process.allocations, process.allocated_bytes, process.memory_max_bytes) == (30, 3000, 3000)
     assert (process.frees, process.memory_leaked_bytes) == (10, 2000)
     assert notes(seen.report) == [
-        'Memory may have been freed unseen: 20 allocations were past the bound "allocations".'
+        'Allocations past the bound "allocations": 20. Their memory may have been freed unseen.'
     ]
 
 
@@ -95,7 +95,18 @@ def test_kernels_past_the_bound_are_in_the_totals_only():
     assert (seen.process.launches, seen.process.mean_threads) == (40, 2)
     assert [kernel.launches for kernel in seen.process.kernels] == [10, 10]
     assert notes(seen.report) == [
-        '20 launches are counted without their kernel: more kernels than the bound "kernels" allows.'
+        'Launches counted without their kernel: 20. More kernels than the bound "kernels" allows.'
+    ]
+
+
+def test_kernels_that_are_not_listed_are_counted_and_told():
+    names = ('axpy', 'gemm', 'reduce', 'plain')
+    seen = bounded('; '.join(f'launches 10 {name} default 1 1 1 2 1 1' for name in names), kernels_told=1)
+    assert (seen.process.launches, seen.process.kernels_total) == (40, 4)
+    assert len(seen.process.kernels) in {1, 2}  # the most launched one, and the one with the most time
+    left_out = 4 - len(seen.process.kernels)
+    assert notes(seen.report) == [
+        f'Kernels that are not told one by one: {left_out}, past the bound "kernels_told". Their launches are counted.'
     ]
 
 
@@ -103,7 +114,7 @@ def test_streams_past_the_bound_are_not_told_apart():
     seen = bounded('default_stream own; threads 5 { launches 10 axpy default 1 1 1 2 1 1 }', streams=2)
     assert (seen.process.streams, seen.process.launches) == (2, 50)
     assert notes(seen.report) == [
-        'There were more streams than told: 30 launches went to some past the bound "streams".'
+        'Launches to streams past the bound "streams": 30. There were more streams than told.'
     ]
 
 
@@ -111,7 +122,7 @@ def test_threads_past_the_bound_are_left_out():
     seen = bounded('alloc a 10; threads 1 { threads 1 { threads 1 { alloc b 1; alloc c 1 } } }; alloc d 10', threads=1)
     assert (seen.process.allocations, seen.process.memory_leaked_bytes) == (2, 20)
     assert notes(seen.report) == [
-        '2 calls are left out: more threads called CUDA at once than the bound "threads" allows.'
+        'Calls that are left out: 2. More threads called CUDA at once than the bound "threads" allows.'
     ]
 
 
@@ -119,7 +130,9 @@ def test_failures_past_the_bound_are_not_told():
     seen = bounded('repeat 3 { fail_alloc }; repeat 4 { fail_free }; alloc a 10; repeat 5 { fail_launch }', failures=1)
     assert [(failure.function, failure.count) for failure in seen.process.failures] == [('cudaMalloc', 3)]
     assert seen.process.memory_leaked_bytes == 10
-    assert notes(seen.report) == ['9 failed calls are not told: more kinds of them than the bound "failures" allows.']
+    assert notes(seen.report) == [
+        'Failed calls that are not told: 9. More kinds of them than the bound "failures" allows.'
+    ]
 
 
 def five_children(**limits: int) -> Probed:
@@ -140,14 +153,18 @@ def is_told(pid: int, report: CudaReport) -> bool:
 
 def test_processes_past_the_bound_are_not_followed():
     seen = five_children(followed=2)
-    assert notes(seen.report) == ['4 processes were not followed: more ran at once than the bound "followed" allows.']
+    assert notes(seen.report) == [
+        'Processes that were not followed: 4. More ran at once than the bound "followed" allows.'
+    ]
     assert len(seen.report.processes) == 2
     assert_agree(seen.report, [truth for truth in seen.ran.processes if is_told(truth.pid, seen.report)])
 
 
 def test_programs_that_call_cuda_past_the_bound_are_left_out():
     seen = five_children(processes=2)
-    assert notes(seen.report) == ['4 threads called CUDA in programs past the bound "processes": these are left out.']
+    assert notes(seen.report) == [
+        'Threads that called CUDA in programs past the bound "processes": 4. Those are left out.'
+    ]
     assert len(seen.report.processes) == 2
     assert_agree(seen.report, [truth for truth in seen.ran.processes if is_told(truth.pid, seen.report)])
     of_a_child = 1 + 10 + 1 + 1  # allocation, launches, release and end
@@ -185,4 +202,4 @@ def test_of_programs_that_have_ended_only_so_many_are_kept():
         running.finish()
         probe.close()
     assert len(probe.report().processes) == 20
-    assert notes(probe.report()) == ['30 programs that have ended are left out: more than the bound "ended" allows.']
+    assert notes(probe.report()) == ['Ended programs that are left out: 30. More than the bound "ended" allows.']

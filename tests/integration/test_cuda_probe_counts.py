@@ -128,7 +128,7 @@ def test_graphs_are_told_in_a_note_and_in_no_figure():
     assert seen.truth.device.graphs == 1501
     assert_told_truly(seen)
     notes = [note for note in seen.report.notes if 'graph' in note]
-    assert notes == ['1,501 CUDA graphs were launched: the kernels that they ran are in no figure here.']
+    assert notes == ['CUDA graphs launched: 1,501. The kernels that they ran are in no figure here.']
 
 
 @pytest.mark.parametrize('kind', ['static', 'late'])

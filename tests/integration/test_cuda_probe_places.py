@@ -117,8 +117,9 @@ def test_a_library_in_a_mount_namespace_of_its_own_is_reached(tmp_path: Path) ->
         followed(probe, running)
         ran, report = finished(probe, running)
     assert_agree(report, ran.processes)
-    (note,) = report.notes
+    note, unread = report.notes
     assert note.startswith(f'Process {running.pid} ran before the probe: ')
+    assert unread == 'Some kernels are shown as an address: their program ended before its symbols could be read.'
 
 
 def test_a_container_with_a_loader_of_its_own_that_starts_while_it_is_probed(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_different_runtimes_in_one_tree_are_both_probed() -> None:
         ran, report = finished(probe, running)
     assert [truth.leaked for truth in ran.processes] == [500, 507]
     assert_agree(report, ran.processes)
-    assert report.notes == ()
+    assert not [note for note in report.notes if ' was attached to ' in note]
 
 
 IN_PYTHON = """

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROBE = """
-from gpu_tracker.cuda_probe.section import opened as section_of
+from gpu_tracker.cuda_probe.following import opened as probe_of
+from gpu_tracker.cuda_probe.section import CudaSection
 from gpu_tracker.process_tree import open_process_tree
 from stand_in_probe import StandInProbe
 
@@ -26,7 +27,7 @@ class Probe(StandInProbe):
         self.followed += open_process_tree('proc', pid).members
 
 def opened(target):
-    return section_of(Probe, target)
+    return CudaSection(probe_of(Probe, target.pid), target.pid)
 """
 """Sees one CUDA program in each process that is there when it begins to look."""
 
@@ -61,7 +62,7 @@ opened = Section
 """
 
 NO_EXTRA = "raise ModuleNotFoundError(\"No module named 'elftools'\", name='elftools')\n"
-NO_EXTRA_SAID = "CUDA calls cannot be probed: install gpu-tracker[cuda] (no module named 'elftools')."
+NO_EXTRA_SAID = 'CUDA calls cannot be probed: a package is missing; install gpu-tracker[cuda].'
 
 NO_RIGHT = """
 from gpu_tracker.errors import ProbeUnavailableError
@@ -91,7 +92,9 @@ def report(folder: Path, source: str, *arguments: str, **options: Any) -> tuple[
 def test_the_section_stands_after_the_documented_five(tmp_path: Path) -> None:
     found, said = report(tmp_path, PROBE, '-e', 'true')
     assert list(found) == [*SECTIONS, 'cuda']
-    assert said == ['Resource tracking complete. Process completed with status code: 0']
+    # A command as short as this one may have ended before its memory could be read, which is told too.
+    assert 'Resource tracking complete. Process completed with status code: 0' in said
+    assert not any('CUDA' in line for line in said)
     cuda = found['cuda']
     assert (cuda['problem'], cuda['unit'], cuda['engine'], cuda['seconds']) == (None, 'megabytes', 'uprobe.multi', 10.0)
     assert (cuda['main']['launches'], cuda['main']['memory_max'], cuda['descendants']['launches']) == (1000, 2.0, 0)
@@ -145,7 +148,8 @@ print(json.dumps([usage.main.launches, usage.descendants.memory_current, pids, l
 @pytest.mark.parametrize(('source', 'said'), [(NO_EXTRA, NO_EXTRA_SAID), (NO_RIGHT, NO_RIGHT_SAID)])
 def test_what_is_missing_is_one_warning_and_the_run_goes_on(tmp_path: Path, source: str, said: str) -> None:
     found, lines = report(tmp_path, source, '--', 'sh', '-c', 'exit 0')
-    assert lines == [f'gpu-tracker: {said}', 'Resource tracking complete. Process completed with status code: 0']
+    assert [line for line in lines if 'CUDA' in line] == [f'gpu-tracker: {said}']
+    assert 'Resource tracking complete. Process completed with status code: 0' in lines
     assert found['cuda']['problem'] == said
     assert found['cuda']['main']['launches'] is None
     assert found['max_ram']['main']['total_rss'] is not None
@@ -244,12 +248,13 @@ print(json.dumps(tracker.resource_usage.cuda.combined.launches))
 
 def test_many_programs_find_room(tmp_path: Path) -> None:
     crowd = """
-from gpu_tracker.cuda_probe.section import opened as section_of
+from gpu_tracker.cuda_probe.following import opened as probe_of
+from gpu_tracker.cuda_probe.section import CudaSection
 from stand_in_probe import StandInProbe, device, process, report
 
 def opened(target):
     crowd = [process(pid, name='x' * 300, command='y' * 300, devices=(device(),) * 16) for pid in range(1, 500)]
-    return section_of(lambda: StandInProbe(report(*crowd)), target)
+    return CudaSection(probe_of(lambda: StandInProbe(report(*crowd)), target.pid), target.pid)
 """
     found, _ = report(tmp_path, crowd, '-e', 'true')
     assert found['cuda']['combined']['launches'] == 499_000

@@ -6,7 +6,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
-from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics, opened
+from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics
+from gpu_tracker.cuda_probe.following import opened
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.agent.probed import ProbedMetrics, on_gpus
 from gpu_tracker.fleet.watch import Reading
@@ -17,7 +18,11 @@ OF_PROCESS = (
     'driver="570.86",host="node01",index="0",mig_instance="",model="NVIDIA H200",pid="7",program="train.py",'
     f'uuid="{UUID}",vendor="nvidia"'
 )
-FAILED = 'error="cudaErrorMemoryAllocation",function="cudaMalloc",host="node01",pid="7",program="train.py"'
+FAILED = (
+    'driver="570.86",error="cudaErrorMemoryAllocation",function="cudaMalloc",host="node01",pid="7",program="train.py",'
+    'vendor="nvidia"'
+)
+WITHOUT_GPU = 'driver="570.86",host="node01",pid="7",program="train.py",vendor="nvidia"'
 
 
 def samples(collector) -> dict[str, float]:
@@ -39,14 +44,17 @@ def test_a_process_on_a_gpu() -> None:
     assert metrics(report(process(7))) == {
         f'gpu_tracker_cuda_launches_total{{{OF_PROCESS}}}': 1000,
         f'gpu_tracker_cuda_launch_to_sync_seconds_total{{{OF_PROCESS}}}': 2.5,
+        f'gpu_tracker_cuda_synchronisations_total{{{OF_PROCESS}}}': 10,
+        f'gpu_tracker_cuda_copies_total{{{OF_PROCESS}}}': 6,
         f'gpu_tracker_cuda_allocations_total{{{OF_PROCESS}}}': 4,
         f'gpu_tracker_cuda_frees_total{{{OF_PROCESS}}}': 3,
         f'gpu_tracker_cuda_memory_in_use_bytes{{{OF_PROCESS}}}': 1_000_000,
         f'gpu_tracker_cuda_memory_max_bytes{{{OF_PROCESS}}}': 2_000_000,
         f'gpu_tracker_cuda_active_ratio{{{OF_PROCESS}}}': 0.25,
         f'gpu_tracker_cuda_used_cores{{{OF_PROCESS}}}': 512,
+        f'gpu_tracker_cuda_streams{{{WITHOUT_GPU}}}': 2,
         f'gpu_tracker_cuda_failures_total{{{FAILED}}}': 2,
-        'gpu_tracker_cuda_events_lost_total': 0,
+        'gpu_tracker_cuda_events_lost_total{host="node01"}': 0,
     }
 
 
@@ -61,6 +69,9 @@ def test_what_is_unknown_is_absent() -> None:
     found = metrics(report(process(7, devices=(unknown,), failures=()), events_lost=3))
     assert {name.partition('{')[0] for name in found} == {
         'gpu_tracker_cuda_launches_total',
+        'gpu_tracker_cuda_synchronisations_total',
+        'gpu_tracker_cuda_copies_total',
+        'gpu_tracker_cuda_streams',
         'gpu_tracker_cuda_allocations_total',
         'gpu_tracker_cuda_frees_total',
         'gpu_tracker_cuda_memory_in_use_bytes',
@@ -78,7 +89,7 @@ def test_names_of_programs_are_cut_and_printable() -> None:
 
 def test_the_processes_on_the_gpus_are_followed_once_and_named_for_a_while() -> None:
     probe = StandInProbe(report(process(7)), gone=frozenset({8}))
-    found = opened(lambda: probe)
+    found = CudaMetrics(opened(lambda: probe))
     assert probe.calls == ['open', 'start']
     found.look([GPU], {7: 'train.py', 8: 'gone.py'})
     found.look([GPU], {7: 'train.py'})
@@ -109,7 +120,7 @@ def test_the_agent_tells_of_a_probe_that_cannot_be_opened_and_serves_without() -
     probed.look()
     probed.stop()
     assert said == ["The probe 'cuda' needs a right."]
-    assert samples(probed) == {'gpu_tracker_cuda_probe_up': 0}
+    assert samples(probed) == {'gpu_tracker_cuda_probe_up{host=""}': 0}
 
 
 def test_looks_that_fail_are_told_once_and_the_next_is_due() -> None:
@@ -121,10 +132,10 @@ def test_looks_that_fail_are_told_once_and_the_next_is_due() -> None:
     probed.look()
     probed.look()
     assert said == ['CUDA calls cannot be probed: OSError: [Errno 5] broken.']
-    assert samples(probed) == {'gpu_tracker_cuda_probe_up': 0}
+    assert samples(probed) == {'gpu_tracker_cuda_probe_up{host="node01"}': 0}
     probe._problem = None
     probed.look()
-    assert samples(probed)['gpu_tracker_cuda_probe_up'] == 1
+    assert samples(probed)['gpu_tracker_cuda_probe_up{host="node01"}'] == 1
 
 
 def test_only_processes_that_can_be_looked_up_are_handed_on() -> None:

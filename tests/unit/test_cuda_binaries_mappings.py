@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.binaries.mappings import Mapping, mappings_of
+from gpu_tracker.cuda_probe.binaries.mappings import Mapping, code_of, mappings_of
 from gpu_tracker.cuda_probe.binaries.process_memory import words_at
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 MAPS = """\
@@ -23,27 +25,57 @@ MAPS = """\
 7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0       [stack]
 nonsense
 """
+CODE = {0x55D0C8A01000, 0x7F0000002000, 0x7F0000004000}
 
 
-def test_mappings_of_files_are_read(tmp_path: Path) -> None:
+@pytest.fixture
+def proc(tmp_path: Path) -> str:
     (tmp_path / '7').mkdir()
     (tmp_path / '7' / 'maps').write_text(MAPS)
+    return str(tmp_path)
+
+
+def test_mappings_of_files_are_read(proc: str) -> None:
     program = '/home/ann/my program'
-    assert mappings_of(str(tmp_path), 7) == [
-        Mapping(0x55D0C8A00000, 0x55D0C8A01000, 0, program, deleted=False),
-        Mapping(0x55D0C8A01000, 0x55D0C8A02000, 0x1000, program, deleted=False),
-        Mapping(0x55D0C9000000, 0x55D0C9021000, 0, None, deleted=False),
-        Mapping(0x7F0000000000, 0x7F0000001000, 0, None, deleted=False),
-        Mapping(0x7F0000002000, 0x7F0000003000, 0x2000, '/lib/old.so', deleted=True),
-        Mapping(0x7F0000004000, 0x7F0000005000, 0, '/lib/two\nlines.so', deleted=False),
-        Mapping(0x7F0000006000, 0x7F0000007000, 0, '/dev/zero', deleted=True),
-        Mapping(0x7FFC00000000, 0x7FFC00021000, 0, None, deleted=False),
+    disk, none, memory = os.makedev(0xFE, 1), os.makedev(0, 0), os.makedev(0, 1)
+    assert mappings_of(proc, 7) == [
+        Mapping(0x55D0C8A00000, 0x55D0C8A01000, 0, disk, 1234, program, deleted=False),
+        Mapping(0x55D0C8A01000, 0x55D0C8A02000, 0x1000, disk, 1234, program, deleted=False),
+        Mapping(0x55D0C9000000, 0x55D0C9021000, 0, none, 0, None, deleted=False),
+        Mapping(0x7F0000000000, 0x7F0000001000, 0, none, 0, None, deleted=False),
+        Mapping(0x7F0000002000, 0x7F0000003000, 0x2000, disk, 99, '/lib/old.so', deleted=True),
+        Mapping(0x7F0000004000, 0x7F0000005000, 0, disk, 98, '/lib/two\nlines.so', deleted=False),
+        Mapping(0x7F0000006000, 0x7F0000007000, 0, memory, 5, '/dev/zero', deleted=True),
+        Mapping(0x7FFC00000000, 0x7FFC00021000, 0, none, 0, None, deleted=False),
     ]
 
 
-def test_a_process_that_has_ended_has_no_mappings(tmp_path: Path) -> None:
+def test_code_of_files_is_read_alone(proc: str) -> None:
+    assert code_of(proc, 7) == [mapping for mapping in mappings_of(proc, 7) if mapping.start in CODE]
+
+
+def test_a_file_is_reached_through_the_process_and_one_without_a_name_through_its_mapping(proc: str) -> None:
+    reached = [mapping.reached_through('/proc/7') for mapping in code_of(proc, 7)]
+    assert reached == [
+        '/proc/7/root/home/ann/my program',
+        '/proc/7/map_files/7f0000002000-7f0000003000',
+        '/proc/7/root/lib/two\nlines.so',
+    ]
+
+
+@pytest.mark.parametrize('read', [mappings_of, code_of])
+def test_a_process_that_has_ended_has_no_mappings(tmp_path: Path, read: Callable[[str, int], list[Mapping]]) -> None:
     with pytest.raises(FileNotFoundError):
-        mappings_of(str(tmp_path), 7)
+        read(str(tmp_path), 7)
+
+
+def test_the_device_and_the_inode_of_this_program_are_those_of_its_file_or_those_of_another_layer() -> None:
+    """On Btrfs and overlay file systems another device stands there: then nothing else is taken for the file."""
+    with open(__file__, 'rb') as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+        [mapping] = (mapping for mapping in mappings_of('/proc', os.getpid()) if mapping.path == __file__)
+        status = os.fstat(file.fileno())
+    if mapping.device == status.st_dev:
+        assert mapping.inode == status.st_ino
 
 
 def test_words_of_a_process_are_read_near_and_far() -> None:

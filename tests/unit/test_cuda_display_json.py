@@ -15,6 +15,7 @@ FIGURES = {
     'mean_threads': 65_536.0,
     'synchronisations': 10,
     'synchronising_seconds': 1.5,
+    'copies': 3,
     'launch_to_sync_seconds': 8.731,
     'allocations': 5,
     'frees': 2,
@@ -32,6 +33,7 @@ PROCESS = {
     'ended': False,
     'seconds': 10.0,
     'streams': 2,
+    'kernels_total': 3,
     **FIGURES,
 }
 KERNEL = {

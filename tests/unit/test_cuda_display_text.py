@@ -136,20 +136,30 @@ def test_the_kernels_shown_are_those_with_the_most_launches_and_those_with_the_m
     assert [line[40:] for line in lines[1:]] == names
 
 
+def test_the_rest_of_the_kernels_has_the_launches_that_the_process_has_beside_those_shown():
+    kernels = (kernel('most launched', 90, 0.1), kernel('a', 70, 0.2))
+    shown = report(process(7, launches=500, kernels=kernels, kernels_total=340))
+    assert tables(shown, top=1).splitlines()[6:] == [
+        '  7        90        100.0 ms      256  most launched',
+        '  7        70        200.0 ms      256  a',
+        '  7       340                           (338 more)',
+    ]
+
+
 def test_kernels_that_differ_in_their_address_alone_are_shown_each():
     kernels = (kernel('same', 5, 1.0, address=1), kernel('same', 5, 1.0, address=2))
     assert tables(report(process(7, kernels=kernels))).count('same') == 2
 
 
-def test_nothing_was_seen():
-    assert report_text(report(notes=('No process has a CUDA library.',)), top=5, width=60, footnotes=False) == (
+def test_nothing_was_seen_and_so_there_are_no_figures_to_explain():
+    assert report_text(report(notes=('No process has a CUDA library.',)), top=5, width=60) == (
         'CUDA calls, seen for 10.0 s through uprobe.multi\n\nNo CUDA call was seen.\n\n* No process has a CUDA library.'
     )
 
 
 def test_what_is_missing_comes_first_among_the_remarks():
-    shown = report(notes=('Ten of 100 events came too fast to be read.', 'Names of kernels are missing.'))
-    assert report_text(shown, top=5).splitlines()[4:7] == [
+    shown = report(process(7), notes=('Ten of 100 events came too fast to be read.', 'Names of kernels are missing.'))
+    assert report_text(shown, top=5).splitlines()[5:8] == [
         '* Ten of 100 events came too fast to be read.',
         '* Names of kernels are missing.',
         '* Launch to sync is the time from the first launch on a stream to the synchronisation that waited',
@@ -189,10 +199,67 @@ def test_a_long_command_line_leaves_the_table_readable():
     assert '…' in lines[3]
 
 
-def test_a_narrow_terminal_leaves_out_columns_before_it_cuts():
-    header, line = report_text(TRAINING, top=1, width=60).splitlines()[2:4]
-    assert header == ' pid  program             launches/s  active %  memory'
-    assert line == '4242  python -u train.py      12,346      87.3  1.2 GB'
+ENDED = report(
+    process(
+        4242,
+        command='/opt/conda/bin/python -u train.py',
+        ended=True,
+        launches=1_234_567,
+        launches_per_second=12_345.6,
+        active_percent=99.7,
+        memory_max_bytes=920_000_000,
+        memory_leaked_bytes=800_000_000,
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ('width', 'lines'),
+    [
+        (
+            100,
+            [
+                ' pid  program      launches  launches/s  active %  used cores  streams  memory  max memory    leaked',
+                '4242  python -u…  1,234,567      12,346      99.7         N/A        1     0 B    920.0 MB  800.0 MB',
+                '(1 column left out: widen the terminal, or --json)',
+            ],
+        ),
+        (
+            80,
+            [
+                ' pid  program       launches  launches/s  active %  memory  max memory    leaked',
+                '4242  python -u …  1,234,567      12,346      99.7     0 B    920.0 MB  800.0 MB',
+                '(3 columns left out: widen the terminal, or --json)',
+            ],
+        ),
+        (
+            40,
+            [
+                ' pid  program           launches  memory',
+                '4242  python -u trai…  1,234,567     0 B',
+                '(7 columns left out: widen the terminal,',
+                'or --json)',
+            ],
+        ),
+    ],
+)
+def test_a_narrow_terminal_shortens_the_program_and_then_leaves_out_columns(width, lines):
+    assert tables(ENDED, width=width).partition('\n\n')[2].splitlines() == lines
+
+
+def test_the_title_is_never_cut():
+    assert tables(report(), width=40).splitlines()[:2] == ['CUDA calls, seen for 10.0 s through', 'uprobe.multi']
+
+
+def test_a_program_keeps_its_folder_where_there_is_room():
+    assert '  /opt/conda/bin/python -u train.py (ended)  ' in tables(ENDED, width=140)
+    assert 'left out' not in tables(ENDED, width=140)
+
+
+def test_calls_that_went_to_an_unknown_gpu_of_a_process_have_a_question_mark():
+    text = tables(report(process(7, devices=(device(0, UUID), device(None, UUID)))))
+    assert '\n       GPU ?  ' in text
+    assert text.endswith('0 by 7, ? by 7')
 
 
 names = st.text(max_size=30)

@@ -112,6 +112,16 @@ def test_the_executable_comes_first_and_may_have_the_runtime_linked_in(proc: Pro
     assert program.libraries == (Library.RUNTIME,)
 
 
+def test_where_the_driver_is_each_library_may_have_the_runtime_linked_in(proc: Proc) -> None:
+    proc.mapped('/opt/libframework.so')
+    assert proc.found() == []
+    proc.mapped('/usr/lib/libcuda.so.1')
+    assert proc.found() == [
+        ('/usr/lib/libcuda.so.1', (Library.DRIVER,)),
+        ('/opt/libframework.so', (Library.RUNTIME,)),
+    ]
+
+
 def test_a_loader_that_is_run_as_the_program_is_both(proc: Proc) -> None:
     proc.runs('/lib/ld-linux-x86-64.so.2')
     proc.mapped('/lib/ld-linux-x86-64.so.2')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -250,3 +251,14 @@ def test_no_more_is_remembered_of_programs_that_never_call_than_there_is_room_fo
     assert machine.first_gpu() == 'GPU-1'
     assert machine.first_gpu(2) == 'GPU-0'  # the one that was told first is forgotten
     assert machine.first_gpu(4) == 'GPU-1'
+
+
+def test_a_program_without_names_because_it_ended_too_soon_says_so(machine: Machine) -> None:
+    machine.programs.called(machine.notice(NoticeKind.FIRST_CALL))
+    run = machine.programs.get(PARENT)
+    assert run is not None
+    assert run.kernel(0x5000).name == '0x5000'
+    assert not run.has_unread_kernels
+    shutil.rmtree(machine.proc / '101')
+    assert run.kernel(0x5000).name == '0x5000'
+    assert run.has_unread_kernels

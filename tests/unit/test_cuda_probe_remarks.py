@@ -51,6 +51,8 @@ def test_what_is_told_of_processes_and_files(remarks: Remarks) -> None:
     remarks.not_probed(file, OSError(errno.EACCES, os.strerror(errno.EACCES)))
     remarks.not_seen(42)
     remarks.not_followed(42)
+    remarks.not_named()
+    remarks.not_named()
     ran, late, *others = remarks.all()
     assert ran == (
         'Process 42 ran before the probe: what it had done until then is not told, and memory that it had allocated '
@@ -64,6 +66,7 @@ def test_what_is_told_of_processes_and_files(remarks: Remarks) -> None:
         '/lib/libcudart.so could not be probed: Permission denied.',
         'Which libraries process 42 has loaded cannot be read: that takes its user and its rights, or root.',
         'Process 42 is not followed: more run than the bound "followed" allows.',
+        'Some kernels are shown as an address: their program ended before its symbols could be read.',
     ]
 
 

@@ -7,11 +7,11 @@ import marshal
 import pytest
 
 from cuda_reports import kernel
-from gpu_tracker.cuda_probe.section import opened
+from gpu_tracker.cuda_probe.following import opened
+from gpu_tracker.cuda_probe.section import CudaSection
 from gpu_tracker.cuda_probe.section_figures import SectionFigures
 from gpu_tracker.cuda_usage import cuda_usage
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.sources.section import Target
 from stand_in_probe import MB, StandInProbe, device, process, report
 
 MAIN = 100
@@ -54,6 +54,7 @@ FIGURES = {
     'mean_threads': 1024.0,
     'synchronisations': 10,
     'synchronising_seconds': 0.5,
+    'copies': 6,
     'launch_to_sync_seconds': 2.5,
     'allocations': 4,
     'frees': 3,
@@ -77,6 +78,7 @@ SECTION = {
             'ended': False,
             'seconds': 10.0,
             'streams': 2,
+            'kernels_total': 1,
             **FIGURES,
             'devices': [{'ordinal': 0, 'uuid': 'GPU-00000001-0001-0001-0001-000000000001', **FIGURES}],
             'kernels': [
@@ -185,7 +187,7 @@ def test_what_programs_call_themselves_cannot_command_a_terminal() -> None:
 
 def test_the_process_is_followed_before_the_probe_starts_and_all_others_through_it() -> None:
     probe = StandInProbe()
-    section = opened(lambda: probe, Target(MAIN, frozenset({103, 101})))
+    section = CudaSection(opened(lambda: probe, MAIN), MAIN)
     assert probe.calls == ['open', 'start']
     assert section.look(frozenset({MAIN, 101, 102, 103}))['combined']['processes'] == 1
     assert probe.followed == [MAIN]
@@ -195,7 +197,7 @@ def test_the_process_is_followed_before_the_probe_starts_and_all_others_through_
 
 def test_a_process_that_has_ended_already_has_nothing_to_tell() -> None:
     probe = StandInProbe(gone=frozenset({MAIN}))
-    section = opened(lambda: probe, Target(MAIN))
+    section = CudaSection(opened(lambda: probe, MAIN), MAIN)
     assert section.look(frozenset())['combined']['processes'] == 0
 
 
@@ -203,5 +205,5 @@ def test_a_process_that_has_ended_already_has_nothing_to_tell() -> None:
 def test_a_probe_that_is_not_available_leaves_nothing_open(call: str) -> None:
     probe = StandInProbe(problem=(call, GpuTrackerError('CUDA calls cannot be probed: a right is missing.')))
     with pytest.raises(GpuTrackerError, match='a right is missing'):
-        opened(lambda: probe, Target(MAIN))
+        opened(lambda: probe, MAIN)
     assert probe.calls[-1] == 'close'

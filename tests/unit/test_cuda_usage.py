@@ -86,6 +86,7 @@ CUDA:
          Streams: 2
          Synchronisations: 10
          Synchronising seconds: 0.5
+         Copies: 6
          Launch to sync seconds: 2.5
          Allocations: 4
          Frees: 3
@@ -94,6 +95,7 @@ CUDA:
          Memory current: 1.0
          Memory max: 2.0
          Memory leaked: N/A
+         Kernels total: 2
          Devices:
             1:
                Ordinal: 0
@@ -105,6 +107,7 @@ CUDA:
                Mean threads: 1024.0
                Synchronisations: 10
                Synchronising seconds: 0.5
+               Copies: 6
                Launch to sync seconds: 2.5
                Allocations: 4
                Frees: 3
@@ -189,6 +192,20 @@ def test_a_probe_that_failed_later_has_its_figures_and_says_so() -> None:
     text = FORMATS['text'](usage(told() | {'problem': PROBLEM}))
     assert f'CUDA:\n   Problem: {PROBLEM}\n   Unit: megabytes\n' in text
     assert '      Launches: 1000\n' in text
+
+
+def without_calls(**more):
+    return FORMATS['text'](usage(SectionFigures(MAIN).of(report()) | more)).partition('CUDA:')[2]
+
+
+def test_where_nothing_was_called_the_text_says_so_and_has_no_zeros() -> None:
+    assert without_calls() == '\n   No CUDA call was seen.'
+    said = without_calls(problem=PROBLEM, notes=('libcudart.so could not be probed.',))
+    assert said == (
+        f'\n   Problem: {PROBLEM}\n   No CUDA call was seen.\n   Notes:\n      libcudart.so could not be probed.'
+    )
+    in_json = json.loads(FORMATS['json'](usage(SectionFigures(MAIN).of(report()))))['cuda']
+    assert (in_json['combined']['launches'], in_json['combined']['memory_max']) == (0, 0.0)
 
 
 def test_memory_is_in_the_unit_of_gpu_ram() -> None:

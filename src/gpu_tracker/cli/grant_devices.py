@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import options, output
-from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.cli import options, output, subject
+from gpu_tracker.cli.running_process import no_process
+from gpu_tracker.errors import GpuTrackerError
 
 TEXT = """
 Gives the control group of a process access to the device files of the NVIDIA GPUs.
@@ -14,13 +16,13 @@ Gives the control group of a process access to the device files of the NVIDIA GP
 Usage:
   gpu-tracker grant-devices --pid=<pid> [--dry-run]
   gpu-tracker grant-devices -h | --help
-  gpu-tracker grant-devices --version
+  gpu-tracker grant-devices -v | --version
 
 Options:
   --pid=<pid>           The process.
   --dry-run             Change nothing; print what would be done and how to undo it.
   -h --help             Print this text.
-  --version             Print the version.
+  -v --version          Print the version.
 
 Where the devices controller of cgroup version 1 limits the process, the group gets
 rules in its devices.allow. Where it is in a group of version 2, systemd is asked to
@@ -29,23 +31,31 @@ What has been done, and how to undo it, is printed on standard output. Only root
 do it. Exit code 125: it could not be done, with the reason on standard error.
 """
 
-_ACCEPTED = 'a process ID, a whole number from 1 on'
-
 
 def run(arguments: list[str]) -> int:
     """Do what ``arguments`` ask for, and return the exit code."""
-    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
+    values = _values(arguments)
     if isinstance(values, str):
         return output.print_text(values)
     if sys.platform != 'linux':
         raise GpuTrackerError('grant-devices changes control groups of Linux, and runs there only')
-    given = str(values['--pid'])
-    pid = options.number('--pid', int, given, _ACCEPTED)
-    if pid < 1:
-        raise ParameterError('--pid', given, _ACCEPTED)
+    pid = subject.process_id(str(values['--pid']))
+    if not os.path.isdir(f'/proc/{pid}'):
+        raise no_process(pid)
     from gpu_tracker.cuda_probe.devices import grant  # noqa: PLC0415 - not where only help is wanted
 
     plan = grant.plan(pid)
     if not values['--dry-run']:
         grant.apply(plan)
     return output.print_text(grant.report(plan, is_done=not values['--dry-run']))
+
+
+def _values(arguments: list[str]) -> dict[str, str | bool | list[str] | None] | str:
+    """Return the values by name, or what to print for help and version."""
+    try:
+        return options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
+    except options.UsageError:
+        given, stray = options.given_and_stray(TEXT, arguments[1:])
+        if '--pid' not in given and not stray:
+            raise options.UsageError('give a process with --pid') from None
+        raise

@@ -37,15 +37,15 @@ Options:
   --live                Show also each second what has happened until then, on a
                         terminal in place and with the rates of the last second. JSON is
                         one object a line. With --pid the key q ends it.
-  --interval=<seconds>  The time between two looks of --live: a positive number of
-                        seconds. [default: 1]
+  --interval=<seconds>  The time between two looks of --live: a number of seconds, 0.1
+                        at least. [default: 1]
   -o --output=<file>    Where to write the report: a path. Default: standard output.
   --top=<n>             Kernels to show of each process: the n most launched and the n
                         with the most time. JSON has more. [default: 5]
   --library=<path>      A library or program with CUDA's functions that is not found
                         by its name.
   --limit=<limit>       A bound on what is held in memory, as kernels=32768. These
-                        are the bounds:
+                        are the bounds, which the documentation explains:
 {LIMITS}
   -h --help             Print this text.
   -v --version          Print the version.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def probe(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | None) -> int:
     """Probe ``process_id``, write the report, and return the exit code."""
     try:
-        handle = open_process(process_id)
+        handle = open_process(process_id, may_be_of_others=True)
         probing = Probing(request, attached(request, process_id, make_probe))
     except ProcessLookupError:
         request.destination.forget()

@@ -14,6 +14,8 @@ from gpu_tracker.errors import ParameterError
 
 _LONGEST = 1e9
 """Seconds: longer than anybody waits, and short enough for every system's clock."""
+_LEAST_INTERVAL = 0.1
+"""Seconds: nobody reads faster, and a report costs some milliseconds."""
 
 _DEFAULTS: dict[str, int | float] = {
     field.name: field.default for field in fields(Limits) if isinstance(field.default, int | float)
@@ -75,7 +77,7 @@ def read_request(text: str, arguments: list[str], name: str) -> ProbeRequest | s
         to_file=given is not None,
         as_json=bool(values['--json']),
         live=bool(values['--live']),
-        interval=_seconds('--interval', _text(values, '--interval') or ''),
+        interval=_seconds('--interval', _text(values, '--interval') or '', _LEAST_INTERVAL),
         duration=None if values['--duration'] is None else _seconds('--duration', str(values['--duration'])),
         top=_top(_text(values, '--top') or ''),
         limits=_limits(_several(values, '--limit')),
@@ -87,10 +89,10 @@ def read_request(text: str, arguments: list[str], name: str) -> ProbeRequest | s
     return request
 
 
-def _seconds(option: str, given: str) -> float:
-    accepted = 'a positive number of seconds'
+def _seconds(option: str, given: str, least: float = 0.0) -> float:
+    accepted = f'a number of seconds, {least} at least' if least else 'a positive number of seconds'
     seconds = options.number(option, float, given, accepted)
-    if not 0 < seconds < float('inf'):
+    if not 0 < seconds < float('inf') or seconds < least:
         raise ParameterError(option, given, accepted)
     return min(seconds, _LONGEST)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from gpu_tracker.cli import output
 from gpu_tracker.cli.probe_faces import face_of
 from gpu_tracker.cli.probe_request import of_option
-from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.cuda_probe.following import FollowingProbe
+from gpu_tracker.errors import ParameterError, ProbeUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,26 +26,11 @@ if TYPE_CHECKING:
 COMPLETE = 'CUDA probing complete.'
 
 
-class CudaProbe(Protocol):
-    """What is asked of :class:`gpu_tracker.cuda_probe.session.Probe`."""
-
-    def open(self) -> None:
-        """Make ready; raise GpuTrackerError, saying in one sentence what is missing, where that is in vain."""
-
-    def follow(self, pid: int) -> None:
-        """Look at a process, what it has started, and all that these start from now on."""
-
-    def start(self) -> None:
-        """Begin to collect, in a thread."""
-
-    def report(self) -> CudaReport:
-        """Return what was seen until now."""
+class CudaProbe(FollowingProbe, Protocol):
+    """What is asked of :class:`gpu_tracker.cuda_probe.session.Probe` here."""
 
     def finish(self) -> CudaReport:
         """Collect the rest, and return the last report."""
-
-    def close(self) -> None:
-        """Detach from everything, which may take seconds."""
 
 
 def attached(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | None) -> CudaProbe:
@@ -72,9 +58,7 @@ def _ask_kernel(limits: Limits, libraries: Sequence[str], command: Sequence[str]
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition('.')[0] == 'gpu_tracker':
             raise
-        raise GpuTrackerError(
-            f'CUDA calls cannot be probed: the package {error.name} is missing; install gpu-tracker[cuda].'
-        ) from error
+        raise ProbeUnavailableError.without_extra('CUDA calls', 'cuda') from error
     return Probe(limits, libraries, command)
 
 

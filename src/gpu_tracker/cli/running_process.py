@@ -17,10 +17,10 @@ _LOOK_AGAIN = 0.1  # seconds, where the system cannot tell at once that a proces
 _ACCEPTED = 'the ID of a running process'
 
 
-def open_process(process_id: int) -> int | None:
+def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | None:
     """Return a descriptor that tells when the process ends, or None where the system has none.
 
-    Raises ParameterError where there is no such process, or none that this user may look at.
+    Raises ParameterError where there is no such process, or it is somebody else's and may not be.
     """
     if os.name != 'posix':
         return None  # Tracker checks it; signal 0 ends a process on Windows
@@ -29,7 +29,8 @@ def open_process(process_id: int) -> int | None:
     except (ProcessLookupError, OverflowError):
         raise no_process(process_id) from None
     except PermissionError:
-        raise ParameterError('--pid', str(process_id), f'{_ACCEPTED} of your own (not permitted)') from None
+        if not may_be_of_others:
+            raise ParameterError('--pid', str(process_id), f'{_ACCEPTED} of your own (not permitted)') from None
     if not hasattr(os, 'pidfd_open'):
         return None
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from gpu_tracker.cuda_probe.following import opened
 from gpu_tracker.cuda_probe.process_series import ProcessSeries, Series
 from gpu_tracker.printable import printable
 
@@ -18,14 +19,15 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from gpu_tracker.cuda_probe.following import FollowingProbe
     from gpu_tracker.cuda_probe.process_series import Place, Row
     from gpu_tracker.cuda_probe.report import DeviceTags
-    from gpu_tracker.cuda_probe.section import FollowingProbe
 
 _OF_GPU = ('host', 'uuid', 'index', 'model', 'mig_instance')
 _OF_PROCESS = ('pid', 'program')
 _LABELS = (*_OF_GPU, 'vendor', 'driver', *_OF_PROCESS)
-_FAILURE_LABELS = ('host', *_OF_PROCESS, 'function', 'error')
+_WITHOUT_GPU = ('host', 'vendor', 'driver', *_OF_PROCESS)
+"""Of what is counted for a process, and not for each of its GPUs."""
 _LONGEST_PROGRAM = 100
 
 
@@ -48,6 +50,14 @@ _FIGURES = (
         'Time between launches and the synchronisations that waited for them; it is not time on the GPU.',
         lambda row: row.launch_to_sync_seconds,
     ),
+    _Figure(
+        CounterMetricFamily,
+        'synchronisations',
+        '',
+        'Calls that waited for a stream, a device or an event.',
+        lambda row: row.synchronisations,
+    ),
+    _Figure(CounterMetricFamily, 'copies', '', 'Blocking copies that succeeded.', lambda row: row.copies),
     _Figure(CounterMetricFamily, 'allocations', '', 'Allocations that succeeded.', lambda row: row.allocations),
     _Figure(CounterMetricFamily, 'frees', '', 'Frees of what was seen allocated.', lambda row: row.frees),
     _Figure(
@@ -104,11 +114,13 @@ class CudaMetrics:
         # A process that has left the GPU is still told for a while, by the same name.
         self._programs = {pid: text for pid, text in self._programs.items() if pid in told} | dict(programs)
         series = self._makes.of(report, self._programs)
-        drivers = {device.uuid: device for device in report.devices}
-        lost = CounterMetricFamily('gpu_tracker_cuda_events_lost', 'Events that found no room: times lack them.')
-        lost.add_metric((), report.events_lost)
+        devices = {device.uuid: device for device in report.devices}
         host = next((gpu['host'] for gpu in gpus), '')
-        self._families = [*_families(series, {gpu['uuid']: gpu for gpu in gpus}, drivers, host), lost]
+        self._families = [
+            *_families_by_gpu(series, {gpu['uuid']: gpu for gpu in gpus}, devices, host),
+            *_families_without_gpu(series, report.devices, host),
+            _lost(report.events_lost, host),
+        ]
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families that the last look has made."""
@@ -122,25 +134,10 @@ def open_metrics() -> CudaMetrics:
     """
     from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - what it needs exists on Linux only
 
-    return opened(Probe)
+    return CudaMetrics(opened(Probe))
 
 
-def opened(make_probe: Callable[[], FollowingProbe]) -> CudaMetrics:
-    """Return the metrics of a probe that collects.
-
-    :raises gpu_tracker.errors.GpuTrackerError: The probe is not available; nothing stays open.
-    """
-    probe = make_probe()
-    try:
-        probe.open()
-        probe.start()
-    except BaseException:
-        probe.close()
-        raise
-    return CudaMetrics(probe)
-
-
-def _families(
+def _families_by_gpu(
     series: Series, gpus: Mapping[str, Mapping[str, str]], devices: Mapping[str, DeviceTags], host: str
 ) -> Iterator[Metric]:
     labels = {place: _labels(place, gpus, devices, host) for place in series.rows}
@@ -151,11 +148,29 @@ def _families(
             if value is not None:
                 family.add_metric(labels[place], value)
         yield family
-    failures = CounterMetricFamily('gpu_tracker_cuda_failures', 'Calls that returned an error.', labels=_FAILURE_LABELS)
+
+
+def _families_without_gpu(series: Series, devices: Sequence[DeviceTags], host: str) -> Iterator[Metric]:
+    # All GPUs that CUDA can use are of one vendor, and have one driver.
+    of_host = (host, *(_maker(devices[0]) if devices else ('', '')))
+    streams = GaugeMetricFamily('gpu_tracker_cuda_streams', 'Streams that had launches.', labels=_WITHOUT_GPU)
+    for owner, number in series.streams.items():
+        streams.add_metric((*of_host, str(owner.pid), _program(owner.program)), number)
+    yield streams
+    labels = (*_WITHOUT_GPU, 'function', 'error')
+    failures = CounterMetricFamily('gpu_tracker_cuda_failures', 'Calls that returned an error.', labels=labels)
     for failure, count in series.failures.items():
-        own = (host, str(failure.pid), _program(failure.program), failure.function, failure.error)
+        own = (*of_host, str(failure.pid), _program(failure.program), failure.function, failure.error)
         failures.add_metric(own, count)
     yield failures
+
+
+def _lost(events: int, host: str) -> Metric:
+    lost = CounterMetricFamily(
+        'gpu_tracker_cuda_events_lost', 'Events that found no room: times lack them.', labels=('host',)
+    )
+    lost.add_metric((host,), events)
+    return lost
 
 
 def _labels(
@@ -166,8 +181,12 @@ def _labels(
     device = devices.get(uuid)
     known = {'host': host, 'uuid': printable(uuid), 'model': printable((device and device.model) or '')}
     of_gpu = known | dict(gpus.get(uuid, {}))
-    maker = ('', '') if device is None else (device.vendor, printable(device.driver or ''))
+    maker = ('', '') if device is None else _maker(device)
     return (*(of_gpu.get(name, '') for name in _OF_GPU), *maker, str(place.pid), _program(place.program))
+
+
+def _maker(device: DeviceTags) -> tuple[str, str]:
+    return device.vendor, printable(device.driver or '')
 
 
 def _program(text: str) -> str:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _WINDOW = 1_000_000_000
 _RELEASES = 60_000_000_000
+_MOST_TOO_SOON = 10_000
 _LOADING = frozenset({NoticeKind.LIBRARIES, NoticeKind.EXEC})
 _CUDA = frozenset({Library.RUNTIME, Library.DRIVER})
 
@@ -72,6 +73,8 @@ class Collector:
         self.archive = Archive(limits.ended)
         self.remarks = Remarks()
         self._ended: list[Notice] = []
+        self._too_soon: dict[int, str] = {}
+        """Names of program runs that ended before their libraries could be seen, whether they called CUDA or not."""
         self._without_runtime: set[FileOnDisk] = set()
         """Files with no function to attach to that were looked at for why."""
 
@@ -114,6 +117,8 @@ class Collector:
         totals = self._engine.totals()
         runs = self.archive.with_living(by_run(totals))
         self.remarks.overflows = totals.overflows
+        called = {run.process.process for run in runs}
+        self.remarks.too_soon = tuple(name for number, name in self._too_soon.items() if number not in called)
         self.remarks.left_out = self.archive.left_out
         self.remarks.graph_launches = sum(run.process.graph_launches for run in runs)
         return runs
@@ -135,7 +140,7 @@ class Collector:
                 self.remarks.not_probed(file, error)
                 continue
             has_new_loader |= is_new and Library.LOADER in file.libraries
-            if not functions and Library.RUNTIME in file.libraries:
+            if not functions and Library.RUNTIME in file.libraries and file.path.endswith('/exe'):
                 self._look_for_hidden_runtime(file)
             if not functions or not _CUDA.intersection(file.libraries):
                 continue
@@ -179,8 +184,8 @@ class Collector:
 
     def _scan_loading(self, process: int, pid: int, notice: Notice) -> None:
         self.scan(process, pid, notice.time)
-        if not os.path.exists(f'{self._proc}/{pid}/exe') and self._programs.get(process) is None:
-            self.remarks.ended_too_soon(process, notice.name)
+        if not os.path.exists(f'{self._proc}/{pid}/exe') and len(self._too_soon) < _MOST_TOO_SOON:
+            self._too_soon[process] = notice.name
 
     def _look_for_hidden_runtime(self, file: CodeFile) -> None:
         if file.identity not in self._without_runtime:

@@ -23,10 +23,13 @@ class Limits:
     :ivar threads: Threads that call CUDA at once.
     :ivar failures: Kinds of failed calls: process, function and error.
     :ivar ended: Program runs that have ended and are kept: more, and the one that ended first is left out.
-    :ivar kernels_told: Kernels of a program run that a report names, those that were launched most often and those with
-        the most time.
-    :ivar open_seconds: See :class:`gpu_tracker.cuda_probe.model.limits.ModelLimits`.
-    :ivar launches_a_span: See there.
+    :ivar kernels_told: Kernels of a program run that a report names: so many that were launched most often, and so many
+        with the most time.
+    :ivar open_seconds: So long after its newest launch a run of launches that nothing has synchronised is taken as
+        done, in seconds: shorter, and the rest of a longer kernel is not counted; longer, and a program that waits in a
+        way that is not seen counts as active for that much longer.
+    :ivar launches_a_span: A run of launches that has grown past this is closed at its newest launch, and goes on as a
+        new one.
     """
 
     ring_bytes: int = 8 * 2**20

@@ -28,6 +28,8 @@ class Row(NamedTuple):
 
     launches: int
     launch_to_sync_seconds: float | None
+    synchronisations: int
+    copies: int
     allocations: int
     frees: int
     in_use_bytes: int
@@ -36,6 +38,13 @@ class Row(NamedTuple):
     """The part of the time since the report before, from 0 to 1."""
     used_cores: float | None
     """On average since the report before."""
+
+
+class Owner(NamedTuple):
+    """Whose figures those are that no GPU has."""
+
+    pid: int
+    program: str
 
 
 class Failure(NamedTuple):
@@ -51,6 +60,8 @@ class Series(NamedTuple):
     """All of it, at one moment."""
 
     rows: Mapping[Place, Row]
+    streams: Mapping[Owner, int]
+    """Streams to which a process has launched."""
     failures: Mapping[Failure, int]
 
 
@@ -66,7 +77,7 @@ class ProcessSeries:
 
     def __init__(self) -> None:
         self._seconds = 0.0
-        self._spent: dict[tuple[int, int], _Spent] = {}
+        self._spent: dict[tuple[int, int | None], _Spent] = {}
         """By program run and its own number of the GPU."""
         self._ended: dict[int, float] = {}
         """By program run: when it was first told that it has ended."""
@@ -77,8 +88,9 @@ class ProcessSeries:
         :param programs: Process ID -> what it is called; the others have the kernel's names.
         """
         elapsed = report.seconds - self._seconds
-        spent: dict[tuple[int, int], _Spent] = {}
+        spent: dict[tuple[int, int | None], _Spent] = {}
         rows: dict[Place, Row] = {}
+        streams: dict[Owner, int] = {}
         failures: dict[Failure, int] = {}
         for process in self._told(report):
             program = programs.get(process.pid, process.name)
@@ -88,11 +100,13 @@ class ProcessSeries:
                 row = _row(device, self._spent.get(key, _Spent(0.0, 0.0)), spent[key], elapsed)
                 place = Place(process.pid, program, device.uuid)
                 rows[place] = _both(rows[place], row) if place in rows else row
+            owner = Owner(process.pid, program)
+            streams[owner] = streams.get(owner, 0) + process.streams
             for failed in process.failures:
                 failure = Failure(process.pid, program, failed.function, failed.error_name)
                 failures[failure] = failures.get(failure, 0) + failed.count
         self._seconds, self._spent = report.seconds, spent
-        return Series(rows, failures)
+        return Series(rows, streams, failures)
 
     def _told(self, report: CudaReport) -> Iterator[ProcessReport]:
         """Yield the program runs that are told: those that run, and those that have ended lately."""
@@ -116,6 +130,8 @@ def _row(device: DeviceReport, before: _Spent, now: _Spent, elapsed: float) -> R
     return Row(
         launches=device.launches,
         launch_to_sync_seconds=device.launch_to_sync_seconds,
+        synchronisations=device.synchronisations,
+        copies=device.copies,
         allocations=device.allocations,
         frees=device.frees,
         in_use_bytes=device.memory_current_bytes,
@@ -135,6 +151,8 @@ def _both(one: Row, other: Row) -> Row:
     return Row(
         launches=one.launches + other.launches,
         launch_to_sync_seconds=_sum(one.launch_to_sync_seconds, other.launch_to_sync_seconds),
+        synchronisations=one.synchronisations + other.synchronisations,
+        copies=one.copies + other.copies,
         allocations=one.allocations + other.allocations,
         frees=one.frees + other.frees,
         in_use_bytes=one.in_use_bytes + other.in_use_bytes,

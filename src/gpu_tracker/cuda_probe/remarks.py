@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.engine.layout import Overflow
@@ -35,7 +36,6 @@ _TOO_SOON = (
     'told only of libraries that were known before, as with --library=PATH.'
 )
 _MOST_NAMES = 10
-_OTHERS = 'others'
 _LEFT_OUT = 'Ended programs that are left out: {:,}. More than the bound "ended" allows.'
 
 
@@ -45,9 +45,8 @@ class Remarks:
     def __init__(self) -> None:
         self._told: dict[str, None] = {}
         self._is_full = False
-        self._too_soon: dict[str, int] = {}
-        """Program runs that ended too soon to be looked at, by name."""
-        self._last_too_soon = 0
+        self.too_soon: tuple[str, ...] = ()
+        """The names of program runs that ended before the libraries that they have loaded could be seen."""
         self.overflows: tuple[int, ...] = ()
         """See :attr:`gpu_tracker.cuda_probe.readings.Totals.overflows`."""
         self.events = 0
@@ -118,15 +117,6 @@ class Remarks:
         """Tell that there was no room to follow a process."""
         self.add(f'Process {pid} is not followed: more run than the bound "followed" allows.')
 
-    def ended_too_soon(self, process: int, name: str) -> None:
-        """Tell that a program run has ended before the libraries that it has loaded could be seen."""
-        if process <= self._last_too_soon:
-            return  # it has said twice that it loads some
-        self._last_too_soon = process
-        if name not in self._too_soon and len(self._too_soon) == _MOST_NAMES:
-            name = _OTHERS
-        self._too_soon[name] = self._too_soon.get(name, 0) + 1
-
     def all(self) -> tuple[str, ...]:
         """Return all sentences."""
         counted = zip(Overflow, self.overflows, strict=False)
@@ -135,9 +125,12 @@ class Remarks:
         return (*self._told, *more, *bounds, *self._counted())
 
     def _counted(self) -> Iterator[str]:
-        if self._too_soon:
-            names = ', '.join(name if count == 1 else f'{name} ({count:,})' for name, count in self._too_soon.items())
-            yield _TOO_SOON.format(names)
+        if self.too_soon:
+            counts = Counter(self.too_soon)
+            names = [name if count == 1 else f'{name} ({count:,})' for name, count in counts.most_common(_MOST_NAMES)]
+            if len(counts) > _MOST_NAMES:
+                names.append('others')
+            yield _TOO_SOON.format(', '.join(names))
         if self.graph_launches:
             yield _GRAPHS.format(self.graph_launches)
         if self.events_lost:

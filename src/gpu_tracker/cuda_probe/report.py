@@ -91,11 +91,12 @@ class DeviceTags:
 class DeviceReport:
     """What one process did on one GPU; the fields are those of :class:`ProcessReport`.
 
-    :ivar ordinal: The process' own number of the GPU, as cudaSetDevice counts.
+    :ivar ordinal: The process' own number of the GPU, as cudaSetDevice counts; None: it is not known to which of its
+        GPUs these calls went, because threads have chosen theirs unseen.
     :ivar uuid: Which GPU of the machine that was; None where it cannot be told.
     """
 
-    ordinal: int
+    ordinal: int | None
     uuid: str | None
     launches: int
     launches_per_second: float | None
@@ -104,6 +105,7 @@ class DeviceReport:
     mean_threads: float | None
     synchronisations: int
     synchronising_seconds: float
+    copies: int
     launch_to_sync_seconds: float | None
     allocations: int
     frees: int
@@ -132,6 +134,7 @@ class ProcessReport:
     :ivar streams: Streams to which it has launched.
     :ivar synchronisations: Calls that waited for a stream, a device or an event.
     :ivar synchronising_seconds: Time inside these calls, over all threads together.
+    :ivar copies: Blocking copies that succeeded.
     :ivar launch_to_sync_seconds: Time between launches and the synchronisations that waited for them, each moment once.
     :ivar allocations: Allocations that succeeded.
     :ivar frees: Frees of what was seen allocated.
@@ -141,7 +144,9 @@ class ProcessReport:
     :ivar memory_max_bytes: The most of it at once, on all GPUs together.
     :ivar memory_leaked_bytes: What it had not freed at its end; None while it runs.
     :ivar devices: By GPU.
-    :ivar kernels: By kernel, the most launched first.
+    :ivar kernels_total: Different kernels that it has launched.
+    :ivar kernels: By kernel, the most launched first; of many those with the most launches and those with the most
+        time, see ``kernels_told`` in :class:`gpu_tracker.cuda_probe.limits.Limits`.
     :ivar failures: Failed calls, the most frequent first.
     """
 
@@ -159,6 +164,7 @@ class ProcessReport:
     streams: int
     synchronisations: int
     synchronising_seconds: float
+    copies: int
     launch_to_sync_seconds: float | None
     allocations: int
     frees: int
@@ -167,6 +173,7 @@ class ProcessReport:
     memory_current_bytes: int
     memory_max_bytes: int
     memory_leaked_bytes: int | None
+    kernels_total: int
     devices: tuple[DeviceReport, ...] = ()
     kernels: tuple[KernelReport, ...] = ()
     failures: tuple[FailureReport, ...] = ()

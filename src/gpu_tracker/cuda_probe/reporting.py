@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.calls import FUNCTIONS
 from gpu_tracker.cuda_probe.cuda_errors import error_name
+from gpu_tracker.cuda_probe.readings import UNKNOWN_DEVICE
 from gpu_tracker.cuda_probe.report import (
     DeviceReport,
     DeviceTags,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.readings import DeviceTotals, KernelTotals
 
 _NANOSECONDS = 1e9
+_NOT_LISTED = 'Kernels that are not told one by one: {:,}, past the bound "kernels_told". Their launches are counted.'
 
 
 class Seen(NamedTuple):
@@ -64,6 +66,7 @@ def process_report(seen: Seen, now: int, kernels_told: int) -> ProcessReport:
         streams=process.streams,
         synchronisations=sum(device.synchronisations for device in devices),
         synchronising_seconds=sum(device.synchronising_seconds for device in devices),
+        copies=sum(device.copies for device in devices),
         launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
         allocations=sum(device.allocations for device in devices),
         frees=sum(device.frees for device in devices),
@@ -72,6 +75,7 @@ def process_report(seen: Seen, now: int, kernels_told: int) -> ProcessReport:
         memory_current_bytes=0 if has_ended else in_use,
         memory_max_bytes=run.together.peak if run.together else 0,
         memory_leaked_bytes=in_use if has_ended else None,
+        kernels_total=len(run.kernels),
         devices=tuple(devices),
         kernels=tuple(_kernel_report(kernel, seen) for kernel in told_kernels(seen, kernels_told)),
         failures=_failures(run),
@@ -88,11 +92,11 @@ def device_tags(host: HostGpus) -> tuple[DeviceTags, ...]:
 
 
 def _device_report(totals: DeviceTotals, times: DeviceRun | None, seen: Seen, nanoseconds: int) -> DeviceReport:
-    ordinal = totals.device or 0
+    ordinal = UNKNOWN_DEVICE if totals.device is None else totals.device
     has_ended = seen.totals.process.ended is not None
-    gpu = None if seen.program is None else seen.program.visibility.gpu_of(ordinal)
+    gpu = None if seen.program is None else seen.program.gpu_of(ordinal)
     return DeviceReport(
-        ordinal=ordinal,
+        ordinal=None if ordinal == UNKNOWN_DEVICE else ordinal,
         uuid=None if gpu is None else gpu.uuid,
         launches=totals.launches,
         launches_per_second=_rate(totals.launches, nanoseconds),
@@ -101,6 +105,7 @@ def _device_report(totals: DeviceTotals, times: DeviceRun | None, seen: Seen, na
         mean_threads=_mean(totals.threads, totals.launches),
         synchronisations=totals.synchronisations,
         synchronising_seconds=totals.synchronising / _NANOSECONDS,
+        copies=totals.copies,
         launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
         allocations=totals.allocations,
         frees=totals.frees,
@@ -119,6 +124,12 @@ def told_kernels(seen: Seen, most: int) -> list[KernelTotals]:
     by_time = sorted(seen.totals.kernels, key=lambda kernel: times.get(kernel.address, 0), reverse=True)
     told = {kernel.address: kernel for kernel in (*by_launches[:most], *by_time[:most])}
     return [kernel for kernel in by_launches if kernel.address in told]
+
+
+def cut_lists(processes: Iterable[ProcessReport]) -> tuple[str, ...]:
+    """Return what to say of kernels that are in no list; nothing where all are."""
+    left_out = sum(process.kernels_total - len(process.kernels) for process in processes)
+    return (_NOT_LISTED.format(left_out),) if left_out else ()
 
 
 def _kernel_report(totals: KernelTotals, seen: Seen) -> KernelReport:

@@ -6,37 +6,16 @@ See ``gpu_tracker.sources.section`` for what a section is. What this one tells a
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from typing import TYPE_CHECKING
 
+from gpu_tracker.cuda_probe.following import opened
 from gpu_tracker.cuda_probe.section_figures import SectionFigures
 from gpu_tracker.errors import GpuTrackerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Protocol
-
-    from gpu_tracker.cuda_probe.report import CudaReport
+    from gpu_tracker.cuda_probe.following import FollowingProbe
     from gpu_tracker.sources.section import Target
-
-    class FollowingProbe(Protocol):
-        """What a section needs of :class:`gpu_tracker.cuda_probe.session.Probe`."""
-
-        def open(self) -> None:
-            """Make ready; raise where something is missing."""
-
-        def follow(self, pid: int) -> None:
-            """Follow a process, what it has started, and all that these start from now on."""
-
-        def start(self) -> None:
-            """Begin to collect."""
-
-        def report(self) -> CudaReport:
-            """Return what was seen until now."""
-
-        def close(self) -> None:
-            """Detach."""
 
 
 class CudaSection:
@@ -70,21 +49,5 @@ def open_section(target: Target) -> CudaSection:
 
     # Programs of Python often use the CUDA libraries that lie beside the interpreter, which is that of the tracker too.
     command = (sys.executable, *target.command)
-    return opened(lambda: Probe(command=command, folder=target.folder), target)
-
-
-def opened(make_probe: Callable[[], FollowingProbe], target: Target) -> CudaSection:
-    """Return the section with a probe that follows the process and its descendants, and collects.
-
-    :raises GpuTrackerError: The probe is not available; nothing stays open.
-    """
-    probe = make_probe()
-    try:
-        probe.open()
-        with contextlib.suppress(ProcessLookupError):  # it has ended already, and has nothing to tell
-            probe.follow(target.pid)
-        probe.start()
-    except BaseException:
-        probe.close()
-        raise
+    probe = opened(lambda: Probe(command=command, folder=target.folder), target.pid)
     return CudaSection(probe, target.pid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.errors import GpuTrackerError, ProbeUnavailableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def problem_of(name: str, error: Exception | str) -> str:
     if isinstance(error, GpuTrackerError):
         return str(error)
     if isinstance(error, ModuleNotFoundError):
-        error = f'install gpu-tracker[{name}] (no module named {error.name!r})'
-    elif isinstance(error, Exception):
+        return str(ProbeUnavailableError.without_extra(TITLES[name], name))
+    if isinstance(error, Exception):
         error = f'{type(error).__name__}: {error}'
     return f'{TITLES[name]} cannot be probed: {error}.'

@@ -11,14 +11,18 @@ from gpu_tracker.cuda_probe.binaries.launch_handles import name_in_c
 from gpu_tracker.cuda_probe.binaries.mappings import mappings_of
 from gpu_tracker.cuda_probe.binaries.process_memory import words_at
 from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, identity_of
+from gpu_tracker.process_tree import stat
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
     from gpu_tracker.cuda_probe.binaries.kernel import Kernel
     from gpu_tracker.cuda_probe.binaries.mappings import Mapping
     from gpu_tracker.cuda_probe.binaries.program_file import ProgramFile
 
 _MOST_REMEMBERED = 1 << 16
+_START_TIME = 19  # among the fields after the name, proc_pid_stat(5)
 
 Value = TypeVar('Value')
 
@@ -29,13 +33,14 @@ class KernelAt(NamedTuple):
     ``symbol`` is the mangled name of the function there, None where the program has no symbol for it (a stripped one);
     ``name`` is for people, at least ``libfoo.so+0x1234`` or the bare number. ``file`` is the file's path as the process
     sees it, None where the address is in none. ``kernel`` has the figures of the device code, None where they are not
-    known.
+    known. ``is_unread`` where there is no name because the program had ended before its files could be looked at.
     """
 
     symbol: str | None
     name: str
     file: str | None
     kernel: Kernel | None
+    is_unread: bool = False
 
 
 def _remember(values: dict[int, Value], address: int, value: Value) -> None:
@@ -82,11 +87,13 @@ class KernelNames:
         Costs some milliseconds for a process with hundreds of libraries.
         """
         with self._cache.lock:
+            if self._read_start_time() != self._start_time:
+                return False
             try:
                 mappings = mappings_of(self._proc, self._pid)
             except OSError:
                 return False
-            if not mappings or self._read_start_time() != self._start_time:
+            if not mappings:
                 return False
             known = {place.mapping: place for place in self._places}
             current = [known.get(mapping) or self._place(mapping) for mapping in mappings if mapping.path is not None]
@@ -177,24 +184,28 @@ class KernelNames:
         return self._places[number] if number >= 0 and address < self._places[number].mapping.end else None
 
     def _place(self, mapping: Mapping) -> _Place:
-        """Look at a file while the process is there to reach it through."""
-        path = self._reached(mapping)
-        try:
-            return _Place(mapping, identity_of(os.stat(path)), self._cache.file_with_kernels(path))
-        except OSError:
-            return _Place(mapping, None, None)  # a device, or a file that only its owner reads
+        """Look at a file while the process is there to reach it through; after that, at the same one here."""
+        for path in self._paths(mapping):
+            try:
+                status = os.stat(path)
+                if path != mapping.path or (status.st_dev, status.st_ino) == (mapping.device, mapping.inode):
+                    return _Place(mapping, identity_of(status), self._cache.file_with_kernels(path))
+            except OSError:
+                continue  # a device, a file that only its owner reads, or the process has ended meanwhile
+        return _Place(mapping, None, None)
 
-    def _reached(self, mapping: Mapping) -> str:
-        if mapping.deleted:
-            return f'{self._proc}/{self._pid}/map_files/{mapping.start:x}-{mapping.end:x}'
-        return f'{self._proc}/{self._pid}/root{mapping.path}'
+    def _paths(self, mapping: Mapping) -> Iterator[str]:
+        """Return where the file may be: through the process, and where this process has that name, if it has it."""
+        yield mapping.reached_through(f'{self._proc}/{self._pid}')
+        if mapping.path is not None and not mapping.deleted:
+            yield mapping.path
 
     def _opened(self, place: _Place) -> ProgramFile | None:
         if place.file is not None or place.identity is None:
             return place.file
-        for path in (self._reached(place.mapping), place.mapping.path):
+        for path in self._paths(place.mapping):
             try:
-                if path is not None and identity_of(os.stat(path)) == place.identity:
+                if identity_of(os.stat(path)) == place.identity:
                     return self._cache.file(path)
             except OSError:
                 continue  # the process has ended, or was in another mount namespace
@@ -203,17 +214,32 @@ class KernelNames:
     def _without_name(self, address: int) -> KernelAt:
         place = self._place_of(address)
         if place is None or place.mapping.path is None:
-            return KernelAt(None, f'{address:#x}', None, None)
+            return KernelAt(None, f'{address:#x}', None, None, is_unread=not self._places and self._has_ended())
         offset = address - place.mapping.start + place.mapping.offset
         file = self._opened(place)
         in_file = file.address_at(offset) if file else None
         name = f'{os.path.basename(place.mapping.path)}+{offset if in_file is None else in_file:#x}'
-        return KernelAt(None, name, place.mapping.path, None)
+        return KernelAt(None, name, place.mapping.path, None, is_unread=file is None and self._has_ended())
+
+    def _has_ended(self) -> bool:
+        try:
+            line = self._read_stat()
+        except OSError:
+            return True
+        return stat.is_ending(line) or _start_time(line) != self._start_time
 
     def _read_start_time(self) -> bytes | None:
         """Return when the process began, which tells it from a later one with its pid; None where it has ended."""
         try:
-            with open(f'{self._proc}/{self._pid}/stat', 'rb') as stat:
-                return stat.read().rpartition(b')')[2].split()[19]
-        except (OSError, IndexError):
+            return _start_time(self._read_stat())
+        except OSError:
             return None
+
+    def _read_stat(self) -> bytes:
+        with open(f'{self._proc}/{self._pid}/stat', 'rb') as file:
+            return file.read()
+
+
+def _start_time(line: bytes) -> bytes | None:
+    fields = line.rpartition(b')')[2].split()
+    return fields[_START_TIME] if len(fields) > _START_TIME else None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import islice
 from typing import NamedTuple
 
-_LINE = re.compile(rb'([0-9a-f]+)-([0-9a-f]+) \S+ ([0-9a-f]+) \S+ (\d+) *(/.*)?')
-_ESCAPED = re.compile(rb'\\012')
+_ANY = re.compile(rb'([0-9a-f]+)-([0-9a-f]+) \S+ ([0-9a-f]+) ([0-9a-f]+):([0-9a-f]+) (\d+) *(/.*)?')
+_CODE = re.compile(rb'([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) ([0-9a-f]+):([0-9a-f]+) (\d+) +(/.*)')
+_ESCAPED = b'\\012'
 _DELETED = b' (deleted)'
 _MOST_MAPPINGS = 1 << 16
 
@@ -15,6 +17,7 @@ _MOST_MAPPINGS = 1 << 16
 class Mapping(NamedTuple):
     """A part of a file in memory: addresses from ``start`` to ``end``, beginning at ``offset`` of the file.
 
+    ``device`` and ``inode`` tell the file; on Btrfs and overlay file systems ``stat`` has another device for it.
     ``path`` is the file's name as the process sees it, None of what is no file; ``deleted`` where that name is gone or
     belongs to another file by now.
     """
@@ -22,22 +25,54 @@ class Mapping(NamedTuple):
     start: int
     end: int
     offset: int
+    device: int
+    inode: int
     path: str | None
     deleted: bool
+
+    def reached_through(self, folder: str) -> str:
+        """Return where the file is reached while the process lives.
+
+        :param folder: That of the process: ``/proc/PID``.
+        """
+        if self.deleted:
+            return f'{folder}/map_files/{self.start:x}-{self.end:x}'
+        return f'{folder}/root{self.path}'
 
 
 def mappings_of(proc: str, pid: int) -> list[Mapping]:
     """Return the mappings of a process by address; raises OSError where there is no such process."""
-    found = []
-    with open(f'{proc}/{pid}/maps', 'rb') as maps:
-        for line in maps:
-            if mapping := _LINE.match(line.rstrip(b'\n')):
-                start, end, offset = (int(mapping[i], 16) for i in (1, 2, 3))
-                name = mapping[5] if mapping[4] != b'0' else None
-                deleted = name is not None and name.endswith(_DELETED)
-                if name is not None:
-                    name = _ESCAPED.sub(b'\n', name.removesuffix(_DELETED))
-                found.append(Mapping(start, end, offset, None if name is None else os.fsdecode(name), deleted))
-                if len(found) == _MOST_MAPPINGS:
-                    break
-    return found
+    return _parsed(_ANY, proc, pid)
+
+
+def code_of(proc: str, pid: int) -> list[Mapping]:
+    """Return the mappings of files as code, by address; raises OSError as ``mappings_of`` does."""
+    return _parsed(_CODE, proc, pid)
+
+
+def _parsed(line: re.Pattern[bytes], proc: str, pid: int) -> list[Mapping]:
+    with open(f'{proc}/{pid}/maps', 'rb', buffering=0) as file:
+        maps = file.read()
+    found = filter(None, map(line.match, maps.split(b'\n')))
+    return [_mapping(*fields.groups()) for fields in islice(found, _MOST_MAPPINGS)]
+
+
+def _mapping(
+    start: bytes, end: bytes, offset: bytes, major: bytes, minor: bytes, inode: bytes, path: bytes | None
+) -> Mapping:
+    number = int(inode)
+    deleted = False
+    if not number:
+        path = None
+    elif path is not None:
+        deleted = path.endswith(_DELETED)
+        path = path.removesuffix(_DELETED).replace(_ESCAPED, b'\n')
+    return Mapping(
+        int(start, 16),
+        int(end, 16),
+        int(offset, 16),
+        os.makedev(int(major, 16), int(minor, 16)),
+        number,
+        None if path is None else os.fsdecode(path),
+        deleted,
+    )

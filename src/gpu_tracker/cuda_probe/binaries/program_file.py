@@ -23,7 +23,7 @@ _MOST_NOTES = 1 << 16
 
 
 class FileIdentity(NamedTuple):
-    """What tells that a file is the same one, unchanged."""
+    """What tells that a file is the same one, and that nothing was written to it."""
 
     device: int
     inode: int

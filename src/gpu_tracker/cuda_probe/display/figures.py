@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpu_tracker.cuda_probe.report import DeviceReport
+
 UNKNOWN = 'N/A'
 
 _SIZES = ('B', 'kB', 'MB', 'GB', 'TB', 'PB')
@@ -51,3 +56,8 @@ def duration(seconds: float | None) -> str:
         if round(seconds / length, 1) >= 1:
             return f'{seconds / length:,.1f} {unit}'
     return '<1 µs'
+
+
+def ordinal(device: DeviceReport) -> str:
+    """Return a process' own number of a GPU, ``?`` where it is not known which that is."""
+    return '?' if device.ordinal is None else str(device.ordinal)

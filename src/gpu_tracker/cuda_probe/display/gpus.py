@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.display.figures import UNKNOWN
+from gpu_tracker.cuda_probe.display.figures import UNKNOWN, ordinal
 from gpu_tracker.cuda_probe.display.table import fitted, table
 from gpu_tracker.table_layout import Column
 
@@ -33,7 +33,7 @@ def gpu_lines(report: CudaReport, width: int | None) -> list[str]:
     users: dict[str | None, list[str]] = {}
     for process in report.processes:
         for device in process.devices:
-            users.setdefault(device.uuid, []).append(f'{device.ordinal} by {process.pid}')
+            users.setdefault(device.uuid, []).append(f'{ordinal(device)} by {process.pid}')
     tags = {device.uuid: device for device in report.devices}
     rows = [_row(uuid, tags.get(uuid), used) for uuid, used in users.items() if uuid is not None]
     lines = table(_COLUMNS, rows, width, _LEFT_OUT_FIRST) if rows else []

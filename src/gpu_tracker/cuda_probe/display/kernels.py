@@ -33,9 +33,9 @@ def kernel_lines(processes: Sequence[ProcessReport], top: int, width: int | None
     for process in processes:
         shown = top_kernels(process.kernels, top)
         rows += [_row(process.pid, kernel) for kernel in shown]
-        left = len(process.kernels) - len(shown)
+        left = process.kernels_total - len(shown)
         if shown and left:
-            launches = sum(kernel.launches for kernel in process.kernels) - sum(kernel.launches for kernel in shown)
+            launches = max(process.launches - sum(kernel.launches for kernel in shown), 0)
             rows.append({'pid': str(process.pid), 'launches': count(launches), 'kernel': f'({left:,} more)'})
     return table(_COLUMNS, rows, width, _LEFT_OUT_FIRST) if rows else []
 

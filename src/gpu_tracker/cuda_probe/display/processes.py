@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.display.figures import amount, count, size
+from gpu_tracker.cuda_probe.display.figures import amount, count, ordinal, size
 from gpu_tracker.cuda_probe.display.table import table
 from gpu_tracker.table_layout import Column
-from gpu_tracker.terminal_text import shortened
+from gpu_tracker.terminal_text import shortened, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column('pid', 'pid', is_number=True),
-    Column('program', 'program', least=16),
+    Column('program', 'program', least=8),
     Column('launches', 'launches', is_number=True),
     Column('rate', 'launches/s', is_number=True),
     Column('active', 'active %', is_number=True),
@@ -27,7 +27,8 @@ _COLUMNS = (
     Column('leaked', 'leaked', is_number=True),
     Column('failed', 'failed', is_number=True),
 )
-_LEFT_OUT_FIRST = ('streams', 'leaked', 'launches', 'cores', 'failed', 'most', 'active')
+_LEFT_OUT_FIRST = ('failed', 'streams', 'cores', 'rate', 'most', 'active', 'leaked', 'launches')
+"""Failed calls have a table of their own."""
 _LONGEST_PROGRAM = 60
 """Columns that a command line may take also where a line may be of any length."""
 
@@ -37,7 +38,12 @@ def process_lines(processes: Sequence[ProcessReport], width: int | None) -> list
 
     :param width: How wide a line may be; None: as wide as it is.
     """
-    rows = [row for process in processes for row in _rows(process)]
+    rows = [row for process in processes for row in _rows(process, program(process))]
+    lines = table(_COLUMNS, rows, None)
+    if width is None or max(map(width_of, lines)) <= width:
+        return lines
+    # A path says less than the arguments behind it.
+    rows = [row for process in processes for row in _rows(process, _without_folder(program(process)))]
     return table(_COLUMNS, rows, width, _LEFT_OUT_FIRST)
 
 
@@ -46,8 +52,14 @@ def program(process: ProcessReport) -> str:
     return process.command or process.name
 
 
-def _rows(process: ProcessReport) -> Iterator[dict[str, str]]:
-    name = shortened(program(process), _LONGEST_PROGRAM)
+def _without_folder(command: str) -> str:
+    """Return a command line with the base name of its program alone."""
+    path, blank, arguments = command.partition(' ')
+    return path.rpartition('/')[2] + blank + arguments
+
+
+def _rows(process: ProcessReport, name: str) -> Iterator[dict[str, str]]:
+    name = shortened(name, _LONGEST_PROGRAM)
     yield _figures(process) | {
         'pid': str(process.pid),
         'program': f'{name} (ended)' if process.ended else name,
@@ -56,7 +68,7 @@ def _rows(process: ProcessReport) -> Iterator[dict[str, str]]:
     }
     if len(process.devices) > 1:
         for device in process.devices:
-            yield _figures(device) | {'program': f'  GPU {device.ordinal}'}
+            yield _figures(device) | {'program': f'  GPU {ordinal(device)}'}
 
 
 def _figures(used: ProcessReport | DeviceReport) -> dict[str, str]:

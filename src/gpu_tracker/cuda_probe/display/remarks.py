@@ -23,7 +23,7 @@ _MEMORY = (
 _AUTHORITY = 'For GPU memory and utilization the driver (NVML) stays the authority: gpu-tracker gpus shows its figures.'
 
 FOOTNOTES = (_TIME, _MEMORY, _AUTHORITY)
-"""What every reader has to know, whatever was seen."""
+"""What every reader of figures has to know."""
 
 _READABLE = 100
 """Columns of a sentence's line where more would fit."""

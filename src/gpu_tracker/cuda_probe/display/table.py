@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from gpu_tracker.printable import printable
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def table(columns: Sequence[Column], rows: Rows, width: int | None, left_out_first: Sequence[str] = ()) -> list[str]:
-    """Return the titles and a line for each row; no line ends in blanks.
+    """Return the titles, a line for each row, and one that says how many columns are left out; none ends in blanks.
 
     :param rows: Cells by the names of their columns; those that are missing are empty.
     :param width: How wide a line may be; None: as wide as it is.
@@ -27,7 +28,17 @@ def table(columns: Sequence[Column], rows: Rows, width: int | None, left_out_fir
     cells = [titles, *({name: printable(text) for name, text in row.items()} for row in rows)]
     contents = {name: max(width_of(row.get(name, '')) for row in cells) for name in titles}
     places = layout(columns, contents, width, left_out_first)
-    return [fitted(_line(row, places), width) for row in cells]
+    lines = [fitted(_line(row, places), width) for row in cells]
+    left_out = len(columns) - len(places)
+    if left_out:
+        lines += wrapped(f'({left_out} column{"s" * (left_out > 1)} left out: widen the terminal, or --json)', width)
+    return lines
+
+
+def wrapped(text: str, width: int | None) -> list[str]:
+    """Return a text in as many lines as it takes."""
+    lines = [text] if width is None else textwrap.wrap(text, width, break_on_hyphens=False)
+    return [fitted(line, width) for line in lines]  # it may have characters that are two columns wide
 
 
 def fitted(line: str, width: int | None) -> str:

@@ -10,7 +10,7 @@ from gpu_tracker.cuda_probe.display.gpus import gpu_lines
 from gpu_tracker.cuda_probe.display.kernels import kernel_lines
 from gpu_tracker.cuda_probe.display.processes import process_lines
 from gpu_tracker.cuda_probe.display.remarks import remark_lines
-from gpu_tracker.cuda_probe.display.table import fitted
+from gpu_tracker.cuda_probe.display.table import fitted, wrapped
 from gpu_tracker.printable import printable
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ def report_text(
     :param top: Of each process, so many kernels with the most launches, and so many with the most time.
     :param width: The columns of the terminal; None: a line may be as long as it is.
     :param rates_of: Of how many seconds rates and shares are; None: of all.
-    :param footnotes: Whether to say also what every reader has to know, whatever was seen.
+    :param footnotes: Whether to say also what every reader of figures has to know.
     """
     parts = [
-        [fitted(_title(report, rates_of), width)],
+        wrapped(_title(report, rates_of), width),
         process_lines(report.processes, width) if report.processes else [fitted('No CUDA call was seen.', width)],
         kernel_lines(report.processes, top, width),
         failure_lines(report.processes, width),
         gpu_lines(report, width),
-        remark_lines(report, width, footnotes=footnotes),
+        remark_lines(report, width, footnotes=footnotes and bool(report.processes)),
     ]
     return '\n\n'.join('\n'.join(part) for part in parts if part)
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.cuda_probe.binaries.mappings import code_of
 from gpu_tracker.cuda_probe.calls import Library
+
+if TYPE_CHECKING:
+    from gpu_tracker.cuda_probe.binaries.mappings import Mapping
 
 _NAMES = (
     (re.compile(r'libcudart[-.\d_a-zA-Z]*\.so'), Library.RUNTIME),
@@ -15,13 +19,13 @@ _NAMES = (
     (re.compile(r'libc\.so|libc-\d|libc\.musl|ld-musl'), Library.LIBC),
     (re.compile(r'ld-linux|ld-musl|ld-\d|ld64\.so'), Library.LOADER),
 )
-_CODE = re.compile(r'(?P<begin>[0-9a-f]+)-(?P<end>[0-9a-f]+) ..x. \S+ \S+ \d+ +(?P<path>/.*)')
-"""A line of ``maps`` of a file that is mapped as code, see proc_pid_maps(5)."""
+_BEGINNINGS = ('libc', 'ld')
+"""Of all these names: a process has mapped hundreds of files, and they are looked at each time that it loads one."""
 _DELETED = ' (deleted)'
 
 
 class FileOnDisk(NamedTuple):
-    """A file, whatever it is called."""
+    """A file, whatever it is called and whatever is written to it: what is attached to it stays."""
 
     device: int
     inode: int
@@ -42,6 +46,8 @@ class CodeFile(NamedTuple):
 
 def libraries_of(name: str) -> tuple[Library, ...]:
     """Return what a file of that name holds; none where the name tells nothing."""
+    if not name.startswith(_BEGINNINGS):
+        return ()
     return tuple(library for pattern, library in _NAMES if pattern.match(name))
 
 
@@ -59,14 +65,14 @@ def code_file(path: str, shown: str, libraries: tuple[Library, ...]) -> CodeFile
 def mapped_files(pid: int, proc: str = '/proc') -> list[CodeFile]:
     """Return CUDA's libraries, the C library and the loader that a process has mapped, and its executable.
 
-    The executable may have the runtime linked in. A process that is gone has none.
+    The executable may have the runtime linked in; so may every other library, in a process that has the driver's: it
+    is what loads that. A process that is gone has none.
 
     :raises PermissionError: The process is somebody else's.
     """
     folder = f'{proc}/{pid}'
     try:
-        with open(f'{folder}/maps', encoding='utf-8', errors='surrogateescape', newline='\n') as maps:
-            code = [part for line in maps if (part := _CODE.match(line))]
+        code = code_of(proc, pid)
         executable = os.readlink(f'{folder}/exe').removesuffix(_DELETED)
     except PermissionError:
         raise
@@ -74,7 +80,9 @@ def mapped_files(pid: int, proc: str = '/proc') -> list[CodeFile]:
         return []
     name = os.path.basename(executable)
     files = [code_file(f'{folder}/exe', executable, (Library.RUNTIME, *libraries_of(name)))]
-    files += (_mapped_library(folder, part) for part in code)
+    files += (_mapped_library(folder, mapping) for mapping in code)
+    if any(file is not None and Library.DRIVER in file.libraries for file in files):
+        files += (_mapped_library(folder, mapping, (Library.RUNTIME,)) for mapping in code)
     found: dict[FileOnDisk, CodeFile] = {}
     for file in files:
         if file is not None:
@@ -82,13 +90,11 @@ def mapped_files(pid: int, proc: str = '/proc') -> list[CodeFile]:
     return list(found.values())
 
 
-def _mapped_library(folder: str, part: re.Match[str]) -> CodeFile | None:
-    """Return the file of a line of ``maps``; one that was removed or replaced meanwhile through the mapping itself."""
-    path = part['path'].replace('\\012', '\n')
-    shown = path.removesuffix(_DELETED)
-    libraries = libraries_of(os.path.basename(shown))
-    if not libraries:
-        return None
-    if path == shown:
-        return code_file(f'{folder}/root{path}', path, libraries)
-    return code_file(f'{folder}/map_files/{int(part["begin"], 16):x}-{int(part["end"], 16):x}', shown, libraries)
+def _mapped_library(folder: str, mapping: Mapping, otherwise: tuple[Library, ...] = ()) -> CodeFile | None:
+    """Return the file of a mapping, None where its name tells that it has no probed functions.
+
+    :param otherwise: What it may hold where its name tells nothing.
+    """
+    shown = mapping.path or ''
+    libraries = libraries_of(os.path.basename(shown)) or otherwise
+    return code_file(mapping.reached_through(folder), shown, libraries) if libraries else None

@@ -92,7 +92,10 @@ class ProbedMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families of metrics as the last look has found them."""
-        yield GaugeMetricFamily(f'gpu_tracker_{self._name}_probe_up', '0: the probe does not work.', int(self._works))
+        reading = self._latest()
+        works = GaugeMetricFamily(f'gpu_tracker_{self._name}_probe_up', '0: the probe does not work.', labels=('host',))
+        works.add_metric(('' if reading is None else printable(str(reading.snapshot['hostname'])),), int(self._works))
+        yield works
         if self._probed is not None:
             yield from self._probed.collect()
 
