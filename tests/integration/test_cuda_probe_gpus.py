@@ -54,12 +54,11 @@ with opened(libraries=libraries) as probe:
     running = []
     for variables, script in cases:
         # What holds the device files open may use all of them, whatever its control group is.
-        words = ['sh', '-c', 'exec "$@" 7</dev/nvidia0 8</dev/nvidia1 9</dev/nvidia2', 'sh', program, 'wait; ' + script]
+        opening = 'read go && exec "$@" 7</dev/nvidia0 8</dev/nvidia1 9</dev/nvidia2'
+        words = ['sh', '-c', opening, 'sh', program, script]
         pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE}
         running.append(subprocess.Popen(words, env=os.environ | variables, text=True, **pipes))
-    for process in running:
-        assert process.stdout.readline() == 'waiting\\n'
-        probe.follow(process.pid)
+        probe.follow(running[-1].pid)
     probe.start()
     eventually(lambda: probe.report().devices)
     told = []

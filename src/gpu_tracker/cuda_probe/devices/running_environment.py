@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _POINTER = struct.Struct('=Q')
 _SYMBOLS = {'environ', '__environ'}
 _C_LIBRARIES = ('libc.so', 'libc-', 'ld-musl')
+_LOADERS = ('ld-', 'ld64')
 _MOST_VARIABLES = 4096
 _LONGEST = 4096
 _OF_GPUS = ('/dev/nvidia', '/dev/dxg')
@@ -31,7 +32,10 @@ _OF_GPUS = ('/dev/nvidia', '/dev/dxg')
 
 def read(pid: int, proc: str = '/proc') -> dict[str, str] | None:
     """Return the variables that CUDA has read, or will read, in a process that runs; None where that is not known."""
-    return settle(environment.read(pid, proc), now(pid, proc), may_have_begun=may_have_begun(pid, proc))
+    initial, current = environment.read(pid, proc), now(pid, proc)
+    if current is None and not _has_c_library(pid, proc):
+        current = initial  # it has just been started
+    return settle(initial, current, may_have_begun=may_have_begun(pid, proc))
 
 
 def settle(
@@ -94,6 +98,16 @@ def _variables(memory: int, place: int) -> dict[str, str]:
         if equals and os.fsdecode(name) in NAMES:
             found.setdefault(os.fsdecode(name), os.fsdecode(value))
     return found
+
+
+def _has_c_library(pid: int, proc: str) -> bool:
+    """Tell whether a process has what variables are set with; a static program counts as having it."""
+    try:
+        names = {os.path.basename(part.path) for part in mappings_of(proc, pid) if part.path}
+    except OSError:  # it has ended, or is somebody else's
+        return True
+    is_dynamic = any(name.startswith(_LOADERS) for name in names)
+    return not is_dynamic or any(name.startswith(_C_LIBRARIES) for name in names)
 
 
 def may_have_begun(pid: int, proc: str = '/proc') -> bool:
