@@ -148,6 +148,31 @@ def test_a_prometheus_that_goes_takes_all_hosts_down_until_it_is_back():
     asyncio.run(story())
 
 
+def test_a_source_ends_also_where_a_query_fails_at_the_moment_in_which_it_is_cancelled():
+    class Failing:
+        url = 'http://prometheus'
+
+        def __init__(self) -> None:
+            self.asked = asyncio.Event()
+
+        async def now(self, *_):
+            self.asked.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise PrometheusError('it went') from None
+
+        async def close(self):
+            pass
+
+    async def story():
+        async with asyncio.timeout(PATIENCE), Running('http://prometheus') as running:
+            running.source._client = Failing()
+            await running.source._client.asked.wait()
+
+    asyncio.run(story())
+
+
 def test_the_past_is_taken_from_prometheus():
     async def story():
         async with prometheus_in_place() as prometheus:
