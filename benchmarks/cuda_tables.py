@@ -91,7 +91,7 @@ def _loss_table(results: Results) -> Table:
         rows,
         'A program launches so many kernels a second, or as many as it can where looking slows it down: that is what '
         'it reached with gpu-tracker, and for the others stands after "at". A million come from two threads. '
-        'gpu-tracker and BCC have a buffer of 16 MiB, bpftrace one for each processor.',
+        'gpu-tracker has a buffer of 8 MiB, BCC one of 16, bpftrace one of 16 for each processor.',
         _notes(results, [case.name for case in cuda_rates.CASES], cuda_rates.TRACERS),
     )
 
@@ -111,9 +111,9 @@ def _use_table(results: Results) -> Table:
         ['who looks', 'CPU (s)', 'RSS before (MB)', 'RSS after (MB)', 'maps in the kernel (MB)', 'rounds'],
         rows,
         f'Over {case.seconds} s with {case.name}; memory at its highest before the first of them, and after the last. '
-        'Without the buffers of perf events. A ring is mapped twice: 34 MB of the RSS of gpu-tracker and BCC are '
-        'theirs, which the maps have once. bpftrace gives each of its maps as much room as gpu-tracker has for '
-        f'allocations, and prints into a file. {_IN_BRACKETS}',
+        'Without the buffers of perf events. A ring is mapped twice, so it is in the RSS of gpu-tracker and BCC with '
+        'up to double its size, and in the maps once. bpftrace gives each of its maps as much room as gpu-tracker has '
+        f'for allocations, and prints into a file. {_IN_BRACKETS}',
     )
 
 

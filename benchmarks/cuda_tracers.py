@@ -22,7 +22,7 @@ _LOST = re.compile(r'Lost (\d+) events')
 _MOST_ALLOCATIONS = 131_072
 """As many as ours holds by default; bpftrace's maps have 4,096 otherwise."""
 _BUFFER_PAGES = 4096
-"""16 MiB, as the ring of ours, but for each processor; bpftrace's buffers have 64 pages otherwise."""
+"""16 MiB for each processor; bpftrace's buffers have 64 pages otherwise."""
 _OUTPUT, _HEADERS = 'tracer-output', 'headers'
 
 

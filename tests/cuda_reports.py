@@ -84,7 +84,7 @@ TRAINING = report(
                 120_000,
                 0.0125,
                 symbol='_Z5saxpyifPf',
-                file='/work/saxpy',
+                file='/srv/saxpy',
                 variants=(KernelVariant(90, '', 12, 384, 0, 544),),
             ),
             kernel('scale(float*)', 3_000, 8.7185),

@@ -39,7 +39,7 @@ PROCESS = {
 KERNEL = {
     'name': 'saxpy(int, float, float*)',
     'symbol': '_Z5saxpyifPf',
-    'file': '/work/saxpy',
+    'file': '/srv/saxpy',
     'address': 4096,
     'launches': 120_000,
     'mean_threads': 256.0,

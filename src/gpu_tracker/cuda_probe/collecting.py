@@ -184,8 +184,13 @@ class Collector:
 
     def _scan_loading(self, process: int, pid: int, notice: Notice) -> None:
         self.scan(process, pid, notice.time)
-        if not os.path.exists(f'{self._proc}/{pid}/exe') and len(self._too_soon) < _MOST_TOO_SOON:
-            self._too_soon[process] = notice.name
+        try:
+            os.readlink(f'{self._proc}/{pid}/exe')
+        except (FileNotFoundError, ProcessLookupError):
+            if len(self._too_soon) < _MOST_TOO_SOON:
+                self._too_soon[process] = notice.name
+        except PermissionError:
+            pass  # it lives, and is somebody else's: that is told already
 
     def _look_for_hidden_runtime(self, file: CodeFile) -> None:
         if file.identity not in self._without_runtime:
