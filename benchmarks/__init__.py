@@ -1,6 +1,6 @@
 """Measures gpu-tracker and its peers side by side.
 
-    python -m benchmarks                    all parts, about an hour and a half on 2 cores
+    python -m benchmarks                    all parts, some five hours on 2 cores
     python -m benchmarks --quick cost       one part, less exact
     python -m benchmarks --write            puts the tables into docs/comparison.rst
     python -m benchmarks --from=FILE        makes the tables from the raw figures of an earlier run
@@ -97,4 +97,27 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     kernel's headers are not installed, BCC is given the few declarations that its program needs (``bcc_headers.py``).
 ``truth``
     What the peers say, divided by what is true.
+``children``
+    ``short_children.c`` has children that live as long as the row says, and touch new pages at a steady pace until
+    their end: 0.5 GB a second and 150 MB at most where there is one, 0.1 GB a second and 50 MB each where there are
+    eight, which end together. In a run there is one child or one batch, since a second one would hide that the first
+    was missed. It begins after half a second or more in which the tree is quiet, at moments that are spread over a
+    sampling interval, or over the first second of a longer one: so at 10 s no sample of the grid is in a child's life.
+    gpu-tracker 5.0.1 gets a second more, until it is ready. *By library*: ``programs/tracked_children.py``, which
+    starts one child itself, and eight through the C program, which is a descendant as well. *By command*: the C program
+    is main. Each process reads its own high-water mark at its end. What they have in common, a megabyte each of the C
+    library, is found once by the page frames of processes that hold still, for which it takes root. Several runs take
+    place at once, one a core or two: they mostly wait. Where the machine did not let children live as briefly as they
+    were to, a note says so. Runs in which a tool says that it does not know are counted (N/A), and have no ratio. All
+    rows take about 70 minutes on 2 cores, those of ours alone (``--peers=gpu-tracker``) about 45.
+``children-cost``
+    The same children again and again around ours, for a minute, since a sampler may spend later what it has saved
+    before; with --quick it is 10 s, in which the closer look at a command that has just begun has a part. The sampler
+    is found by the word that is in its command line. By the library it is measured at 1 s only. All rows take more than
+    two hours, one round of one interval (``--rounds=1 --rows='st=1$'``) 25 minutes.
+``before``
+    ``cost``, of this checkout and of the revision that --against names, whose files ``git archive`` puts into
+    ``.benchmarks/before``; and one process beside 1,000 others that sleep and a program that forks 15 times a second.
+    The sign test makes no assumption on how figures are distributed: with 10 rounds the interval is from the second
+    smallest ratio to the second largest, with more rounds it is narrower. It takes about 25 minutes.
 """

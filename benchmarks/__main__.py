@@ -3,17 +3,22 @@
 Usage:
     benchmarks [options] [<part>...]
 
-Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, idle, fleet, cuda, truth; all of them where none is
-named. Of those that are not named the raw figures of the last run are kept.
+Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, idle, fleet, cuda, truth, children, children-cost; all of
+them where none is named. Of those that are not named the raw figures of the last run are kept. One more part, before,
+is measured where --against names the revision.
 It is run as python -m benchmarks, in the checkout.
 
 Options:
     --write         Put the tables into docs/comparison.rst too.
     --quick         Fewer workloads, rounds and seconds.
+    --rows=PATTERN  Only rows in whose names this regular expression is found; of the others the
+                    raw figures of the last run are kept. With cost, children, children-cost, before.
+    --against=NAME  Compare this checkout with that revision of it, a commit, tag or branch;
+                    where no part is named, in the part before only.
     --rounds=N      So many rounds instead of those that each part has.
     --peers=NAMES   Only these peers, separated by commas; gpu-tracker is always one of them.
     --json=FILE     Where the raw figures go [default: .benchmarks/results.json]; those of
-                    a run with --quick or --peers go to .benchmarks/partial.json.
+                    a run with --quick, --peers or --against go to .benchmarks/partial.json.
     --from=FILE     Measure nothing: make the tables from raw figures.
     -h --help       Show this text.
 
@@ -22,8 +27,10 @@ What the figures are: python -m pydoc benchmarks.
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +38,9 @@ from docopt import docopt
 
 from benchmarks import (
     atopgpud,
+    before,
+    children,
+    children_cost,
     comparison_page,
     cost,
     cuda,
@@ -46,7 +56,7 @@ from benchmarks import (
 )
 from benchmarks.environments import CHECKOUT, UnavailableError, prepare
 from benchmarks.listings import LISTERS
-from benchmarks.peers import BCC, BPFTRACE, FUSER, NVGPU, OURS, PEERS, TOOLS
+from benchmarks.peers import BCC, BEFORE, BPFTRACE, FUSER, NVGPU, OURS, PEERS, TOOLS
 from benchmarks.report import text_of
 from benchmarks.results import Gap, Results
 from benchmarks.session import Session, progress
@@ -79,7 +89,13 @@ _PARTS: dict[str, Callable[[Session], None]] = {
     fleet.PART: fleet.measure,
     cuda.PART: cuda.measure,
     'truth': _truth,
+    children.PART: children.measure,
+    children_cost.PART: children_cost.measure,
+    before.PART: before.measure,
 }
+_USUAL = [part for part in _PARTS if part != before.PART]
+_WITH_ROWS = {cost.PART, children.PART, children_cost.PART, before.PART}
+"""The parts of which single rows can be measured."""
 
 
 def main() -> None:
@@ -97,10 +113,10 @@ def main() -> None:
 
 def _check(options: dict[str, Any]) -> None:
     """End with a message where options do not go together."""
-    partial = [name for name in ('--quick', '--peers') if options[name]]
+    partial = [name for name in ('--quick', '--peers', '--against') if options[name]]
     if options['--write'] and partial:
         sys.exit(f'--write publishes whole runs only, not one with {partial[0]}.')
-    measuring = [*options['<part>'], *partial, *(['--rounds'] if options['--rounds'] else [])]
+    measuring = [*options['<part>'], *partial, *(name for name in ('--rounds', '--rows') if options[name])]
     if options['--from'] is not None and measuring:
         sys.exit(f'--from measures nothing, so {measuring[0]} cannot be asked for with it.')
     if options['--from'] is not None and not Path(options['--from']).is_file():
@@ -111,23 +127,58 @@ def _check(options: dict[str, Any]) -> None:
 
 def _measure(options: dict[str, Any]) -> Results:
     """Measure, and keep the raw figures after each part."""
-    if unknown := set(options['<part>']) - set(_PARTS):
-        sys.exit(f'No such part: {", ".join(sorted(unknown))}. There are: {", ".join(_PARTS)}.')
+    parts = _parts(options['<part>'], options['--against'])
+    rows = _rows(options['--rows'], parts)
     file = Path(options['--json'])
     file.parent.mkdir(parents=True, exist_ok=True)
-    parts = options['<part>'] or list(_PARTS)
-    results = Results.load(file) if options['<part>'] and file.exists() else Results()
+    results = Results.load(file) if parts != _USUAL and file.exists() else Results()
     if results.machine != machine.describe():  # figures of two machines have nothing to do with each other
         results = Results(machine=machine.describe())
     for name in parts:
-        results.forget(name)
+        results.forget(name, rows)
+    tools = _chosen(options['--peers'])
+    revision = _put_files_there(options['--against'])
+    if revision is not None:
+        tools.append(BEFORE)
     rounds = _rounds(options['--rounds'])
-    session = _session(_chosen(options['--peers']), results, parts, rounds, quick=options['--quick'])
+    session = replace(_session(tools, results, parts, rounds, quick=options['--quick']), rows=rows)
+    if revision is not None:
+        results.versions[BEFORE.name] = revision
     for name in parts:
         results.conditions[name] = machine.conditions() + ('' if rounds is None else f', rounds asked for: {rounds}')
         _PARTS[name](session)
         results.save(file)
     return results
+
+
+def _parts(named: list[str], revision: str | None) -> list[str]:
+    """Return what is to be measured."""
+    if unknown := set(named) - set(_PARTS):
+        sys.exit(f'No such part: {", ".join(sorted(unknown))}. There are: {", ".join(_PARTS)}.')
+    if revision is not None:
+        return [*(name for name in named if name != before.PART), before.PART]
+    if before.PART in named:
+        sys.exit(f'The part {before.PART} needs --against=REVISION.')
+    return named or _USUAL
+
+
+def _rows(given: str | None, parts: list[str]) -> re.Pattern[str] | None:
+    if given is None:
+        return None
+    if others := [part for part in parts if part not in _WITH_ROWS]:
+        sys.exit(f'--rows goes with the parts {", ".join(sorted(_WITH_ROWS))}, not with {others[0]}.')
+    try:
+        return re.compile(given)
+    except re.error as error:
+        sys.exit(f'--rows must be a regular expression, not {given!r}: {error}.')
+
+
+def _put_files_there(revision: str | None) -> str | None:
+    """Have the files of a revision, if one was asked for, and return its short name."""
+    try:
+        return None if revision is None else before.put_files_there(revision)
+    except UnavailableError as error:
+        sys.exit(f'--against must be a revision of this checkout: {error}')
 
 
 def _rounds(given: str | None) -> int | None:
@@ -156,6 +207,9 @@ def _measured_in(part: str) -> Sequence[Tool]:
         idle.PART: (OURS, FUSER),
         fleet.PART: (OURS, NVGPU),
         cuda.PART: (OURS, BPFTRACE, BCC),
+        children.PART: children.PEERS,
+        children_cost.PART: (OURS,),
+        before.PART: (OURS, BEFORE),
     }
     return others.get(part, PEERS)
 
@@ -171,8 +225,8 @@ def _session(tools: list[Tool], results: Results, parts: list[str], rounds: int 
         try:
             environments[tool.name] = prepare(tool)
         except UnavailableError as error:
-            if tool is OURS:
-                sys.exit(f'This checkout cannot be installed: {error}')
+            if tool in {OURS, BEFORE}:
+                sys.exit(f'{tool.name} cannot be installed: {error}')
             progress(f'    left out: {error}')
             results.gaps += [Gap(part, 'all', tool.name, str(error)) for part in concerned]
         else:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _LEAST_PAIRS = 3
+_BOTH_TAILS = 0.05
 _WIDEST = 4
 """An interval may be so many limits wide: with a limit of 0.5 %, 1 % to both sides."""
 
@@ -37,8 +38,29 @@ def median_of(rounds: Mapping[int, float]) -> float | None:
 
 def ratio_of(numerators: Mapping[int, float], denominators: Mapping[int, float]) -> float | None:
     """Return the median of the ratios of the same rounds: what changed between two rounds has no part in it."""
-    ratios = [value / denominators[number] for number, value in numerators.items() if denominators.get(number, 0) != 0]
+    ratios = ratios_of(numerators, denominators)
     return median(ratios) if ratios else None
+
+
+def ratios_of(numerators: Mapping[int, float], denominators: Mapping[int, float]) -> list[float]:
+    """Return the ratios of the rounds that have both."""
+    return [value / denominators[number] for number, value in numerators.items() if denominators.get(number, 0) != 0]
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95 % interval of the median, by the sign test: a few outliers have no part in it.
+
+    It lies between two of the values, and contains the median of all that could have been measured with a probability
+    of 95 % at least, whatever their distribution. None for fewer than six values.
+    """
+    number = len(values)
+    outside, tail = -1, 0.0
+    while tail + (more := math.comb(number, outside + 1) / 2**number) <= _BOTH_TAILS / 2:
+        outside, tail = outside + 1, tail + more
+    if outside < 0:
+        return None
+    ordered = sorted(values)
+    return ordered[outside], ordered[-1 - outside]
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

@@ -45,6 +45,8 @@ _QUICK_RUN = 8
 def measure(session: Session) -> None:
     """Measure all workloads."""
     for workload in _QUICK if session.quick else WORKLOADS:
+        if not session.wants(workload.name):
+            continue
 
         def cost(peer: Peer, environment: Environment, workload: Workload = workload) -> dict[str, float]:
             return sample_cost(peer, environment, workload, INTERVAL, _WARM_UP)
@@ -54,7 +56,8 @@ def measure(session: Session) -> None:
                 _floor(session, workload, number)
 
         session.alternate(PART, workload.name, session.rounds(_ROUNDS), 'samples', cost, after=floor)
-    _measure_runs(session)
+    if session.wants(LARGE_RUN):
+        _measure_runs(session)
 
 
 def _measure_runs(session: Session) -> None:

@@ -110,10 +110,14 @@ def fuser_monitor(
 
 
 @contextlib.contextmanager
-def other_processes(idle: int, working: int = 0) -> Iterator[None]:
-    """Have processes that sleep, and some that do a little every 0.1 s; none descends from a monitor."""
+def other_processes(idle: int, working: int = 0, *, forks: int = 0) -> Iterator[None]:
+    """Have processes that sleep, and some that do a little every 0.1 s; none descends from a monitor.
+
+    :param forks: How many more are forked and end each second.
+    """
+    kinds = [('idle', idle), ('working', working), *([('forking', forks)] if forks else [])]
     with contextlib.ExitStack() as stack:
-        for kind, number in (('idle', idle), ('working', working)):
+        for kind, number in kinds:
             folder = stack.enter_context(fresh_folder())
             ready = folder / 'ready'
             words = Workload('', kind, number).words(ready)

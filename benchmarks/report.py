@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from benchmarks import cost, effect, floor, gpu, latency, scale, truth
 from benchmarks.arithmetic import mean_interval, median_of, ratio_of
 from benchmarks.atopgpud_tables import atopgpud_tables
+from benchmarks.before import before_table
+from benchmarks.children_tables import children_tables
 from benchmarks.cuda_tables import cuda_tables
 from benchmarks.fleet_tables import fleet_tables
 from benchmarks.idle_tables import idle_tables
@@ -45,7 +47,7 @@ def tables_of(results: Results) -> list[Table]:
     tables += [*_cost_tables(results), *_latency_tables(results), _effect_table(results)]
     tables += [*_scale_tables(results), _gpu_table(results), *inventory_tables(results)]
     tables += [*atopgpud_tables(results), *idle_tables(results), *fleet_tables(results), *cuda_tables(results)]
-    tables += [truth.table(results.truth)]
+    tables += [truth.table(results.truth), *children_tables(results), before_table(results)]
     return [table for table in tables if table is not None and table.rows]
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import re
     from pathlib import Path
 
 
@@ -15,7 +16,7 @@ class Figure:
     """One value in base units (seconds, bytes, shares of 1).
 
     :ivar part: The part of the benchmark: ``cost``, ``latency``, ``scale``, ``effect``, ``gpu``, ``inventory``,
-        ``atopgpud``, ``idle``, ``fleet`` or ``cuda``.
+        ``atopgpud``, ``idle``, ``fleet``, ``cuda``, ``children``, ``children-cost`` or ``before``.
     :ivar row: The workload.
     :ivar peer: The peer's name, or in ``inventory`` the command, or the floor.
     :ivar kind: What was measured.
@@ -61,10 +62,18 @@ class Results:
         """Keep the figures of one round."""
         self.figures += [Figure(part, row, peer, kind, number, value) for kind, value in values.items()]
 
-    def forget(self, part: str) -> None:
-        """Drop what is known of a part, which is about to be measured anew."""
-        self.figures = [figure for figure in self.figures if figure.part != part]
-        self.gaps = [gap for gap in self.gaps if gap.part != part]
+    def forget(self, part: str, rows: re.Pattern[str] | None = None) -> None:
+        """Drop what is known of a part, which is about to be measured anew.
+
+        :param rows: Only rows in whose names this is found are; what holds for all rows is dropped too.
+        """
+
+        def is_kept(known: Figure | Gap) -> bool:
+            concerned = rows is None or known.row == 'all' or rows.search(known.row) is not None
+            return known.part != part or not concerned
+
+        self.figures = [figure for figure in self.figures if is_kept(figure)]
+        self.gaps = [gap for gap in self.gaps if is_kept(gap)]
         if part == 'truth':
             self.truth = []
 

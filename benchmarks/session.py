@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from benchmarks.results import Gap, Results
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Mapping, Sequence
 
     from benchmarks.environments import Environment
@@ -40,6 +41,7 @@ class Session:
     :ivar environments: Theirs, and those of tools that are no peers, by name.
     :ivar rounds_wanted: The rounds that were asked for; None: as many as each part wants.
     :ivar quick: Fewer workloads and shorter windows.
+    :ivar rows: Only rows in whose names this is found; None: all of them.
     """
 
     peers: Sequence[Peer]
@@ -47,6 +49,11 @@ class Session:
     results: Results
     rounds_wanted: int | None
     quick: bool
+    rows: re.Pattern[str] | None = None
+
+    def wants(self, row: str) -> bool:
+        """Tell whether a row is to be measured."""
+        return self.rows is None or self.rows.search(row) is not None
 
     def rounds(self, usual: int, quick: int = 1) -> int:
         """Return the number of rounds, of which a part says what is usual."""

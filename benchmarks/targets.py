@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import cost, effect, fleet_page, fleet_rounds, floor, latency
 from benchmarks.arithmetic import mean_interval, median_of, ratio_of
+from benchmarks.children_tables import children_targets
 from benchmarks.fleet import PART as FLEET
 from benchmarks.inventory_tables import fastest_rows
 from benchmarks.peers import OURS, THE_OLDER
@@ -102,7 +103,7 @@ def target_table(results: Results) -> Table | None:
     """Return the table of all targets of which there are figures of ours."""
     rows = [row for target in TARGETS if (row := _target_row(results, target))]
     rows += [row for name in results.rows(effect.PART) if (row := _effect_row(results, name))]
-    rows += fastest_rows(results)
+    rows += [*fastest_rows(results), *children_targets(results)]
     if not rows:
         return None
     columns = ['what', THE_OLDER.name, 'ours', 'ratio', 'target', 'met']

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.peers.bpf import Bcc, Bpftrace
 from benchmarks.peers.fuser import Fuser
-from benchmarks.peers.gpu_tracker import OlderImplementation, ThisCheckout
+from benchmarks.peers.gpu_tracker import EarlierRevision, OlderImplementation, ThisCheckout
 from benchmarks.peers.listers import Gpustat, Nvgpu
 from benchmarks.peers.nvitop import Nvitop
 from benchmarks.peers.peer import FIGURES, Peer, Report, Run, Tool
@@ -13,7 +13,10 @@ from benchmarks.peers.system import GnuTime
 
 __all__ = [
     'BCC',
+    'BEFORE',
     'BPFTRACE',
+    'CON_DUCT',
+    'DENET',
     'FIGURES',
     'FUSER',
     'GPUSTAT',
@@ -21,6 +24,7 @@ __all__ = [
     'NVITOP',
     'OURS',
     'PEERS',
+    'PSRECORD',
     'THE_OLDER',
     'TOOLS',
     'Peer',
@@ -31,6 +35,10 @@ __all__ = [
 
 OURS: Peer = ThisCheckout()
 THE_OLDER: Peer = OlderImplementation()
+BEFORE = EarlierRevision()
+PSRECORD: Peer = Psrecord()
+CON_DUCT: Peer = ConDuct()
+DENET: Peer = Denet()
 NVITOP: Peer = Nvitop()
 GPUSTAT: Tool = Gpustat()
 NVGPU: Tool = Nvgpu()
@@ -40,11 +48,11 @@ BCC: Tool = Bcc()
 PEERS: tuple[Peer, ...] = (
     OURS,
     THE_OLDER,
-    Psrecord(),
-    ConDuct(),
+    PSRECORD,
+    CON_DUCT,
     MemoryProfiler(),
     Procpath(),
-    Denet(),
+    DENET,
     GnuTime(),
     NVITOP,
 )

@@ -9,7 +9,7 @@ import shlex
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.environments import CHECKOUT
+from benchmarks.environments import CHECKOUT, KEPT
 from benchmarks.peers.peer import Peer, Report, Run
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _RESULT = 'result.json'
 _UNITS = ['--ru=bytes', '--gru=bytes', '--tu=seconds']
-_SAMPLING = re.compile(r'Sampling: ([\d,]+) samples?.* mean interval ([\d.]+) s')
+_SAMPLING = re.compile(r'Sampling: ([\d,]+) samples?.* mean interval ([\d.]+|unknown)(?: s)?, ([\d.]+) CPU')
 _LINES_ABOVE_THE_SAMPLES = 2
 _IMPORTING = 'from gpu_tracker import Tracker'
 
@@ -43,12 +43,23 @@ class ThisCheckout(Peer):
         usage = _result(run)
         record = _SAMPLING.search(output)
         samples = None if record is None else int(record[1].replace(',', ''))
+        period = None if record is None or record[2] == 'unknown' else float(record[2])
         return Report(
             peak_bytes=usage['max_ram']['combined']['total_rss'],
+            descendants_bytes=usage['max_ram']['descendants']['total_rss'],
             cpu_seconds=_cpu_seconds(usage),
+            sampler_seconds=None if record is None else float(record[3]),
             samples=samples,
-            seconds_sampled=None if record is None or samples is None else float(record[2]) * (samples - 1),
+            seconds_sampled=None if period is None or samples is None else period * (samples - 1),
         )
+
+
+class EarlierRevision(ThisCheckout):
+    """gpu-tracker as it was in another revision of this checkout, whose files are put there before it is installed."""
+
+    name = 'gpu-tracker before'
+    folder = KEPT / 'before'
+    requirement = f'{folder}[cuda,fleet]'
 
 
 class OlderImplementation(Peer):
@@ -73,11 +84,13 @@ class OlderImplementation(Peer):
         del output
         rows = list(csv.DictReader((run.folder / 'samples.csv').read_text().splitlines()[_LINES_ABOVE_THE_SAMPLES:]))
         times = [float(row['timestamp']) for row in rows]
+        usage = _result(run)
         return Report(
-            peak_bytes=_result(run)['max_ram']['combined']['total_rss'],
-            cpu_seconds=_cpu_seconds(_result(run)),
+            peak_bytes=usage['max_ram']['combined']['total_rss'],
+            descendants_bytes=usage['max_ram']['descendants']['total_rss'],
+            cpu_seconds=_cpu_seconds(usage),
             samples=len(times),
-            seconds_sampled=times[-1] - times[0],
+            seconds_sampled=times[-1] - times[0] if times else None,
         )
 
 

@@ -33,13 +33,17 @@ class Report:
     """What a peer itself tells of a run; None: it does not tell.
 
     :ivar peak_bytes: The peak memory of the whole tree, as the peer defines it.
+    :ivar descendants_bytes: The peak memory of the descendants alone.
     :ivar cpu_seconds: The CPU time of the tree.
+    :ivar sampler_seconds: The CPU time that the sampler itself has used.
     :ivar samples: The number of samples that it took.
     :ivar seconds_sampled: From the first sample to the last one.
     """
 
     peak_bytes: float | None = None
+    descendants_bytes: float | None = None
     cpu_seconds: float | None = None
+    sampler_seconds: float | None = None
     samples: int | None = None
     seconds_sampled: float | None = None
 

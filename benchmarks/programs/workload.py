@@ -3,7 +3,8 @@
     workload.py READY_FILE KIND NUMBER
 
 KIND is ``memory`` (NUMBER megabytes in 4 KB pages), ``idle`` (NUMBER child processes that sleep), ``working`` (NUMBER
-child processes that each do a little every 0.1 s) or ``threads`` (NUMBER threads that sleep).
+child processes that each do a little every 0.1 s), ``forking`` (NUMBER children a second that end at once) or
+``threads`` (NUMBER threads that sleep).
 """
 
 import ctypes
@@ -49,6 +50,18 @@ def _work() -> None:
         time.sleep(_NAP)
 
 
+def _fork_steadily(a_second: int) -> None:
+    def fork() -> None:
+        while True:
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0)
+            os.waitpid(pid, 0)
+            time.sleep(1 / a_second)
+
+    threading.Thread(target=fork, daemon=True).start()
+
+
 def _threads(number: int) -> None:
     threading.stack_size(_SMALL_STACK)
     for _ in range(number):
@@ -60,6 +73,7 @@ _KINDS = {
     'memory': _memory,
     'idle': lambda number: _children(number, working=False),
     'working': lambda number: _children(number, working=True),
+    'forking': _fork_steadily,
     'threads': _threads,
 }
 

@@ -1,16 +1,22 @@
-"""What the benchmark of inventories stands on: how commands are timed, and the stand-in for nvidia-smi."""
+"""What benchmarks stand on: how commands are timed, the stand-in for nvidia-smi, and the files of another revision."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import benchmarks
 import pytest
+from benchmarks import before
+from benchmarks.environments import CHECKOUT, UnavailableError
+from benchmarks.peers import BEFORE
 from benchmarks.session import FailedError
 from benchmarks.timing import timed
 
 from simulated_nvml import Gpu, SimulatedDriver, require_compiler
+from tracked_program import IN_CI
 
 LONGEST = 60
 STAND_IN = Path(benchmarks.__file__).parent / 'nvidia_smi.c'
@@ -75,3 +81,16 @@ def test_the_stand_in_prints_what_nvgpu_reads(tmp_path):
     )
     assert (failed.returncode, failed.stdout) == (2, '')
     assert failed.stderr == 'nvidia-smi: nvmlInit_v2 has failed with 9\n'
+
+
+def test_files_of_a_revision_are_put_where_it_is_installed_from(tmp_path, monkeypatch):
+    if shutil.which('git') is None or not (CHECKOUT / '.git').exists():
+        if IN_CI:
+            pytest.fail('needs git and a checkout made by it')
+        pytest.skip('needs git and a checkout made by it')
+    monkeypatch.setattr(type(BEFORE), 'folder', tmp_path / 'before')
+    name = before.put_files_there('HEAD')
+    assert re.fullmatch('[0-9a-f]{4,}', name)
+    assert (tmp_path / 'before' / 'pyproject.toml').is_file()
+    with pytest.raises(UnavailableError, match=r'^no-such-revision is none'):
+        before.put_files_there('no-such-revision')

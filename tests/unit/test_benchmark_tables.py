@@ -1,14 +1,15 @@
 """The pure parts of the benchmarks: their arithmetic, their tables, and where the tables go."""
 
 import json
+import re
 
 import pytest
-from benchmarks import cost, effect, inventory, listings, report
-from benchmarks.arithmetic import mean_interval, median_of, ratio_of
+from benchmarks import before, cost, effect, inventory, listings, report
+from benchmarks.arithmetic import mean_interval, median_interval, median_of, ratio_of
 from benchmarks.comparison_page import replace_block
 from benchmarks.inventory_tables import fastest_rows, inventory_tables
 from benchmarks.listings import PICK, SHOW, Machine, commands
-from benchmarks.peers import OURS, THE_OLDER, Report
+from benchmarks.peers import BEFORE, OURS, THE_OLDER, Report, Run
 from benchmarks.results import Gap, Results
 from benchmarks.session import FailedError, Session
 from benchmarks.tables import Table, fraction, number
@@ -53,9 +54,52 @@ def test_added_time_is_harmless_unless_it_is_surely_there_or_unclear(values, har
     assert mean_interval(values).is_harmless(0.5) is harmless
 
 
+@pytest.mark.parametrize(
+    ('number_', 'interval'), [(5, None), (6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15))]
+)
+def test_the_interval_of_a_median_is_that_of_the_sign_test(number_, interval):
+    assert median_interval([*range(number_, 0, -1)]) == interval
+
+
+def test_a_row_is_worse_only_where_the_whole_interval_is():
+    results = Results(versions={BEFORE.name: 'abc1234'})
+    for row, ratios in {
+        'faster': [0.9, 0.8, 0.7, 0.9, 1.0, 1.04],
+        'slower': [1.1, 1.2, 1.3, 1.06, 1.4, 1.5],
+        'noisy': [1.0, 1.0, 1.0, 1.0, 1.0, 1.2],
+        'too few': [1.0, 3.0],
+    }.items():
+        for number_, ratio in enumerate(ratios):
+            results.add(before.PART, row, BEFORE.name, number_, {'cpu a sample': 0.001})
+            results.add(before.PART, row, OURS.name, number_, {'cpu a sample': 0.001 * ratio})
+    results.gaps.append(Gap(before.PART, 'noisy', OURS.name, 'a reason'))
+    table = before.before_table(results)
+    assert table.title == 'CPU milliseconds a sample, abc1234 and this checkout'
+    assert table.rows == [
+        ['faster', '1.00', '0.900', '0.900', '0.700 to 1.040', 'no', '6'],
+        ['slower', '1.00', '1.25', '1.250', '1.060 to 1.500', '**yes**', '6'],
+        ['noisy', '1.00', '1.00', '1.000', '1.000 to 1.200', 'unclear', '6'],
+        ['too few', '1.00', '2.00', '2.000', '—', '—', '2'],
+    ]
+    assert table.notes == ['— gpu-tracker, noisy: a reason']
+
+
 def test_the_period_of_a_run_has_one_interval_less_than_samples():
     assert Report(samples=11, seconds_sampled=2.0).period == pytest.approx(0.2)
     assert Report(samples=1, seconds_sampled=0.0).period is None
+
+
+@pytest.mark.parametrize(('interval', 'seconds'), [('0.1000 s', 0.4), ('unknown', None)])
+def test_the_record_of_the_sampling_is_read(tmp_path, interval, seconds):
+    usage = {
+        'max_ram': {'descendants': {'total_rss': None}, 'combined': {'total_rss': 7}},
+        'cpu_utilization': {'combined': {'mean_sum_percent': 50}},
+        'compute_time': {'time': 3},
+    }
+    (tmp_path / 'result.json').write_text(json.dumps(usage))
+    record = f'Sampling: 5 samples, 0 late, 0 skipped, mean interval {interval}, 0.0250 CPU seconds\n'
+    report_ = OURS.report(Run([], 0.1, tmp_path), record)
+    assert report_ == Report(7, None, 1.5, 0.025, 5, None if seconds is None else pytest.approx(seconds))
 
 
 @pytest.mark.parametrize(('value', 'text'), [(1234.5, '1,234'), (123.4, '123'), (0.01234, '0.0123'), (7.0, '7.00')])
@@ -208,3 +252,9 @@ def test_measures_alternate_and_one_that_fails_is_left_out():
     assert ''.join(taken) == 'abc' + 'bca' + 'ac'
     assert session.results.gaps == [Gap('part', 'row', 'b', 'a reason')]
     assert session.results.rounds('part', 'row', 'b', 'seconds') == {0: 1.0}
+
+
+def test_only_rows_that_were_asked_for_are_wanted():
+    assert Session([], {}, Results(), None, quick=False).wants('any')
+    session = Session([], {}, Results(), None, quick=False, rows=re.compile('st=1$'))
+    assert [row for row in ('a, --st=1', 'a, --st=10', 'a, --st=0.1') if session.wants(row)] == ['a, --st=1']
