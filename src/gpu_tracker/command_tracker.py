@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from gpu_tracker.process_tree import default_reader
-from gpu_tracker.settlement import settle
+from gpu_tracker.process_tree import default_reader, stat
+from gpu_tracker.process_tree.process import Process
+from gpu_tracker.settlement import forget_bounds, settle_command
 from gpu_tracker.tracker import Tracker
 
 TYPE_CHECKING = False
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from gpu_tracker.result import Totals
+
+_LONGEST_STOP = 5.0
+"""Seconds for which the user waits after the end of the command, at most; the sampler takes 20 ms in the usual way."""
 _RU_MAXRSS_UNIT = 1 if sys.platform == 'darwin' else 1024
 """Bytes in one unit of ru_maxrss, see getrusage(2) of the system."""
 
@@ -36,7 +41,7 @@ class ReportingTracker(Tracker):
         warn: Callable[[str], None],
         **options: Any,  # noqa: ANN401 - those of Tracker, which checks them
     ) -> None:
-        super().__init__(**options)
+        super().__init__(**{'n_join_attempts': 1, 'join_timeout': _LONGEST_STOP, **options})
         self._report = None if report_file is None else (report_file, report_format)
         self._warn = warn
 
@@ -73,6 +78,12 @@ class CommandTracker(ReportingTracker):
         if self._session is not None:
             self._session.announce_launch()
 
+    def stop(self) -> None:
+        """Stop tracking; the command has ended and was not waited for yet."""
+        super().stop()
+        if self._problem is not None:
+            _extend(self._require_totals(), self._seconds, self._parameters.process_id)
+
     def settle(self, exact: resource.struct_rusage, orphans_seconds: float | None) -> None:
         """Put what the kernel told when the command was waited for in place of what was sampled.
 
@@ -81,9 +92,12 @@ class CommandTracker(ReportingTracker):
         """
         totals = self._require_totals()
         self._usage = None
+        seen = totals['cpu']['descendants'][0]
         if self._problem is not None:
             orphans_seconds = None  # they may have ended after the sampler
-        settle(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT, orphans_seconds)
+        settle_command(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT, orphans_seconds)
+        if self._problem is not None:
+            _keep_at_least(totals, seen)
         if totals['ram']['main'][0] is None and self._problem is None and not self._parameters.disable_logs:
             bound = self.sampling.main_ram
             self._warn(
@@ -109,6 +123,39 @@ class CommandTracker(ReportingTracker):
             'exec_handle': self._exec_handle,
             'command': (self._command, _folder()) if self._parameters.sections else None,
         }
+
+
+def _extend(totals: Totals, seconds: float, pid: int) -> None:
+    """Make ``totals`` of a sampler that has ended too early ready for what the kernel tells of the whole run.
+
+    :param seconds: How long the run was.
+    :param pid: The command, a zombie now, which tells what was its own in the CPU time that its parent will hear of.
+    """
+    record, cpu = totals['record'], totals['cpu']
+    sampled, totals['seconds'] = totals['seconds'], seconds
+    of_system = cpu['system'][0]
+    cpu['system'][0] = of_system * seconds / sampled if of_system is not None and sampled > 0 else None
+    record['unreaped'] = record['adopted'] = 0.0  # of descendants that may have been waited for since
+    try:
+        with open(f'/proc/{pid}/stat', 'rb') as file:
+            line = file.read()
+    except OSError:
+        return  # not Linux
+    command = Process(pid)
+    stat.update(command, line)
+    cpu['main'][0] = max(cpu['main'][0], command.own_cpu - record['cpu_before'])
+    record['has_reaped'] = stat.has_reaped(line)
+    record['has_descendants'] = record['has_descendants'] or record['has_reaped']
+
+
+def _keep_at_least(totals: Totals, descendants_seconds: float) -> None:
+    """Leave of what was seen of descendants no less than ``descendants_seconds``, and no bound of what was not seen."""
+    cpu = totals['cpu']
+    cpu['descendants'][0] = max(cpu['descendants'][0], descendants_seconds)
+    cpu['combined'][0] = cpu['main'][0] + cpu['descendants'][0]
+    most_of_main = totals['ram']['upper']['main']
+    forget_bounds(totals)
+    totals['ram']['upper']['main'] = most_of_main  # the kernel has told it of the whole run
 
 
 def _folder() -> str:

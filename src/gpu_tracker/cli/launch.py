@@ -23,25 +23,44 @@ class HeldCommand:
     """
 
     def __init__(self, words: list[str]) -> None:
-        """Fork the process that will become ``words[0]`` with the arguments ``words[1:]``."""
-        self._go_reader, self._go_writer = os.pipe()
-        self.exec_handle, self._error_writer = os.pipe()  # closed on exec: its end means that the program runs
+        """Fork the process that will become ``words[0]`` with the arguments ``words[1:]``.
+
+        :raises OSError: where there can be no such process, or no descriptors for it; all is then as it was.
+        """
+        handles: list[int] = []
+        try:
+            handles += os.pipe()
+            handles += os.pipe()
+            self._go_reader, self._go_writer, self.exec_handle, self._error_writer = handles
+            self.process_id = self._fork(words)
+        except OSError:
+            for handle in handles:
+                os.close(handle)
+            raise
+        os.close(self._go_reader)
+        os.close(self._error_writer)  # exec closes the last one: the end of the pipe means that the program runs
+
+    def _fork(self, words: list[str]) -> int:
+        """Return the ID of the new process."""
         child_signal = signal.getsignal(signal.SIGCHLD)
         if child_signal == signal.SIG_IGN:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would have the kernel reap the command unseen
         # No signal may find the new process while it still is a copy of this one.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        process_id = os.fork()
-        if process_id == 0:
-            try:
-                signal.signal(signal.SIGCHLD, child_signal or signal.SIG_DFL)
-                self._become(words, mask)
-            finally:
-                os._exit(_CANCELLED)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.close(self._go_reader)
-        os.close(self._error_writer)
-        self.process_id = process_id
+        try:
+            process_id = os.fork()
+            if process_id == 0:
+                try:
+                    signal.signal(signal.SIGCHLD, child_signal or signal.SIG_DFL)
+                    self._become(words, mask)
+                finally:
+                    os._exit(_CANCELLED)
+        except OSError:
+            signal.signal(signal.SIGCHLD, child_signal or signal.SIG_DFL)
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return process_id
 
     def release(self) -> OSError | None:
         """Let the program start; return why it could not, and None as soon as it runs (or was killed before that)."""
@@ -77,7 +96,20 @@ def become_subreaper() -> None:
     """Have orphans of the command handed to this process, where they are still found, instead of to init (Linux)."""
     if not sys.platform.startswith('linux'):
         return
-    import ctypes  # noqa: PLC0415 (6 ms that other platforms do not need)
-
+    try:
+        import ctypes  # noqa: PLC0415 (6 ms that other platforms do not need)
+    except (ImportError, OSError):
+        return  # there is no descriptor left to load it with
     # It fails before Linux 3.4 only; orphans then are known from their parents alone, as without a launcher.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def raise_limit_on_descriptors() -> None:
+    """Let this process have as many as its hard limit allows. What it has forked before keeps the limit it had."""
+    try:
+        import resource  # noqa: PLC0415 (not on every system, and not before the command has been forked)
+
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ImportError, OSError, ValueError):
+        pass  # it has to do with what it has

@@ -10,7 +10,6 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import FAILURE, output, tracking
-from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
@@ -20,13 +19,8 @@ if TYPE_CHECKING:
 def track(request: Request) -> int:
     """Start the command of ``request``, track it to its end, write the report, and return the exit code."""
     from gpu_tracker.command_tracker import ReportingTracker  # noqa: PLC0415
-    from gpu_tracker.tracker import Tracker  # noqa: PLC0415
 
-    tracking.check_format(request)
-    try:
-        Tracker(**request.parameters)  # finds wrong parameters while there is nothing to end yet
-    except ParameterError as error:
-        raise request.error_of_option(error) from error
+    tracking.check(request)  # while there is nothing to end yet
     # The terminal sends Ctrl-C to the command as well; a request to end comes to us alone. Both are handled before
     # there is a command, so that neither ends us beside it. Neither is ignored, for the command would inherit that.
     early: list[int] = []
@@ -49,7 +43,8 @@ def track(request: Request) -> int:
     tracking_it = _start(tracker)
     code = command.wait()
     measured = tracking_it and tracking.stop(tracker)
-    output.say(f'{tracking.COMPLETE} Process completed with status code: {code}')
+    complete = f'{tracking.COMPLETE} ' if tracking_it else ''
+    output.say(f'{complete}Process completed with status code: {code}')
     delivered = measured and tracking.deliver(tracker, request)
     if code < 0:
         return 128 - code
@@ -60,7 +55,7 @@ def _start(tracker: Tracker) -> bool:
     """Start ``tracker``; print why where that fails, for the command runs already and goes on."""
     try:
         tracker.start()
-    except GpuTrackerError as error:
-        output.complain(str(error))
+    except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
+        tracking.tell_unmeasured(error)
         return False
     return True

@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import FAILURE, command_words, output, supervise, tracking
-from gpu_tracker.cli.launch import HeldCommand, become_subreaper
-from gpu_tracker.errors import ParameterError
+from gpu_tracker.cli.execute import execute, restore_signals
+from gpu_tracker.cli.launch import HeldCommand, become_subreaper, raise_limit_on_descriptors
+from gpu_tracker.errors import ParameterError, SamplerError
 
 if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
@@ -20,23 +21,58 @@ def track(request: Request) -> int:
     error = command_words.start_fault(request.words[0], os.get_exec_path())
     if error is not None:
         return output.not_started(request.words[0], error)
-    command = HeldCommand(request.words)
     try:
-        tracker = _start_tracker(command, request)
+        command = HeldCommand(request.words)
+    except OSError as refusal:
+        return _become(request, refusal)
+    try:
+        tracker = _tracker_or_none(command, request)
         # From here on signals wait: each is either passed on to the command or came before it was there.
         supervise.hold_signals()
     except BaseException:
         command.cancel()
         request.destination.forget()
         raise
-    become_subreaper()
+    if tracker is not None:
+        become_subreaper()
     error = command.release()
     if error is not None:
         os.waitpid(command.process_id, 0)
-        tracker.discard()
+        if tracker is not None:
+            tracker.discard()
         request.destination.forget()
         return output.not_started(request.words[0], error)
     return _follow(command.process_id, tracker, request)
+
+
+def _become(request: Request, reason: OSError) -> int:
+    """Become the command, where there can be no process beside this one; return only where that fails."""
+    try:
+        tracking.check(request)
+    except ParameterError:
+        raise
+    except Exception:  # noqa: BLE001, S110 (there is no descriptor left to load with what would check it)
+        pass
+    request.destination.forget()
+    tracking.tell_unmeasured(SamplerError(f'nothing can be started beside it: {output.reason(reason)}'))
+    restore_signals()
+    try:
+        execute(request.words)
+    except OSError as error:
+        return output.not_started(request.words[0], error)
+    return FAILURE
+
+
+def _tracker_or_none(command: HeldCommand, request: Request) -> CommandTracker | None:
+    """Return a tracker that is ready for the program of the waiting process; None where none can be had here."""
+    try:
+        return _start_tracker(command, request)
+    except ParameterError:
+        raise
+    except Exception as error:  # noqa: BLE001 (whatever it is, the command was what the user wanted first)
+        request.destination.forget()
+        tracking.tell_unmeasured(error)
+        return None
 
 
 def _start_tracker(command: HeldCommand, request: Request) -> CommandTracker:
@@ -44,6 +80,7 @@ def _start_tracker(command: HeldCommand, request: Request) -> CommandTracker:
     # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for the command.
     from gpu_tracker.command_tracker import CommandTracker  # noqa: PLC0415
 
+    raise_limit_on_descriptors()
     tracking.check_format(request)
     try:
         tracker = CommandTracker(
@@ -61,20 +98,25 @@ def _start_tracker(command: HeldCommand, request: Request) -> CommandTracker:
     return tracker
 
 
-def _follow(process_id: int, tracker: CommandTracker, request: Request) -> int:
-    """Wait for the running command, and report."""
+def _follow(process_id: int, tracker: CommandTracker | None, request: Request) -> int:
+    """Wait for the running command, and report where it is tracked."""
     orphans_seconds = None
     try:
         orphans_seconds = supervise.wait_for_end(process_id)
     except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         supervise.wait_plainly(process_id)
-    measured = tracking.stop(tracker)
+    measured = tracker is not None and tracking.stop(tracker)
     _, status, usage = os.wait4(process_id, 0)
     supervise.let_signals_through()
     code = os.waitstatus_to_exitcode(status)
-    output.say(f'{tracking.COMPLETE} Process completed with status code: {code}')
-    delivered = measured and tracking.settle(tracker, usage, orphans_seconds) and tracking.deliver(tracker, request)
+    completed = f'Process completed with status code: {code}'
+    if tracker is None:
+        output.say(completed)
+        delivered = False
+    else:
+        output.say(f'{tracking.COMPLETE} {completed}')
+        delivered = measured and tracking.settle(tracker, usage, orphans_seconds) and tracking.deliver(tracker, request)
     if code < 0:
         return 128 - code
     return code if code or delivered else FAILURE

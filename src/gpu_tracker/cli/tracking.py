@@ -25,6 +25,28 @@ def check_format(request: Request) -> None:
         raise ParameterError('--format', request.format, ' or '.join(FORMATS))
 
 
+def check(request: Request) -> None:
+    """Raise ParameterError where a format or parameter is wrong, as far as that can be known without a sampler."""
+    from gpu_tracker.tracker import Tracker  # noqa: PLC0415 (as above)
+
+    check_format(request)
+    try:
+        Tracker(**request.parameters)
+    except ParameterError as error:
+        raise request.error_of_option(error) from error
+
+
+def tell_unmeasured(error: Exception) -> None:
+    """Print why a command runs without being measured."""
+    if isinstance(error, GpuTrackerError):
+        reason = str(error)
+    elif isinstance(error, OSError):
+        reason = output.reason(error)
+    else:
+        reason = f'internal error: {type(error).__name__}: {error}'
+    output.complain(f'the command runs unmeasured: {reason}')
+
+
 def stop(tracker: Tracker) -> bool:
     """Stop ``tracker``; return whether there is a result, and print why where there is none."""
     try:

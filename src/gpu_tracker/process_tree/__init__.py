@@ -71,6 +71,40 @@ def open_process_tree(
     return PortableProcessTree(root_pid, launcher=launcher, held=held, own_pid=own_pid)
 
 
+def proc_fault(proc: str = '/proc') -> str | None:
+    """Return why processes cannot be found in ``proc`` by their pids, as a sentence for users; None where they can.
+
+    In a PID namespace under an older ``/proc`` each of its folders is another process than the one with that pid here.
+    Linux only.
+    """
+    own = os.getpid()
+    try:
+        found = os.readlink(f'{proc}/self')
+    except OSError:
+        if not os.path.lexists(f'{proc}/self'):
+            return f'{proc} is not mounted, so no process can be measured. Mount it: mount -t proc proc {proc}'
+        found = ''  # this process is in none of the namespaces that it shows
+    if found != str(own):
+        known = f'it has this process, {own}, as {found}' if found else f'it does not have this process, {own}'
+        return (
+            f'{proc} is that of another PID namespace: {known}. '
+            f'Mount one of this namespace over it, as unshare --mount-proc does: mount -t proc proc {proc}'
+        )
+    try:
+        outside = os.readlink(f'{proc}/self/ns/pid_for_children') != os.readlink(f'{proc}/self/ns/pid')
+    except FileNotFoundError:
+        # A namespace in which no process has been started yet has no name. Before Linux 4.12 there is no such link.
+        outside = os.path.lexists(f'{proc}/self/ns/pid_for_children')
+    except OSError:
+        outside = False  # not permitted; the sampler looks for itself
+    if outside:
+        return (
+            f'What this process, {own}, starts gets into another PID namespace, so nothing that it starts can measure '
+            'it. Start it inside that namespace, as unshare --fork does.'
+        )
+    return None
+
+
 def default_reader() -> str:
     """Return ``'proc'`` on Linux and ``'psutil'`` elsewhere."""
     return 'proc' if sys.platform == 'linux' else 'psutil'

@@ -6,7 +6,6 @@ import os
 import select
 import signal
 import sys
-import time
 
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.sampler import messages
@@ -19,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_CAN_POLL = hasattr(select, 'poll')
+_CAN_POLL = sys.platform != 'win32'
 """Pipes cannot be polled on Windows."""
 _LONGEST_START = 60.0
 """Seconds until a sampler must be ready; it waits 30 s at most for a driver."""
@@ -148,19 +147,28 @@ class Session:
     def _readable(self, seconds: float) -> bool:
         if not _CAN_POLL:
             return True  # reading waits
+        status = self._channels.status
+        if not hasattr(select, 'poll'):  # eventlet takes it away, and lets others go on while its select waits
+            return bool(select.select((status,), (), (), seconds)[0])
         poll = select.poll()
-        poll.register(self._channels.status, select.POLLIN)
-        deadline = time.monotonic() + seconds
-        return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        poll.register(status, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def _kill(self) -> None:
+        """End a sampler that has not answered, stopped ones as well."""
         try:
             if self._handle is not None:
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-            elif self._pid is not None:
-                os.kill(self._pid, signal.SIGKILL if hasattr(signal, 'SIGKILL') else signal.SIGTERM)
+                return
         except ProcessLookupError:
-            pass  # it has ended by itself meanwhile
+            return  # it has ended by itself meanwhile
+        except OSError:
+            pass  # not permitted by a container; its end of the pipe is open, so that the pid is still its own
+        if self._pid is not None:
+            try:
+                os.kill(self._pid, signal.SIGKILL if hasattr(signal, 'SIGKILL') else signal.SIGTERM)
+            except ProcessLookupError:
+                pass  # as above
 
     def _close_store(self) -> None:
         self._store.close()

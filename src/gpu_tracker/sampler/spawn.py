@@ -19,6 +19,10 @@ from gpu_tracker.errors import SamplerError
 from gpu_tracker.process_tree import SAMPLER_MARK
 from gpu_tracker.sampler.descriptors import CONTROL, EXEC, STATUS, STORE, copy_from, pipe
 
+if sys.platform == 'linux':
+    # The kernel's own: gevent's os.waitpid waits for a SIGCHLD that is held back here, and eventlet's sleeps.
+    from posix import posix_spawn, waitpid
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -172,7 +176,7 @@ def _spawn_adopted(words: list[str], handles: dict[int, int | None]) -> None:
                     moved.append(copy_from(handle, _FIRST_FREE))
                     actions.append((os.POSIX_SPAWN_DUP2, moved[-1], number))
             actions.append((os.POSIX_SPAWN_DUP2, STATUS, 2))
-            starter = os.posix_spawn(
+            starter = posix_spawn(
                 words[0],
                 words,
                 _environment(),
@@ -185,7 +189,7 @@ def _spawn_adopted(words: list[str], handles: dict[int, int | None]) -> None:
             for handle in moved:
                 os.close(handle)
         try:
-            os.waitpid(starter, 0)
+            waitpid(starter, 0)
         except ChildProcessError:
             pass  # SIGCHLD is ignored here, or another thread waits for any child
 

@@ -1,8 +1,9 @@
 """Where the sampler puts its totals whole, and from where the tracker reads them, also after the sampler was killed.
 
-A memfd on Linux, a temporary file elsewhere. Two places are written in turn, each with a number and its length, so that
-whoever reads while the other writes, or was killed writing, finds the one before. After them stands what the sampler
-is to do: a pipe would hold 64 KiB, or 4, of it, and nobody reads before the sampler is there.
+A memfd on Linux, a temporary file elsewhere and where a container forbids that. Two places are written in turn, each
+with a number and its length, so that whoever reads while the other writes, or was killed writing, finds the one before.
+After them stands what the sampler is to do: a pipe would hold 64 KiB, or 4, of it, and nobody reads before the sampler
+is there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import errno
 import marshal
 import os
+import sys
 
 from gpu_tracker.sampler.descriptors import above_standard
 
@@ -21,6 +23,8 @@ PLACE = 1 << 16
 """Bytes for one place: totals are a few hundred. Small, because a limit on the size of files counts for a memfd too."""
 LARGE_PLACE = 1 << 21
 """The same where sections were asked for, which tell of processes one by one; what is not written takes no memory."""
+_NOT_OFFERED = (errno.EPERM, errno.EACCES, errno.ENOSYS)
+"""What a kernel without a system call answers, and containers that forbid it."""
 _HEADER = 16
 _CHECK = b'gput'
 
@@ -83,10 +87,19 @@ def create_store(place: int = PLACE) -> tuple[Store, str | None]:
     :param place: See :class:`Store`.
     """
     if hasattr(os, 'memfd_create'):
-        return Store(above_standard(os.memfd_create('gpu-tracker')), place), None
-    import tempfile  # noqa: PLC0415 - costs 10 ms, needed nowhere else
+        try:
+            handle = os.memfd_create('gpu-tracker')
+        except OSError as error:
+            if error.errno not in _NOT_OFFERED:
+                raise
+        else:
+            return Store(above_standard(handle), place), None
+    import tempfile  # noqa: PLC0415 - costs 10 ms, rarely needed
 
     handle, path = tempfile.mkstemp(prefix='gpu-tracker-')
+    if sys.platform == 'linux':  # the sampler inherits it, and whatever ends leaves no file behind
+        os.unlink(path)
+        return Store(above_standard(handle), place), None
     return Store(above_standard(handle), place), path
 
 
