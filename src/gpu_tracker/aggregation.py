@@ -5,8 +5,9 @@ The totals are plain values in base units, so that they can be handed from the s
 ``seconds``
     Wall time from the first reading to the last.
 ``ram``
-    ``main``, ``descendants`` and ``combined``, each ``[total, private, shared]``; ``system``; all bytes. ``upper``
-    holds what the three can have had at most.
+    ``main``, ``descendants`` and ``combined``, each ``[total, private, shared]``; ``system``; all bytes. ``lower`` has
+    what of the three is certain, in the same form, ``upper`` what the total of each can have been at most.
+    ``beside_descendants`` is what all had together when the descendants had most.
 ``cpu``
     ``main``, ``descendants``, ``combined`` and ``system``, each ``[CPU seconds, most CPU seconds a second]``, and
     ``threads``, the most for the first three.
@@ -22,6 +23,8 @@ from gpu_tracker.sources.reading import larger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpu_tracker.sources.reading import CpuReading, RamReading, Resident, SystemReading
 
 SHORTEST_WINDOW = 0.5
@@ -38,7 +41,11 @@ class Aggregator:
         self._seconds = 0.0
         self._last_ram: RamReading | None = None
         self._ram: dict[str, list[int | None]] = {group: [None, None, None] for group in _GROUPS}
+        self._firm = self._ram
+        """The same, of what is not only estimated."""
+        self._lower: dict[str, list[int | None]] = {group: [None, None, None] for group in _GROUPS}
         self._upper: list[int | None] = [None, None, None]
+        self._beside_descendants: int | None = None
         self._system_ram: int | None = None
         self._cpu = {group: MaximalRate() for group in (*_GROUPS, 'system')}
         self._threads = [0, 0, 0]
@@ -51,9 +58,7 @@ class Aggregator:
             self._start = now
         self._seconds = now - self._start
         self.samples += 1
-        if ram is not self._last_ram:
-            self._last_ram = ram
-            self._fold_ram(ram)
+        self.add_ram(ram)
         self._system_ram = larger(self._system_ram, system.ram)
         self._cpu['main'].add(now, cpu.main, cpu.begun)
         self._cpu['descendants'].add(now, cpu.descendants, cpu.begun)
@@ -65,9 +70,29 @@ class Aggregator:
             self._last_threads = threads
             self._threads = list(map(max, self._threads, threads))
 
-    def _fold_ram(self, ram: RamReading) -> None:
+    def add_ram(self, ram: RamReading) -> None:
+        """Take in the memory of one sample.
+
+        What is only estimated stands until the next time that pages are counted, and after that as far as what has been
+        given back in between can explain it.
+        """
+        if ram is self._last_ram:
+            return
+        self._last_ram = ram
+        before = self._ram['descendants'][0] or 0
+        maxima = {group: list(sizes) for group, sizes in (self._firm if ram.is_exact else self._ram).items()}
         for group, resident in zip(_GROUPS, (ram.main, ram.descendants, ram.combined), strict=True):
-            _fold(self._ram[group], resident)
+            if ram.is_exact:
+                _fold_estimated(maxima[group], self._ram[group], resident, ram.given_back)
+            _fold(maxima[group], resident)
+            _fold_certain(self._lower[group], resident, is_exact=ram.is_exact)
+        if ram.is_exact:
+            self._firm = {group: list(sizes) for group, sizes in maxima.items()}
+        for group, resident in zip(_GROUPS, (ram.main, ram.descendants, ram.combined), strict=True):
+            _fold_peak(maxima[group], resident)
+        self._ram = maxima
+        if (maxima['descendants'][0] or 0) > before:
+            self._beside_descendants = larger(ram.combined.total, ram.combined.peak)
         self._upper = list(ram.upper)
 
     def totals(self) -> dict[str, object]:
@@ -76,9 +101,11 @@ class Aggregator:
             'seconds': self._seconds,
             'samples': self.samples,
             'ram': {
-                **{group: _without_processes(maxima) for group, maxima in self._ram.items()},
+                **{group: list(maxima) for group, maxima in self._ram.items()},
                 'system': self._system_ram,
-                'upper': self._upper,
+                'lower': {group: list(maxima) for group, maxima in self._lower.items()},
+                'upper': dict(zip(_GROUPS, self._upper, strict=True)),
+                'beside_descendants': self._beside_descendants,
             },
             'cpu': {
                 **{group: [rate.amount, rate.largest()] for group, rate in self._cpu.items()},
@@ -134,12 +161,33 @@ class MaximalRate:
 
 
 def _fold(maxima: list[int | None], resident: Resident) -> None:
-    maxima[0] = larger(larger(maxima[0], resident.total), resident.peak)
-    if resident.total != 0:  # a group without processes tells nothing of what others that it had were made of
-        maxima[1] = larger(maxima[1], resident.private)
-        maxima[2] = larger(maxima[2], resident.shared)
+    if not resident.total:
+        return  # a group without processes tells nothing of what others that it had were made of
+    maxima[0] = larger(maxima[0], resident.total)
+    maxima[1] = larger(maxima[1], resident.private)
+    maxima[2] = larger(maxima[2], resident.shared)
 
 
-def _without_processes(maxima: list[int | None]) -> list[int | None]:
-    """Return the maxima of a group; that of one which has never had a process is 0 in all of them."""
-    return [0, 0, 0] if maxima[0] == 0 else list(maxima)
+def _fold_peak(maxima: list[int | None], resident: Resident) -> None:
+    if not resident.peak:
+        return
+    maxima[0] = larger(maxima[0], resident.peak)
+
+
+def _fold_estimated(
+    maxima: list[int | None], estimated: Sequence[int | None], counted: Resident, given_back: int
+) -> None:
+    """Fold what was estimated since the last counting, as far as it agrees with what is ``counted`` now."""
+    for kind, estimate in enumerate(estimated):
+        explained = estimate
+        if estimate is not None and counted.total is not None:
+            explained = min(estimate, counted.total + given_back)
+        maxima[kind] = larger(maxima[kind], explained)
+
+
+def _fold_certain(certain: list[int | None], resident: Resident, *, is_exact: bool) -> None:
+    if resident.lower:
+        certain[0] = larger(certain[0], resident.lower)
+    if is_exact and resident.total:
+        certain[1] = larger(certain[1], resident.private)
+        certain[2] = larger(certain[2], resident.shared)

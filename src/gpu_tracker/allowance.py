@@ -60,6 +60,11 @@ class Allowance:
         """Take note that ``cost`` CPU seconds were spent."""
         self._left -= cost
 
+    def seconds_until(self, now: float, cost: float) -> float:
+        """Return after how many seconds ``cost`` CPU seconds will have been saved up."""
+        self._save_up(now)
+        return max(0.0, min(cost, self._most) - self._left) / self._share
+
     def _save_up(self, now: float) -> None:
         self._left = min(self._most, self._left + (now - self._at) * self._share)
         self._at = now
@@ -117,6 +122,10 @@ class OverheadLimit:
         """Take note that ``cost`` CPU seconds were no part of the basic sample."""
         self._optional += cost
         self._kept = max(0.0, self._kept - cost)
+
+    def seconds_until(self, now: float, cost: float) -> float:
+        """Return after how many seconds ``cost`` CPU seconds will have been saved up."""
+        return min(_LONGEST_PAUSE, max(0.0, cost - self._saved_up(now)) / self.share)
 
     def seconds_to_next_sample(self, now: float) -> float:
         """Take note that a sample has ended, and return after how long another one can be paid."""

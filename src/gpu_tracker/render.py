@@ -37,11 +37,16 @@ def as_text(usage: ResourceUsage) -> str:
     return '\n'.join([*_lines(fields, ''), f'{_INDENT}Footnote: {_CUDA_FOOTNOTE}'])
 
 
+def as_dictionary(usage: ResourceUsage) -> dict[str, object]:
+    """Return the fields of ``usage``, unrounded, as what JSON knows: dictionaries, lists, texts, numbers and None."""
+    return {name: _plain(value) for name, value in _fields(usage).items()}
+
+
 def as_json(usage: ResourceUsage) -> str:
     """Return the fields of ``usage`` as a JSON object, unrounded, indented by one blank; unknown values are null."""
     import json  # noqa: PLC0415 - the text is there also where a json.py of the program's own hides this one
 
-    return json.dumps(_fields(usage), indent=1)
+    return json.dumps(as_dictionary(usage), indent=1)
 
 
 FORMATS: dict[str, Callable[[ResourceUsage], str]] = {'text': as_text, 'json': as_json}
@@ -54,6 +59,12 @@ def _fields(usage: ResourceUsage) -> dict[str, object]:
     if usage.cuda is None:
         del fields['cuda']  # the report of whoever has not asked for it is as it always was
     return fields
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, tuple) else value
 
 
 def _lines_without_calls(cuda: CUDAUsage) -> Iterator[str]:

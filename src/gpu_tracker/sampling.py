@@ -1,4 +1,4 @@
-"""The record of a run's sampling: how much was looked, what that cost, and between which bounds the RAM peaks lie."""
+"""The record of a run's sampling: how many samples there were, what they cost, and between which bounds RAM lies."""
 
 from __future__ import annotations
 
@@ -11,17 +11,12 @@ if TYPE_CHECKING:
     from gpu_tracker.result import Totals
 
 
-_SLACK = 1 << 22
-"""Bytes by which marks may be inexact: the kernel counts pages for each core."""
-
-
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Between what a peak lies; where both are equal it is exact.
+    """Between what a figure lies; where both are equal it is exact.
 
-    :ivar lower: The largest size that was seen.
-    :ivar upper: The most that it can have been: the largest sum of the kernel's own high-water marks of the processes;
-        None where some process may have had more than its mark when that was last read, or was never seen.
+    :ivar lower: What is certain to have been there; None where nothing is.
+    :ivar upper: The most that it can have been; None where that is unknown.
     """
 
     lower: float | None
@@ -29,45 +24,67 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class RAMBounds:
+    """Between what the peak RAM of a process or of a group of processes lies.
+
+    :ivar lower: The largest size that is certain; None where no process was seen with its memory.
+    :ivar upper: The most that it can have been, from the kernel's own high-water marks and page faults; None where some
+        process may have had more after these were last read.
+    :ivar private: The same for private RSS.
+    :ivar shared: The same for shared RSS.
+    """
+
+    lower: float | None
+    upper: float | None
+    private: Bounds
+    shared: Bounds
+
+
+@dataclass(frozen=True, slots=True)
 class Sampling:
     """How a run was sampled.
 
-    :ivar samples: The samples that were taken, those at the start and at the end included; a command gets some more in
-        its first moments.
+    :ivar samples: The samples that were taken, those at the start and at the end included; the first moments of a run
+        get some more.
     :ivar late: Samples that began more than a tenth of the sampling interval, and more than 2 ms, after their point of
         the grid, because the machine was busy.
     :ivar skipped: Points of the grid without a sample, because the one before took too long, or because
         ``max_overhead_percent`` did not suffice.
+    :ivar early: Samples of the memory of young processes between two points of the grid (Linux).
+    :ivar postponed: Readings of young processes that came later than planned, because the budget did not suffice.
     :ivar mean_interval: Seconds between the samples on the grid, on average; None where none was reached.
     :ivar cpu_seconds: The CPU time of the sampler, its start included.
     :ivar unit: The unit of the bounds.
     :ivar main_ram: The peak of the tracked process.
-    :ivar descendants_ram: The peak of its descendants.
+    :ivar descendants_ram: The peak of its descendants, also of those that no sample has seen.
     :ivar combined_ram: The peak of all of them together.
     """
 
     samples: int
     late: int
     skipped: int
+    early: int
+    postponed: int
     mean_interval: float | None
     cpu_seconds: float
     unit: str
-    main_ram: Bounds
-    descendants_ram: Bounds
-    combined_ram: Bounds
+    main_ram: RAMBounds
+    descendants_ram: RAMBounds
+    combined_ram: RAMBounds
 
     def __str__(self) -> str:
-        """Return it in four lines."""
+        """Return it in lines: the samples, then for each group the peak RAM and what of it is private and shared."""
         interval = 'unknown' if self.mean_interval is None else f'{self.mean_interval:.4f} s'
-        return (
-            f'Sampling: {self.samples} samples, {self.late} late, {self.skipped} skipped, '
-            f'mean interval {interval}, {self.cpu_seconds:.4f} CPU seconds\n'
-            f'Peak RAM of main: {self._between(self.main_ram)}\n'
-            f'Peak RAM of descendants: {self._between(self.descendants_ram)}\n'
-            f'Peak RAM of combined: {self._between(self.combined_ram)}'
-        )
+        samples = f'{self.samples} samples, {self.late} late, {self.skipped} skipped'
+        early = f'{self.early} early, {self.postponed} postponed'
+        lines = [f'Sampling: {samples}, {early}, mean interval {interval}, {self.cpu_seconds:.4f} CPU seconds']
+        groups = (('main', self.main_ram), ('descendants', self.descendants_ram), ('combined', self.combined_ram))
+        for name, ram in groups:
+            parts = '; '.join(f'{kind} {self._between(part)}' for kind, part in _parts(ram))
+            lines.append(f'Peak RAM of {name}: {self._between(ram)}' + (f' ({parts})' if parts else ''))
+        return '\n'.join(lines)
 
-    def _between(self, bounds: Bounds) -> str:
+    def _between(self, bounds: Bounds | RAMBounds) -> str:
         if bounds.lower is None or bounds.upper is None:
             least = 'unknown' if bounds.lower is None else f'at least {bounds.lower:.6g} {self.unit}'
             return least if bounds.upper is None else f'at most {bounds.upper:.6g} {self.unit}'
@@ -76,24 +93,32 @@ class Sampling:
         return f'between {bounds.lower:.6g} and {bounds.upper:.6g} {self.unit}'
 
 
+def _parts(ram: RAMBounds) -> list[tuple[str, Bounds]]:
+    """Return the parts of which anything is known, where there was anything."""
+    parts = [('private', ram.private), ('shared', ram.shared)]
+    return [(name, part) for name, part in parts if part.lower is not None and ram.upper != 0]
+
+
 def record_of(totals: Totals, unit: str) -> Sampling:
     """Return the record that stands in the totals of a run, RAM in ``unit``."""
     ram = totals['ram']
 
-    def bounds(group: str, position: int) -> Bounds:
-        lower, upper = ram[group][0], ram['upper'][position]
-        if lower is not None and upper is not None and upper < lower:
-            upper = lower if lower - upper <= _SLACK else None
-        return Bounds(units.from_bytes(lower, unit), units.from_bytes(upper, unit))
+    def bounds(group: str) -> RAMBounds:
+        total, private, shared = (units.from_bytes(size, unit) for size in ram['lower'][group])
+        upper = units.from_bytes(ram['upper'][group], unit)
+        return RAMBounds(total, upper, Bounds(private, upper), Bounds(shared, upper))
 
+    record = totals['record']
     return Sampling(
         samples=totals['samples'],
-        late=totals['record']['late'],
-        skipped=totals['record']['skipped'],
-        mean_interval=totals['record']['mean_interval'],
-        cpu_seconds=totals['record']['cpu_seconds'],
+        late=record['late'],
+        skipped=record['skipped'],
+        early=record['early'],
+        postponed=record['postponed'],
+        mean_interval=record['mean_interval'],
+        cpu_seconds=record['cpu_seconds'],
         unit=unit,
-        main_ram=bounds('main', 0),
-        descendants_ram=bounds('descendants', 1),
-        combined_ram=bounds('combined', 2),
+        main_ram=bounds('main'),
+        descendants_ram=bounds('descendants'),
+        combined_ram=bounds('combined'),
     )

@@ -9,8 +9,9 @@ import time
 
 from gpu_tracker.errors import ParameterError, SamplerError, TrackerStateError
 from gpu_tracker.parameters import Parameters
-from gpu_tracker.process_tree import default_reader
+from gpu_tracker.process_tree import default_reader, proc_fault
 from gpu_tracker.sampler.session import Session
+from gpu_tracker.settlement import forget_bounds, settle_children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class Tracker:
         self._session: Session | None = None
         self._owner = 0
         self._started_at = 0.0
+        self._largest_child: int | None = None
         self._seconds = 0.0
         self._totals: Totals | None = None
         self._problem: str | None = None
@@ -130,12 +132,15 @@ class Tracker:
     def start(self) -> None:
         """Start tracking; return when the first sample is complete.
 
-        :raises RuntimeError: where it was started before, or where no sampler can be started.
+        :raises RuntimeError: where it was started before, or where nothing can be measured; the program can go on then.
         :raises ValueError: where the driver knows no GPU with one of the UUIDs, or the process does not exist any more.
         """
         if self.state is not self.State.NEW:
             message = f'This tracker was started already (it is {self.state.name}); make a new one for another run.'
             raise TrackerStateError(message)
+        fault = proc_fault() if sys.platform == 'linux' else None
+        if fault is not None:
+            raise SamplerError(fault)
         session = Session(self._configuration())
         try:
             self._use_the_wait()
@@ -149,6 +154,7 @@ class Tracker:
         self._owner = os.getpid()
         self.state = self.State.STARTED
         self._tell(ready['messages'])
+        self._largest_child = self._largest_child_so_far()
         self._started_at = time.monotonic()
 
     def _use_the_wait(self) -> None:
@@ -171,6 +177,7 @@ class Tracker:
             message = f'This tracker was started by process {self._owner}; only that one can stop it.'
             raise TrackerStateError(message)
         self._seconds = now - self._started_at
+        largest_child = self._largest_child_so_far()
         try:
             self._problem = session.stop(self._seconds, self._parameters.n_join_attempts, self._parameters.join_timeout)
         finally:
@@ -180,6 +187,10 @@ class Tracker:
         if self._totals is None:
             raise SamplerError(_NO_RESULT)
         self._totals['record']['tracked_seconds'] = self._seconds  # also where the sampler was ended from outside
+        if self._problem:
+            forget_bounds(self._totals)
+        elif largest_child is not None and self._largest_child is not None:
+            settle_children(self._totals, self._largest_child, largest_child)
         if self._problem:
             self._tell([*self._totals['messages'], ('warning', self._problem)])
         else:
@@ -207,25 +218,27 @@ class Tracker:
 
         return record_of(self._require_totals(), self._parameters.ram_unit)
 
-    def to_json(self) -> str:
-        """Return the result as a JSON object whose keys are the fields of :class:`~gpu_tracker.ResourceUsage`.
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as a dictionary whose keys are the fields of :class:`~gpu_tracker.ResourceUsage`.
+
+        It holds dictionaries, lists, texts, numbers and None only, so that :func:`json.dumps` takes it as it is.
 
         :raises RuntimeError: before the end.
         """
-        return self._render('json')
+        usage = self.resource_usage
+        from gpu_tracker.render import as_dictionary  # noqa: PLC0415 - keeps the measured process light until the end
+
+        return as_dictionary(usage)
 
     def __str__(self) -> str:
         """Return the result as text.
 
         :raises RuntimeError: before the end.
         """
-        return self._render('text')
-
-    def _render(self, output_format: str) -> str:
         usage = self.resource_usage
-        from gpu_tracker.render import FORMATS  # noqa: PLC0415 - keeps the measured process light until the end
+        from gpu_tracker.render import as_text  # noqa: PLC0415 - as above
 
-        return FORMATS[output_format](usage)
+        return as_text(usage)
 
     def _require_totals(self) -> Totals:
         if self.state is not self.State.STOPPED:
@@ -258,6 +271,17 @@ class Tracker:
             'sections': parameters.sections,
             'command': None,
         }
+
+    def _largest_child_so_far(self) -> int | None:
+        """Return the peak of the largest child that this process has waited for, in bytes; None where not of interest.
+
+        Read when the sampler's short-lived starter has been waited for, to which vfork has lent this process' own peak.
+        """
+        if self._parameters.process_id != os.getpid() or sys.platform != 'linux':
+            return None
+        import resource  # noqa: PLC0415 - not on every system
+
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
     def _units(self) -> tuple[str, str, str, int | None]:
         parameters = self._parameters

@@ -12,8 +12,16 @@ from gpu_tracker.process_tree.process import Process
 _MOST_BYTES = 2048
 _SPARE_HANDLES = 64
 """Descriptors that are left for all else; processes past that are opened anew for each reading."""
+_USUAL_LIMIT = 1024
 _SIGCHLD_BIT = 1 << 16
 _MARK = SAMPLER_MARK.encode()
+
+
+def _limit_of_handles() -> int:
+    try:
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    except OSError:
+        return _USUAL_LIMIT  # some containers forbid the question
 
 
 class ProcessFiles:
@@ -25,38 +33,49 @@ class ProcessFiles:
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
-        self._most_handles = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_HANDLES
+        self._most_handles = _limit_of_handles() - _SPARE_HANDLES
+        self._user = os.geteuid()
         self._newest: int | None = None
         if self._link('self') == str(os.getpid()):
-            self._newest = os.open(f'{proc}/loadavg', os.O_RDONLY | os.O_CLOEXEC)
-            before = self.newest()
+            self._open_newest()
+
+    def _open_newest(self) -> None:
+        try:
+            self._newest = os.open(f'{self._proc}/loadavg', os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return  # mount option subset=pid of proc(5), or no descriptor left
+        before = self.newest()
+        try:
             _thread.start_new_thread(int, ())
-            if self.newest() == before or os.fstat(self._newest).st_dev != os.stat(f'{proc}/self').st_dev:
-                # Not the kernel's own: container software has put another file in its place, or none that changes.
-                os.close(self._newest)
-                self._newest = None
+        except RuntimeError:
+            pass  # a limit on processes: whether it changes is not found out then, and it is not used
+        if self.newest() == before or os.fstat(self._newest).st_dev != os.stat(f'{self._proc}/self').st_dev:
+            # Not the kernel's own: container software has put another file in its place, or none that changes.
+            os.close(self._newest)
+            self._newest = None
 
     def names(self) -> set[str]:
         """Return the names of all files, those of processes among them."""
         return set(os.listdir(self._proc))
 
-    def newest(self) -> bytes | None:
-        """Return what changes with every new process or thread: the pid given last, in loadavg, see proc_loadavg(5).
+    def newest(self) -> int | None:
+        """Return the pid that a process or thread was given last, in loadavg, see proc_loadavg(5).
 
         It is that of the reader's own pid namespace; None where the folder is that of another one.
         """
         if self._newest is None:
             return None
-        return os.pread(self._newest, _MOST_BYTES, 0).rpartition(b' ')[2]
+        return int(os.pread(self._newest, _MOST_BYTES, 0).rpartition(b' ')[2])
 
-    def open(self, name: str) -> Process | None:
+    def open(self, pid: int) -> Process | None:
         """Return the process with that pid, or None where it is gone or hidden (mount option hidepid of proc(5))."""
         try:
-            handle = os.open(f'{self._proc}/{name}/stat', os.O_RDONLY | os.O_CLOEXEC)
+            handle = os.open(f'{self._proc}/{pid}/stat', os.O_RDONLY | os.O_CLOEXEC)
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             return None
-        process = Process(int(name))
+        process = Process(pid)
         process.handle = handle
+        process.unreadable = self._user != 0 and os.fstat(handle).st_uid != self._user
         try:
             stat.update(process, os.pread(handle, _MOST_BYTES, 0))
         except ProcessLookupError:
@@ -65,6 +84,20 @@ class ProcessFiles:
         if handle >= self._most_handles:
             self.close(process)
         return process
+
+    def parent(self, pid: int) -> int | None:
+        """Return the parent of a process of which nothing else is known; None where it is gone or hidden."""
+        try:
+            handle = os.open(f'{self._proc}/{pid}/stat', os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return None
+        try:
+            line = os.pread(handle, _MOST_BYTES, 0)
+        except ProcessLookupError:
+            return None
+        finally:
+            os.close(handle)
+        return stat.parent(line)
 
     def open_memory(self, process: Process) -> None:
         """Keep the memory file of ``process`` open as well."""

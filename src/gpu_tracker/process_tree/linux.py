@@ -2,8 +2,8 @@
 
 A process whose CPU clock stands still has not run since the sample before, so that nothing else of it is read: this
 costs a fifth of reading its stat file. Once a second everything is read, because some of it can change from outside:
-the kernel may reclaim memory of a process that sleeps. Processes that are new are found by listing ``/proc`` and
-opening only pids that were not there at the listing before.
+the kernel may reclaim memory of a process that sleeps. Of the processes that are new only those are opened whose pids
+were given since the reading before.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import time
 
 from gpu_tracker.process_tree import stat
 from gpu_tracker.process_tree.files import ProcessFiles
+from gpu_tracker.process_tree.kcmp import has_same_memory
+from gpu_tracker.process_tree.new_pids import NewPids
 from gpu_tracker.process_tree.orphans import Orphans
 
 TYPE_CHECKING = False
@@ -24,6 +26,10 @@ _LONGEST_UNREAD = 1.0
 """Seconds after which a process is read again even though it has not run."""
 _COMPARISONS = 3
 """How often two processes are compared that may share their memory: it may change between the two readings."""
+_GIVEN_BACK = 1 << 24
+"""Bytes from which on it matters that a process frees what it has allocated: most free a little all the time."""
+_SHRUNK = 0.5
+"""A process that has less than this part of what it had may have become another program."""
 
 
 def cpu_clock(pid: int) -> float:
@@ -37,6 +43,11 @@ def cpu_clock(pid: int) -> float:
     return time.clock_gettime(~pid << 3 | 2)
 
 
+def boot_time() -> float:
+    """Return the seconds since the machine was started, on the clock by which stat(5) tells the starts of processes."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class LinuxProcessTree:
     """See :class:`~gpu_tracker.process_tree.ProcessTree`.
 
@@ -45,6 +56,7 @@ class LinuxProcessTree:
     :param proc: The folder to read.
     :param clock: Tells the CPU seconds of a pid; where it raises OSError the ticks of stat(5) stand.
     :param monotonic: Tells the time.
+    :param same_memory: Tells whether two pids share their memory; None where that is not known.
     :raises ProcessLookupError: if there is no such root.
     """
 
@@ -58,23 +70,26 @@ class LinuxProcessTree:
         proc: str = '/proc',
         clock: Callable[[int], float] = cpu_clock,
         monotonic: Callable[[], float] = time.monotonic,
+        same_memory: Callable[[int, int], bool | None] = has_same_memory,
     ) -> None:
+        self._same_memory = same_memory
         self._files = ProcessFiles(proc)
         self._clock = clock
         self._monotonic = monotonic
         self._own_pid = own_pid
-        self._names: set[str] = set()
-        self._newest: bytes | None = None
         self._samplers: dict[int, Process] = {}
-        root = self._files.open(str(root_pid))
+        root = self._files.open(root_pid)
         if root is None:
             raise ProcessLookupError(root_pid)
         self.root = root
         self.root_gone = False
         self.members: dict[int, Process] = {}
+        self.arrived: list[Process] = []
         self.begun = monotonic()
         self._all_read = self.begun
+        self._boot = boot_time() - self.begun
         self._take_in(root)
+        self._new_pids = NewPids(self._files, None if self._cpu(root) is None else self._is_process, monotonic)
         self.gone: list[Process] = []
         self.foreign_cpu = 0.0
         self.changes = 0
@@ -99,7 +114,12 @@ class LinuxProcessTree:
                 cpu: float | None = clock(process.pid)
             except OSError:
                 cpu = None
-            if cpu != process.own_cpu or everything or process.shares_memory or process.parent in ended:
+            if process.reaped_later is not None and cpu is not None:
+                process.reaped_cpu, process.reaped_faults = process.reaped_later
+                process.reaped_later = None
+                self.changes += 1
+            ran = cpu is None or cpu != process.read_cpu
+            if ran or everything or process.shares_memory or process.parent in ended:
                 self._read(process, cpu)
                 if process.ended:
                     ended.add(process.pid)
@@ -107,6 +127,52 @@ class LinuxProcessTree:
             self._refresh_samplers()
         for process in self.gone:
             self._forget(process)
+        self._admit_new()
+
+    def refresh_memory(self) -> None:
+        """Read the clocks of all members and the memory of those that have run, and take in those that are new.
+
+        Who has ended counts with no memory from now on. What else that means is found out by :meth:`refresh`, which
+        also takes over the times of children that members have waited for: it has to know of the children as well.
+        """
+        clock = self._clock
+        for process in self.members.values():
+            if process.ended or process.left:
+                continue
+            try:
+                cpu = clock(process.pid)
+            except OSError:
+                self._leave(process)
+                continue
+            if cpu == process.own_cpu:
+                continue
+            self.changes += 1
+            if process.is_young or process.shares_memory:  # its page faults are of interest; its program may be new
+                self._read_young(process, cpu)
+                continue
+            process.own_cpu = cpu
+            resident = process.resident
+            self._read_memory(process)
+            if process.resident < _SHRUNK * resident:
+                self._read_young(process, cpu)
+        for pid in self._samplers:  # a new image may be a sampler's
+            self.members.pop(pid, None)
+        self._admit_new()
+
+    def _read_young(self, process: Process, cpu: float) -> None:
+        gone = len(self.gone)
+        reaped = process.reaped_cpu, process.reaped_faults
+        self._read(process, cpu)
+        if len(self.gone) > gone:
+            self.gone.pop()
+            process.ended = False
+            self._leave(process)
+        elif reaped != (process.reaped_cpu, process.reaped_faults):
+            process.reaped_later = process.reaped_cpu, process.reaped_faults
+            process.reaped_cpu, process.reaped_faults = reaped
+
+    def find_new(self) -> None:
+        """Take in those that are new, without reading the others."""
         self._admit_new()
 
     def refresh_root(self) -> None:
@@ -133,16 +199,17 @@ class LinuxProcessTree:
             return
         if line != process.raw or process.shares_memory:
             self.changes += 1
-            name = process.name
+            name, stack = process.name, process.stack
             before = process.own_cpu
             stat.update(process, line)
+            is_replaced = process.stack != stack and b'0' not in (process.stack, stack)
             process.own_cpu = max(before, process.own_cpu)
             shared = process.shares_memory
             if shared and process.name == name and not process.ended:  # a zombie has no image that could tell
                 process.shares_memory = self._is_held(process) or self._runs_in_memory_of_parent(process)
-            if process.name != name or process.shares_memory != shared:
+            if process.name != name or process.shares_memory != shared or is_replaced:
                 process.forked = process.shares_memory = False
-                process.programs += 1
+                self._begin_image(process)
                 is_sampler = self._is_sampler(process)
                 if is_sampler:
                     self._samplers[process.pid] = process
@@ -150,15 +217,49 @@ class LinuxProcessTree:
                 if is_sampler is None and (name or stat.has_no_arguments(line) or self._has_moved_on(process)):
                     _put_off(process)
             self._read_memory(process)
-            if process.shares_memory and process is not self.root:
+            if process.shares_memory and process is not self.root and not process.is_twin:
                 process.threads = 0
+        process.read_cpu = cpu
         if cpu is not None and cpu != process.own_cpu:
             process.own_cpu = cpu
             self.changes += 1
 
+    def _begin_image(self, process: Process) -> None:
+        """Take note that ``process`` has called execve(2): it is young again, and has inherited nothing."""
+        process.programs += 1
+        process.relative = None
+        process.has_copies = process.has_given_back = False
+        process.inherited = process.first_anonymous = 0
+        process.image = None
+        process.born = self._monotonic()
+        self.arrived.append(process)
+
+    def _leave(self, process: Process) -> None:
+        """Take note that ``process`` has ended and was waited for, before a whole refresh finds that out as well."""
+        process.left = True
+        process.read_cpu = None
+        process.resident = process.anonymous = 0
+        self.changes += 1
+
+    def _is_process(self, pid: int) -> bool:
+        """Tell a process from a thread, and from a number that nobody has: no other has such a clock."""
+        try:
+            self._clock(pid)
+        except OSError:
+            return False
+        return True
+
     def _read_memory(self, process: Process) -> None:
         memory = b'' if process.ended else self._files.memory(process)
-        process.resident, process.anonymous = stat.resident(memory) if memory else (0, 0)
+        if not memory:
+            process.resident = process.anonymous = process.huge = 0
+            return
+        before = process.anonymous
+        process.resident, process.anonymous = stat.resident(memory)
+        process.has_given_back = process.has_given_back or process.anonymous < before - _GIVEN_BACK
+        if process.huge:
+            process.resident += process.huge
+            process.anonymous += process.huge
 
     def _cpu(self, process: Process) -> float | None:
         try:
@@ -171,9 +272,13 @@ class LinuxProcessTree:
         cpu = self._cpu(process)
         self._files.open_memory(process)
         self._read_memory(process)
+        process.read_cpu = cpu
         if cpu is not None:
             process.own_cpu = cpu
+        process.born = min(process.start / stat.TICKS_PER_SECOND - self._boot, self._monotonic())
+        process.image = stat.image(process.raw)
         self.members[process.pid] = process
+        self.arrived.append(process)
 
     def _forget(self, process: Process) -> None:
         self.changes += 1
@@ -183,8 +288,7 @@ class LinuxProcessTree:
         if process is self.root:
             self.root_gone = True
         del self.members[process.pid]
-        self._names.discard(str(process.pid))  # so that one which has got its pid already is looked at
-        self._newest = None
+        self._new_pids.forget(process.pid)  # so that one which has got its pid already is looked at
 
     def _refresh_samplers(self) -> None:
         self.changes += 1
@@ -203,19 +307,14 @@ class LinuxProcessTree:
             process.own_cpu = process.own_cpu if cpu is None else cpu
 
     def _admit_new(self) -> None:
-        newest = self._files.newest()
-        if newest is not None and newest == self._newest:
-            return  # nothing was started since the listing before
-        self._newest = newest
-        names = self._files.names()
-        new = names - self._names
-        self._names = names
+        new = [pid for pid in self._new_pids.take() if pid not in self.members and pid != self._own_pid]
+        if not new:
+            return
         waiting: dict[int, list[Process]] = {}
-        for name in new:
-            if name.isdecimal() and int(name) not in self.members and int(name) != self._own_pid:
-                process = self._files.open(name)
-                if process is not None:
-                    waiting.setdefault(self._parent_in_tree(process), []).append(process)
+        for pid in self._of_concern(new):
+            process = self._files.open(pid)
+            if process is not None:
+                waiting.setdefault(self._parent_in_tree(process), []).append(process)
         found = [parent for parent in self.members if parent in waiting]
         for parent in found:  # grows while it is walked: a new process may have new children
             admitted = filter(self._admit, waiting.pop(parent))
@@ -223,6 +322,16 @@ class LinuxProcessTree:
         for strangers in waiting.values():
             for process in strangers:
                 self._files.close(process)
+
+    def _of_concern(self, new: list[int]) -> list[int]:
+        """Return those of the ``new`` pids that may belong to the tree: most are others', and are read no further."""
+        parents = {pid: self._files.parent(pid) for pid in new}
+        return [
+            pid
+            for pid, parent in parents.items()
+            if parent is not None
+            and (parent in self.members or parent in parents or (self._orphans and self._orphans.may_adopt(parent)))
+        ]
 
     def _admit(self, process: Process) -> bool:
         """Make a new ``process`` a member, unless it is a sampler; tell which."""
@@ -232,11 +341,19 @@ class LinuxProcessTree:
             return False
         self.changes += 1
         self._take_in(process)
-        process.forked = self._is_copy_of_parent(process)
+        process.relative = self._relative_of(process)
+        process.forked = process.relative is not None
+        if process.relative is not None:
+            relative = process.relative
+            relative.has_copies = True
+            before = max(relative.anonymous, relative.anonymous_before)
+            self._read_memory(relative)  # it may have grown before it forked, since it was read
+            process.first_anonymous = process.anonymous
+            process.inherited = min(process.anonymous, max(before, relative.anonymous))
         process.shares_memory = process.forked and self._runs_in_memory_of_parent(process)
         if is_sampler is None or (process.forked and not process.shares_memory and self._has_moved_on(process)):
             _put_off(process)
-        if process.shares_memory:
+        if process.shares_memory and not process.is_twin:
             process.threads = 0
         return True
 
@@ -257,23 +374,44 @@ class LinuxProcessTree:
         except ProcessLookupError:
             return True
 
+    def _relative_of(self, process: Process) -> Process | None:
+        """Return the member of which a new ``process`` is a copy, by fork(2) without execve(2): mostly its parent."""
+        if process.image == stat.NO_IMAGE:
+            return None
+        parent = self.members.get(process.parent)
+        if parent is not None and self._image_of(parent) == process.image:
+            return parent
+        family = [m for m in self.members.values() if m is not process and self._image_of(m) == process.image]
+        # Its parent has ended, which was a copy of one of these: of the largest, for all that is known.
+        return max(family, key=lambda member: member.anonymous, default=None)
+
+    def _image_of(self, process: Process) -> tuple[bytes, ...]:
+        if process.image is None:
+            process.image = stat.image(process.raw)
+        return process.image
+
     def _is_copy_of_parent(self, process: Process) -> bool:
         """Tell whether ``process`` was forked by its parent and neither has called execve(2) since."""
         parent = self.members.get(process.parent)
         return parent is not None and stat.image(process.raw) == stat.image(parent.raw)
 
     def _runs_in_memory_of_parent(self, process: Process) -> bool:
-        """Tell whether ``process`` is a vfork(2) child that has not called execve(2) yet.
+        """Tell whether ``process`` has the same memory as its parent: by vfork(2), or by clone(2) with CLONE_VM.
 
-        Its parent's thread waits for it, and can be woken up by nothing else. That may be so for another reason, so the
-        sizes of both are compared too. They are read again, one after the other, because other threads of the parent
+        Their sizes are compared first. They are read again, one after the other, because other threads of the parent
         may allocate and free meanwhile. One that was forked has a copy of the page tables without most file pages, so
-        that its sizes are mostly others.
+        that its sizes are mostly others. The thread that has called vfork waits for the child, and can be woken up by
+        nothing else; of others the kernel is asked.
         """
         parent = self.members.get(process.parent)
-        if parent is None or not self._is_copy_of_parent(process) or not self._files.waits_uninterruptibly(parent):
+        if parent is None or not self._is_copy_of_parent(process):
             return False
-        return any(self._files.memory(process) == self._files.memory(parent) != b'' for _ in range(_COMPARISONS))
+        if not any(self._files.memory(process) == self._files.memory(parent) != b'' for _ in range(_COMPARISONS)):
+            return False
+        if self._files.waits_uninterruptibly(parent):
+            return True
+        process.is_twin = bool(self._same_memory(process.pid, parent.pid))
+        return process.is_twin
 
     def _is_held(self, process: Process) -> bool:
         """Tell whether ``process`` is the root and has not become the program that is to be tracked yet."""

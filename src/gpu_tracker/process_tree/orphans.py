@@ -26,6 +26,10 @@ class Orphans:
         """Process group and session that the root was in from the start: others may be in them as well."""
         self._adopters = {_INIT, *_ancestors(root, files)}
 
+    def may_adopt(self, pid: int) -> bool:
+        """Tell whether orphans of the tree may be handed to the process ``pid``."""
+        return pid == self._launcher or pid in self._adopters
+
     def member_for(self, process: Process, members: Mapping[int, Process], gone: Iterable[Process]) -> int:
         """Return the pid of a member through which ``process`` belongs to the tree, else its parent's.
 
@@ -62,7 +66,7 @@ def _ancestors(root: Process, files: ProcessFiles) -> list[int]:
     found = []
     pid = root.parent
     while pid > _INIT:
-        process = files.open(str(pid))
+        process = files.open(pid)
         if process is None:
             break
         files.close(process)

@@ -12,7 +12,7 @@ PAGE_SIZE: int = os.sysconf('SC_PAGE_SIZE') if hasattr(os, 'sysconf') else 4096
 TICKS_PER_SECOND: int = os.sysconf('SC_CLK_TCK') if hasattr(os, 'sysconf') else 100
 
 _STATES_OF_ENDED = (b'Z', b'X', b'x')
-_LAST_FIELD_USED = 21
+_LAST_FIELD_USED = 26
 _EXITING = 0x4
 """PF_EXITING in the kernel's sched.h."""
 
@@ -30,6 +30,7 @@ def update(process: Process, line: bytes) -> None:
     process.name = line[line.index(b'(') + 1 : name_end]
     threads = int(fields[17])
     process.ended = fields[0] in _STATES_OF_ENDED and threads <= 1  # else only its first thread has ended
+    process.is_zombie = process.ended
     process.parent = int(fields[1])
     process.group = int(fields[2])
     process.session = int(fields[3])
@@ -40,6 +41,12 @@ def update(process: Process, line: bytes) -> None:
     process.threads = 0 if process.ended else threads
     process.start = float(fields[19])
     process.virtual = int(fields[20])
+    process.stack = fields[25]
+
+
+def parent(line: bytes) -> int:
+    """Return the pid of the process' parent."""
+    return int(line[line.rindex(b')') + 4 :].split(b' ', 1)[0])
 
 
 def start(line: bytes) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -42,7 +43,12 @@ def above_standard(handle: int) -> int:
 
 def copy_from(handle: int, lowest: int) -> int:
     """Return a copy of ``handle`` whose number is ``lowest`` at least; no started program inherits it."""
-    return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, lowest)
+    try:
+        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, lowest)
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # no number as high as that is allowed here
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from None
+        raise
 
 
 def open_process(pid: int) -> int | None:

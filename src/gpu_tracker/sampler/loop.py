@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpu_tracker.aggregation import Aggregator
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.sampler.early import EarlySamples
     from gpu_tracker.sampler.grid import Grid
     from gpu_tracker.sources.gpu import GpuSource
     from gpu_tracker.sources.reading import RamReading
@@ -58,6 +59,10 @@ _LOOKS_A_SAMPLE = 8
 _LONGEST_LAUNCH = 0.25
 """Seconds to wait for a command to be started, before it is watched as any other process."""
 _CLOSE_PAUSE = 0.001
+"""Seconds from the start, or from the launch of a command, to the first sample after it; the next pauses double."""
+_LONGEST_CLOSE_PAUSE = 0.5
+"""Seconds above which they do so no more, where the interval is longer."""
+_NEVER = float('inf')
 _LONGEST_GPU_WAIT = 0.012
 """Seconds that the end of a run waits for the driver: a stop takes 20 ms at most."""
 _LONGEST_SECTION_WAIT = 2.0
@@ -74,6 +79,7 @@ class Loop:
     :param publish: Called after each sample.
     :param monotonic: The clock.
     :param sections: What was asked for beside the documented figures.
+    :param early: Samples young processes between the points of the grid, where the system allows that.
     """
 
     def __init__(
@@ -91,12 +97,14 @@ class Loop:
         exec_handle: int | None,
         monotonic: Callable[[], float],
         sections: Sections | None = None,
+        early: EarlySamples | None = None,
     ) -> None:
         self._tree = tree
         self._ram = ram
         self._system = system
         self._gpu = gpu
         self._sections = sections
+        self._early = early
         self._aggregator = aggregator
         self._grid = grid
         self._interval = interval
@@ -107,11 +115,33 @@ class Loop:
         self._cpu: CpuSource | None = None
         self._told_changes = -1
         self._members: tuple[int | None, frozenset[int]] = (None, frozenset())
+        self._has_seen_descendants = False
+        self._older: list[Process] = []
+        self._reaped_at_start = 0
+        self._close_pause = 0.0
+        self._close_due = _NEVER
 
     @property
     def cpu_not_reaped_by_root(self) -> tuple[float, float]:
         """See :attr:`.CpuSource.unreaped` and :attr:`.CpuSource.adopted`, which is a part of it."""
         return (0.0, 0.0) if self._cpu is None else (self._cpu.unreaped, self._cpu.adopted)
+
+    @property
+    def has_descendants(self) -> bool:
+        """Whether the root has, or has had, a descendant since the first sample, seen or not.
+
+        A child that nobody has seen is told by the page faults that the root has taken over from it, but not where the
+        root ignores its children.
+        """
+        root = self._tree.root
+        reaped = root.reaped_faults != self._reaped_at_start
+        return self._has_seen_descendants or reaped or self._tree.ignores_children(root)
+
+    @property
+    def older_has_ended(self) -> bool:
+        """Whether a descendant that was there at the first sample has ended: what it had before counts at its end."""
+        members = self._tree.members
+        return any(process.ended or members.get(process.pid) is not process for process in self._older)
 
     def first(self) -> None:
         """Make the first sample: everything before it does not count."""
@@ -121,25 +151,27 @@ class Loop:
         """Sample until ``control`` tells of an end, make the last sample, and return what the end was."""
         grid = self._grid
         grid.begin(self._monotonic())
-        early: float | None = None
+        self._look_closely()
         while True:
             now = self._monotonic()
-            wait: float | None = grid.due - now
-            if early is not None:
-                wait = min(early, grid.due - now)
-            elif self._nothing_left():
+            point = min(grid.due, self._close_due)
+            wait: float | None = point - now
+            if self._close_due == _NEVER and self._nothing_left():
                 wait = None
                 grid.finish(now)
+            elif self._early is not None:
+                wait = min(point, self._early.due()) - now
             event = control.wait(wait)
+            if event is None and self._early is not None and self._monotonic() < point:
+                self._sample_early(self._early)
+                continue
             if event == LAUNCH:
                 self._watch_launch()
-                early = _CLOSE_PAUSE
-                grid.suspend_limit()
+                self._look_closely()
             elif event == TARGET_ENDED or event is None:
                 grid.sampled(self._monotonic())
                 self._sample(MIDDLE)
-                if early is not None:
-                    early = self._next_pause(early)
+                self._look_less_closely()
             else:
                 if wait is not None:
                     grid.finish(self._monotonic())
@@ -147,12 +179,26 @@ class Loop:
                 return event
             grid.go_on(self._monotonic())
 
-    def _next_pause(self, pause: float) -> float | None:
-        """Return the pause between two early samples after one of ``pause``; None where the interval is reached."""
-        if pause < self._interval:
-            return 2 * pause
-        self._grid.begin_limit(self._monotonic())
-        return None
+    def _look_closely(self) -> None:
+        """Sample soon after the start, since much changes then and many programs end soon."""
+        self._close_pause = _CLOSE_PAUSE
+        self._close_due = self._monotonic() + _CLOSE_PAUSE
+        self._grid.suspend_limit()
+
+    def _look_less_closely(self) -> None:
+        """Double the pause to the next such sample, until the interval is reached."""
+        if self._close_due == _NEVER:
+            return
+        self._close_pause *= 2
+        self._close_due = self._monotonic() + self._close_pause
+        if self._close_pause > min(self._interval, _LONGEST_CLOSE_PAUSE):
+            self._close_due = _NEVER
+            self._grid.begin_limit(self._monotonic())
+
+    def _sample_early(self, early: EarlySamples) -> None:
+        reading = early.sample(self._monotonic())
+        if reading is not None:
+            self._aggregator.add_ram(reading)
 
     def _nothing_left(self) -> bool:
         """Tell whether all processes of the tree have ended, so that there is nothing to sample until the stop."""
@@ -188,11 +234,15 @@ class Loop:
         system = self._read_system()  # before memory, whose exact reading takes a while, in which CPU time goes by
         ram = self._ram.read(now, kind)
         if self._cpu is None:
+            self._reaped_at_start = tree.root.reaped_faults
+            self._older = [process for process in tree.members.values() if process is not tree.root]
             tree.refresh()  # times are counted from after the exact reading of the first sample
             self._cpu = CpuSource(tree)
             now = self._monotonic()
             system = self._read_system()
         self._aggregator.add(now, ram, self._cpu.read(), system)
+        if self._early is not None:
+            self._early.grid_sampled(now)
         if kind == LAST:
             self._gpu.finish(_LONGEST_GPU_WAIT)
             if self._sections is not None:
@@ -209,6 +259,7 @@ class Loop:
         self._told_changes = tree.changes
         main = None if tree.root_gone else tree.root.pid
         descendants = frozenset([pid for pid in tree.members if pid != main])
+        self._has_seen_descendants = self._has_seen_descendants or bool(descendants)
         if self._members != (main, descendants):
             self._members = (main, descendants)
             self._gpu.members(main, descendants)

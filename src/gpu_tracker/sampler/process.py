@@ -9,7 +9,7 @@ import time
 
 from gpu_tracker.aggregation import Aggregator
 from gpu_tracker.allowance import Allowance, OverheadLimit
-from gpu_tracker.process_tree import SAMPLER_NAME, open_process_tree, stat
+from gpu_tracker.process_tree import SAMPLER_NAME, open_process_tree, proc_fault, stat
 from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.control import ABANDONED
 from gpu_tracker.sampler.descriptors import FIRST_FOREIGN
@@ -26,11 +26,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.process_tree import ProcessTree
+    from gpu_tracker.sampler.early import EarlySamples
     from gpu_tracker.sampler.loop import RamSource, Waiter
     from gpu_tracker.sources.sections import Sections
 
 _GPU_SHARE = 0.5
 """The part of a limit on the overhead that is the GPUs'."""
+_EARLY_SHARE = 0.008
+"""The part of a core that samples of a young process may use between the points of the grid."""
+_EARLY_SHARE_OF_SEVERAL = 0.02
+"""The same while several processes are young."""
+_EARLY_SAVED = 0.04
+"""CPU seconds that may be saved up for these: some processes' whole youth."""
 _GPU_WAIT = 2.0
 """Seconds that the first sample waits for the driver."""
 _GPU_WAIT_FOR_UUIDS = 30.0
@@ -68,16 +75,34 @@ def _prepare() -> None:
         return
     import resource  # noqa: PLC0415 - not on every system
 
-    os.closerange(FIRST_FOREIGN, 1 << 20)  # what the program has left open for its own children
+    _close_foreign_descriptors()
     os.chdir('/')
     for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE):
-        hard = resource.getrlimit(limit)[1]
-        resource.setrlimit(limit, (hard, hard))
+        try:
+            hard = resource.getrlimit(limit)[1]
+            resource.setrlimit(limit, (hard, hard))
+        except OSError:
+            pass  # not permitted here: the program's own limit has to do
     try:
         with open('/proc/self/comm', 'wb', 0) as name_file:
             name_file.write(SAMPLER_NAME)
     except OSError:
         pass  # a name is a courtesy
+
+
+def _close_foreign_descriptors() -> None:
+    """Close what the program has left open for its own children."""
+    try:
+        names = os.listdir('/proc/self/fd')
+    except OSError:
+        os.closerange(FIRST_FOREIGN, 1 << 20)  # 0.2 s where there is no close_range(2), or it is forbidden
+        return
+    for handle in map(int, names):
+        if handle >= FIRST_FOREIGN:
+            try:
+                os.close(handle)
+            except OSError:
+                pass  # the folder's own
 
 
 def _ignore_signals() -> None:
@@ -89,6 +114,10 @@ def _ignore_signals() -> None:
 
 
 def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> None:
+    fault = proc_fault() if sys.platform == 'linux' else None
+    if fault is not None:  # the tracker's own look has found nothing: /proc was changed since
+        _refuse(status_handle, 'proc', fault)
+        return
     control = _open_control(control_handle, config['owner'], config['target'])
     gpu = _open_gpu(config)
     gpu.start()
@@ -101,9 +130,11 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
     limit = None if config['overhead'] is None else OverheadLimit(config['overhead'], time.process_time)
     # Sections have threads that may be busy: what a reading costs is then told by the loop's own clock.
     reading_time = time.thread_time if config['sections'] else time.process_time
-    ram = _open_ram(config['reader'], tree, limit or Allowance(time.monotonic()), reading_time)
+    allowance = limit or Allowance(time.monotonic())
+    ram = _open_ram(config['reader'], tree, allowance, reading_time)
     sections = _open_sections(config, tree)
     grid = Grid(config['interval'], limit)
+    early = _open_early(tree, ram, config['interval'], allowance, reading_time)
 
     def record() -> dict[str, Any]:
         root = tree.root
@@ -120,6 +151,12 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
             'held': config['launcher'] is not None and root.shares_memory,
             'cpu_before': cpu_before,
             'has_reaped': bool(root.raw) and stat.has_reaped(root.raw),
+            'has_descendants': loop.has_descendants,
+            'older_has_ended': loop.older_has_ended,
+            'doubled': getattr(ram, 'doubled', 0),
+            'most_waited_for': getattr(ram, 'most_waited_for', None),
+            'early': 0 if early is None else early.samples,
+            'postponed': 0 if early is None else early.postponed,
             'launcher_peak': config['launcher_peak'],
             'tracked_seconds': control.tracked_seconds,
         }
@@ -144,6 +181,7 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
         interval=config['interval'],
         publish=publisher.publish,
         exec_handle=config['exec_handle'],
+        early=early,
         watching=lambda: _tell(status_handle, {'watching': True}),
         monotonic=time.monotonic,
     )
@@ -205,13 +243,37 @@ def _open_ram(
     reader: str, tree: ProcessTree, allowance: Allowance | OverheadLimit, cpu_time: Callable[[], float]
 ) -> RamSource:
     if reader == 'proc':
-        from gpu_tracker.sources.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
+        from gpu_tracker.sources.memory_files import MemoryFiles, gives_huge_pages  # noqa: PLC0415 - Linux only
         from gpu_tracker.sources.ram import RamSource as LinuxRamSource  # noqa: PLC0415
 
-        return LinuxRamSource(tree, MemoryFiles(), allowance, cpu_time)
+        return LinuxRamSource(tree, MemoryFiles(), allowance, cpu_time, always_huge=gives_huge_pages())
     from gpu_tracker.sources.portable_ram import PortableRamSource  # noqa: PLC0415 - elsewhere
 
     return PortableRamSource(tree)
+
+
+def _open_early(
+    tree: ProcessTree,
+    ram: RamSource,
+    interval: float,
+    budget: Allowance | OverheadLimit,
+    cpu_time: Callable[[], float],
+) -> EarlySamples | None:
+    """Return what samples young processes, where reading them costs little: on Linux."""
+    if sys.platform != 'linux':
+        return None
+    from gpu_tracker.process_tree.linux import LinuxProcessTree  # noqa: PLC0415 - Linux only
+    from gpu_tracker.sampler.early import EarlySamples  # noqa: PLC0415 - as above
+    from gpu_tracker.sources.ram import RamSource as LinuxRamSource  # noqa: PLC0415 - as above
+
+    if not isinstance(tree, LinuxProcessTree) or not isinstance(ram, LinuxRamSource):
+        return None  # psutil reads
+    for_one: Allowance | OverheadLimit = budget
+    for_several: Allowance | OverheadLimit = budget
+    if isinstance(budget, Allowance):
+        for_one = Allowance(time.monotonic(), _EARLY_SHARE, _EARLY_SAVED)
+        for_several = Allowance(time.monotonic(), _EARLY_SHARE_OF_SEVERAL, 2 * _EARLY_SAVED)
+    return EarlySamples(tree, ram, interval, for_one, for_several, budget, cpu_time)
 
 
 def _open_store(config: dict[str, Any]) -> Store:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 
+from gpu_tracker.settlement import reconcile
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,12 +91,14 @@ class Publisher:
         totals['gpu'] = self._gpu.totals()
         totals['record'] = record
         totals['messages'] = self.messages
+        reconcile(totals)
         others_turn = record['held'] or (last and self._tracker_settles and not abandoned)
+        self._store.write(totals)  # first: what the tracker finds is never older than what the file has shown
         if self._report is not None and not others_turn:  # a command that cannot be started leaves the file alone
             problem = self._report.write(totals)
             if problem:
                 self._tell('warning', problem)
-        self._store.write(totals)
+                self._store.write(totals)
 
     def _tell(self, level: str, text: str) -> None:
         if (level, text) not in self.messages:

@@ -28,6 +28,10 @@ _LEAST_GROWTH = 1 << 16
 """What has not grown by this factor and by these bytes is not worth another reading."""
 _GROWTH_OF_ONE = 2.0
 """The same for a single process while it grows: its total is known, and a reading makes its page faults wait."""
+_GROWTH_OF_YOUNG = 1.5
+"""The same between two samples on the grid."""
+_MUCH_SHARED = 32 << 20
+"""Shared bytes of a single process above which its mappings are read: more than libraries take."""
 _CHANGED_SHARE = 0.02
 """Changed memory since the last reading that is worth another one, as a share of the group's size."""
 
@@ -56,6 +60,12 @@ class ExactReadings:
         self._most_exact = [0, 0, 0]
         self._most_private = [0, 0, 0]
         """The largest totals and private sizes that were read exactly, for the three as well."""
+        self.doubled = 0
+        """The most bytes that any one process was seen to have mapped twice."""
+        self.spent = 0.0
+        """CPU seconds of the readings that were paid from the allowance."""
+        self._estimated = [0, 0, 0]
+        """The most that the three were estimated to have since the last reading."""
         self._faults = 0
         """Page faults of the tree when a reading was last considered."""
         self._last_size = 0
@@ -77,12 +87,26 @@ class ExactReadings:
         self._last_size = sizes[2]
         return due, due and not waits and self._read_split(now, kind, counted, sizes)
 
+    def expect(self, estimated: Sequence[int]) -> None:
+        """Take note of what root, descendants and both are estimated to have; the next reading checks that."""
+        self._estimated = list(map(max, self._estimated, estimated))
+
+    def read_early(self, now: float, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
+        """Read the split between two samples on the grid where a group has grown much; tell whether it was read."""
+        if not _exceeds(sizes, self._most_read, _GROWTH_OF_YOUNG):
+            return False
+        if self._reader.cost(counted, detailed=True) > MOST_AT_EDGE:
+            return (
+                False  # large groups are read at the points of the grid: else the budget is spent on a group that grows
+            )
+        return self._read_split(now, MIDDLE, counted, sizes)
+
     def _is_due(self, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
         """Tell whether an exact reading could find more than the last ones."""
         split = self.last
         if split is None:
             return bool(counted)
-        if _exceeds(sizes, self._most_read):
+        if _exceeds(sizes, self._most_read) or _exceeds(self._estimated, self._most_exact):
             return True
         worth_it = max(_LEAST_GROWTH, _CHANGED_SHARE * (split.combined.total or 0))
         if split.copied > worth_it and _exceeds(sizes, self._most_private) and _left_behind(split) > worth_it:
@@ -129,8 +153,13 @@ class ExactReadings:
         if not affordable:
             return False
         split, took = self._reader.read(self._tree.root, counted, detailed=detailed)
+        if len(counted) < SEVERAL and self._may_be_mapped_twice(split, counted):
+            split, took_again = self._reader.read(self._tree.root, counted, detailed=True)
+            took += took_again
         self.before, self.last = self.last, split
+        self.doubled = max([self.doubled, *[seen.doubled for seen in split.counted.values()]])
         groups = (split.main, split.descendants, split.combined)
+        self._estimated = [0, 0, 0]
         self._most_read = list(map(max, sizes, self._most_read))
         self._most_exact = [max(most, group.total or 0) for most, group in zip(self._most_exact, groups, strict=True)]
         self._most_private = [
@@ -138,7 +167,13 @@ class ExactReadings:
         ]
         if kind == MIDDLE:
             self._allowance.spend(took)
+            self.spent += took
         return True
+
+    def _may_be_mapped_twice(self, split: Split, counted: Sequence[Process]) -> bool:
+        """Tell whether a single process shares so much that its mappings are worth reading: perhaps with itself."""
+        shares_much = (split.combined.shared or 0) > _MUCH_SHARED
+        return shares_much and self._reader.cost(counted, detailed=True) <= _MOST_DETAILED
 
     def _changes_fast(self, counted: Sequence[Process]) -> bool:
         """Tell whether, since this was asked last, so much has changed that it would be worth an exact reading."""

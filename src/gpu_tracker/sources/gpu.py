@@ -26,6 +26,7 @@ _SHORTEST_INTERVAL = 0.1
 _PATIENCE = 2.0
 """Seconds after which a call that has not returned is told of."""
 
+_NO_THREAD = 'The GPUs cannot be read, because no thread can be started here: their figures are unknown.'
 _NO_DRIVER = 'No GPU driver is at work on this machine: GPU figures are 0.'
 
 
@@ -85,7 +86,12 @@ class GpuSource:
     def start(self) -> None:
         """Start the thread; return at once."""
         self._asked_at = self._monotonic()
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # a limit on processes, which counts threads
+            self._asked_at = None
+            self._messages.append(('warning', _NO_THREAD))
+            self._is_answered.set()
 
     def wait(self, timeout: float) -> bool:
         """Wait for the first reading. The run begins when this returns: earlier utilization is not counted.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from gpu_tracker.process_tree import stat
 
 _PEAK = b'\nVmHWM:'
-_FIELDS = (_PEAK, b'\nVmRSS:', b'\nRssAnon:')
+_FIELDS = (_PEAK, b'\nVmRSS:', b'\nRssAnon:', b'\nHugetlbPages:')
 _CHUNK = 1 << 18
+_SHORT = 1 << 12
+"""Bytes of a file that is read at once: more take memory that the interpreter has to ask for anew each time."""
 
 
 class MemoryFiles:
@@ -33,40 +36,43 @@ class MemoryFiles:
         found = self.marks(pid)
         return None if found is None else found[0]
 
-    def marks(self, pid: int) -> tuple[int, int, int] | None:
-        """Return the same, all bytes that are resident at that moment, and the anonymous ones among them."""
-        status = self._read(pid, 'status', _PEAK)
+    def marks(self, pid: int) -> tuple[int, int, int, int] | None:
+        """Return the same, all bytes that are resident at that moment, the anonymous ones among them, and huge pages.
+
+        The latter are those of hugetlbfs and MAP_HUGETLB, which the kernel counts in none of the others.
+        """
+        status = self._read(pid, 'status', _PEAK, _SHORT)
         if not status or _PEAK not in status:  # a zombie has no memory
             return None
-        peak, resident, anonymous = (_kilobytes(status, field) for field in _FIELDS)
-        return peak, resident, anonymous
+        peak, resident, anonymous, huge = [_kilobytes(status, field) for field in _FIELDS]
+        return peak, resident, anonymous, huge
 
     def resident(self, pid: int) -> tuple[int, int]:
         """Return the resident bytes, and those among them that belong to no file and no shared memory segment."""
         statm = self._read(pid, 'statm')
         return stat.resident(statm) if statm else (0, 0)
 
-    def _read(self, pid: int, name: str, mark: bytes = b'') -> bytes | None:
+    def _read(self, pid: int, name: str, mark: bytes = b'', size: int = _CHUNK) -> bytes | None:
         """Return what the file says; that of another thread where the first one has ended and knows no memory."""
-        content = self._read_file(f'{pid}/{name}')
+        content = self._read_file(f'{pid}/{name}', size)
         if content is None or (content and mark in content and not content.startswith(b'0 ')):
             return content
         try:
             threads = os.listdir(f'{self._proc}/{pid}/task')
         except OSError:
             return content
-        others = (self._read_file(f'{thread}/{name}') for thread in threads if int(thread) != pid)
+        others = (self._read_file(f'{thread}/{name}', size) for thread in threads if int(thread) != pid)
         return next(filter(None, others), content)
 
-    def _read_file(self, name: str) -> bytes | None:
+    def _read_file(self, name: str, size: int) -> bytes | None:
         try:
             handle = os.open(f'{self._proc}/{name}', os.O_RDONLY | os.O_CLOEXEC)
         except (FileNotFoundError, ProcessLookupError):
             return None
         try:
-            chunks = []
-            while chunk := os.read(handle, _CHUNK):
-                chunks.append(chunk)
+            chunks = [os.read(handle, size)]
+            while size == _CHUNK and chunks[-1]:
+                chunks.append(os.read(handle, size))
         except ProcessLookupError:
             return None
         finally:
@@ -74,13 +80,44 @@ class MemoryFiles:
         return b''.join(chunks)
 
 
-def rollup(smaps_rollup: bytes) -> tuple[int, int, int] | None:
-    """Return private, shared and proportional bytes from a smaps_rollup file; None where it has none (it has ended)."""
+def gives_huge_pages(path: str = '/sys/kernel/mm/transparent_hugepage/enabled') -> bool:
+    """Tell whether every process gets transparent huge pages, and not only those that ask for them."""
+    try:
+        with open(path, encoding='ascii') as setting:
+            return '[always]' in setting.read()
+    except OSError:
+        return False  # this kernel has none, or the container hides it
+
+
+class Sums(NamedTuple):
+    """What a process has mapped, in bytes."""
+
+    private: int
+    shared: int
+    proportional: int
+    """Each page divided by the number of processes that have it."""
+    proportional_anonymous: int
+    """That of the pages which belong to no file and no shared memory; 0 before Linux 5.4."""
+    anonymous: int
+    """Those pages, without huge ones (MAP_HUGETLB)."""
+
+
+def rollup(smaps_rollup: bytes) -> Sums | None:
+    """Return the sums in a smaps_rollup file; None where it has none (it has ended)."""
     if b'Pss:' not in smaps_rollup:
         return None
-    private = _kilobytes(smaps_rollup, b'Private_Clean:') + _kilobytes(smaps_rollup, b'Private_Dirty:')
-    shared = _kilobytes(smaps_rollup, b'Shared_Clean:') + _kilobytes(smaps_rollup, b'Shared_Dirty:')
-    return private, shared, _kilobytes(smaps_rollup, b'Pss:')
+
+    def added_up(*fields: bytes) -> int:
+        return sum([_kilobytes(smaps_rollup, field) for field in fields])
+
+    huge = _kilobytes(smaps_rollup, b'Private_Hugetlb:')
+    return Sums(
+        added_up(b'Private_Clean:', b'Private_Dirty:') + huge,
+        added_up(b'Shared_Clean:', b'Shared_Dirty:', b'Shared_Hugetlb:'),
+        _kilobytes(smaps_rollup, b'Pss:') + huge,
+        _kilobytes(smaps_rollup, b'Pss_Anon:') + huge,
+        _kilobytes(smaps_rollup, b'Anonymous:'),
+    )
 
 
 def _kilobytes(status: bytes, field: bytes) -> int:

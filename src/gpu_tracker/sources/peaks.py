@@ -35,6 +35,13 @@ class PeakReader:
         self.pending = False
         """Marks that can have risen were not affordable at the last reading."""
 
+    def read_these(self, due: Sequence[Process]) -> list[Process]:
+        """Read the marks of the processes that are ``due``, and return those that have peaked above their present size.
+
+        The reading is not paid for here.
+        """
+        return [process for process in due if self._has_peaked(process)]
+
     def read(
         self, now: float, kind: str, root: Process, counted: Sequence[Process], *, saving: bool = False
     ) -> list[Process]:
@@ -69,7 +76,14 @@ class PeakReader:
         found = self._files.marks(process.pid)
         if found is None:
             return False
-        mark, resident, anonymous = found
+        mark, resident, anonymous, huge = found
+        process.resident += huge - process.huge
+        process.anonymous += huge - process.huge
+        process.huge = huge
+        # The mark may be from before the huge pages came.
+        process.peak_reading.mark = mark
+        resident, anonymous = resident + huge, anonymous + huge
+        mark = max(mark, resident)
         before = process.peak
         if before is not None and mark < before and _is_same_program(process):
             mark = before  # the kernel keeps marks a few pages inexact

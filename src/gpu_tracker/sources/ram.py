@@ -9,20 +9,25 @@ between two samples is read from the kernel's high-water marks.
 
 from __future__ import annotations
 
+from gpu_tracker.process_tree.stat import PAGE_SIZE
+from gpu_tracker.sources.estimates import DESCENDANTS, Estimates, handed_over, reconcile
 from gpu_tracker.sources.exact import SEVERAL, ExactReadings
 from gpu_tracker.sources.peaks import PeakReader
 from gpu_tracker.sources.reading import LAST, RamReading, Resident
-from gpu_tracker.sources.rises import Rises, reconcile
 from gpu_tracker.sources.upper import UpperBounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gpu_tracker.allowance import Allowance, OverheadLimit
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.process_tree.process import Process
     from gpu_tracker.sources.memory_files import MemoryFiles
+
+_COMBINED = 2
+_SLACK = 1 << 18
+"""Bytes by which the kernel's sizes are inexact."""
 
 
 class RamSource:
@@ -30,6 +35,7 @@ class RamSource:
 
     :param tree: Refreshed before each reading.
     :param cpu_time: The CPU seconds that this process has used, by which optional readings are paid.
+    :param always_huge: Transparent huge pages are given to every process.
     """
 
     def __init__(
@@ -38,14 +44,24 @@ class RamSource:
         files: MemoryFiles,
         allowance: Allowance | OverheadLimit,
         cpu_time: Callable[[], float],
+        *,
+        always_huge: bool = False,
     ) -> None:
         self._tree = tree
         self._files = files
         self._exact = ExactReadings(tree, files, allowance, cpu_time)
-        self._rises = Rises(tree, self._exact)
+        self._estimates = Estimates(tree, self._exact)
         self._peaks = PeakReader(files, allowance, cpu_time)
-        self._upper = UpperBounds(tree)
+        self._upper = UpperBounds(tree, self._exact, always_huge=always_huge)
         self._launch_peak = 0
+        self._largest_sizes = [0, 0, 0]
+        """The largest resident sizes of root, descendants and both that were looked at between samples on the grid."""
+        self._largest: dict[Process, int] = {}
+        """What each process had at most at any sample since the last exact reading."""
+        self._alone: dict[Process, int] = {}
+        """What it had of that which was its own, copies since then left out."""
+        self._faults: dict[Process, int] = {}
+        """The page faults that each had had by then."""
         self._last: RamReading | None = None
         """What was read last, if nothing is left to be read of the tree as it was then."""
         self._changes = 0
@@ -55,6 +71,21 @@ class RamSource:
     def unreadable(self) -> bool:
         """Some process may not be read, because it is another user's."""
         return self._exact.unreadable
+
+    @property
+    def spent(self) -> float:
+        """CPU seconds of the exact readings that were paid from the allowance."""
+        return self._exact.spent
+
+    @property
+    def doubled(self) -> int:
+        """The most bytes that any one process was seen to have mapped twice: the kernel's marks count them twice."""
+        return self._exact.doubled
+
+    @property
+    def most_waited_for(self) -> int | None:
+        """How many descendants there can have been at once; None where not all of them have been waited for."""
+        return self._upper.most_at_once if self._upper.all_are_waited_for else None
 
     def read(self, now: float, kind: str) -> RamReading:
         """Return what is resident now, and the peaks since the sample before.
@@ -69,60 +100,162 @@ class RamSource:
             return reading
         return self._last
 
-    def _read(self, now: float, kind: str) -> tuple[RamReading, bool]:
-        """Return the reading, and whether it has all that there is to be read."""
-        root = self._tree.root
-        counted = [
-            process for process in self._tree.members.values() if not process.ended and not process.shares_memory
-        ]
-        descendants = [process for process in counted if process is not root]
-        of_root = 0 if len(descendants) == len(counted) else root.resident
-        of_descendants = sum([process.resident for process in descendants])
-        sizes = [of_root, of_descendants, of_root + of_descendants]
+    def read_early(self, now: float, due: Sequence[Process]) -> RamReading | None:
+        """Return what is resident between two samples on the grid, where the tree's memory has just been refreshed.
 
-        due, exact = self._exact.read(now, kind, counted, sizes)
-        if exact:
-            groups = self._split_groups()
-            if not descendants:
-                groups[1] = Resident(0, 0, 0)
-        else:
-            groups = [
-                Resident(of_root),
-                Resident(of_descendants if len(descendants) < SEVERAL else None) if descendants else Resident(0, 0, 0),
-                Resident(sizes[2] if len(counted) < SEVERAL else None),
-            ]
-            if counted == [root]:
-                groups[0].private = groups[2].private = self._rises.private_of_root()
-        if not of_root:  # it has ended, or it is not the program that is tracked yet: nothing is known about it now
-            groups[0] = Resident(None)
-            if not descendants:
-                groups[2] = Resident(None)
+        None where that is no more than before, and nobody has come or gone.
+
+        :param due: The processes whose marks are read.
+        """
+        counted, descendants = self._counted()
+        sizes = self._sizes(counted, descendants)
         copies = {process for process in counted if process.forked and process.peak is None}
-        risen = self._peaks.read(now, kind, root, counted, saving=due and not exact)
-        for group, members in ((1, descendants), (2, counted)):
-            if groups[group].total is None and (due or risen):
-                groups[group].total = self._rises.estimate(group, members)
-        marks = self._upper.sums(counted)
-        self._rises.raise_groups(groups, risen, counted, copies)
-        self._take_launch_peak(groups)
-        reconcile(groups, marks, [self._rises.doubled([root]), self._rises.doubled(descendants)])
-        complete = (exact or not due) and not self._peaks.pending
-        return RamReading(groups[0], groups[1], groups[2], self._upper.read(counted, marks)), complete
+        exact = self._exact.read_early(now, counted, sizes)
+        risen = self._peaks.read_these([process for process in due if process in counted])
+        grown = any(size > most for size, most in zip(sizes, self._largest_sizes, strict=True))
+        if not (exact or risen or grown or self._upper.is_stale(counted)):
+            return None
+        self._last = None  # peaks that were read here are news for the next sample as well
+        self._largest_sizes = list(map(max, sizes, self._largest_sizes))
+        groups = self._split_groups(counted, descendants) if exact else self._estimated_groups(counted, descendants)
+        return self._finish(groups, counted, descendants, copies, risen, is_exact=exact, is_whole=False)
 
     def watch(self, process: Process) -> None:
         """Read the high-water mark of a command that has just been started: it may end at any moment."""
         self._launch_peak = max(self._launch_peak, self._files.peak(process.pid) or 0)
         self._last = None
 
-    def _take_launch_peak(self, groups: list[Resident]) -> None:
-        if self._launch_peak:
-            for watched in (groups[0], groups[2]):
-                watched.peak = max(watched.peak or 0, self._launch_peak)
-            self._launch_peak = 0
+    def _read(self, now: float, kind: str) -> tuple[RamReading, bool]:
+        """Return the reading, and whether it has all that there is to be read."""
+        root = self._tree.root
+        counted, descendants = self._counted()
+        sizes = self._sizes(counted, descendants)
+        due, exact = self._exact.read(now, kind, counted, sizes)
+        copies = {process for process in counted if process.forked and process.peak is None}
+        risen = self._peaks.read(now, kind, root, counted, saving=due and not exact)
+        if exact:
+            groups = self._split_groups(counted, descendants)
+        elif due or risen or len(counted) < SEVERAL:
+            groups = self._estimated_groups(counted, descendants)
+        else:  # nothing that counts can be larger than at the exact reading, but for single processes
+            of_one = len(descendants) == 1
+            groups = [
+                self._of_main(),
+                self._estimates.of_group(DESCENDANTS, descendants) if of_one else Resident(None),
+                Resident(None),
+            ]
+            if not descendants:
+                groups[1] = Resident(0, 0, 0)
+        reading = self._finish(groups, counted, descendants, copies, risen, is_exact=exact, is_whole=True)
+        for process in counted:
+            process.anonymous_before = process.anonymous
+        return reading, (exact or not due) and not self._peaks.pending
 
-    def _split_groups(self) -> list[Resident]:
+    def _counted(self) -> tuple[list[Process], list[Process]]:
+        """Return the processes whose memory counts, and those of them that are descendants."""
+        root = self._tree.root
+        counted = [
+            process
+            for process in self._tree.members.values()
+            if not process.ended and not process.left and not process.shares_memory
+        ]
+        return counted, [process for process in counted if process is not root]
+
+    def _sizes(self, counted: Sequence[Process], descendants: Sequence[Process]) -> list[int]:
+        of_root = 0 if len(descendants) == len(counted) else self._tree.root.resident
+        of_descendants = sum([process.resident for process in descendants])
+        return [of_root, of_descendants, of_root + of_descendants]
+
+    def _of_main(self) -> Resident:
+        root = self._tree.root
+        if not root.resident or root.ended or root.shares_memory:
+            return Resident(None)  # it has ended, or it is not the program that is tracked yet: nothing is known now
+        return self._estimates.of_group(0, [root])
+
+    def _estimated_groups(self, counted: Sequence[Process], descendants: Sequence[Process]) -> list[Resident]:
+        groups = [
+            self._of_main(),
+            self._estimates.of_group(DESCENDANTS, descendants),
+            self._estimates.of_group(_COMBINED, counted),
+        ]
+        if not counted:
+            groups[_COMBINED] = Resident(None)
+        return groups
+
+    def _split_groups(self, counted: Sequence[Process], descendants: Sequence[Process]) -> list[Resident]:
         """Return the figures of the exact reading that has just been made, to be changed freely."""
         split = self._exact.last
         if split is None:
             return [Resident(None), Resident(None), Resident(None)]
-        return [Resident(r.total, r.private, r.shared) for r in (split.main, split.descendants, split.combined)]
+        groups = [Resident(r.total, r.private, r.shared) for r in (split.main, split.descendants, split.combined)]
+        for group, members in ((groups[1], descendants), (groups[2], counted)):
+            group.lower = None if group.total is None else max(0, group.total - handed_over(members))
+        if not descendants:
+            groups[1] = Resident(0, 0, 0)
+        return groups
+
+    def _finish(
+        self,
+        groups: list[Resident],
+        counted: Sequence[Process],
+        descendants: Sequence[Process],
+        copies: set[Process],
+        risen: Sequence[Process],
+        *,
+        is_exact: bool,
+        is_whole: bool,
+    ) -> RamReading:
+        """Return the reading, with the peaks of those who have ``risen`` and the bounds until now."""
+        estimates = self._estimates
+        marks = self._upper.marks(counted)
+        estimates.raise_groups(groups, risen, counted, copies)
+        if self._launch_peak:
+            for watched in (groups[0], groups[_COMBINED]):
+                watched.peak = max(watched.peak or 0, self._launch_peak)
+                watched.lower = max(watched.lower or 0, self._launch_peak)
+            self._launch_peak = 0
+        reconcile(groups, marks, [estimates.doubled([self._tree.root]), estimates.doubled(descendants)])
+        upper = self._upper.read(counted, is_whole=is_whole)
+        reading = RamReading(groups[0], groups[1], groups[2], upper)
+        self._note_sizes(counted, risen)
+        if not is_exact and len(counted) >= SEVERAL:
+            self._exact.expect([max(group.total or 0, group.peak or 0) for group in groups])
+        split = self._exact.last
+        if is_exact and split is not None and split.is_firm:
+            reading.is_exact = True
+            reading.given_back = self._given_back()
+            self._largest = {}
+            self._note_sizes(counted, risen)
+            self._faults = {process: process.faults for process in counted}
+        return reading
+
+    def _note_sizes(self, counted: Sequence[Process], risen: Sequence[Process]) -> None:
+        largest = self._largest
+        for process in counted:
+            if process.resident > largest.get(process, -1):
+                largest[process] = process.resident
+                self._alone[process] = self._estimates.alone(process)
+        for process in risen:
+            largest[process] = max(largest[process], process.peak or 0)
+
+    def _given_back(self) -> int:
+        """Return how many bytes fewer the processes have than each had at most since the last exact reading.
+
+        Of a copy that has ended only that counts which it had not inherited, and what it can have copied: its files
+        are those of the others as well.
+        """
+        given_back = 0
+        for process, most in self._largest.items():
+            if process.forked and (process.ended or process.left):
+                given_back += max(0, self._alone.get(process, 0)) + process.inherited - self._still_shared(process)
+            elif most > process.resident + _SLACK:
+                given_back += most - process.resident
+        return given_back
+
+    def _still_shared(self, process: Process) -> int:
+        """Return the inherited bytes that neither ``process`` nor who has passed them on can have copied."""
+        if not process.inherited:
+            return 0
+        family = [process] if process.relative is None else [process, process.relative]
+        faults = sum([member.faults - self._faults.get(member, 0) for member in family])
+        return max(0, process.inherited - faults * PAGE_SIZE)

@@ -11,27 +11,29 @@ LAST = 'last'
 class Resident:
     """Resident bytes of a process or a group, each page counted once.
 
-    ``peak`` is what is known to have been resident at some moment since the last sample, where that is more than
-    ``total``.
+    ``peak`` is what was resident at some moment since the last sample, where that is more than ``total``; ``lower`` is
+    what of both is certain.
     """
 
-    __slots__ = ('peak', 'private', 'shared', 'total')
+    __slots__ = ('lower', 'peak', 'private', 'shared', 'total')
 
     def __init__(self, total: int | None, private: int | None = None, shared: int | None = None) -> None:
         self.total = total
         self.private = private
         self.shared = shared
         self.peak: int | None = None
+        self.lower = total
 
 
 class RamReading:
     """Resident bytes of the root, of its descendants, and of all of them together.
 
-    ``upper`` is what each of the three can have had at most until now, from the members' own high-water marks; None is
-    what is not known.
+    ``upper`` is what each of the three can have had at most until now; None is what is not known. ``is_exact`` tells
+    that pages were counted, and ``given_back`` how many bytes were given back since they were counted before: what was
+    estimated in between cannot have been more than both together.
     """
 
-    __slots__ = ('combined', 'descendants', 'main', 'upper')
+    __slots__ = ('combined', 'descendants', 'given_back', 'is_exact', 'main', 'upper')
 
     def __init__(
         self,
@@ -44,6 +46,8 @@ class RamReading:
         self.descendants = descendants
         self.combined = combined
         self.upper = upper
+        self.is_exact = False
+        self.given_back = 0
 
 
 class CpuReading:

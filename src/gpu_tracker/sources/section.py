@@ -102,8 +102,14 @@ class SectionReader:
             self._fail(error)
         else:
             self._look()
-        if self._section is not None:
-            self._thread.start()
+        section = self._section
+        if section is not None:
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # a limit on processes, which counts threads
+                self._section = None
+                self._fail(error)
+                self._let_go(section)
 
     def members(self, members: frozenset[int]) -> None:
         """Say which processes are tracked, from the next look on."""

@@ -11,35 +11,34 @@ from gpu_tracker.sources.reading import Resident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from gpu_tracker.process_tree.process import Process
-    from gpu_tracker.sources.memory_files import MemoryFiles
+    from gpu_tracker.sources.memory_files import MemoryFiles, Sums
 
-    Found = dict[Process, tuple[int, int, int]]
-    """Resident, copied and doubled bytes of each process, see :class:`Seen`."""
+    Found = dict[Process, tuple[int, int, int, int]]
+    """Resident, anonymous, copied and doubled bytes of each process, see :class:`Seen`."""
 
 _MOST_FOR_ONE = 0.2
 """Seconds that reading a single process may take: its page faults wait meanwhile."""
-
-
-_HIDDEN = (b'0', b'0', b'0')
-"""The addresses of an image that may not be seen."""
+_MOST_COME = 0.01
+"""The part of all memory that may be mapped anew while it is read, one process after the other."""
 
 
 class Seen:
-    """What a process had when it was read: resident bytes, the anonymous ones among them, and page faults so far.
+    """What a process had when it was read: resident bytes, the anonymous and the huge ones among them, and page faults.
 
-    ``copied`` are the bytes that it shared with processes of its fork family; at most, where only sums were read.
-    ``doubled`` are those that it has mapped twice, where mappings were read.
+    ``copied`` are the bytes that it shared with processes of its fork family, at most, where only sums were read;
+    ``alone`` are the other anonymous ones. ``doubled`` are those that it has mapped twice, where mappings were read.
     """
 
-    __slots__ = ('anonymous', 'copied', 'doubled', 'faults', 'of_files', 'resident')
+    __slots__ = ('alone', 'anonymous', 'copied', 'doubled', 'faults', 'of_files', 'resident')
 
-    def __init__(self, resident: int, anonymous: int, copied: int, doubled: int, faults: int) -> None:
+    def __init__(self, resident: int, anonymous: int, huge: int, copied: int, doubled: int, faults: int) -> None:
         self.resident = resident
         self.anonymous = anonymous
-        self.of_files = resident - anonymous
+        self.of_files = resident - anonymous - huge
+        self.alone = max(0, anonymous - copied)
         self.copied = copied
         self.doubled = doubled
         self.faults = faults
@@ -48,10 +47,11 @@ class Seen:
 class Split:
     """One exact reading of a tree, and what each process that was ``counted`` had then.
 
-    ``copied`` are the bytes that processes shared with others of their fork families, added up.
+    ``copied`` are the bytes that processes shared with others of their fork families, added up; ``is_firm`` tells that
+    hardly anything was mapped while it was made.
     """
 
-    __slots__ = ('combined', 'copied', 'counted', 'descendants', 'main')
+    __slots__ = ('combined', 'copied', 'counted', 'descendants', 'is_firm', 'main')
 
     def __init__(self, main: Resident, descendants: Resident, combined: Resident) -> None:
         self.main = main
@@ -59,6 +59,7 @@ class Split:
         self.combined = combined
         self.counted: dict[Process, Seen] = {}
         self.copied = 0
+        self.is_firm = True
 
 
 class SplitReader:
@@ -89,18 +90,19 @@ class SplitReader:
         come = 0
         for process in processes:
             of_files_before = process.resident - process.anonymous
-            process.resident, process.anonymous = self._files.resident(process.pid)
-            come += max(0, process.resident - process.anonymous - of_files_before)
+            process.resident, anonymous = self._files.resident(process.pid)
+            of_files = process.resident - anonymous
+            process.resident += process.huge
             copied = doubled = 0
             if process in found:
-                # Taken from the same reading as the sums, so that later changes and peaks are compared with these. What
-                # has come or gone since is anonymous memory, most likely.
-                resident, copied, doubled = found[process]
-                process.anonymous = max(0, process.anonymous + resident - process.resident)
-                process.resident = resident
-            split.counted[process] = Seen(process.resident, process.anonymous, copied, doubled, process.faults)
+                # Taken from the same reading as the sums, so that later changes and peaks are compared with these.
+                process.resident, anonymous, copied, doubled = found[process]
+            process.anonymous = anonymous + process.huge
+            come += max(0, max(of_files, process.resident - process.anonymous) - of_files_before)
+            split.counted[process] = Seen(process.resident, anonymous, process.huge, copied, doubled, process.faults)
             split.copied += copied
         _allow_for_what_has_come(split, root, processes, come)
+        split.is_firm = come <= _MOST_COME * (split.combined.total or 0)
         took = self._cpu_time() - before
         estimate = self._mappings_cost if detailed else self._sums_cost
         estimate.learn(len(processes), sum(process.resident for process in processes), took)
@@ -109,32 +111,44 @@ class SplitReader:
     def _detailed(self, root: Process, processes: Sequence[Process]) -> tuple[Split, Found]:
         from gpu_tracker.sources import smaps  # noqa: PLC0415 - costs 5 ms for re, and a single process needs none of it
 
-        def group(members: Sequence[Process]) -> Resident:
-            read = [mappings[process] for process in members if process in mappings]
-            private, shared = smaps.private_and_shared(read)
-            return _resident(private, shared, len(read), [process for process in members if process in unread])
-
         contents, unread = self._contents(processes, self._files.smaps)
-        mappings = {process: smaps.parse(content, stat.image(process.raw)) for process, content in contents.items()}
-        return _split(root, processes, group), {
-            process: (memory.resident, memory.copied, memory.doubled) for process, memory in mappings.items()
+        mappings = {
+            process: smaps.parse(content, stat.image(process.raw), huge=process.huge > 0)
+            for process, content in contents.items()
+        }
+        of_root = mappings.get(root)
+        of_descendants = [memory for process, memory in mappings.items() if process is not root]
+        shared = smaps.shared_bytes(of_root, of_descendants)
+        main = _resident(of_root.private, smaps.shared_bytes(of_root, [])[0]) if of_root else Resident(None)
+        descendants = _resident(sum([memory.private for memory in of_descendants]), shared[1])
+        combined = _resident((main.private or 0) + (descendants.private or 0), shared[0])
+        split = _split(root, processes, mappings, unread, (main, descendants, combined))
+        return split, {
+            process: (memory.resident, memory.anonymous, memory.copied, memory.doubled)
+            for process, memory in mappings.items()
         }
 
     def _sums(self, root: Process, processes: Sequence[Process]) -> tuple[Split, Found]:
-        def group(members: Sequence[Process]) -> Resident:
-            read = [sums[process] for process in members if process in sums]
-            private = sum([values[0] for values in read])
-            if len(read) == 1:
-                shared = read[0][1]
-            else:
-                largest = max([values[0] + values[1] for values in read], default=0)
-                shared = max(0, largest - private, sum([values[2] for values in read]) - private)
-            return _resident(private, shared, len(read), [process for process in members if process in unread])
+        def group(members: Sequence[Sums], least: int = 0) -> Resident:
+            private = sum([memory.private for memory in members])
+            if len(members) == 1:
+                return _resident(private, members[0].shared)
+            largest = max([memory.private + memory.shared for memory in members], default=0)
+            return _resident(private, max(largest, least, sum([m.proportional for m in members])) - private)
 
         contents, unread = self._contents(processes, self._files.smaps_rollup)
         sums = {process: values for process, content in contents.items() if (values := rollup(content)) is not None}
-        return _split(root, processes, group), {
-            process: (values[0] + values[1], min(values[1], process.anonymous), 0) for process, values in sums.items()
+        of_root = [values for process, values in sums.items() if process is root]
+        others = [values for process, values in sums.items() if process is not root]
+        main, combined = group(of_root), group(list(sums.values()))
+        # Anonymous pages are those of the tree's own fork families. Of these the descendants have all that is not
+        # private to the root.
+        anonymous = sum([m.proportional_anonymous for m in sums.values()]) - (main.private or 0) if of_root else 0
+        of_files = sum([m.proportional - m.proportional_anonymous for m in others])
+        most = sum([m.private + m.shared for m in others])
+        descendants = group(others, min(most, anonymous + of_files) if len(others) > 1 else 0)
+        return _split(root, processes, sums, unread, (main, descendants, combined)), {
+            process: (m.private + m.shared, m.anonymous, min(m.shared, m.anonymous), 0) for process, m in sums.items()
         }
 
     def _contents(
@@ -149,18 +163,31 @@ class SplitReader:
                     unread.add(process)
                 elif content := read(process.pid):
                     contents[process] = content
+                    process.unreadable = False
             except PermissionError:
-                self.unreadable = True
+                self.unreadable = process.unreadable = True
                 unread.add(process)
         return contents, unread
 
 
-def _split(root: Process, processes: Sequence[Process], group: Callable[[Sequence[Process]], Resident]) -> Split:
-    return Split(
-        group([process for process in processes if process is root]),
-        group([process for process in processes if process is not root]),
-        group(processes),
+def _split(
+    root: Process,
+    processes: Sequence[Process],
+    read: Container[Process],
+    unread: set[Process],
+    groups: Sequence[Resident],
+) -> Split:
+    """Return the split of the ``groups``, to which those are added that were not read."""
+    members = (
+        [process for process in processes if process is root],
+        [process for process in processes if process is not root],
+        processes,
     )
+    found = []
+    for group, of_group in zip(groups, members, strict=True):
+        none_is_read = not any(process in read for process in of_group)
+        found.append(_with_unread(group, none_is_read, [process for process in of_group if process in unread]))
+    return Split(*found)
 
 
 def _allow_for_what_has_come(split: Split, root: Process, processes: Sequence[Process], come: int) -> None:
@@ -172,20 +199,27 @@ def _allow_for_what_has_come(split: Split, root: Process, processes: Sequence[Pr
     descendants = [process for process in processes if process is not root]
     for group, members in ((split.descendants, descendants), (split.combined, processes)):
         if come and group.total is not None and len(members) > 1:
-            group.total = max(group.total - come, *[process.resident for process in members])
+            sizes = [process.resident - split.counted[process].doubled for process in members]
+            group.total = max(group.total - come, *sizes)
+            if group.private is not None:
+                group.private = min(group.private, group.total)
 
 
-def _resident(private: int, shared: int, n_read: int, unread: list[Process]) -> Resident:
+def _resident(private: int, shared: int) -> Resident:
+    return Resident(private + shared, private, shared)
+
+
+def _with_unread(group: Resident, none_is_read: bool, unread: list[Process]) -> Resident:  # noqa: FBT001 - private
     """Return the figures of a group, where of some processes only the resident size is known.
 
     Of the latter, those of one fork family share an unknown part of it, so the largest counts for all of them. Where
     all have ended meanwhile nothing is known.
     """
     if not unread:
-        return Resident(private + shared, private, shared) if n_read else Resident(None)
+        return Resident(None) if none_is_read else group
     largest: dict[object, int] = {}
     for process in unread:
         image = stat.image(process.raw)
-        family: object = process if image == _HIDDEN else image
+        family: object = process if image == stat.NO_IMAGE else image
         largest[family] = max(largest.get(family, 0), process.resident)
-    return Resident(private + shared + sum(largest.values()))
+    return Resident((0 if none_is_read else group.total or 0) + sum(largest.values()))

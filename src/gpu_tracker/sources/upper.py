@@ -1,37 +1,95 @@
-"""What a group of processes can have had resident at most: the sum of their high-water marks, while that is sure."""
+"""What a group of processes can have had resident at most.
+
+A process has had no more than its high-water mark when that was read, and what its page faults can have brought since.
+A group has had no more than its members together; and no more than the last exact reading has found, and what its
+members' page faults can have brought since. The smaller of both bounds counts. The page faults of processes that end,
+or come and go, between two samples turn up with whoever has waited for them.
+"""
 
 from __future__ import annotations
 
-from gpu_tracker.sources.reading import larger
+from gpu_tracker.process_tree.stat import PAGE_SIZE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.sources.exact import ExactReadings
+    from gpu_tracker.sources.split import Seen, Split
 
-    Sums = tuple[int | None, int | None, int | None]
-    """Bytes of root, descendants and both."""
+    Bounds = tuple[int | None, int | None, int | None]
+    """Bytes of root, descendants and both; None where unknown."""
+
+_SMALL = 16 * PAGE_SIZE
+"""Bytes that one page fault brings at most: it maps pages of a file by 16 (fault_around_bytes)."""
+_LARGE = 512 * PAGE_SIZE
+"""The same of a process that uses transparent huge pages."""
+_SLACK = 1 << 20
+"""Bytes by which sizes may grow without page faults: counters are inexact."""
+
+
+class _Member:
+    """What is known of one process, in bytes."""
+
+    __slots__ = ('before', 'brought', 'faults', 'is_settled', 'most', 'of_fault', 'programs', 'resident')
+
+    def __init__(self, of_fault: int) -> None:
+        self.faults = 0
+        self.programs = 0
+        self.resident = 0
+        self.before = (0, 0)
+        """Resident bytes and page faults at the look before."""
+        self.is_settled = False
+        """``most`` is the mark of the present program: without a page fault it stays so."""
+        self.of_fault = of_fault
+        """What one page fault brings at most."""
+        self.most = 0
+        """What it can have had since the last look."""
+        self.brought = 0
+        """What of that was not there at the last exact reading, or was its parent's before it was forked."""
 
 
 class UpperBounds:
-    """Adds up marks until something may have been larger than any mark that was read.
+    """Adds up what the members of a tree can have had, at each sample.
 
-    That is so once a process has ended after its last page faults were read about, once one has called execve(2), with
-    which its mark begins anew, and once a member has waited for a child, which may never have been seen.
+    :param always_huge: Transparent huge pages are given to every process, see the kernel's transhuge.rst.
     """
 
-    def __init__(self, tree: ProcessTree) -> None:
+    def __init__(self, tree: ProcessTree, exact: ExactReadings, *, always_huge: bool = False) -> None:
         self._tree = tree
-        self._known_of_main = self._known_of_others = True
-        self._started: dict[Process, tuple[int, int]] | None = None
-        """For each process the faults of its children and the programs that it had run when it was first seen."""
-        self._most: list[int | None] = [None, None, None]
-        self._final: set[Process] = set()
-        """Zombies of which all is known."""
+        self._exact = exact
+        self._of_fault = _LARGE if always_huge else _SMALL
+        self._members: dict[Process, _Member] = {}
+        self._gone: list[_Member] = []
+        """The descendants that have ended since bounds were added up last, and were there at some moment since."""
+        self._gone_main: _Member | None = None
+        """The root, where that has."""
+        self._reaped: dict[Process, int] = {}
+        """Page faults of the children that each process has waited for, less those that were known before."""
+        self._unseen = 0
+        """Bytes that children can have brought which were not seen then, since bounds were added up last."""
+        self._unseen_copies = False
+        """One that was never seen may have been a copy of its parent, with all that this had."""
+        self._split: Split | None = None
+        self._begins_anew = False
+        """Pages have just been counted, so that what was brought counts from there."""
+        self._waited_for: set[Process] = set()
+        """Those who have waited for a member, perhaps, since everything was read."""
+        self._most: list[int] = [0, 0, 0]
+        self._main_is_known = self._others_are_known = True
+        self._is_first = True
+        self.most_at_once: int | None = 0
+        """How many descendants there can have been at once; None where there were some that were never seen."""
 
-    def sums(self, counted: Sequence[Process]) -> Sums:
+    @property
+    def all_are_waited_for(self) -> bool:
+        """Whether every descendant has ended, and was waited for by a member of the tree, as far as was seen."""
+        root = self._tree.root
+        return self._others_are_known and all(process is root for process in self._tree.members.values())
+
+    def marks(self, counted: Sequence[Process]) -> Bounds:
         """Return the marks of root, descendants and both, added up; None where there is none or one was not read yet.
 
         :param counted: The processes whose memory counts.
@@ -44,53 +102,201 @@ class UpperBounds:
             return main, None, None
         return main, sum(known) - (main or 0), sum(known)
 
-    def read(self, counted: Sequence[Process], sums: Sums) -> Sums:
-        """Return the bounds of root, descendants and both until now, None where unknown.
+    def is_stale(self, counted: Sequence[Process]) -> bool:
+        """Tell whether processes have come or gone since bounds were added up."""
+        return len(counted) != len(self._members) or any(process not in self._members for process in counted)
 
-        :param sums: What :meth:`sums` has returned at this sample, for which marks have been read.
+    def read(self, counted: Sequence[Process], *, is_whole: bool) -> Bounds:
+        """Return the bounds of root, descendants and both until now.
+
+        :param counted: The processes whose memory counts, after their marks have been read as far as that is done.
+        :param is_whole: Everything else of them has been read as well.
         """
-        if self._known_of_main or self._known_of_others:
-            self._look(counted)
-        self._most = [larger(most, now) for most, now in zip(self._most, sums, strict=True)]
-        all_are_read = not counted or sums[2] is not None
-        of_main = self._known_of_main and (all_are_read or sums[0] is not None)
-        of_others = self._known_of_others and all_are_read
-        main, others, both = self._most
-        return main if of_main else None, others if of_others else None, both if of_main and of_others else None
+        waited_for = self._settle_gone()
+        split = self._exact.last
+        if split is not self._split:
+            if not self._is_first:  # what was there until the pages were counted is beside the count before
+                self._begin_anew(self._update_and_add_up(counted))
+            self._split = split
+            self._begins_anew = True
+        if is_whole:
+            self._settle_reaped(waited_for | self._waited_for)
+            self._waited_for = set()
+        else:
+            self._waited_for |= waited_for
+        most = self._update_and_add_up(counted)
+        self._begins_anew = self._is_first = False
+        main_is_there = self._tree.root in self._members
+        of_main = self._most[0] if self._main_is_known and (main_is_there or self._most[0]) else None
+        if not self._others_are_known:
+            return of_main, None, None
+        return of_main, most[1], None if of_main is None else most[2]
 
-    def _look(self, counted: Sequence[Process]) -> None:
-        """Find out what cannot be known any more; what is not asked any more is not kept either."""
-        self._look_at_ended()
-        if self._started is None:
-            self._started = {process: (process.reaped_faults, process.programs) for process in counted}
-        for process in self._of_concern(counted):
-            reaped_faults, programs = self._started.setdefault(process, (0, process.programs))
-            if process.programs != programs:
-                self._lose(process)
-            if process.reaped_faults != reaped_faults:
-                self._known_of_others = False
-        if not self._known_of_others:
-            root = self._tree.root
-            self._started = {process: first for process, first in self._started.items() if process is root}
-            self._final &= {root}
+    def _update_and_add_up(self, counted: Sequence[Process]) -> list[int]:
+        for process in counted:
+            self._update(process)
+        main = self._members.get(self._tree.root)
+        if main is not None:
+            self._most[0] = max(self._most[0], main.most)
+        most = self._add_up(counted)
+        if all(process.peak is not None for process in counted):
+            self._begin_anew(most)
+        return most
 
-    def _look_at_ended(self) -> None:
-        for process in self._of_concern(self._tree.gone):
-            if process not in self._final:
-                self._lose(process)
-        for process in self._of_concern(self._tree.members.values()):
-            if process.ended and process not in self._final:
-                if process.faults == process.peak_reading.faults:
-                    self._final.add(process)
-                else:
-                    self._lose(process)
-
-    def _of_concern(self, processes: Iterable[Process]) -> list[Process]:
+    def _add_up(self, counted: Sequence[Process]) -> list[int]:
+        """Return the most that the groups can have had until now."""
         root = self._tree.root
-        return [process for process in processes if self._known_of_others or process is root]
+        members = self._members
+        others = [members[process] for process in counted if process is not root]
+        main = members[root] if root in counted else self._gone_main
+        of_main = main.most if main else 0
+        bounds = [sum([m.most for m in others]) + sum([m.most for m in self._gone])]
+        bounds.append(bounds[0] + of_main)
+        if self._split is not None and self._split.combined.private is not None:
+            then = self._split.counted
+            brought = sum([m.brought for m in others]) + sum([m.brought for m in self._gone])
+            inherited = [
+                process.first_anonymous + max(0, process.resident - process.anonymous)
+                for process in counted
+                if process.forked and process not in then and process.parent == root.pid
+            ]
+            of_split = (self._split.descendants.total or 0) + brought + max(inherited, default=0)
+            bounds[0] = min(bounds[0], of_split)
+            of_split = (self._split.combined.total or 0) + brought + (main.brought if main else 0)
+            bounds[1] = min(bounds[1], of_split)
+        if self._unseen_copies:
+            bounds[0] += of_main
+            self.most_at_once = None
+        if self.most_at_once is not None:
+            self.most_at_once = max(self.most_at_once, len(others) + len(self._gone))
+        of_groups = [max(most, bound + self._unseen) for most, bound in zip(self._most[1:], bounds, strict=True)]
+        return [self._most[0], *of_groups]
 
-    def _lose(self, process: Process) -> None:
-        if process is self._tree.root:
-            self._known_of_main = False
-        elif not process.shares_memory:
-            self._known_of_others = False
+    def _begin_anew(self, most: list[int]) -> None:
+        """Keep what can have been there until now; where marks are still to be read, that waits: they may tell less."""
+        self._most = most
+        self._gone = []
+        self._gone_main = None
+        self._unseen = 0
+        self._unseen_copies = False
+
+    def _update(self, process: Process) -> None:
+        """Find out what ``process`` can have had since the last look."""
+        member = self._members.get(process)
+        is_new = member is None
+        if member is None:
+            parent = self._members.get(self._tree.members.get(process.parent, process))
+            member = self._members[process] = _Member(parent.of_fault if parent else self._of_fault)
+            member.faults = process.faults
+            member.programs = process.programs
+            member.resident = process.resident
+            member.before = process.resident, process.faults
+            self._reaped.setdefault(process, process.reaped_faults if self._is_first else 0)
+        elif (
+            member.is_settled
+            and not self._begins_anew
+            and (member.faults, member.programs) == (process.faults, process.programs)
+        ):
+            return
+        faults = process.faults - member.faults
+        resident_before, faults_before = member.before
+        # Sizes are read after page faults, so that those of one look are compared with the page faults of the next.
+        if member.resident - resident_before > (process.faults - faults_before) * _SMALL + _SLACK:
+            member.of_fault = _LARGE
+        member.before = member.resident, member.faults
+        since_mark = (process.faults - process.peak_reading.faults) * member.of_fault
+        if process.peak is None:
+            most = self._inherited(process) + process.faults * member.of_fault
+        elif process.programs == member.programs:
+            most = _peak(process) + since_mark
+        else:  # exec has begun the mark anew: what the program before has had after its last reading is not in it
+            most = max(member.most + faults * member.of_fault, _peak(process) + since_mark)
+        member.most = most
+        member.is_settled = since_mark == 0 and process.programs == member.programs
+        seen = self._split.counted.get(process) if self._split is not None else None
+        if process.ended or process.left:  # of what it had in the end nothing is known but the page faults
+            member.brought = min(most, member.brought + faults * member.of_fault)
+        else:
+            member.brought = most if is_new and seen is None and not process.forked else _brought(process, seen, member)
+        member.faults = process.faults
+        member.programs = process.programs
+        member.resident = process.resident
+
+    def _inherited(self, process: Process) -> int:
+        """Return what one whose mark was not read yet can have had from the start: it may have dropped that already."""
+        if not process.forked or process.relative is None:
+            return process.first_anonymous
+        relative = self._members.get(process.relative)
+        return max(process.first_anonymous, process.relative.resident if relative is None else relative.most)
+
+    def _settle_gone(self) -> set[Process]:
+        """Take leave of those that have ended; return those who may have waited for them."""
+        waited_for: set[Process] = set()
+        members = self._tree.members
+        gone = {
+            process.pid: process
+            for process in self._members
+            if members.get(process.pid) is not process or process.ended or process.left
+        }
+        for process in gone.values():
+            self._update(process)  # of a zombie all page faults are known, of others those until it was read last
+            member = self._members.pop(process)
+            if process is self._tree.root:
+                self._gone_main = member
+                self._most[0] = max(self._most[0], member.most)
+                if not process.is_zombie:
+                    self._main_is_known = self._others_are_known = False
+                continue
+            self._gone.append(member)
+            self._expect(process, gone, waited_for)
+        return waited_for
+
+    def _expect(self, process: Process, gone: Mapping[int, Process], waited_for: set[Process]) -> None:
+        """Expect the page faults of ``process``, as last seen, in the sum of whoever has waited for it."""
+        number = process.parent
+        while number in gone and gone[number] is not process and not gone[number].is_zombie:
+            number = gone[number].parent
+        parent = self._tree.members.get(number)
+        if parent is None or parent.left:
+            self._others_are_known = self._others_are_known and process.is_zombie
+            return
+        self._reaped[parent] = self._reaped.get(parent, 0) + process.faults + process.reaped_faults
+        waited_for.add(parent)
+
+    def _settle_reaped(self, waited_for: set[Process]) -> None:
+        """Find out what was brought by others than those that were seen, from the sums of who waited for them."""
+        for process in self._tree.members.values():
+            known = self._reaped.get(process)
+            if known is None:
+                known = self._reaped[process] = process.reaped_faults if self._is_first else 0
+            if process.reaped_faults < known and self._tree.ignores_children(process):
+                self._others_are_known = False  # the kernel adds nothing to the sums of such a process
+                self._reaped[process] = process.reaped_faults
+            elif process.reaped_faults > known:
+                self._unseen += (process.reaped_faults - known) * self._of_fault
+                self._unseen_copies |= process not in waited_for
+                self._reaped[process] = process.reaped_faults
+        if len(self._reaped) > 2 * len(self._tree.members) + 8:
+            alive = set(self._tree.members.values())
+            self._reaped = {process: known for process, known in self._reaped.items() if process in alive}
+
+
+def _peak(process: Process) -> int:
+    """Return what ``process`` had at most when its mark was read; huge pages may have been there beside that."""
+    return max(process.peak or 0, process.peak_reading.mark + process.huge)
+
+
+def _brought(process: Process, seen: Seen | None, member: _Member) -> int:
+    """Return the bytes of ``process`` that were nobody's at the last exact reading, at most.
+
+    Each new page takes a page fault, but for pages of files and huge ones; how many of these came shows in the sizes.
+    """
+    of_files = process.resident - process.anonymous
+    if seen is None:
+        faults, before = process.faults, process.first_anonymous
+    else:
+        faults, before = process.faults - seen.faults, seen.resident
+    if member.of_fault == _LARGE:
+        return min(member.most, faults * _LARGE)
+    brought = faults * PAGE_SIZE + min(of_files, faults * (_SMALL - PAGE_SIZE))
+    return min(member.most, max(brought, (process.peak or 0) - before))
