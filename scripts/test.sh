@@ -59,13 +59,14 @@ static_checks() {
         fail 'the documentation has mistakes'
 }
 
-# Browsers, servers and the kernel's programs are the same on each Python: what drives them runs once.
-once='browser or server or ebpf'
+# Browsers, servers and the kernel are the same on each Python: what drives them, or asks them for minutes, runs once.
+once='browser or server or ebpf or pages'
 
-# These compare figures with the kernel's and run two at a time at most, those of a sampler's own use one by one. Of the
-# others many only wait for something.
+# These compare figures with the kernel's and run two at a time at most; those of a sampler's own use, and of programs of
+# which none may be measured wrongly, one by one. Of the others many only wait for something.
 compared='tests/integration/test_truth_*.py'
-alone='tests/integration/test_tracker_scale.py'
+random='tests/integration/test_truth_random_programs.py'
+alone="tests/integration/test_tracker_scale.py $random"
 cores=$(getconf _NPROCESSORS_ONLN)
 workers=$((cores + cores / 2))
 
@@ -79,8 +80,10 @@ run_tests() {
         [ $? = 5 ] || return 1
     set +f
     # shellcheck disable=SC2086  # one word a file
-    "$python" -m pytest --numprocesses=auto --maxprocesses=2 $compared "$@" || [ $? = 5 ] || return 1
-    "$python" -m pytest "$alone" "$@" || [ $? = 5 ]
+    "$python" -m pytest --numprocesses=auto --maxprocesses=2 --deselect="$random" $compared "$@" ||
+        [ $? = 5 ] || return 1
+    # shellcheck disable=SC2086  # one word a file
+    "$python" -m pytest $alone "$@" || [ $? = 5 ]
 }
 
 # install VERSION GROUP...: installs gpu-tracker, its extras and what groups name in that version's environment.

@@ -121,10 +121,15 @@ class Machine:
 
 def words_as_nobody(*words: str) -> list[str]:
     """Return the words that run a program as the user nobody, who may search all folders, for what the test needs."""
+    return words_as(NOBODY, *words)
+
+
+def words_as(user: int, *words: str) -> list[str]:
+    """Return the same for any user."""
     if shutil.which('setpriv') is None:
         (pytest.fail if IN_CI else pytest.skip)('needs setpriv')
     right = '-all,+dac_read_search'
-    return ['setpriv', f'--reuid={NOBODY}', '--clear-groups', f'--inh-caps={right}', f'--ambient-caps={right}', *words]
+    return ['setpriv', f'--reuid={user}', '--clear-groups', f'--inh-caps={right}', f'--ambient-caps={right}', *words]
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ In a container it needs the machine's process IDs (docker run --pid=host): the m
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import subprocess
 import sys
@@ -128,7 +127,7 @@ def test_the_gpus_are_those_that_nvidia_smi_lists() -> None:
     total = sum(int(line.split(', ')[1]) for line in lines) * MIB
     with gput.Tracker(sleep_time=0.1, gpu_ram_unit='bytes', gpu_uuids=uuids[:1]) as tracker:
         pass
-    usage = json.loads(tracker.to_json())
+    usage = tracker.to_json()
     assert usage['gpu_utilization']['system_gpu_count'] == len(uuids)
     assert usage['gpu_utilization']['n_expected_gpus'] == 1
     assert usage['max_gpu_ram']['system_capacity'] == pytest.approx(total, abs=len(uuids) * MIB)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import Marked, eventually, number_in, started
+from cli_program import Marked, eventually, number_in, started, text_of
+from gpu_tracker.process_tree import SAMPLER_MARK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,13 +44,13 @@ def broken(fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("ValueError('surprise')", 'internal error: ValueError: surprise'),
     ],
 )
-def test_a_tracker_that_does_not_start_is_our_failure_and_nothing_runs(tmp_path: Path, error: str, text: str) -> None:
+def test_a_tracker_that_does_not_start_costs_the_report_and_not_the_run(tmp_path: Path, error: str, text: str) -> None:
     fault = f'command_tracker.CommandTracker.start = fail({error})'
     run = broken(fault, '-o', str(tmp_path / 'report'), '--', 'touch', str(tmp_path / 'ran'))
-    assert run.stderr == f'gpu-tracker: {text}\n'
+    assert run.stderr == (f'gpu-tracker: the command runs unmeasured: {text}\nProcess completed with status code: 0\n')
     assert run.stdout == ''
     assert run.returncode == 125
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == ['ran']
 
 
 def test_ctrl_c_while_the_tracker_starts_is_no_traceback_and_nothing_runs(tmp_path: Path) -> None:
@@ -102,3 +105,74 @@ def test_a_sampler_that_is_killed_costs_neither_the_exit_code_nor_what_was_measu
     assert errors.splitlines()[-1] == f'{COMPLETE}3'
     assert len(errors.splitlines()) == 2
     assert process.returncode == 3
+
+
+def test_a_stopped_sampler_keeps_the_ended_command_for_5_seconds_and_no_longer(tmp_path: Path) -> None:
+    marked = Marked()
+    report = tmp_path / 'report'
+    command = 'import sys; data = b"x" * 30_000_000; input(); sys.exit(3)'
+    arguments = ('-f', 'json', '--ru=bytes', '--st=0.05', '-o', str(report), '--', sys.executable, '-c', command)
+    with started(*arguments, stdin=subprocess.PIPE, env=marked.environment) as process:
+        eventually(lambda: main_ram(report) > 30_000_000)
+        (sampler,) = marked.processes(SAMPLER_MARK)
+        os.kill(sampler, signal.SIGSTOP)
+        _, errors = process.communicate('\n')
+    assert errors == (
+        'gpu-tracker: The sampler has not answered for 5 s and was ended; the result is what it had measured until '
+        f'then.\n{COMPLETE}3\n'
+    )
+    assert process.returncode == 3
+    assert main_ram(report) > 30_000_000
+    eventually(lambda: not marked.processes())
+
+
+def main_ram(report: Path) -> int:
+    """Return what a report says of the RAM of main, 0 while there is none."""
+    text = text_of(report)
+    return json.loads(text)['max_ram']['main']['total_rss'] if text else 0
+
+
+BURNING = """
+import sys, time
+
+def burn(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+burn(0.4)
+input()
+burn(0.4)
+print(time.process_time())
+"""
+
+
+@pytest.mark.parametrize('group', ['main', 'descendants'])
+def test_the_cpu_time_of_a_command_is_exact_and_counts_once_where_its_sampler_was_ended(
+    tmp_path: Path, group: str
+) -> None:
+    """The sampler has counted a child which has ended since, and has been waited for."""
+    marked = Marked()
+    report = tmp_path / 'report'
+    command = [sys.executable, '-S', '-c', BURNING]
+    if group == 'descendants':
+        command = ['/bin/sh', '-c', f'{shlex.join(command)}; exit 0']
+    options = ('-f', 'json', '--tu=seconds', '--st=0.05', '--verbose', '-o', str(report), '--')
+    with started(*options, *command, stdin=subprocess.PIPE, env=marked.environment) as process:
+
+        def cpu_seconds(group: str) -> float:
+            text = text_of(report)
+            found = json.loads(text or '{"compute_time": {"time": 0.0}}')
+            seconds = found['compute_time']['time']
+            return seconds and found['cpu_utilization'][group]['mean_sum_percent'] / 100 * seconds
+
+        eventually(lambda: cpu_seconds(group) > 0.35)
+        (sampler,) = marked.processes(SAMPLER_MARK)
+        os.kill(sampler, signal.SIGKILL)
+        eventually(lambda: sampler not in marked.processes(SAMPLER_MARK))
+        output, errors = process.communicate('\n')
+    truth = float(output)
+    assert cpu_seconds(group) == pytest.approx(truth, abs=0.05)
+    assert cpu_seconds('combined') == pytest.approx(truth, abs=0.05)
+    for line, name in zip(errors.splitlines()[-2:], ('descendants', 'combined'), strict=True):
+        assert line.startswith(f'Peak RAM of {name}: at least '), errors

@@ -217,12 +217,14 @@ def test_verbose_tells_on_standard_error_how_the_run_was_sampled(tmp_path: Path)
     report = tmp_path / 'report.json'
     done = gpu_tracker('--verbose', '--st=0.1', '-f', 'json', '-o', str(report), '-e', 'sleep 0.5')
     number = r'[\d.e+-]+'
+    between = f'(exactly|between {number} and) {number} gigabytes'
     assert re.fullmatch(
         f'{COMPLETE}0\n'
-        rf'Sampling: \d+ samples, \d+ late, \d+ skipped, mean interval 0\.\d{{4}} s, {number} CPU seconds\n'
-        rf'Peak RAM of main: (exactly|between {number} and) {number} gigabytes\n'
+        r'Sampling: \d+ samples, \d+ late, \d+ skipped, \d+ early, \d+ postponed, '
+        rf'mean interval 0\.\d{{4}} s, {number} CPU seconds\n'
+        rf'Peak RAM of main: {between} \(private {between}; shared {between}\)\n'
         r'Peak RAM of descendants: exactly 0 gigabytes\n'
-        rf'Peak RAM of combined: (exactly|between {number} and) {number} gigabytes\n',
+        rf'Peak RAM of combined: {between} \(private {between}; shared {between}\)\n',
         done.stderr,
     )
     assert done.stdout == ''

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from claim_actors import tool
 from cli_program import number_in
+from tracked_program import as_root
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +57,21 @@ def test_a_wrong_value_is_found_before_the_command_starts(tmp_path: Path) -> Non
     assert ended.stderr.startswith('gpu-tracker: --ru must be ')
     assert ended.returncode == 125
     assert os.listdir(tmp_path) == []
+
+
+@as_root
+@pytest.mark.parametrize(('status', 'code'), [(0, 125), (3, 3)])
+def test_a_command_that_cannot_be_measured_runs_all_the_same(status: int, code: int) -> None:
+    words = tool('unshare', '--mount', 'sh', '-c', 'umount --lazy /proc && exec "$@"', 'sh')
+    ended = subprocess.run(
+        [*words, *PROGRAM, '-e', f'echo ran; exit {status}'], capture_output=True, text=True, check=False
+    )
+    assert ended.stdout == 'ran\n'
+    assert ended.stderr == (
+        'gpu-tracker: the command runs unmeasured: /proc is not mounted, so no process can be measured. '
+        f'Mount it: mount -t proc proc /proc\nProcess completed with status code: {status}\n'
+    )
+    assert ended.returncode == code
 
 
 def test_a_request_to_end_is_passed_on(tmp_path: Path) -> None:

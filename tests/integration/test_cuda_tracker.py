@@ -136,7 +136,7 @@ with subprocess.Popen(['cat'], stdin=subprocess.PIPE) as child:
     pids = [process.pid for process in usage.processes] == sorted([os.getpid(), child.pid])
 text = str(tracker)
 lines = text[text.index('CUDA:'):].splitlines()[:4]
-in_json = 'cuda' in json.loads(tracker.to_json())
+in_json = 'cuda' in tracker.to_json()
 print(json.dumps([usage.main.launches, usage.descendants.memory_current, pids, lines, in_json]))
 """,
         env=installed(tmp_path, PROBE),

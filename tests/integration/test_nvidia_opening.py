@@ -25,11 +25,12 @@ except GpuError as error:
 """
 
 TRACK = """
+import json
 from gpu_tracker import Tracker
 
 with Tracker(sleep_time=0.1) as tracker:
     memory = bytes(10_000_000)
-print(tracker.to_json())
+print(json.dumps(tracker.to_json()))
 """
 
 OLD_PYNVML = """

@@ -31,7 +31,7 @@ print('started', flush=True)
 input()
 tracker.stop()
 child.communicate()
-print(json.dumps(json.loads(tracker.to_json())), flush=True)
+print(json.dumps(tracker.to_json()), flush=True)
 """
 
 

@@ -117,7 +117,13 @@ def test_the_json_has_exactly_the_documented_fields_in_their_order(finished: gpu
         'gpu_utilization': {'system_gpu_count': None, 'n_expected_gpus': None, 'gpu_percentages': percentages},
         'compute_time': ['unit', 'time'],
     }
-    assert_fields(json.loads(finished.to_json()), expected)
+    assert_fields(finished.to_json(), expected)
+
+
+def test_the_dictionary_is_what_json_writes_and_reads(finished: gput.Tracker):
+    usage = finished.to_json()
+    assert json.loads(json.dumps(usage, indent=1)) == usage
+    assert usage['max_ram']['main']['total_rss'] == finished.resource_usage.max_ram.main.total_rss
 
 
 def assert_fields(found: object, expected: object) -> None:

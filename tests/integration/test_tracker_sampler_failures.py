@@ -180,7 +180,7 @@ data = b'x' * 20_000_000
 with gput.Tracker(resource_usage_file=sys.argv[1], ram_unit='megabytes', time_unit='minutes') as tracker:
     pass
 with open(sys.argv[1]) as file:
-    print(json.dumps([json.loads(tracker.to_json()), json.load(file)]))
+    print(json.dumps([tracker.to_json(), json.load(file)]))
 """,
         tmp_path / 'usage.json',
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import shutil
+import statistics
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -16,12 +18,22 @@ from random_programs.run import run
 from random_programs.script import COMMAND, PROCESS, Actor, Program
 from random_programs.stage import build
 from truth import need_root
+from truth.figures import GROUPS, contradictions
 
 if TYPE_CHECKING:
     from random_programs.run import Run
 
 PROGRAMS = int(os.environ.get('RANDOM_PROGRAMS', '100'))
-AT_A_TIME = 4 * (os.cpu_count() or 1)  # most of its time a program stands still
+AT_A_TIME = os.cpu_count() or 1
+"""Most of its time a program stands still, so that a core each leaves the samplers their turn."""
+KNOWN = 0.9
+"""The part of all programs of which an upper bound is known, at least."""
+TIGHT = {
+    'main': 1.5,
+    'descendants': 4,
+    'combined': 4,
+}  # one page fault may bring 64 KiB, so what a process did last is wide
+"""How many times the lower bound it is, in the middle."""
 
 
 @pytest.fixture(scope='module')
@@ -32,21 +44,45 @@ def actor(tmp_path_factory: pytest.TempPathFactory) -> str:
     return build(str(tmp_path_factory.mktemp('actor')))
 
 
-def deviations(found: Run) -> list[str]:
-    return [str(bound) for bound in bounds(found) if not bound.holds]
-
-
-def test_figures_of_random_programs_are_what_the_kernel_says(actor: str) -> None:
+@pytest.fixture(scope='module')
+def runs(actor: str) -> list[Run]:
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        runs = pool.map(lambda seed: run(generate(seed), actor), range(PROGRAMS))
-        suspects = [found.program for found in runs if deviations(found)]
+        return list(pool.map(lambda seed: run(generate(seed), actor), range(PROGRAMS)))
+
+
+def deviations(found: Run) -> list[str]:
+    return [*(str(bound) for bound in bounds(found) if not bound.holds), *contradictions(found.ram)]
+
+
+def rightly(program: Program, actor: str) -> Run:
+    """Return a run without deviations, of three at most, else the last one."""
+    for _ in range(3):
+        found = run(generate(program.seed), actor)
+        if not deviations(found):
+            break
+    return found
+
+
+def test_figures_of_random_programs_are_what_the_kernel_says(actor: str, runs: list[Run]) -> None:
     # A sampler that does not get its turn on a busy machine misses what is there for a few samples only: alone, the
-    # same program has to be measured rightly. What is wrong in one program of 25 is wrong in any case.
-    assert len(suspects) <= PROGRAMS // 25, [program.seed for program in suspects]
-    again = [run(program, actor) for program in suspects]
-    wrong = {found.program.seed: (found, told) for found in again if (told := deviations(found))}
-    reports = ['\n'.join([str(found.program), *told]) for found, told in wrong.values()]
-    assert not wrong, f'{len(wrong)} of {PROGRAMS}: {list(wrong)}\n\n' + '\n\n'.join(reports[:3])
+    # same program has to be measured rightly. What is wrong in one program of five is wrong in any case.
+    suspects = [found.program for found in runs if deviations(found)]
+    assert len(suspects) <= PROGRAMS // 5, [program.seed for program in suspects]
+    again = [rightly(program, actor) for program in suspects]
+    wrong = [(found, told) for found in again if (told := deviations(found))]
+    reports = ['\n'.join([str(found.program), *told]) for found, told in wrong]
+    seeds = [found.program.seed for found, _ in wrong]
+    assert not wrong, f'{len(wrong)} of {PROGRAMS}: {seeds}\n\n' + '\n\n'.join(reports[:3])
+
+
+@pytest.mark.parametrize('group', GROUPS)
+def test_the_bounds_of_nearly_all_random_programs_are_known_and_tight(group: str, runs: list[Run]) -> None:
+    # A bound that nothing is known of is never wrong, nor is one that is far away.
+    of_some = [found for found in runs if group != 'descendants' or found.program.has_descendants]
+    recorded = [found.bounds[group]['total'] for found in of_some if found.bounds is not None]
+    known = [upper / lower if lower else math.inf for lower, upper in recorded if upper is not None]
+    assert len(known) >= KNOWN * len(recorded), f'{len(known)} of {len(recorded)} are known'
+    assert statistics.median(known) <= TIGHT[group]
 
 
 def test_programs_are_the_same_for_the_same_seed() -> None:

@@ -6,11 +6,12 @@
  *
  *     hold|exec|end NUMBER PID BODY IMAGE OWN_NS CHILDREN_US HWM_KB
  *
- * and a pipe "gate.N" for each hold, from which a process reads one byte before it goes on. IMAGE counts the execs
- * of the process. The words of a script are described in script.py.
+ * and a pipe "gate.N" for each hold, from which a process reads one byte before it goes on; two processes that hand
+ * memory over write to one another through "given.N" and "taken.N". IMAGE counts the execs of the process. The words of a script are described in script.py.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCKS = 256, BODIES = 256, LONGEST_LIFE = 100 };
+enum { BLOCKS = 256, BODIES = 256, LONGEST_LIFE = 100, PIECES = 16, LONGEST_PATH = 4096 };
+
+static const size_t HUGE_PAGE = 1 << 21, STACK = 1 << 18;
 
 struct block {
     char *start;
@@ -35,6 +38,7 @@ static int image, log_pipe;
 static size_t page;
 static struct block blocks[BLOCKS];
 static pid_t children[BODIES];
+static pid_t owner; /* of this memory, in which twins live too: what follows keeps what it works with on the stack */
 
 static void perform(int body);
 
@@ -46,11 +50,13 @@ static void need(int condition, const char *what)
     }
 }
 
-static char *path_of(const char *name, int number)
+static int open_pipe_or_file(const char *name, int number, int flags)
 {
-    static char path[4096];
+    char path[LONGEST_PATH];
     snprintf(path, sizeof path, "%s/%s.%d", folder, name, number);
-    return path;
+    int file = open(path, flags | O_CLOEXEC, 0600);
+    need(file >= 0, path);
+    return file;
 }
 
 static long long nanoseconds(clockid_t clock)
@@ -62,7 +68,7 @@ static long long nanoseconds(clockid_t clock)
 
 static long high_water_mark(void)
 {
-    static char status[8192];
+    char status[8192];
     int file = open("/proc/self/status", O_RDONLY);
     ssize_t length = read(file, status, sizeof status - 1);
     need(length > 0, "status");
@@ -92,7 +98,7 @@ static void burn(int milliseconds)
 static void hold(int number, int body)
 {
     char byte;
-    int gate = open(path_of("gate", number), O_RDONLY | O_CLOEXEC);
+    int gate = open_pipe_or_file("gate", number, O_RDONLY);
     tell("hold", number, body, high_water_mark());
     need(read(gate, &byte, 1) >= 0, "gate");
     close(gate);
@@ -100,10 +106,24 @@ static void hold(int number, int body)
 
 static int open_file(const char *kind, int number)
 {
-    int file = strcmp(kind, "memfd") ? open(path_of("file", number), O_RDWR | O_CREAT | O_CLOEXEC, 0600)
-                                     : memfd_create("block", MFD_CLOEXEC);
-    need(file >= 0, "file");
+    if (strcmp(kind, "memfd") != 0)
+        return open_pipe_or_file("file", number, O_RDWR | O_CREAT);
+    int file = memfd_create("block", MFD_CLOEXEC);
+    need(file >= 0, "memfd");
     return file;
+}
+
+/* Maps whole huge pages, and asks for such. */
+static char *map_huge(size_t size)
+{
+    char *start = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    need(start != MAP_FAILED, "mmap");
+    size_t before = -(size_t)start % HUGE_PAGE;
+    if (before)
+        need(munmap(start, before) == 0, "munmap");
+    need(munmap(start + before + size, HUGE_PAGE - before) == 0, "munmap");
+    madvise(start + before, size, MADV_HUGEPAGE); /* a kernel without them has small ones */
+    return start + before;
 }
 
 static void map(int slot, const char *kind, size_t pages, int number)
@@ -112,6 +132,11 @@ static void map(int slot, const char *kind, size_t pages, int number)
     int sharing = strcmp(kind, "private") && strcmp(kind, "copied") ? MAP_SHARED : MAP_PRIVATE;
     int named = strcmp(kind, "private") && strcmp(kind, "shared");
     block->size = pages * page;
+    block->file = -1;
+    if (strcmp(kind, "huge") == 0) {
+        block->start = map_huge(block->size);
+        return;
+    }
     block->file = strcmp(kind, "again") == 0 ? blocks[number].file : named ? open_file(kind, number) : -1;
     if (named)
         need(ftruncate(block->file, block->size) == 0, "ftruncate");
@@ -139,6 +164,25 @@ static void change(const char *verb, int slot, size_t first, size_t pages)
         touch(verb, start, pages * page);
 }
 
+static void hand_over(const char *verb, int slot, size_t pages, int number)
+{
+    int gives = strcmp(verb, "give") == 0;
+    int given = open_pipe_or_file("given", number, gives ? O_WRONLY : O_RDONLY);
+    int taken = open_pipe_or_file("taken", number, gives ? O_RDONLY : O_WRONLY);
+    char byte = 0;
+    for (size_t piece = 0; piece < PIECES; piece++) {
+        size_t first = pages * piece / PIECES, size = pages * (piece + 1) / PIECES - first;
+        if (!gives)
+            need(read(given, &byte, 1) == 1, "given");
+        change(gives ? "drop" : "write", slot, first, size);
+        need(write(gives ? given : taken, &byte, 1) == 1, "hand over");
+        if (gives)
+            need(read(taken, &byte, 1) == 1, "taken");
+    }
+    close(given);
+    close(taken);
+}
+
 static void unmap(int slot)
 {
     need(munmap(blocks[slot].start, blocks[slot].size) == 0, "munmap");
@@ -148,7 +192,23 @@ static void unmap(int slot)
 static void live(int body)
 {
     alarm(LONGEST_LIFE);
+    owner = getpid();
     perform(body);
+}
+
+static int live_in_parents_memory(void *body)
+{
+    alarm(LONGEST_LIFE);
+    perform(*(int *)body);
+    return 0;
+}
+
+static pid_t start_twin(int body)
+{
+    char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    need(stack != MAP_FAILED, "stack");
+    *(int *)stack = body; /* at its far end, which is never reached */
+    return clone(live_in_parents_memory, stack + STACK, CLONE_VM | SIGCHLD, stack);
 }
 
 /* The one in between ends at once, so that the new process has lost its parent. */
@@ -168,14 +228,15 @@ static void start_orphan(int body, int own_session)
 
 static void start(const char *verb, int body)
 {
-    if (strcmp(verb, "fork") != 0) {
+    if (strcmp(verb, "orphan") == 0 || strcmp(verb, "daemon") == 0) {
         start_orphan(body, strcmp(verb, "daemon") == 0);
         return;
     }
-    children[body] = fork();
-    need(children[body] >= 0, "fork");
-    if (children[body] == 0)
+    pid_t child = strcmp(verb, "twin") == 0 ? start_twin(body) : fork();
+    need(child >= 0, verb);
+    if (child == 0)
         live(body);
+    children[body] = child;
 }
 
 static void become(int body, int next)
@@ -192,7 +253,7 @@ static void become(int body, int next)
 static void end(int body)
 {
     long mark = high_water_mark();
-    for (int slot = 0; slot < BLOCKS; slot++) {
+    for (int slot = 0; slot < BLOCKS && owner == getpid(); slot++) {
         if (blocks[slot].start)
             unmap(slot);
         if (blocks[slot].file > STDERR_FILENO)
@@ -218,6 +279,8 @@ static void perform(int body)
         need(sscanf(line, " %15s %lu %lu %lu", verb, &a, &b, &c) >= 2, line);
         if (strcmp(verb, "write") == 0 || strcmp(verb, "read") == 0 || strcmp(verb, "drop") == 0)
             change(verb, a, b, c);
+        else if (strcmp(verb, "give") == 0 || strcmp(verb, "take") == 0)
+            hand_over(verb, a, b, c);
         else if (strcmp(verb, "unmap") == 0)
             unmap(a);
         else if (strcmp(verb, "burn") == 0)
@@ -243,7 +306,7 @@ int main(int argc, char **words)
     folder = words[1];
     image = atoi(words[3]);
     page = sysconf(_SC_PAGESIZE);
-    static char path[4096];
+    static char path[LONGEST_PATH];
     snprintf(path, sizeof path, "%s/script", folder);
     int file = open(path, O_RDONLY);
     need(file >= 0 && read(file, script, sizeof script - 1) > 0, path);

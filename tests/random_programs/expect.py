@@ -13,13 +13,15 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from random_programs.script import PROCESS
+from random_programs.script import PROCESS, TWIN
+from truth.figures import GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from random_programs.run import Run
     from random_programs.script import Actor
+    from random_programs.stage import Told
 
 _TICK = 0.02
 """Times of children that were waited for come in ticks of 10 ms, user and system time each rounded down."""
@@ -77,46 +79,74 @@ def bounds(run: Run) -> list[Bound]:
 
 
 def _ram(run: Run) -> Iterator[Bound]:
-    for group in ('main', 'descendants', 'combined'):
+    for group in GROUPS:
         low, slack_low = _ram_low(run, group)
         high = _ram_high(run, group)
         total = run.ram[group]['total_rss']
         slack_high = _MARK + _STIRRED * len(run.program.actors) if high else 0
-        yield Bound(f'{group} RAM', total, low, high, slack_low, slack_high)
-        for kind in ('private_rss', 'shared_rss'):
-            # A reading of the pages takes a while, and the total is taken a little earlier.
-            value = run.ram[group][kind]
+        # Who was there at no hold may be unknown; so may main and descendants of a command, where the kernel does not
+        # tell which of them its largest process was.
+        if total is not None or (low and (run.program.way == PROCESS or group == 'combined')):
+            yield Bound(f'{group} RAM', total or 0, low, high, slack_low, slack_high)
+        if total is not None and (group != 'descendants' or run.program.has_descendants):
+            yield Bound(f'{group} RAM of somebody', total, 1, float('inf'), 0, 0)
+        for kind in ('private', 'shared'):
+            value = run.ram[group][f'{kind}_rss']
             if value is not None:  # nothing was ever read of a group that was there for one sample only
-                yield Bound(f'{group} {kind}', value, 0, max(high, total), 0, slack_high)
-        # Private and shared are maxima of their own, so together they are at least the total of any moment.
-        low, slack_low = _ram_low(run, group, marks=False)
-        both = (run.ram[group]['private_rss'] or 0) + (run.ram[group]['shared_rss'] or 0)
-        slack_low = max(slack_low, _WORTH_READING * low + _STIRRED)
-        yield Bound(f'{group} private and shared RAM', both, low, 2 * high, slack_low, 2 * slack_high)
-        if run.bounds is not None:
-            lowest, highest = run.bounds[group]
-            yield Bound(
-                f'{group} lower bound',
-                lowest,
-                low,
-                high if highest is None else min(high, highest),
-                slack_low,
-                slack_high,
-            )
-            if highest is not None:  # else some process has ended of which nobody can tell
-                yield Bound(
-                    f'{group} upper bound', highest, max(low, _known_peak(run, group)), float('inf'), slack_low, 0
-                )
+                # They are of the moment of a reading, and of what was there at others only their bounds tell.
+                yield Bound(f'{group} {kind} RAM', value, 0, high, 0, slack_high)
+            yield from _bounds(run, group, kind, 0, high, 0, slack_high)
+        yield from _bounds(run, group, 'total', low, high, slack_low, slack_high)
+
+
+def _bounds(
+    run: Run, group: str, kind: str, low: float, high: float, slack_low: float, slack_high: float
+) -> Iterator[Bound]:
+    """Return what the tracker's own bounds have to contain: a truth of which is known between what it lies."""
+    if run.bounds is None or kind not in run.bounds[group]:
+        return
+    lowest, highest = run.bounds[group][kind]
+    value = run.ram[group][f'{kind}_rss']
+    if lowest is not None:
+        # No more is proven than was there, and than the figure says.
+        most = high if value is None else min(high, value)
+        yield Bound(f'{group} {kind} lower bound', lowest, low, most, slack_low, slack_high)
+    # Where nothing is known some process has ended unseen. Transparent huge pages that nobody has seen before are not
+    # in an upper bound, see docs/measuring.rst.
+    uses_huge_pages = any(' huge ' in line for body in run.program.bodies.values() for line in body)
+    if highest is not None and not uses_huge_pages:
+        # At a hold that much was there, whatever was seen of it: only the kernel's counters may be behind.
+        known = _known_peak(run, group) if kind == 'total' else max(_held(run, group, kind))
+        counters = _MARK * len(_members(run, group))
+        yield Bound(f'{group} {kind} upper bound', highest, max(low, known, value or 0), float('inf'), counters, 0)
+
+
+def _held(run: Run, group: str, kind: str) -> list[int]:
+    """Return the bytes of a group, altogether or of one kind, at each hold.
+
+    A page that one process has mapped twice is its private memory, but is not told from one that two have mapped.
+    """
+    if kind != 'total' and any(actor.maps_twice for actor in run.program.actors):
+        return [0]
+    if kind == 'private':
+        return [private[group] for private in run.private]
+    alone = 0 if kind == 'total' else 1
+    return [union[group] - alone * private[group] for union, private in zip(run.unions, run.private, strict=True)]
 
 
 def _known_peak(run: Run, group: str) -> float:
-    """Return the peak of a group that is known for certain: that of the root at its end, if it has run one program."""
-    told = run.told[run.program.root]
-    before = next((t.mark for t in told if t.event == 'hold'), 0)
-    alone = group == 'main' or (group == 'combined' and len(run.program.actors) == 1)
-    if not alone or len({t.image for t in told}) > 1 or told[-1].mark == before:
-        return 0.0
-    return told[-1].mark - _MARK
+    """Return what a group has had for certain, whether it could be seen or not: the largest of its processes.
+
+    Those that nobody waits for may go on when the tracking has ended with the root.
+    """
+    told = [
+        told
+        for actor in _members(run, group)
+        if not actor.maps_twice
+        for told in _risen(run, actor)
+        if told.event == 'hold' or _is_heard_of(actor)
+    ]
+    return max([0, *(each.mark for each in told)])
 
 
 def _members(run: Run, group: str) -> list[Actor]:
@@ -124,32 +154,29 @@ def _members(run: Run, group: str) -> list[Actor]:
     return {'main': [root], 'descendants': descendants, 'combined': run.program.actors}[group]
 
 
-def _ram_low(run: Run, group: str, *, marks: bool = True) -> tuple[float, float]:
+def _ram_low(run: Run, group: str) -> tuple[float, float]:
     """Return the most that a sample must have seen, and how much less it may have."""
     program = run.program
-    low = max(run.unions[hold][group] for hold in range(program.holds))
+    low = max(_held(run, group, 'total'))
     slack = _WORTH_READING * low if group != 'main' else 0.0
-    if group == 'descendants':
-        slack += program.ambiguous * mmap.PAGESIZE
-    elif group == 'combined':
-        slack += program.mixed * mmap.PAGESIZE
-    for actor in _members(run, group) if marks else []:
-        for mark in _seen_marks(run, actor):
-            if mark - _MARK > low - slack and not actor.maps_twice:
-                low, slack = mark, _MARK
+    for actor in _members(run, group):
+        for told in _risen(run, actor):
+            if told.event == 'hold' and told.mark - _MARK > low - slack and not actor.maps_twice:
+                low, slack = told.mark, _MARK
     return low, slack + (_STIRRED * len(program.actors) if low else 0)
 
 
-def _seen_marks(run: Run, actor: Actor) -> Iterator[int]:
-    """Return the high-water marks of a process at its holds, less those that it had when tracking began."""
+def _risen(run: Run, actor: Actor) -> Iterator[Told]:
+    """Return what a process has told of marks that it has reached while it was tracked."""
+    if actor.verb == TWIN:
+        return  # the mark is that of a memory that was there before it
     before = None
+    is_tracked = actor.born >= run.program.first_tracked
     for told in run.told[actor]:
-        if told.event != 'hold':
-            continue
-        if run.program.way == PROCESS and told.number == 0:
-            before = told
-        elif before is None or before.image != told.image or before.mark != told.mark:
-            yield told.mark
+        if run.program.way == PROCESS and told.event == 'hold' and told.number == 0:
+            before, is_tracked = told, True
+        elif is_tracked and (before is None or before.image != told.image or before.mark != told.mark):
+            yield told
 
 
 def _ram_high(run: Run, group: str) -> float:
@@ -174,6 +201,9 @@ def _most_in_phase(run: Run, group: str, phase: int) -> float:
         return run.unions[phase][group]  # it only grows, so that it has most in the end
     root = run.program.root
     brought = _brought(members, phase)
+    for done in run.program.handed:  # the giver has brought it: only without that one it is new
+        if done.phase == phase and done.taker in members and done.giver not in members:
+            brought += done.pages * mmap.PAGESIZE
     if group == 'descendants' and root.starts[phase]:
         # Those that the root forks have all of its pages.
         brought += (run.unions[phase - 1]['main'] if phase else 0) + _brought([root], phase)
@@ -272,21 +302,11 @@ def _threads(run: Run) -> Iterator[Bound]:
     yield Bound('main threads', run.threads['main'], 1, 1, 0, 0)
     seen = max(len(program.living(hold)) - 1 for hold in holds)
     # One in between has brought each orphan about.
-    ever = sum(1 if actor.verb == 'fork' else 2 for actor in program.actors[1:])
+    ever = sum(1 if actor.is_child else 2 for actor in program.actors[1:])
     yield Bound('descendants threads', run.threads['descendants'], seen, ever, 0, 0)
 
 
 def _consistency(run: Run) -> Iterator[Bound]:
-    main, descendants, combined = (run.ram[group]['total_rss'] for group in ('main', 'descendants', 'combined'))
-    # What the kernel tells of a command at its end is the largest process, not whose that was.
-    largest = max(told.mark for all_told in run.told.values() for told in all_told)
-    together = main + descendants if run.program.way == PROCESS else max(main + descendants, largest)
-    # Each is the largest of what was seen of it, within the few pages that the kernel's counters are inexact.
-    low = max(main, descendants)
-    # The resident size of one process counts what it has mapped twice twice, the pages of a group count once.
-    twice = any(actor.maps_twice for actor in run.program.actors)
-    slack_low = low if twice else _MARK
-    yield Bound('combined RAM of main and descendants', combined, low, together, slack_low, _MARK)
     if len(run.program.actors) == 1:
         for kind, value in run.ram['descendants'].items():
             yield Bound(f'descendants {kind} without any', value, 0, 0, 0, 0)

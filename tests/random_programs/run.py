@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import gpu_tracker
 from random_programs.script import PROCESS, Program
 from random_programs.stage import PATIENCE, Stage
-from truth import environment, eventually, union_of_frames
+from truth import environment, eventually, parts_of_frames
+from truth.figures import GROUPS, bounds_of
 
 if TYPE_CHECKING:
     from random_programs.script import Actor
     from random_programs.stage import Told
 
 INTERVAL = 0.05
-GROUPS = ('main', 'descendants', 'combined')
 _SAMPLER = b'gpu-tracker-sampler'
 _SAMPLES_AT_HOLD = 4
 """The first may have begun before the hold, and one exact reading is held back while memory changes."""
@@ -36,6 +36,8 @@ class Run:
     program: Program
     unions: list[dict[str, int]] = field(default_factory=list)
     """Bytes of distinct physical pages at each hold, of each group."""
+    private: list[dict[str, int]] = field(default_factory=list)
+    """Those of them that only one process has mapped."""
     told: dict[Actor, list[Told]] = field(default_factory=dict)
     main_cpu: float = 0.0
     """CPU seconds of the root from its first instruction to its end."""
@@ -48,8 +50,8 @@ class Run:
     cpu: dict[str, float] = field(default_factory=dict)
     """The tracker's, in seconds."""
     threads: dict[str, int] = field(default_factory=dict)
-    bounds: dict[str, tuple[float, float]] | None = None
-    """The tracker's for the RAM peaks, where it was there to be asked."""
+    bounds: dict[str, dict[str, tuple[float | None, float | None]]] | None = None
+    """The tracker's for the RAM peaks, where it was there to be asked; see :func:`truth.figures.bounds_of`."""
 
     def take(self, usage: dict[str, Any], seconds: float) -> None:
         """Take over the tracker's figures; means are over so many seconds."""
@@ -88,13 +90,8 @@ def _run_process(stage: Stage, found: Run) -> None:
     stage.wait_for_ends()
     found.descendants_reaped = stage.end(found.program.root).reaped
     found.main_cpu = used.ru_utime + used.ru_stime - found.descendants_reaped
-    found.take(json.loads(tracker.to_json()), tracker._totals['seconds'])  # from the first sample on
-    record = tracker.sampling
-    found.bounds = {
-        'main': (record.main_ram.lower, record.main_ram.upper),
-        'descendants': (record.descendants_ram.lower, record.descendants_ram.upper),
-        'combined': (record.combined_ram.lower, record.combined_ram.upper),
-    }
+    found.take(tracker.to_json(), tracker._totals['seconds'])  # from the first sample on
+    found.bounds = bounds_of(tracker.sampling)
 
 
 def _run_command(stage: Stage, found: Run) -> None:
@@ -127,11 +124,10 @@ def _run_command(stage: Stage, found: Run) -> None:
 def _pass_holds(stage: Stage, found: Run, sampler: int) -> None:
     for hold in range(found.program.holds):
         root, *descendants = stage.wait_for_hold(hold)
-        found.unions.append({
-            'main': union_of_frames([root]),
-            'descendants': union_of_frames(descendants),
-            'combined': union_of_frames([root, *descendants]),
-        })  # fmt: skip
+        groups = {'main': [root], 'descendants': descendants, 'combined': [root, *descendants]}
+        parts = {group: parts_of_frames(pids) for group, pids in groups.items()}
+        found.unions.append({group: total for group, (total, _) in parts.items()})
+        found.private.append({group: private for group, (_, private) in parts.items()})
         _wait_for_samples(sampler)
         stage.let_go(hold)
 

@@ -3,15 +3,18 @@
 A script has bodies, each a list of lines that one process performs until it ends:
 
 ``map SLOT KIND PAGES [NUMBER]``
-    Map memory: ``private``, ``shared`` (both anonymous), ``memfd``, ``file`` NUMBER, ``copied`` (a private mapping of
-    file NUMBER), ``again`` (a second mapping of the memfd or file that stands in slot NUMBER).
+    Map memory: ``private``, ``huge`` (private, in transparent huge pages), ``shared`` (all three anonymous), ``memfd``,
+    ``file`` NUMBER, ``copied`` (a private mapping of file NUMBER), ``again`` (a second mapping of the memfd or file
+    that stands in slot NUMBER).
 ``write``, ``read``, ``drop`` ``SLOT FIRST PAGES``, ``unmap SLOT``
     Use memory: touch each page, or give it back.
+``give SLOT PAGES NUMBER``, ``take SLOT PAGES NUMBER``
+    Give memory back piece by piece while another process brings as much, each waiting for the other.
 ``burn MILLISECONDS``, ``nap MILLISECONDS``
     Use CPU time; sleep.
-``fork BODY``, ``orphan BODY``, ``daemon BODY``, ``exec BODY``, ``wait BODY``
-    Start a process; one whose parent has ended already, a daemon in a session of its own as well; become another
-    program image; wait for a child.
+``fork BODY``, ``orphan BODY``, ``daemon BODY``, ``twin BODY``, ``exec BODY``, ``wait BODY``
+    Start a process; one whose parent has ended already, a daemon in a session of its own as well; one in the memory of
+    its parent (CLONE_VM); become another program image; wait for a child.
 ``hold NUMBER``
     Stand still, with all processes that live at that time, until the kernel has been asked about all of them.
 
@@ -26,6 +29,8 @@ from dataclasses import dataclass, field
 
 PROCESS = 'process'
 COMMAND = 'command'
+TWIN = 'twin'
+"""The verb of who lives in the memory of its parent."""
 
 
 @dataclass(eq=False)
@@ -50,19 +55,34 @@ class Actor:
     burnt: Counter[int] = field(default_factory=Counter)
     """Milliseconds of CPU time in each phase."""
 
+    @property
+    def is_child(self) -> bool:
+        """Tell whether its parent can wait for it."""
+        return self.verb in ('fork', TWIN)
+
     def lives_at(self, hold: int) -> bool:
         """Tell whether it takes part in a hold."""
         return self.born <= hold and (self.ended is None or hold < self.ended)
 
     def is_zombie_at(self, hold: int) -> bool:
         """Tell whether it has ended before a hold and is still there, because its parent has not waited for it yet."""
-        if self.parent is None or self.verb != 'fork' or self.ended is None or hold < self.ended:
+        if self.parent is None or not self.is_child or self.ended is None or hold < self.ended:
             return False
         return self.parent.lives_at(hold) and (self.waited is None or hold < self.waited)
 
     def reaper(self) -> Actor | None:
         """Return who is told of its CPU time at its end: its parent, where that waits for it."""
         return self.parent if self.waited is not None else None
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """Memory that one process gives back while another brings as much: together they have it once."""
+
+    phase: int
+    giver: Actor
+    taker: Actor
+    pages: int
 
 
 @dataclass
@@ -76,13 +96,7 @@ class Program:
     bodies: dict[int, list[str]] = field(default_factory=dict)
     actors: list[Actor] = field(default_factory=list)
     """The root comes first, parents before their children."""
-    ambiguous: int = 0
-    """Pages of which several processes may share one part and several others another: the kernel tells of a mapping how
-    much of it is shared, not which pages. They are copies that were written to and copied again, and parts of shared
-    memory."""
-    mixed: int = 0
-    """Pages of private mappings of files that were partly written to and copied by a fork: it is not told what part of
-    their proportional size belongs to the file."""
+    handed: list[HandOver] = field(default_factory=list)
 
     @property
     def root(self) -> Actor:
@@ -93,6 +107,11 @@ class Program:
     def first_tracked(self) -> int:
         """The first phase that is tracked."""
         return 1 if self.way == PROCESS else 0
+
+    @property
+    def has_descendants(self) -> bool:
+        """Tell whether there is a descendant at any time while it is tracked."""
+        return any(actor.ended is None or actor.ended >= self.first_tracked for actor in self.actors[1:])
 
     def living(self, hold: int) -> list[Actor]:
         """Return who takes part in a hold."""

@@ -66,6 +66,7 @@ class Stage:
             script.write(str(program))
         self._log = self._pipe('log')
         self._gates = [self._pipe(f'gate.{hold}') for hold in range(program.holds)]
+        self._channels = [self._pipe(f'{end}.{n}') for n in range(len(program.handed)) for end in ('given', 'taken')]
         self._unfinished = b''
 
     def __enter__(self) -> Self:
@@ -80,13 +81,14 @@ class Stage:
                     os.kill(told[-1].pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-        for handle in (self._log, *self._gates):
+        for handle in (self._log, *self._gates, *self._channels):
             os.close(handle)
 
     def wait_for_hold(self, hold: int) -> list[int]:
-        """Wait until all who live have come to a hold; return their pids, the root's first."""
+        """Wait until all have come to a hold, or to their ends before; return the living's pids, the root's first."""
         actors = self._program.living(hold)
-        self._hear(lambda: all(self.at(actor, hold) for actor in actors), f'hold {hold}')
+        ended = [actor for actor in self._program.actors if actor.ended is not None and actor.ended <= hold]
+        self._hear(lambda: all(self.at(actor, hold) for actor in actors) and all(map(self.end, ended)), f'hold {hold}')
         return [self.told[actor][-1].pid for actor in actors]
 
     def let_go(self, hold: int) -> None:

@@ -21,15 +21,20 @@ import gpu_tracker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-PATIENCE = 30  # seconds that pass only where something is broken
+PATIENCE = 60  # seconds that pass only where something is broken
 MEGABYTE = 1_000_000
 _IMPORTED = os.path.dirname(os.path.dirname(os.path.abspath(gpu_tracker.__file__)))
 _TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PRESENT = 1 << 63
+_ALONE = 1 << 56
 _FRAME = (1 << 55) - 1
 _WORD = 8
 
-_PREAMBLE = 'import json, mmap, os, signal, subprocess, sys, threading, time\nfrom truth.program import *\n'
+_PREAMBLE = (
+    'import json, mmap, os, signal, subprocess, sys, threading, time\n'
+    'from truth.memory import *\n'
+    'from truth.program import *\n'
+)
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -96,7 +101,13 @@ def status(pid: int, field: str) -> int:
 
 def union_of_frames(pids: Iterable[int]) -> int:
     """Return the bytes of distinct physical pages that processes have mapped, from /proc/PID/pagemap (root only)."""
+    return parts_of_frames(pids)[0]
+
+
+def parts_of_frames(pids: Iterable[int]) -> tuple[int, int]:
+    """Return the bytes of distinct physical pages that processes have mapped, and of those mapped only once."""
     frames: set[int] = set()
+    alone: set[int] = set()
     for pid in pids:
         with open(f'/proc/{pid}/maps', encoding='utf-8', errors='replace') as lines:
             ranges = [
@@ -107,5 +118,7 @@ def union_of_frames(pids: Iterable[int]) -> int:
             for low, high in ranges:
                 pagemap.seek(low // mmap.PAGESIZE * _WORD)
                 entries = array('Q', pagemap.read((high - low) // mmap.PAGESIZE * _WORD))
-                frames.update([entry & _FRAME for entry in entries if entry & _PRESENT])
-    return len(frames) * mmap.PAGESIZE
+                present = [entry for entry in entries if entry & _PRESENT]
+                frames.update([entry & _FRAME for entry in present])
+                alone.update([entry & _FRAME for entry in present if entry & _ALONE])
+    return len(frames) * mmap.PAGESIZE, len(alone) * mmap.PAGESIZE

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import gpu_tracker as gput
 from truth import status
+from truth.figures import bounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    'MEGABYTE', 'burn', 'child', 'eventually', 'fill', 'gate', 'gput', 'report', 'spike', 'status', 'totals',
-    'union_of_frames', 'until', 'wait_for_split',
+    'MEGABYTE', 'burn', 'child', 'eventually', 'fill', 'frames', 'gate', 'gput', 'has_ended',
+    'memory_in_huge_pages', 'pipe', 'report', 'settle', 'spike', 'status', 'totals', 'union_of_frames', 'until',
+    'wait_for_split',
 ]  # fmt: skip
 
 MEGABYTE = 1_000_000
-PATIENCE = 20
+PATIENCE = 50
 
 
 def burn(seconds: float) -> None:
@@ -64,6 +66,31 @@ def union_of_frames(pids: list[int]) -> int:
     return int(answer)
 
 
+def frames(descendants: list[int]) -> dict[str, int]:
+    """Ask the test for the physical pages of this process, of descendants, and of all of them."""
+    main = os.getpid()
+    return {
+        'main': union_of_frames([main]),
+        'descendants': union_of_frames(descendants),
+        'combined': union_of_frames([main, *descendants]),
+    }
+
+
+def memory_in_huge_pages() -> int:
+    """Return the bytes of this process that lie in transparent huge pages."""
+    with open('/proc/self/smaps_rollup', encoding='ascii') as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith('AnonHugePages:'))
+
+
+def has_ended(pid: int) -> bool:
+    """Tell whether a process has ended, waited for or not."""
+    try:
+        with open(f'/proc/{pid}/stat', encoding='ascii', errors='replace') as line:
+            return line.read().rpartition(')')[2].split()[0] == 'Z'
+    except FileNotFoundError:
+        return True
+
+
 def totals(tracker: gput.Tracker) -> dict[str, Any]:
     """Return what the sampler has published last."""
     return tracker._session.totals() or {}
@@ -82,6 +109,22 @@ def wait_for_split(tracker: gput.Tracker) -> None:
     """Wait until the sampler has sampled again, and has read the exact split at some time."""
     samples = totals(tracker)['samples']
     until(tracker, lambda seen: seen['samples'] > samples + 1 and seen['ram']['combined'][1] is not None)
+
+
+def settle(tracker: gput.Tracker, interval: float) -> None:
+    """Wait until all that is there has been there for three samples."""
+    before, begun = totals(tracker)['samples'], time.monotonic()
+    until(tracker, lambda seen: seen['samples'] > before + 3 and time.monotonic() > begun + 3.1 * interval)
+
+
+def pipe(said: int = 0) -> tuple[Callable[[], object], Callable[..., object]]:
+    """Return what waits until somebody has said something, and what says it, several times where that is asked for.
+
+    :param said: How often it has been said already.
+    """
+    hear, say = os.pipe()
+    os.write(say, bytes(said))
+    return lambda: os.read(hear, 1), lambda times=1: os.write(say, bytes(times))
 
 
 def gate() -> tuple[Callable[[], object], Callable[[], object]]:
@@ -110,11 +153,13 @@ def _work_and_end(work: Callable[[], object]) -> NoReturn:
 
 def report(tracker: gput.Tracker, **truth: object) -> None:
     """Print the result in base units, and what is true."""
-    usage = json.loads(tracker.to_json())
+    usage = tracker.to_json()
     cpu = usage['cpu_utilization']
+    bounds = bounds_of(tracker.sampling)
     seconds = {
         group: None if cpu[group]['mean_sum_percent'] is None
         else cpu[group]['mean_sum_percent'] / 100 * usage['compute_time']['time']
         for group in ('main', 'descendants', 'combined')
     }  # fmt: skip
-    sys.stdout.write(json.dumps({'usage': usage, 'cpu': seconds, 'ram': usage['max_ram'], **truth}) + '\n')
+    ram = usage['max_ram']
+    sys.stdout.write(json.dumps({'usage': usage, 'cpu': seconds, 'ram': ram, 'bounds': bounds, **truth}) + '\n')

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.aggregation import SHORTEST_WINDOW, Aggregator, MaximalRate, larger
-from gpu_tracker.sources.reading import CpuReading, RamReading, Resident, SystemReading
+from gpu_tracker.aggregation import SHORTEST_WINDOW, Aggregator, MaximalRate
+from gpu_tracker.sources.reading import CpuReading, RamReading, Resident, SystemReading, larger
 
 
 def ram(main: Resident, descendants: Resident, combined: Resident, upper=(None, None, None)):
@@ -23,7 +23,9 @@ def test_maxima_are_kept_for_each_field_by_itself():
         'descendants': [5, 4, 0],
         'combined': [16, 7, 5],
         'system': 100,
-        'upper': [None, None, None],
+        'lower': {'main': [12, None, None], 'descendants': [5, None, None], 'combined': [16, None, None]},
+        'upper': {'main': None, 'descendants': None, 'combined': None},
+        'beside_descendants': 16,
     }
 
 
@@ -39,7 +41,7 @@ def test_a_peak_between_two_samples_counts_and_the_bounds_are_kept():
     )
     totals = aggregator.totals()['ram']
     assert totals['main'] == [500, None, None]
-    assert totals['upper'] == [500, 0, 500]
+    assert totals['upper'] == {'main': 500, 'descendants': 0, 'combined': 500}
 
 
 def test_what_was_never_known_stays_unknown():
@@ -53,10 +55,97 @@ def test_what_was_never_known_stays_unknown():
     assert totals['cpu']['main'] == [0.0, None]
 
 
-def test_a_group_that_never_had_a_process_has_nothing():
+def test_a_group_that_never_had_a_process_is_unknown_until_the_end():
     aggregator = Aggregator()
-    aggregator.add(0.0, ram(Resident(5), Resident(0), Resident(5)), CpuReading(0, 0, 1, 0), SystemReading(1, 0))
-    assert aggregator.totals()['ram']['descendants'] == [0, 0, 0]
+    aggregator.add(0.0, ram(Resident(5), Resident(0, 0, 0), Resident(5)), CpuReading(0, 0, 1, 0), SystemReading(1, 0))
+    totals = aggregator.totals()['ram']
+    assert totals['descendants'] == totals['lower']['descendants'] == [None, None, None]
+    assert totals['beside_descendants'] is None
+
+
+def counted(main: Resident, descendants: Resident, combined: Resident, given_back: int = 0):
+    reading = ram(main, descendants, combined)
+    reading.is_exact = True
+    reading.given_back = given_back
+    return reading
+
+
+def estimated(size: int) -> Resident:
+    """Return a size of which nothing is certain."""
+    resident = Resident(size)
+    resident.lower = None
+    return resident
+
+
+def folded(*readings: RamReading):
+    aggregator = Aggregator()
+    for reading in readings:
+        aggregator.add_ram(reading)
+    return aggregator.totals()['ram']
+
+
+def test_an_estimate_stands_until_pages_are_counted():
+    totals = folded(
+        counted(Resident(5, 5, 0), Resident(10, 8, 2), Resident(15, 13, 2)),
+        ram(Resident(5), estimated(40), estimated(45)),
+    )
+    assert totals['descendants'] == [40, 8, 2]
+    assert totals['combined'] == [45, 13, 2]
+    assert totals['lower']['descendants'] == [10, 8, 2]
+
+
+def test_an_estimate_that_the_next_counting_does_not_explain_is_cut():
+    totals = folded(
+        counted(Resident(5, 5, 0), Resident(10, 8, 2), Resident(15, 13, 2)),
+        ram(Resident(5), estimated(40), estimated(45)),
+        counted(Resident(5, 5, 0), Resident(12, 9, 3), Resident(17, 14, 3)),
+    )
+    assert totals['descendants'] == [12, 9, 3]
+    assert totals['combined'] == [17, 14, 3]
+
+
+def test_an_estimate_stands_as_far_as_what_was_given_back_explains_it():
+    totals = folded(
+        ram(Resident(5), estimated(40), estimated(45)),
+        counted(Resident(5, 5, 0), Resident(12, 9, 3), Resident(17, 14, 3), given_back=20),
+    )
+    assert totals['descendants'] == [32, 9, 3]
+    assert totals['combined'] == [37, 14, 3]
+    assert totals['lower']['descendants'] == [12, 9, 3]
+
+
+def test_what_was_counted_once_is_never_taken_back():
+    totals = folded(
+        counted(Resident(5, 5, 0), Resident(30, 28, 2), Resident(35, 33, 2)),
+        ram(Resident(5), estimated(40), estimated(45)),
+        counted(Resident(5, 5, 0), Resident(12, 9, 3), Resident(17, 14, 3)),
+    )
+    assert totals['descendants'] == [30, 28, 3]
+    assert totals['combined'] == [35, 33, 3]
+
+
+def test_only_what_is_certain_of_a_peak_is_a_lower_bound():
+    descendants = Resident(10, 8, 2)
+    descendants.peak, descendants.lower = 60, 50
+    totals = folded(ram(Resident(5), descendants, Resident(15)))
+    assert totals['descendants'] == [60, 8, 2]
+    assert totals['lower']['descendants'] == [50, None, None]
+
+
+def test_what_was_there_at_once_with_the_most_of_the_descendants_is_remembered():
+    combined = Resident(20)
+    combined.peak = 26
+    readings = [
+        ram(Resident(15), Resident(5), Resident(20)),
+        ram(Resident(10), Resident(9), combined),
+        ram(Resident(90), Resident(8), Resident(98)),
+    ]
+    assert [folded(*readings[:count])['beside_descendants'] for count in (1, 2, 3)] == [20, 26, 26]
+
+
+def test_the_same_reading_is_taken_in_once():
+    reading = ram(Resident(5), Resident(3), Resident(8), (5, 3, 8))
+    assert folded(reading, reading) == folded(reading)
 
 
 def test_a_moment_without_processes_does_not_hide_that_the_split_of_others_is_unknown():

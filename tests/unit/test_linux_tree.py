@@ -288,3 +288,92 @@ def test_more_processes_than_descriptors(monkeypatch: pytest.MonkeyPatch) -> Non
     assert {process.pid for process in tree.gone} >= set(children)
     for process in list(tree.members.values()):
         tree._files.close(process)
+
+
+def test_between_two_samples_only_cpu_time_and_memory_are_read(proc: ProcFolder) -> None:
+    proc.put(60, ROOT)
+    tree = open_tree(proc)
+    proc.put(60, ROOT, pages=300, of_files=50, threads=9, faults=(7, 0, 0, 0))
+    tree.refresh_memory()
+    process = tree.members[60]
+    assert (process.resident, process.anonymous) == (300 * PAGE, 250 * PAGE)
+    assert process.own_cpu == proc.cpu[60]
+    assert (process.threads, process.faults) == (1, 0)
+    tree.refresh()
+    assert (process.threads, process.faults) == (9, 7)
+
+
+def test_what_is_new_between_two_samples_becomes_a_member(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    tree.arrived = []
+    proc.put(60, ROOT)
+    tree.find_new()
+    assert pids(tree) == [ROOT, 60]
+    assert tree.arrived == [tree.members[60]]
+
+
+def test_one_that_is_gone_between_two_samples_has_no_memory_and_is_told_by_the_next(proc: ProcFolder) -> None:
+    proc.put(60, ROOT)
+    tree = open_tree(proc)
+    process = tree.members[60]
+    proc.remove(60)
+    tree.refresh_memory()
+    assert (process.left, process.resident) == (True, 0)
+    assert tree.members[60] is process
+    tree.refresh()
+    assert tree.gone == [process]
+    assert pids(tree) == [ROOT]
+
+
+def test_one_that_has_shrunk_and_has_another_image_is_another_program(proc: ProcFolder) -> None:
+    proc.put(60, ROOT)
+    tree = open_tree(proc)
+    tree.arrived = []
+    process = tree.members[60]
+    proc.put(60, ROOT, pages=40, of_files=10)
+    tree.refresh_memory()
+    assert process.programs == 0
+    proc.put(60, ROOT, pages=10, of_files=10, image=(1, 2, 3))
+    tree.refresh_memory()
+    assert process.programs == 1
+    assert tree.arrived == [process]
+
+
+def test_what_a_member_was_told_of_its_children_is_taken_over_by_whole_samples(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    tree.root.is_young = True
+    proc.put(ROOT, LAUNCHER, faults=(5, 30, 0, 0), ticks=(1, 0, 20, 0))
+    tree.refresh_memory()
+    assert tree.root.faults == 5
+    assert (tree.root.reaped_cpu, tree.root.reaped_faults) == (0.0, 0)
+    tree.refresh()
+    assert (tree.root.reaped_cpu, tree.root.reaped_faults) == (20 / os.sysconf('SC_CLK_TCK'), 30)
+
+
+def test_a_copy_has_inherited_what_it_and_its_parent_have(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    image = (1000 + ROOT, 2000 + ROOT, 3000 + ROOT)
+    proc.put(60, ROOT, pages=90, of_files=40, image=image)
+    tree.refresh()
+    process = tree.members[60]
+    assert process.relative is tree.root
+    assert tree.root.has_copies
+    assert process.inherited == process.first_anonymous == 50 * PAGE
+
+
+def test_a_copy_whose_parent_has_ended_has_inherited_from_the_largest_of_its_family(proc: ProcFolder) -> None:
+    image = (1000 + ROOT, 2000 + ROOT, 3000 + ROOT)
+    proc.put(60, ROOT, pages=200, of_files=40, image=image)
+    tree = open_tree(proc, launcher=LAUNCHER)
+    proc.put(61, LAUNCHER, pages=190, of_files=40, image=image)
+    tree.refresh()
+    assert tree.members[61].relative is tree.members[60]
+    assert tree.members[61].inherited == 150 * PAGE
+
+
+def test_another_program_is_nobodys_copy(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    proc.put(60, ROOT)
+    tree.refresh()
+    process = tree.members[60]
+    assert (process.relative, process.forked, process.inherited) == (None, False, 0)

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
+import pytest
+
 from gpu_tracker.aggregation import Aggregator
 from gpu_tracker.process_tree.process import Process
 from gpu_tracker.sampler.control import STOP, TARGET_ENDED
@@ -37,16 +41,17 @@ class Tree:
 
 
 class Ram:
-    """Takes as long for each sample as it is told."""
+    """Takes as long as it is told for the samples at some moments."""
 
-    def __init__(self, clock: Clock, costs: dict[int, float]):
+    def __init__(self, clock: Clock, costs: dict[float, float]):
         self.clock = clock
         self.costs = costs
         self.samples: list[tuple[float, str]] = []
 
     def read(self, now: float, kind: str) -> RamReading:
-        self.clock.now += self.costs.get(len(self.samples), 0.0)
-        self.samples.append((round(now - 100, 6), kind))
+        moment = round(now - 100, 6)
+        self.clock.now += self.costs.get(moment, 0.0)
+        self.samples.append((moment, kind))
         return RamReading(Resident(1), Resident(0), Resident(1), (1, 0, 1))
 
     def watch(self, process: Process) -> None:
@@ -96,9 +101,58 @@ class Control:
         return None
 
 
-def run(events, *, interval=1.0, costs=None, tree=None):
+class EarlySamples:
+    """Has samples due at given moments; each reading tells another size."""
+
+    def __init__(self, clock: Clock, moments: list[float]):
+        self.clock = clock
+        self.moments = [100 + at for at in moments]
+        self.made: list[float] = []
+        self.on_grid: list[float] = []
+
+    def due(self) -> float:
+        return self.moments[0] if self.moments else float('inf')
+
+    def grid_sampled(self, now: float) -> None:
+        self.on_grid.append(round(now - 100, 6))
+        self.moments = [moment for moment in self.moments if moment > now]
+
+    def sample(self, now: float) -> RamReading | None:
+        self.moments.pop(0)
+        self.made.append(round(now - 100, 6))
+        if len(self.made) == 2:
+            return None  # nothing has changed
+        size = 10 * len(self.made)
+        return RamReading(Resident(1), Resident(size), Resident(1 + size), (1, None, None))
+
+
+CLOSE = [0.001, 0.003, 0.007, 0.015, 0.031, 0.063, 0.127, 0.255, 0.511]
+"""Seconds after the start at which the first samples are made: 1, 2, 4, ... ms after one another."""
+
+
+class Run(NamedTuple):
+    """A loop that has ended, and what was around it."""
+
+    grid: Grid
+    ram: Ram
+    gpu: Gpu
+    published: list[bool]
+    control: Control
+    end: str
+    early: EarlySamples
+    totals: dict[str, Any]
+
+    @property
+    def samples(self) -> list[tuple[float, str]]:
+        """Return the samples but for those of the close look at the start."""
+        return [(at, kind) for at, kind in self.ram.samples if at not in CLOSE]
+
+
+def run(events, *, interval=1.0, costs=None, tree=None, early=None) -> Run:
     clock = Clock()
     ram = Ram(clock, costs or {})
+    early_samples = EarlySamples(clock, early or [])
+    aggregator = Aggregator()
     gpu = Gpu()
     published: list[bool] = []
     grid = Grid(interval)
@@ -107,59 +161,103 @@ def run(events, *, interval=1.0, costs=None, tree=None):
         ram=ram,
         system=System(),
         gpu=gpu,
-        aggregator=Aggregator(),
+        aggregator=aggregator,
         grid=grid,
         interval=interval,
         publish=lambda now, *, last, abandoned: published.append(last),
         watching=lambda: None,
         exec_handle=None,
         monotonic=clock,
+        early=None if early is None else early_samples,
     )
     loop.first()
     control = Control(clock, events)
     end = loop.run(control)
-    return grid, ram, gpu, published, control, end
+    return Run(grid, ram, gpu, published, control, end, early_samples, aggregator.totals())
 
 
 def test_samples_lie_on_a_fixed_grid_and_the_last_one_at_the_stop():
-    _, ram, gpu, published, _, end = run([(3.5, STOP)])
-    assert ram.samples == [(0, 'first'), (1, 'middle'), (2, 'middle'), (3, 'middle'), (3.5, 'last')]
-    assert published == [False, False, False, False, True]
-    assert end == STOP
-    assert gpu.finished == [0.0, 0.012]  # asked for before the last sample, waited for after it
+    ran = run([(3.5, STOP)])
+    assert ran.samples == [(0, 'first'), (1, 'middle'), (2, 'middle'), (3, 'middle'), (3.5, 'last')]
+    assert ran.published[-5:] == [False, False, False, False, True]
+    assert ran.end == STOP
+    assert ran.gpu.finished == [0.0, 0.012]  # asked for before the last sample, waited for after it
 
 
 def test_a_sample_that_takes_longer_than_the_interval_skips_points_and_never_queues():
-    grid, ram, *_ = run([(6.5, STOP)], costs={1: 2.3})
-    assert ram.samples == [(0, 'first'), (1, 'middle'), (4, 'middle'), (5, 'middle'), (6, 'middle'), (6.5, 'last')]
-    assert (grid.skipped, grid.late) == (2, 0)
-    assert grid.mean_interval == 1.5
+    ran = run([(6.5, STOP)], costs={1: 2.3})
+    assert ran.samples == [(0, 'first'), (1, 'middle'), (4, 'middle'), (5, 'middle'), (6, 'middle'), (6.5, 'last')]
+    assert (ran.grid.skipped, ran.grid.late) == (2, 0)
+    assert ran.grid.mean_interval == 1.5
 
 
 def test_short_delays_do_not_shift_the_grid():
-    grid, ram, *_ = run([(3.5, STOP)], costs={1: 0.4, 2: 0.7})
-    assert [at for at, _ in ram.samples] == [0, 1, 2, 3, 3.5]
-    assert grid.skipped == 0
+    ran = run([(3.5, STOP)], costs={1: 0.4, 2: 0.7})
+    assert [at for at, _ in ran.samples] == [0, 1, 2, 3, 3.5]
+    assert ran.grid.skipped == 0
 
 
 def test_the_end_of_the_target_is_looked_at_at_once_and_does_not_shift_the_grid():
-    _, ram, *_ = run([(1.25, TARGET_ENDED), (2.5, STOP)])
-    assert [at for at, _ in ram.samples] == [0, 1, 1.25, 2, 2.5]
+    ran = run([(1.25, TARGET_ENDED), (2.5, STOP)])
+    assert [at for at, _ in ran.samples] == [0, 1, 1.25, 2, 2.5]
+
+
+@pytest.mark.parametrize(
+    ('interval', 'close'),
+    [
+        (1.0, CLOSE),
+        (10.0, CLOSE),
+        (0.125, [0.001, 0.003, 0.007, 0.015, 0.031, 0.063]),
+        (0.0078125, [0.001, 0.003, 0.007]),
+    ],
+)
+def test_the_first_samples_follow_closely_until_the_interval_takes_over(interval: float, close: list[float]):
+    ran = run([(30.5 * interval, STOP)], interval=interval)
+    points = [round(point * interval, 6) for point in range(1, 31)]
+    expected = [(at, 'middle') for at in sorted({*close, *points})]
+    assert ran.ram.samples == [(0, 'first'), *expected, (round(30.5 * interval, 6), 'last')]
+    assert (ran.grid.skipped, ran.grid.late) == (0, 0)
+
+
+def test_an_end_in_the_first_moments_is_not_waited_for():
+    ran = run([(0.02, STOP)])
+    assert ran.ram.samples == [(0, 'first'), *[(at, 'middle') for at in CLOSE[:4]], (0.02, 'last')]
+
+
+def test_early_samples_are_made_between_the_points_and_do_not_shift_them():
+    ran = run([(2.5, STOP)], early=[0.02, 0.6, 1.2, 2.4])
+    assert ran.early.made == [0.02, 0.6, 1.2, 2.4]
+    assert [at for at, _ in ran.samples] == [0, 1, 2, 2.5]
+    assert ran.early.on_grid == [0, *CLOSE, 1, 2, 2.5]
+
+
+def test_what_early_samples_tell_counts():
+    ran = run([(2.5, STOP)], early=[0.6, 0.7, 1.2])
+    assert ran.totals['ram']['descendants'][0] == 30
+    assert ran.totals['ram']['beside_descendants'] == 31
+    assert ran.totals['samples'] == len(ran.ram.samples)
+
+
+def test_an_early_sample_at_a_point_of_the_grid_is_left_to_that():
+    ran = run([(1.5, STOP)], early=[1.0])
+    assert ran.early.made == []
 
 
 def test_nothing_is_sampled_once_all_processes_have_ended():
     tree = Tree()
     tree.root_gone = True
     tree.members = {}
-    grid, ram, _, _, control, _ = run([(1000.5, STOP)], tree=tree)
-    assert control.waits == [None]
-    assert grid.skipped == 0
-    assert ram.samples == [(0, 'first'), (1000.5, 'last')]
+    ran = run([(1000.5, STOP)], tree=tree, early=[600.0])
+    assert ran.control.waits[-1] is None
+    assert ran.control.waits.count(None) == 1
+    assert ran.grid.skipped == 0
+    assert ran.samples == [(0, 'first'), (1000.5, 'last')]
+    assert ran.early.made == []
+    assert ran.published == [True] * 11
 
 
 def test_the_gpu_source_hears_of_the_members_when_they_change():
-    _, _, gpu, *_ = run([(3.5, STOP)])
-    assert gpu.told == [(7, frozenset())]
+    assert run([(3.5, STOP)]).gpu.told == [(7, frozenset())]
 
 
 def test_a_sample_that_begins_well_after_its_point_is_late():

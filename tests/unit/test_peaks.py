@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from gpu_tracker.allowance import Allowance
 from gpu_tracker.sources.peaks import PeakReader
-from gpu_tracker.sources.reading import LAST, MIDDLE
+from gpu_tracker.sources.reading import FIRST, LAST, MIDDLE
 from simulated_memory import MEGABYTE, FakeFiles, FakeTree
 
 ROOT = 10
@@ -89,3 +89,92 @@ def test_at_the_end_what_takes_five_milliseconds_is_read_whatever_was_spent() ->
     tree, files, reader = opened(300, cost=0.0002, most=0.0)
     read(tree, reader, LAST)
     assert 245 <= len(files.read) <= 250
+
+
+def test_what_was_there_before_the_first_reading_tells_no_peak() -> None:
+    tree, _, reader = opened(3)
+    tree.members[12].mark = 500 * MEGABYTE
+    assert read(tree, reader, FIRST) == []
+    tree.members[12].mark = 600 * MEGABYTE
+    tree.members[12].faults += 1
+    assert read(tree, reader) == [12]
+
+
+def test_a_first_mark_that_is_read_late_may_still_be_from_before_the_start() -> None:
+    tree, _, reader = opened(3)
+    tree.members[12].mark = 500 * MEGABYTE
+    assert read(tree, reader, saving=True) == []
+    assert reader.pending
+    assert read(tree, reader) == []
+    assert tree.members[12].peak == 500 * MEGABYTE
+
+
+def test_marks_that_are_due_are_read_whatever_they_cost() -> None:
+    tree, files, reader = opened(3, cost=0.1, most=0.0)
+    tree.members[11].mark = 50 * MEGABYTE
+    due = [tree.members[11], tree.members[12]]
+    assert reader.read_these(due) == [tree.members[11]]
+    assert files.read == ['peak'] * 2
+    assert tree.root.peak is None
+
+
+def test_one_that_has_ended_has_no_mark() -> None:
+    tree, _, reader = opened(2)
+    child = tree.members[11]
+    tree.become_zombie(11)
+    assert reader.read_these([child]) == []
+    assert child.peak is None
+
+
+def test_a_reading_tells_what_has_changed_since_the_one_before() -> None:
+    tree, _, reader = opened(1)
+    read(tree, reader)
+    tree.put(10, private=60, files=30, faults=99)
+    read(tree, reader)
+    tree.put(10, private=25, files=5, faults=7)
+    read(tree, reader)
+    reading = tree.root.peak_reading
+    assert (reading.new_faults, reading.faults) == (7, 107)
+    assert (reading.resident_before, reading.resident) == (60 * MEGABYTE, 25 * MEGABYTE)
+    assert (reading.of_files, reading.dropped_files) == (5 * MEGABYTE, 25 * MEGABYTE)
+
+
+class FilesLater(FakeFiles):
+    """Of the root there are 3 MB more by the time that its mark is read."""
+
+    def marks(self, pid: int) -> tuple[int, int, int, int]:
+        return 13 * MEGABYTE, 13 * MEGABYTE, 13 * MEGABYTE, 0
+
+
+def test_anonymous_memory_that_has_come_since_the_size_was_read_is_known() -> None:
+    tree = FakeTree()
+    root = tree.put(ROOT, private=10)
+    files = FilesLater(tree)
+    reader = PeakReader(files, Allowance(0.0), files.cpu_time)
+    read(tree, reader)
+    assert root.peak_reading.grown == 3 * MEGABYTE
+    assert root.peak_reading.resident == 13 * MEGABYTE
+    assert root.resident == 10 * MEGABYTE
+
+
+def test_huge_pages_are_part_of_the_mark_and_of_the_sizes() -> None:
+    tree, _, reader = opened(2)
+    child = tree.members[11]
+    child.huge_pages = 64
+    assert read(tree, reader) == []
+    assert (child.peak, child.resident, child.anonymous) == (74 * MEGABYTE,) * 3
+    child.huge_pages = 0
+    child.faults += 1
+    assert read(tree, reader) == []  # it was seen with as much
+    assert (child.peak, child.resident, child.anonymous) == (74 * MEGABYTE, 10 * MEGABYTE, 10 * MEGABYTE)
+
+
+def test_huge_pages_that_come_after_a_peak_make_no_larger_peak() -> None:
+    tree, _, reader = opened(2)
+    child = tree.put(11, private=100)
+    read(tree, reader)
+    tree.put(11, private=10)
+    read(tree, reader)
+    child.huge_pages = 64
+    child.faults += 32
+    assert read(tree, reader) == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import gc
 import json
 from typing import TYPE_CHECKING
@@ -14,17 +15,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GROUP = [1_000_000, 500_000, 500_000]
+UNKNOWN = [None, None, None]
 TOTALS = {
     'seconds': 2.0,
     'samples': 3,
-    'ram': {'main': GROUP, 'descendants': [0, 0, 0], 'combined': GROUP, 'system': 9_000_000, 'upper': [None] * 3},
+    'ram': {
+        'main': GROUP,
+        'descendants': UNKNOWN,
+        'combined': GROUP,
+        'system': 9_000_000,
+        'lower': {'main': GROUP, 'descendants': UNKNOWN, 'combined': GROUP},
+        'upper': {'main': None, 'descendants': None, 'combined': None},
+        'beside_descendants': None,
+    },
     'cpu': {**{key: [1.0, 0.5] for key in ('main', 'descendants', 'combined', 'system')}, 'threads': [1, 0, 1]},
 }
 GPU = {
     'count': 0, 'expected': 0, 'capacity': 0, 'system': 0, 'main': 0, 'descendants': 0, 'combined': 0,
     'max_sum': 0.0, 'mean_sum': 0.0,
 }  # fmt: skip
-RECORD = {'unreadable': False, 'is_limited': False, 'held': False, 'tracked_seconds': None}
+RECORD = {'unreadable': False, 'is_limited': False, 'held': False, 'tracked_seconds': None, 'has_descendants': False}
 
 
 class Sources:
@@ -42,7 +52,7 @@ class Sources:
 
 class Aggregated:
     def totals(self) -> dict[str, object]:
-        return dict(TOTALS)
+        return copy.deepcopy(TOTALS)
 
 
 @pytest.fixture
@@ -81,6 +91,14 @@ def test_the_report_so_far_is_written_once_a_second(store: Store, tmp_path: Path
     assert path.exists()
 
 
+@pytest.mark.parametrize(('has_descendants', 'total'), [(False, 0.0), (True, None)])
+def test_what_is_published_is_reconciled(store: Store, tmp_path: Path, total: float, *, has_descendants: bool) -> None:
+    path = tmp_path / 'report'
+    publisher(store, path, has_descendants=has_descendants).publish(1.0, last=False, abandoned=False)
+    assert json.loads(path.read_text())['max_ram']['descendants']['total_rss'] == total
+    assert store.read()['ram']['descendants'] == ([None, None, None] if has_descendants else [0, 0, 0])
+
+
 def test_a_tracker_that_settles_writes_the_last_report_itself_unless_it_has_gone(store: Store, tmp_path: Path) -> None:
     path = tmp_path / 'report'
     told = publisher(store, path, settles=True)
@@ -107,3 +125,28 @@ def test_writing_leaves_nothing_to_be_collected(store: Store, tmp_path: Path) ->
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_what_a_report_shows_is_in_the_store_already(tmp_path: Path) -> None:
+    """The sampler may be killed between the two, and the tracker then writes what is in the store."""
+    path = tmp_path / 'report'
+
+    class Observed:
+        def __init__(self) -> None:
+            self.writes: list[bool] = []
+
+        def write(self, totals: dict[str, object]) -> None:
+            self.writes.append(path.exists())
+
+    store = Observed()
+    publisher(store, path).publish(1.0, last=False, abandoned=False)
+    assert store.writes == [False]
+    assert path.exists()
+
+
+def test_a_report_that_cannot_be_written_is_told_of_at_once(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / 'missing' / 'report'
+    publisher(store, path).publish(1.0, last=True, abandoned=False)
+    assert store.read()['messages'] == [
+        ('warning', f'The resource usage could not be written to {path}: No such file or directory.')
+    ]

@@ -16,7 +16,8 @@ class Sampled:
     def __init__(self, cost: float = 0.0) -> None:
         self.tree = FakeTree()
         self.files = FakeFiles(self.tree, cost)
-        self.source = RamSource(self.tree, self.files, Allowance(0.0), self.files.cpu_time)
+        self.allowance = Allowance(0.0)
+        self.source = RamSource(self.tree, self.files, self.allowance, self.files.cpu_time)
         self.now = 0.0
 
     def sample(self, kind: str = MIDDLE, *, changed: bool = True) -> RamReading:
@@ -24,6 +25,14 @@ class Sampled:
         reading = self.source.read(self.now, kind)
         self.now += 1.0
         return reading
+
+    def early(self, *due: FakeProcess) -> RamReading:
+        self.tree.changes += 1
+        return self.source.read_early(self.now, due)
+
+    def spend_all(self) -> None:
+        """Let there be nothing left for exact readings, but at the end."""
+        self.allowance.spend(10.0)
 
 
 def megabytes(resident: Resident) -> tuple[float | None, ...]:
@@ -67,6 +76,7 @@ def test_nothing_is_read_twice_while_nothing_changes(sampled: Sampled) -> None:
     sampled.files.read.clear()
     reading = sampled.sample()
     assert sampled.files.read == []
+    assert not reading.is_exact
     assert reading.main.total == 100 * MEGABYTE
     assert reading.combined.total is None  # it cannot be more than at the exact reading
 
@@ -87,9 +97,10 @@ def test_what_could_not_be_afforded_is_read_later_though_the_tree_stands_still()
     assert sampled.sample(changed=False).combined.total == 200 * MEGABYTE
     for pid in (ROOT, 11):
         sampled.tree.put(pid, private=300, parent=ROOT)
-    totals = [sampled.sample(changed=False).combined.private for _ in range(60)]
-    assert totals[0] is None
-    assert totals[-1] == 600 * MEGABYTE
+    readings = [sampled.sample(changed=False) for _ in range(60)]
+    assert not readings[0].is_exact
+    assert any(reading.is_exact for reading in readings)
+    assert {reading.combined.total for reading in readings} == {600 * MEGABYTE}
 
 
 def test_pages_that_become_private_without_growth_are_read_again(sampled: Sampled) -> None:
@@ -154,7 +165,7 @@ def test_a_copy_that_drops_what_it_got_has_not_peaked(sampled: Sampled) -> None:
 @pytest.fixture
 def with_file(sampled: Sampled) -> tuple[Sampled, FakeProcess]:
     """Return a root with 250 MB of a file beside 50 MB of its own, and a child with 20 MB."""
-    sampled.tree.put(ROOT, private=300).anonymous = 50 * MEGABYTE
+    sampled.tree.put(ROOT, private=300, files=250)
     child = sampled.tree.put(11, private=20, parent=ROOT)
     sampled.sample()
     return sampled, child
@@ -194,7 +205,7 @@ def test_pages_of_a_file_that_a_process_was_seen_with_do_not_peak_when_it_drops_
     with_file: tuple[Sampled, FakeProcess],
 ) -> None:
     sampled, child = with_file
-    sampled.tree.put(11, private=270, parent=ROOT).anonymous = 20 * MEGABYTE
+    sampled.tree.put(11, private=270, files=250, parent=ROOT)
     sampled.sample()
     sampled.tree.put(11, private=20, parent=ROOT, faults=100_000)
     child.mark = 275 * MEGABYTE
@@ -259,9 +270,9 @@ def test_a_single_process_is_read_seldom_while_it_grows_and_again_when_it_has_gr
 def test_pages_of_a_file_that_a_single_process_has_mapped_are_not_taken_for_private(sampled: Sampled) -> None:
     sampled.tree.put(ROOT, private=100)
     sampled.sample()
-    sampled.tree.put(ROOT, private=150).anonymous = 120 * MEGABYTE
-    assert megabytes(sampled.sample().main) == (150, 120, None)
-    sampled.tree.put(ROOT, private=115).anonymous = 115 * MEGABYTE
+    sampled.tree.put(ROOT, private=150, files=30)
+    assert megabytes(sampled.sample().main) == (150, 120, 30)
+    sampled.tree.put(ROOT, private=115)
     assert megabytes(sampled.sample().main)[:2] == (115, 115)
 
 
@@ -281,8 +292,7 @@ def test_between_exact_readings_a_lower_bound_is_told() -> None:
 def test_what_a_process_has_dropped_does_not_count_beside_what_has_come_since() -> None:
     sampled = Sampled(cost=0.0)
     sampled.tree.put(ROOT, private=100)
-    child = sampled.tree.put(11, private=320, parent=ROOT)
-    child.anonymous = 20 * MEGABYTE
+    child = sampled.tree.put(11, private=320, files=300, parent=ROOT)
     sampled.sample()
     sampled.tree.put(11, private=20, parent=ROOT, faults=0)
     child.mark = 321 * MEGABYTE
@@ -293,15 +303,21 @@ def test_what_a_process_has_dropped_does_not_count_beside_what_has_come_since() 
 def test_a_large_tree_is_not_read_at_the_start_but_at_the_end() -> None:
     sampled = Sampled()
     sampled.tree.put(ROOT, private=1500)
-    assert megabytes(sampled.sample(FIRST).main) == (1500, None, None)  # predicted: 8 ms
+    assert megabytes(sampled.sample(FIRST).main) == (
+        1500,
+        1500,
+        0,
+    )  # its anonymous memory: reading is predicted to take 8 ms
+    assert sampled.files.read == ['peak']
     assert megabytes(sampled.sample(LAST).main) == (1500, 1500, 0)
+    assert 'smaps_rollup' in sampled.files.read
 
 
 def test_what_can_never_be_afforded_leaves_the_total_true() -> None:
     sampled = Sampled()
     sampled.tree.put(ROOT, private=60_000)  # predicted: 0.34 s
     for kind in (FIRST, LAST):
-        assert megabytes(sampled.sample(kind).main) == (60_000, None, None)
+        assert megabytes(sampled.sample(kind).main) == (60_000, 60_000, 0)
     assert not {'smaps', 'smaps_rollup'} & set(sampled.files.read)
 
 
@@ -322,3 +338,188 @@ def test_a_command_that_is_watched_at_its_start_keeps_its_peak(sampled: Sampled)
     sampled.source.watch(root)
     root.ended = True
     assert peak(sampled.sample().main) == 7
+
+
+def test_a_reading_says_whether_pages_were_counted(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    sampled.tree.put(11, private=20, parent=ROOT)
+    reading = sampled.sample()
+    assert reading.is_exact
+    assert reading.given_back == 0
+    sampled.spend_all()
+    sampled.tree.put(11, private=220, faults=200 * 256)
+    reading = sampled.sample()
+    assert not reading.is_exact
+    assert megabytes(reading.combined) == (320, 320, 0)
+
+
+def test_what_was_given_back_since_pages_were_counted_is_told(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    sampled.tree.put(11, private=20, parent=ROOT)
+    sampled.sample()
+    sampled.spend_all()
+    sampled.tree.put(11, private=220, faults=200 * 256)
+    sampled.sample()
+    sampled.tree.put(11, private=50, faults=0)
+    sampled.sample()
+    reading = sampled.sample(LAST)
+    assert reading.is_exact
+    assert reading.combined.total == 150 * MEGABYTE
+    assert reading.given_back == 170 * MEGABYTE
+
+
+def test_what_a_process_had_whose_peak_was_seen_is_given_back(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    child = sampled.tree.put(11, private=20, parent=ROOT)
+    sampled.sample()
+    sampled.spend_all()
+    child.mark = 320 * MEGABYTE
+    child.faults += 300 * 256
+    sampled.tree.end(11)
+    sampled.tree.members[11] = child  # its mark is read before it is gone
+    child.ended = False
+    child.resident = child.anonymous = 20 * MEGABYTE
+    sampled.early(child)
+    sampled.tree.members.pop(11)
+    child.resident = child.anonymous = 0
+    child.ended = True
+    reading = sampled.sample(LAST)
+    assert reading.is_exact
+    assert reading.given_back == 320 * MEGABYTE
+
+
+def test_of_a_copy_that_has_ended_its_inherited_pages_were_not_given_back(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    sampled.sample()
+    sampled.spend_all()
+    sampled.tree.put(11, private=30, shared=100, parent=ROOT, family=ROOT, faults=30 * 256)
+    sampled.tree.put(ROOT, private=0, shared=100, faults=0)
+    assert sampled.sample().combined.total == 130 * MEGABYTE
+    sampled.tree.end(11)
+    reading = sampled.sample(LAST)
+    assert reading.is_exact
+    # 30 of its own; and of its page faults it is not known that they have made no copies.
+    assert reading.given_back == 60 * MEGABYTE
+
+
+def test_copies_that_a_process_has_made_of_inherited_pages_are_given_back_when_it_ends(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    sampled.sample()
+    sampled.spend_all()
+    sampled.tree.put(11, private=100, parent=ROOT, family=ROOT, faults=100 * 256)
+    assert sampled.sample().combined.total == 200 * MEGABYTE
+    sampled.tree.end(11)
+    reading = sampled.sample(LAST)
+    assert reading.is_exact
+    assert reading.given_back >= 100 * MEGABYTE
+
+
+def test_copies_that_the_parent_has_made_are_given_back_when_its_child_ends(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=0, shared=100)
+    sampled.tree.put(11, private=0, shared=100, parent=ROOT, family=ROOT, faults=0)
+    sampled.sample()
+    sampled.spend_all()
+    sampled.tree.put(ROOT, private=100, faults=100 * 256)
+    sampled.tree.put(11, private=100, family=ROOT, faults=0)
+    assert sampled.sample().combined.total == 200 * MEGABYTE
+    sampled.tree.end(11)
+    reading = sampled.sample(LAST)
+    assert reading.is_exact
+    assert reading.given_back >= 100 * MEGABYTE
+
+
+def test_memory_that_is_handed_over_is_not_there_twice(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=10)
+    first = sampled.tree.put(11, private=20, parent=ROOT)
+    sampled.tree.put(12, private=20, parent=ROOT)
+    sampled.sample()
+    sampled.sample()
+    first.mark = 520 * MEGABYTE
+    first.faults += 500 * 256
+    sampled.tree.put(12, private=520, faults=500 * 256)
+    reading = sampled.sample()
+    assert reading.combined.total == 550 * MEGABYTE
+    assert peak(reading.combined) == 550
+    assert reading.upper[2] == 1050 * MEGABYTE
+    assert reading.combined.lower == 550 * MEGABYTE
+
+
+def test_between_two_samples_an_estimate_is_told_while_little_has_grown(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    child = sampled.tree.put(11, private=20, parent=ROOT)
+    sampled.sample()
+    sampled.files.read.clear()
+    sampled.tree.put(11, private=25, faults=5 * 256)
+    reading = sampled.early(child)
+    assert megabytes(reading.combined) == (125, 125, 0)
+    assert not reading.is_exact
+    assert sampled.files.read == ['peak']
+    assert reading.upper == (100 * MEGABYTE, 25 * MEGABYTE, 125 * MEGABYTE)
+
+
+def test_between_two_samples_pages_are_counted_where_much_has_grown(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    child = sampled.tree.put(11, private=20, parent=ROOT)
+    sampled.sample()
+    sampled.tree.put(11, private=120, faults=100 * 256)
+    reading = sampled.early(child)
+    assert reading.is_exact
+    assert megabytes(reading.combined) == (220, 220, 0)
+    assert sampled.early(child) is None
+
+
+def test_a_peak_that_was_read_between_two_samples_is_told_once(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    child = sampled.tree.put(11, private=20, parent=ROOT)
+    sampled.sample()
+    sampled.sample()
+    child.mark = 320 * MEGABYTE
+    child.faults += 300 * 256
+    assert peak(sampled.early(child).combined) == 420
+    assert peak(sampled.sample(changed=False).combined) is None
+
+
+def test_marks_of_processes_that_do_not_count_are_not_read_early(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    sampled.sample()
+    child = sampled.tree.put(11, private=100, parent=ROOT, family=ROOT)
+    child.shares_memory = True
+    sampled.files.read.clear()
+    sampled.early(child)
+    assert sampled.files.read == []
+
+
+def test_huge_pages_count_as_soon_as_a_mark_tells_of_them(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    child = sampled.tree.put(11, private=20, parent=ROOT)
+    sampled.sample()
+    child.huge_pages = 64
+    child.faults += 32
+    reading = sampled.sample()
+    assert reading.upper == (100 * MEGABYTE, 84 * MEGABYTE, 184 * MEGABYTE)
+    sampled.tree.put(11, private=20)
+    assert megabytes(sampled.sample().combined) == (184, 184, 0)
+
+
+def test_how_many_there_were_at_once_is_told_when_all_have_been_waited_for(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=50)
+    for pid in (11, 12, 13):
+        sampled.tree.put(pid, private=5, parent=ROOT)
+    sampled.sample()
+    assert sampled.source.most_waited_for is None
+    for pid in (11, 12, 13):
+        sampled.tree.end(pid)
+    sampled.sample()
+    assert sampled.source.most_waited_for == 3
+
+
+def test_of_another_users_process_estimates_tell_the_total(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=50)
+    sampled.tree.put(11, private=30, parent=ROOT)
+    sampled.files.forbidden.add(11)
+    sampled.sample()
+    sampled.spend_all()
+    sampled.tree.put(11, private=90, faults=60 * 256)
+    reading = sampled.sample()
+    assert megabytes(reading.combined) == (140, None, None)
+    assert megabytes(reading.descendants) == (90, None, None)

@@ -45,6 +45,19 @@ def test_what_may_not_be_read_counts_with_its_resident_size(tree: FakeTree, deta
     assert read(tree, files, detailed=detailed) == ((110, 10, 100), (120, None, None), (230, None, None))
 
 
+def test_one_that_may_not_be_read_is_known_until_it_may_be_read(tree: FakeTree) -> None:
+    files = FakeFiles(tree)
+    reader = SplitReader(files, files.cpu_time)
+    processes = list(tree.members.values())
+    files.forbidden.add(11)
+    reader.read(tree.root, processes, detailed=True)
+    assert [process.unreadable for process in processes] == [False, True]
+    assert reader.unreadable
+    files.forbidden.clear()
+    reader.read(tree.root, processes, detailed=True)
+    assert [process.unreadable for process in processes] == [False, False]
+
+
 def test_copies_that_may_not_be_read_count_as_large_as_the_largest(tree: FakeTree) -> None:
     files = FakeFiles(tree)
     tree.put(12, private=50, shared=100, family=ROOT)
@@ -85,3 +98,106 @@ def test_what_was_shared_in_the_family_is_remembered(tree: FakeTree) -> None:
     split, _ = SplitReader(files, files.cpu_time).read(tree.root, list(tree.members.values()), detailed=True)
     assert split.copied == 200 * MEGABYTE
     assert [seen.copied for seen in split.counted.values()] == [100 * MEGABYTE] * 2
+
+
+@pytest.mark.parametrize('detailed', [False, True])
+def test_what_each_process_had_is_remembered(detailed: bool) -> None:
+    tree = FakeTree()
+    tree.put(ROOT, private=10, shared=100, files=4, mapped=30)
+    tree.put(11, private=20, shared=100, mapped=30, family=ROOT, faults=7)
+    files = FakeFiles(tree)
+    split, _ = SplitReader(files, files.cpu_time).read(tree.root, list(tree.members.values()), detailed=detailed)
+    assert megabytes(split.combined) == (160, 30, 130)
+    root, child = split.counted.values()
+    assert (root.resident, root.anonymous, root.of_files) == (140 * MEGABYTE, 106 * MEGABYTE, 34 * MEGABYTE)
+    assert child.faults == 7
+    # In sums it cannot be told of shared pages whether they are a file's: at most, they are the family's.
+    copied = 100 if detailed else 106
+    assert (root.copied, root.alone) == (copied * MEGABYTE, (106 - copied) * MEGABYTE)
+
+
+@pytest.mark.parametrize('detailed', [False, True])
+def test_huge_pages_are_private_memory(tree: FakeTree, detailed: bool) -> None:
+    child = tree.put(11, private=20, shared=100, family=ROOT)
+    child.huge_pages = 64
+    child.huge = 64 * MEGABYTE  # as its mark has told
+    assert read(tree, FakeFiles(tree), detailed=detailed) == ((110, 10, 100), (184, 84, 100), (194, 94, 100))
+    assert (child.resident, child.anonymous) == (184 * MEGABYTE, 184 * MEGABYTE)
+
+
+class FilesThatGrow(FakeFiles):
+    """The child maps more of a file, that the root has mapped alone until then, after the root has been read."""
+
+    def __init__(self, tree: FakeTree, come: int) -> None:
+        super().__init__(tree)
+        self.child = tree.members[11]
+        self.come = come
+
+    def smaps(self, pid: int) -> bytes | None:
+        content = super().smaps(pid)
+        self.child.private = 20 + self.come
+        self.child.files = self.come
+        return content
+
+
+def test_pages_of_files_that_come_while_processes_are_read_count_for_one_only() -> None:
+    tree = FakeTree()
+    tree.put(ROOT, private=100, files=50)
+    tree.put(11, private=20)
+    files = FilesThatGrow(tree, come=15)
+    split, _ = SplitReader(files, files.cpu_time).read(tree.root, list(tree.members.values()), detailed=True)
+    assert megabytes(split.main) == (100, 100, 0)
+    assert megabytes(split.descendants) == (35, 35, 0)
+    assert megabytes(split.combined) == (120, 120, 0)  # all that has come to the child the root may have had alone
+    assert not split.is_firm
+
+
+def test_a_reading_while_hardly_anything_comes_is_firm(tree: FakeTree) -> None:
+    files = FilesThatGrow(tree, come=1)
+    split, _ = SplitReader(files, files.cpu_time).read(tree.root, list(tree.members.values()), detailed=True)
+    assert split.is_firm
+
+
+class Rollups:
+    """Says of each process what a test has written down: kilobytes of what is private, shared, and proportional."""
+
+    def __init__(self, sums: dict[int, tuple[int, int, int]]) -> None:
+        self.sums = sums
+
+    def smaps_rollup(self, pid: int) -> bytes:
+        private, shared, pss = self.sums[pid]
+        return (
+            f'Pss: {pss} kB\nPss_Anon: {pss} kB\nShared_Clean: 0 kB\nShared_Dirty: {shared} kB\n'
+            f'Private_Clean: 0 kB\nPrivate_Dirty: {private} kB\nAnonymous: {private + shared} kB\n'
+        ).encode()
+
+    def resident(self, pid: int) -> tuple[int, int]:
+        private, shared, _ = self.sums[pid]
+        return (private + shared) << 10, (private + shared) << 10
+
+
+def of_sums(sums: dict[int, tuple[int, int, int]]) -> list[tuple[float | None, ...]]:
+    tree = FakeTree()
+    for pid in sums:
+        tree.put(pid, private=0)
+    kilobytes = {pid: tuple(size << 10 for size in sizes) for pid, sizes in sums.items()}
+    reader = SplitReader(Rollups(kilobytes), lambda: 0.0)
+    split, _ = reader.read(tree.root, list(tree.members.values()), detailed=False)
+    return [megabytes(group) for group in (split.main, split.descendants, split.combined)]
+
+
+def test_sums_give_descendants_what_the_root_has_not_alone() -> None:
+    # Of the root's 100 MB two workers have touched 30 each, all of them others: 40 are still its own.
+    figures = of_sums({10: (40, 60, 70), 11: (0, 30, 15), 12: (0, 30, 15)})
+    assert figures == [(100, 40, 60), (60, 0, 60), (100, 40, 60)]
+
+
+def test_sums_give_descendants_no_more_than_they_have() -> None:
+    # The root shares 60 MB with a process outside: of these its workers, with 10 each, have 20 at most.
+    figures = of_sums({10: (40, 60, 70), 11: (0, 10, 5), 12: (0, 10, 5)})
+    assert figures == [(100, 40, 60), (20, 0, 20), (100, 40, 60)]
+
+
+def test_sums_of_a_single_descendant_are_its_own() -> None:
+    figures = of_sums({10: (40, 60, 70), 11: (5, 30, 20)})
+    assert figures == [(100, 40, 60), (35, 5, 30), (100, 45, 55)]
