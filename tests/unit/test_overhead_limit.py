@@ -137,7 +137,7 @@ def test_under_a_limit_the_sampling_degrades_step_by_step_and_recovers() -> None
         strict=True,
     )
     # While all is affordable, all is read at every sample.
-    assert samples[0] == pytest.approx(109, abs=1)  # the first moments have some more
+    assert samples[0] == pytest.approx(100, abs=1)
     assert exact[0] == pytest.approx(2 * 100, rel=0.1)
     assert marks[0] == pytest.approx(2 * 100, rel=0.1)
     # First exact readings become fewer; a sample is never left out.
@@ -145,9 +145,9 @@ def test_under_a_limit_the_sampling_degrades_step_by_step_and_recovers() -> None
     assert 8 * 40 < exact[1] < 8 * 95
     assert 100 < marks[1] <= 8 * 100
     # An exact reading of a large tree has to be saved up for; of the marks only the root's is read meanwhile.
-    assert samples[2] == 100
+    assert 70 < samples[2] <= 100  # estimates ask for more exact readings than sizes alone
     assert exact[2] <= 100
-    assert 100 <= marks[2] < 10 * 100
+    assert samples[2] <= marks[2] < 10 * 100
     # Then samples are skipped, one in four being affordable; something is kept for exact readings.
     assert 60 <= samples[3] <= 105
     assert 100 <= exact[3] <= 300
@@ -156,7 +156,7 @@ def test_under_a_limit_the_sampling_degrades_step_by_step_and_recovers() -> None
     assert marks[4] > 2 * 170
     assert exact[4] > 50
     assert machine.grid.is_limited
-    assert machine.grid.skipped == 799 - (sum(samples) - 9)  # the last sample takes the place of the last point
+    assert machine.grid.skipped == 799 - sum(samples)  # the last sample takes the place of the last point
     assert files.spent - before <= SHARE * (10 + 800) + 0.03
 
 

@@ -42,6 +42,11 @@ class Grid:
         """When the next sample is due."""
         return self._start + self._point * self._interval
 
+    @property
+    def has_limit(self) -> bool:
+        """Whether the user has bounded what sampling may cost."""
+        return self._limit is not None
+
     def begin(self, now: float) -> None:
         """Put the first point an interval after ``now``."""
         self._start = now

@@ -151,7 +151,8 @@ class Loop:
         """Sample until ``control`` tells of an end, make the last sample, and return what the end was."""
         grid = self._grid
         grid.begin(self._monotonic())
-        self._look_closely()
+        if not grid.has_limit:  # which a large tree would exceed
+            self._look_closely()
         while True:
             now = self._monotonic()
             point = min(grid.due, self._close_due)
