@@ -85,11 +85,18 @@ class ExactReadings:
         due = self._is_due(counted, sizes)
         waits = due and len(counted) < SEVERAL and kind == MIDDLE and self._still_grows(sizes)
         self._last_size = sizes[2]
-        return due, due and not waits and self._read_split(now, kind, counted, sizes)
+        # Nothing is saved up for the check of an estimate: it is made where it can be paid at once.
+        wanted = (due and not waits) or (not due and self.is_unconfirmed)
+        return due, wanted and self._read_split(now, kind, counted, sizes)
 
     def expect(self, estimated: Sequence[int]) -> None:
         """Take note of what root, descendants and both are estimated to have; the next reading checks that."""
         self._estimated = list(map(max, self._estimated, estimated))
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether more was estimated than any exact reading has found."""
+        return _exceeds(self._estimated, self._most_exact)
 
     def read_early(self, now: float, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
         """Read the split between two samples on the grid where a group has grown much; tell whether it was read."""
@@ -106,7 +113,7 @@ class ExactReadings:
         split = self.last
         if split is None:
             return bool(counted)
-        if _exceeds(sizes, self._most_read) or _exceeds(self._estimated, self._most_exact):
+        if _exceeds(sizes, self._most_read):
             return True
         worth_it = max(_LEAST_GROWTH, _CHANGED_SHARE * (split.combined.total or 0))
         if split.copied > worth_it and _exceeds(sizes, self._most_private) and _left_behind(split) > worth_it:

@@ -149,7 +149,8 @@ class RamSource:
         reading = self._finish(groups, counted, descendants, copies, risen, is_exact=exact, is_whole=True)
         for process in counted:
             process.anonymous_before = process.anonymous
-        return reading, (exact or not due) and not self._peaks.pending
+        is_complete = exact or not (due or self._exact.is_unconfirmed)
+        return reading, is_complete and not self._peaks.pending
 
     def _counted(self) -> tuple[list[Process], list[Process]]:
         """Return the processes whose memory counts, and those of them that are descendants."""
