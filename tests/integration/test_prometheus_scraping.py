@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import math
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -111,6 +112,7 @@ async def story(folder: Path, machine: Machine, other: Machine, before: float) -
             await until(source, *in_order(source, key, STALE))
             machine.write(gpus=GPUS)
             await until(source, UP, UP)
+            await lasts_over_a_whole_second(source, key)
         await until(source, *in_order(source, key, DOWN))
         dead = source.fleet.state(key)
         assert dead.error == 'Prometheus cannot scrape its agent'
@@ -134,6 +136,14 @@ async def story(folder: Path, machine: Machine, other: Machine, before: float) -
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+
+
+async def lasts_over_a_whole_second(source: PrometheusSource, key: str) -> None:
+    """Wait until scrapes lie on both sides of a whole second: at these Prometheus looks for when a host was last up."""
+    first = source.fleet.state(key).last_seen
+    async with asyncio.timeout(PATIENCE):
+        while source.fleet.state(key).last_seen < math.floor(first) + 2:
+            await asyncio.sleep(source.fleet.interval)
 
 
 def in_order(source: PrometheusSource, key: str, state: str) -> list[str]:
