@@ -77,12 +77,18 @@ class LinuxProcessTree:
         self._take_in(root)
         self.gone: list[Process] = []
         self.foreign_cpu = 0.0
+        self.listings = 0
         self.changes = 0
         self._held_image = stat.image(root.raw) if held else None
         root.shares_memory = held
         self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
         self._admit_new()
         self._orphans = Orphans(root, launcher, self._files)
+
+    @property
+    def samplers(self) -> dict[int, Process]:
+        """Those samplers that members have started and that still run, by pid."""
+        return self._samplers
 
     def refresh(self) -> None:
         """Read every member again and take in those that are new."""
@@ -207,6 +213,7 @@ class LinuxProcessTree:
         if newest is not None and newest == self._newest:
             return  # nothing was started since the listing before
         self._newest = newest
+        self.listings += 1
         names = self._files.names()
         new = names - self._names
         self._names = names
