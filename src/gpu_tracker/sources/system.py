@@ -15,6 +15,9 @@ if TYPE_CHECKING:
         """Bytes of RAM of the machine."""
         cores: int | None
         """Logical cores of the machine."""
+        spent: tuple[float, float]
+        """CPU seconds that were not idle when :meth:`cpu` was last called, and those among them that no program got:
+        interrupts, and what the host of a virtual machine has taken for others."""
 
         def ram(self) -> int | None:
             """Return the bytes in use."""
@@ -41,6 +44,7 @@ class LinuxSystem:
         memory = os.pread(self._meminfo, _FIRST_LINES, 0)
         self.ram_capacity: int | None = _bytes(memory, b'MemTotal:')
         self.cores: int | None = os.cpu_count()
+        self.spent = (0.0, 0.0)
 
     def ram(self) -> int | None:
         """Return the bytes in use."""
@@ -50,8 +54,12 @@ class LinuxSystem:
 
     def cpu(self) -> float | None:
         """Return the CPU seconds that all cores together have been busy since the machine started."""
-        _, user, nice, system, _, _, irq, softirq, _ = os.pread(self._stat, _FIRST_LINES, 0).split(None, 8)
-        return (int(user) + int(nice) + int(system) + int(irq) + int(softirq)) / self._ticks  # steal is the host's
+        _, user, nice, system, _, _, irq, softirq, steal, _ = os.pread(self._stat, _FIRST_LINES, 0).split(None, 9)
+        interrupts = int(irq) + int(softirq)
+        busy = (int(user) + int(nice) + int(system) + interrupts) / self._ticks
+        of_host = int(steal) / self._ticks
+        self.spent = (busy + of_host, interrupts / self._ticks + of_host)
+        return busy
 
 
 def _bytes(memory: bytes, name: bytes) -> int | None:
@@ -69,6 +77,7 @@ class PortableSystem:
         self._psutil = psutil
         self.ram_capacity: int | None = psutil.virtual_memory().total
         self.cores: int | None = psutil.cpu_count()
+        self.spent = (0.0, 0.0)
 
     def ram(self) -> int | None:
         """Return the bytes in use."""
