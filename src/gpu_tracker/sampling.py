@@ -44,6 +44,8 @@ class Sampling:
     :ivar main_ram: The peak of the tracked process.
     :ivar descendants_ram: The peak of its descendants.
     :ivar combined_ram: The peak of all of them together.
+    :ivar cpu_is_lower_bound: The CPU utilization may have been more than is reported: a process has ended of which
+        nobody could tell all that it had used.
     """
 
     samples: int
@@ -55,9 +57,10 @@ class Sampling:
     main_ram: Bounds
     descendants_ram: Bounds
     combined_ram: Bounds
+    cpu_is_lower_bound: bool = False
 
     def __str__(self) -> str:
-        """Return it in four lines."""
+        """Return it in four lines, and a fifth one where the CPU utilization is a lower bound."""
         interval = 'unknown' if self.mean_interval is None else f'{self.mean_interval:.4f} s'
         return (
             f'Sampling: {self.samples} samples, {self.late} late, {self.skipped} skipped, '
@@ -65,6 +68,7 @@ class Sampling:
             f'Peak RAM of main: {self._between(self.main_ram)}\n'
             f'Peak RAM of descendants: {self._between(self.descendants_ram)}\n'
             f'Peak RAM of combined: {self._between(self.combined_ram)}'
+            + ('\nCPU utilization: at least what is reported' if self.cpu_is_lower_bound else '')
         )
 
     def _between(self, bounds: Bounds) -> str:
@@ -96,4 +100,5 @@ def record_of(totals: Totals, unit: str) -> Sampling:
         main_ram=bounds('main', 0),
         descendants_ram=bounds('descendants', 1),
         combined_ram=bounds('combined', 2),
+        cpu_is_lower_bound=totals['record'].get('cpu_is_lower_bound', False),
     )

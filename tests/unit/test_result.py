@@ -172,3 +172,12 @@ def test_the_record_of_the_sampling_as_text():
         'Peak RAM of descendants: exactly 0 megabytes\n'
         'Peak RAM of combined: at least 914 megabytes'
     )
+
+
+def test_the_record_of_the_sampling_says_so_where_more_cpu_time_may_have_been_used():
+    assert not record_of(TOTALS, 'megabytes').cpu_is_lower_bound
+    totals = {**TOTALS, 'record': {**TOTALS['record'], 'cpu_is_lower_bound': True}}
+    assert record_of(totals, 'megabytes').cpu_is_lower_bound
+    assert str(record_of(totals, 'megabytes')).endswith(
+        'Peak RAM of combined: at least 914 megabytes\nCPU utilization: at least what is reported'
+    )

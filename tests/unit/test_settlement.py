@@ -46,6 +46,15 @@ def test_what_the_launcher_has_reaped_replaces_what_was_seen_of_it():
     assert totals['cpu']['descendants'][0] == pytest.approx(0.05 - 0.04 + 0.13 + 0.717 - 0.4)
 
 
+def test_what_only_clocks_have_counted_of_descendants_stays() -> None:
+    totals = copy.deepcopy(TOTALS)
+    totals['cpu']['descendants'][0] = 2.0
+    totals['record']['has_clocks'] = True
+    settle(totals, 0.727, 0, orphans_seconds=0.13)
+    assert totals['cpu']['descendants'][0] == 2.0
+    assert totals['cpu']['combined'][0] == 2.4
+
+
 def test_a_command_without_children_has_used_all_of_it_itself():
     totals = settled(0.46, 0, has_reaped=False, unreaped=0.0)
     assert totals['cpu']['main'][0] == pytest.approx(0.45)

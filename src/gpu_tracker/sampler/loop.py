@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpu_tracker.process_tree.process import Process
     from gpu_tracker.sampler.grid import Grid
     from gpu_tracker.sources.gpu import GpuSource
+    from gpu_tracker.sources.missed_time import MissedTime
     from gpu_tracker.sources.reading import RamReading
     from gpu_tracker.sources.sections import Sections
     from gpu_tracker.sources.system import SystemSource
@@ -74,6 +75,7 @@ class Loop:
     :param publish: Called after each sample.
     :param monotonic: The clock.
     :param sections: What was asked for beside the documented figures.
+    :param missed: Adds the CPU time that counters miss.
     """
 
     def __init__(
@@ -91,12 +93,14 @@ class Loop:
         exec_handle: int | None,
         monotonic: Callable[[], float],
         sections: Sections | None = None,
+        missed: MissedTime | None = None,
     ) -> None:
         self._tree = tree
         self._ram = ram
         self._system = system
         self._gpu = gpu
         self._sections = sections
+        self._missed = missed
         self._aggregator = aggregator
         self._grid = grid
         self._interval = interval
@@ -189,7 +193,7 @@ class Loop:
         ram = self._ram.read(now, kind)
         if self._cpu is None:
             tree.refresh()  # times are counted from after the exact reading of the first sample
-            self._cpu = CpuSource(tree)
+            self._cpu = CpuSource(tree, self._missed)
             now = self._monotonic()
             system = self._read_system()
         self._aggregator.add(now, ram, self._cpu.read(), system)
