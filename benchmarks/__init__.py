@@ -37,8 +37,9 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     tracks itself; the first sample of gpu-tracker 5.0.1 is complete when its tracking file says so, ours when start()
     returns. Commands are timed from outside, with 0.1 s between samples.
 ``effect``
-    A program (``programs/timed.py``) takes the time of its own work, plain and measured in turn. The interval is
-    Student's, of the mean of the paired differences.
+    A program (``programs/timed.py``) takes the time of its own work, plain and measured in turn: as a command, and by
+    its pid (``programs/attached.py``), where the kernel's task clocks are attached to it. The interval is Student's,
+    of the mean of the paired differences.
 ``scale``
     The same as cost, for ours and gpu-tracker 5.0.1, with one round; and the memory of our sampler over 100,000
     samples.

@@ -1,4 +1,8 @@
-"""What being measured does to a program: it takes its own time, with and without a tracker around it."""
+"""What being measured does to a program: it takes its own time, with and without a tracker around it.
+
+Around a command a tracker changes nothing in it. A process that is tracked by its pid gets the kernel's task clocks,
+which cost something at each switch between threads and at each fork.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
 PART = 'effect'
 PLAIN = 'plain'
+BY_PID = f'{OURS.name}, by its pid'
 INTERVAL = 0.1
 
 
@@ -35,6 +40,9 @@ class Program(NamedTuple):
 PROGRAMS_MEASURED = (
     Program('touches new pages all the time', 'page-faults', 43),
     Program('forks all the time', 'forks', 1500),
+    Program('starts programs all the time', 'programs', 2400),
+    Program('switches between two processes all the time', 'processes', 140),
+    Program('switches between two threads all the time', 'threads', 200),
     Program('computes', 'computing', 330),
 )
 _ROUNDS = 20
@@ -43,18 +51,17 @@ _LONGEST = 60
 
 
 def measure(session: Session) -> None:
-    """Measure each program plain, with ours and with the older implementation, in turn."""
-    peers = [peer for peer in session.peers if peer in {OURS, THE_OLDER}]
+    """Measure each program plain, with ours around it and by its pid, and with the older implementation, in turn."""
+    around = {PLAIN: None, BY_PID: None, **{peer.name: peer for peer in session.peers if peer in {OURS, THE_OLDER}}}
+    names = list(around)
     rounds = session.rounds(_ROUNDS, _QUICK_ROUNDS)
     for program in PROGRAMS_MEASURED:
-        around: list[Peer | None] = [None, *peers]
         for number in range(rounds):
             progress(f'{PART}: {program.name}, round {number + 1} of {rounds}')
-            turn = number % len(around)
-            for peer in [*around[turn:], *around[:turn]]:
-                name = PLAIN if peer is None else peer.name
+            turn = number % len(names)
+            for name in [*names[turn:], *names[:turn]]:
                 try:
-                    times = _own_times(session, program, peer)
+                    times = _own_times(session, program, around[name], by_pid=name == BY_PID)
                 except (OSError, ValueError, subprocess.SubprocessError) as error:
                     session.results.gaps.append(Gap(PART, program.name, name, str(error)))
                 else:
@@ -71,13 +78,15 @@ def added_percent(results: Results, row: str, peer: str, kind: str = 'seconds') 
     return {n: (measured[n] - plain[n]) / plain[n] * 100 for n in measured if n in plain}
 
 
-def _own_times(session: Session, program: Program, peer: Peer | None) -> dict[str, float]:
+def _own_times(session: Session, program: Program, peer: Peer | None, *, by_pid: bool) -> dict[str, float]:
     """Return the seconds and CPU seconds that the program itself says it took."""
     with fresh_folder() as folder:
         file = folder / 'seconds'
         words = [base_python(), '-I', str(PROGRAMS / 'timed.py'), program.kind, str(program.repetitions), str(file)]
         environment = session.environments[OURS.name if peer is None else peer.name]
         command = words if peer is None else peer.command(environment, Run(words, INTERVAL, folder))
+        if by_pid:
+            command = [environment.python, str(PROGRAMS / 'attached.py'), f'{INTERVAL:g}', *words]
         subprocess.run(
             command,
             check=True,

@@ -90,15 +90,15 @@ def _latency_tables(results: Results) -> list[Table]:
 
 def _effect_table(results: Results) -> Table:
     rows = []
+    names = [OURS.name, effect.BY_PID, THE_OLDER.name]
     for row in results.rows(effect.PART):
         plain = median_of(results.rounds(effect.PART, row, effect.PLAIN, 'seconds'))
         cells = [DASH if plain is None else number(plain)]
         for kind in ('seconds', 'cpu'):
-            for peer in (OURS, THE_OLDER):
-                added = mean_interval(list(effect.added_percent(results, row, peer.name, kind).values()))
+            for name in names:
+                added = mean_interval(list(effect.added_percent(results, row, name, kind).values()))
                 cells.append(DASH if added is None else f'{added.mean:+.2f} ({added.low:+.2f} to {added.high:+.2f})')
         rows.append([row, *cells])
-    names = [OURS.name, THE_OLDER.name]
     columns = [
         'a program that',
         'plain (s)',

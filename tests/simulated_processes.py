@@ -18,6 +18,7 @@ class Simulated:
         self.parent = parent
         self.cpu = 0.0
         self.reaped = 0.0
+        self.reaped_faults = 0
         self.ignores = False
         self.ended = False
 
@@ -71,6 +72,7 @@ class Machine:
         for child in list(self.table.values()):
             if child.parent == pid and child.ended:
                 process.reaped += child.cpu + child.reaped
+                process.reaped_faults += 1 + child.reaped_faults
                 del self.table[child.pid]
 
 
@@ -83,6 +85,9 @@ class SimulatedTree:
         self.gone: list[Process] = []
         self.root_gone = False
         self.foreign_cpu = 0.0
+        self.samplers: dict[int, Process] = {}
+        self.listings = 0
+        self.questions: list[int] = []
         self.begun = 0.0
         self.changes = 0
         self.refresh()
@@ -92,6 +97,8 @@ class SimulatedTree:
         """Read every process; all that ever belonged to the tree do so still."""
         table = self._machine.table
         self.changes += 1
+        self.listings += 1
+        self.begun += 1.0
         self.gone = [process for pid, process in self.members.items() if pid not in table]
         for process in self.gone:
             del self.members[process.pid]
@@ -101,8 +108,10 @@ class SimulatedTree:
             process.ended = simulated.ended
             process.own_cpu = simulated.cpu
             process.reaped_cpu = 2 * math.floor(simulated.reaped / 2 * 100) / 100
+            process.reaped_faults = simulated.reaped_faults
             process.threads = 0 if simulated.ended else 1
 
     def ignores_children(self, process: Process) -> bool:
         """Tell what /proc/PID/status would."""
+        self.questions.append(process.pid)
         return self._machine.table[process.pid].ignores

@@ -58,6 +58,8 @@ class Sampling:
     :ivar main_ram: The peak of the tracked process.
     :ivar descendants_ram: The peak of its descendants, also of those that no sample has seen.
     :ivar combined_ram: The peak of all of them together.
+    :ivar cpu_is_lower_bound: The CPU utilization may have been more than is reported: a process has ended of which
+        nobody could tell all that it had used.
     """
 
     samples: int
@@ -71,6 +73,7 @@ class Sampling:
     main_ram: RAMBounds
     descendants_ram: RAMBounds
     combined_ram: RAMBounds
+    cpu_is_lower_bound: bool
 
     def __str__(self) -> str:
         """Return it in lines: the samples, then for each group the peak RAM and what of it is private and shared."""
@@ -82,6 +85,8 @@ class Sampling:
         for name, ram in groups:
             parts = '; '.join(f'{kind} {self._between(part)}' for kind, part in _parts(ram))
             lines.append(f'Peak RAM of {name}: {self._between(ram)}' + (f' ({parts})' if parts else ''))
+        if self.cpu_is_lower_bound:
+            lines.append('CPU utilization: at least what is reported')
         return '\n'.join(lines)
 
     def _between(self, bounds: Bounds | RAMBounds) -> str:
@@ -121,4 +126,5 @@ def record_of(totals: Totals, unit: str) -> Sampling:
         main_ram=bounds('main'),
         descendants_ram=bounds('descendants'),
         combined_ram=bounds('combined'),
+        cpu_is_lower_bound=record['cpu_is_lower_bound'],
     )

@@ -37,7 +37,10 @@ def settle_command(totals: Totals, cpu_seconds: float, largest_peak: int, orphan
     of_others = record['unreaped']
     if orphans_seconds is not None:
         of_others += orphans_seconds - record['adopted']
-    cpu['descendants'][0] = max(0.0, of_others) + of_children
+    of_descendants = max(0.0, of_others) + of_children
+    if record['has_clocks']:  # some of them were waited for by nobody who was told of their time
+        of_descendants = max(of_descendants, cpu['descendants'][0])
+    cpu['descendants'][0] = of_descendants
     cpu['combined'][0] = main + cpu['descendants'][0]
 
     ram = totals['ram']

@@ -93,6 +93,19 @@ def need_root() -> None:
         pytest.skip('needs root')
 
 
+def need_task_clocks() -> None:
+    """Skip the test where the kernel refuses task clocks; fail in CI, where they are there."""
+    import pytest  # noqa: PLC0415 - as above
+
+    from gpu_tracker.process_tree.task_clocks import PerfEvents  # noqa: PLC0415 - as above
+
+    try:
+        kernel = PerfEvents()
+        kernel.close(kernel.open(os.getpid(), threads_only=True))
+    except OSError as error:
+        (pytest.fail if os.environ.get('CI') == 'true' else pytest.skip)(f'needs perf_event_open(2): {error.strerror}')
+
+
 def status(pid: int, field: str) -> int:
     """Return a field of /proc/PID/status in bytes."""
     with open(f'/proc/{pid}/status', encoding='ascii', errors='replace') as lines:

@@ -22,6 +22,7 @@ TOTALS = {
         'postponed': 4,
         'mean_interval': 0.125,
         'cpu_seconds': 0.25,
+        'cpu_is_lower_bound': False,
     },
 }
 
@@ -68,3 +69,11 @@ def test_a_run_that_was_never_on_the_grid_has_no_mean_interval() -> None:
     brief = copy.deepcopy(TOTALS)
     brief['record']['mean_interval'] = None
     assert 'mean interval unknown, ' in str(record_of(brief, 'megabytes'))
+
+
+def test_the_record_says_so_where_more_cpu_time_may_have_been_used() -> None:
+    assert not record_of(TOTALS, 'megabytes').cpu_is_lower_bound
+    more = copy.deepcopy(TOTALS)
+    more['record']['cpu_is_lower_bound'] = True
+    assert record_of(more, 'megabytes').cpu_is_lower_bound
+    assert str(record_of(more, 'megabytes')).splitlines()[-1] == 'CPU utilization: at least what is reported'

@@ -44,6 +44,7 @@ def totals_of(
                 'cpu_before': 0.01,
                 'unreaped': 0.05,
                 'adopted': 0.04,
+                'has_clocks': False,
                 'has_reaped': True,
                 'has_descendants': True,
                 'most_waited_for': None,
@@ -78,6 +79,14 @@ def test_what_the_launcher_has_reaped_replaces_what_was_seen_of_it() -> None:
     totals = small_command()
     settle_command(totals, 0.727, 0, orphans_seconds=0.13)
     assert totals['cpu']['descendants'][0] == pytest.approx(0.05 - 0.04 + 0.13 + 0.717 - 0.4)
+
+
+def test_what_only_clocks_have_counted_of_descendants_stays() -> None:
+    totals = small_command(has_clocks=True)
+    totals['cpu']['descendants'][0] = 2.0
+    settle_command(totals, 0.727, 0, orphans_seconds=0.13)
+    assert totals['cpu']['descendants'][0] == 2.0
+    assert totals['cpu']['combined'][0] == 2.4
 
 
 def test_a_command_without_children_has_used_all_of_it_itself() -> None:

@@ -30,8 +30,14 @@ if TYPE_CHECKING:
         """When the last refresh began: what it has read is as old as that at most."""
         foreign_cpu: float
         """CPU seconds of samplers that members have reaped and that are therefore in those members' times."""
+        listings: int
+        """Grows whenever something may have been started."""
         changes: int
         """Grows whenever a refresh has found anything changed: while it stands still, so does all else here."""
+
+        @property
+        def samplers(self) -> dict[int, Process]:
+            """Those samplers that members have started and that still run, by pid."""
 
         def refresh(self) -> None:
             """Read every member again and take in those that are new."""

@@ -92,12 +92,18 @@ class LinuxProcessTree:
         self._new_pids = NewPids(self._files, None if self._cpu(root) is None else self._is_process, monotonic)
         self.gone: list[Process] = []
         self.foreign_cpu = 0.0
+        self.listings = 0
         self.changes = 0
         self._held_image = stat.image(root.raw) if held else None
         root.shares_memory = held
         self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
         self._admit_new()
         self._orphans = Orphans(root, launcher, self._files)
+
+    @property
+    def samplers(self) -> dict[int, Process]:
+        """Those samplers that members have started and that still run, by pid."""
+        return self._samplers
 
     def refresh(self) -> None:
         """Read every member again and take in those that are new."""
@@ -307,7 +313,11 @@ class LinuxProcessTree:
             process.own_cpu = process.own_cpu if cpu is None else cpu
 
     def _admit_new(self) -> None:
-        new = [pid for pid in self._new_pids.take() if pid not in self.members and pid != self._own_pid]
+        started = self._new_pids.take()
+        if not started:
+            return
+        self.listings += 1
+        new = [pid for pid in started if pid not in self.members and pid != self._own_pid]
         if not new:
             return
         waiting: dict[int, list[Process]] = {}

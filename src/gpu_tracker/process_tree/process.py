@@ -77,6 +77,7 @@ class Process:
         'reaped_before',
         'reaped_cpu',
         'reaped_faults',
+        'reaped_faults_before',
         'reaped_later',
         'relative',
         'resident',
@@ -142,8 +143,10 @@ class Process:
         """Page faults since it started; without a new one neither its memory nor its peak can have grown."""
         self.reaped_faults = 0
         """Page faults of the children that it has waited for, and of theirs."""
+        self.reaped_faults_before = 0
+        """The same when CPU times were last added up."""
         self.reaped_later: tuple[float, int] | None = None
-        """Both, as read since everything was read last."""
+        """Its CPU time and page faults of such children, as read since everything was read last."""
         self.programs = 0
         """Grows with each execve(2) that has been noticed."""
         self.peak: int | None = None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpu_tracker.sampler.early import EarlySamples
     from gpu_tracker.sampler.grid import Grid
     from gpu_tracker.sources.gpu import GpuSource
+    from gpu_tracker.sources.missed_time import MissedTime
     from gpu_tracker.sources.reading import RamReading
     from gpu_tracker.sources.sections import Sections
     from gpu_tracker.sources.system import SystemSource
@@ -80,6 +81,7 @@ class Loop:
     :param monotonic: The clock.
     :param sections: What was asked for beside the documented figures.
     :param early: Samples young processes between the points of the grid, where the system allows that.
+    :param missed: Adds the CPU time that counters miss.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Loop:
         monotonic: Callable[[], float],
         sections: Sections | None = None,
         early: EarlySamples | None = None,
+        missed: MissedTime | None = None,
     ) -> None:
         self._tree = tree
         self._ram = ram
@@ -105,6 +108,7 @@ class Loop:
         self._gpu = gpu
         self._sections = sections
         self._early = early
+        self._missed = missed
         self._aggregator = aggregator
         self._grid = grid
         self._interval = interval
@@ -200,6 +204,8 @@ class Loop:
         reading = early.sample(self._monotonic())
         if reading is not None:
             self._aggregator.add_ram(reading)
+        if self._missed is not None:
+            self._missed.look()
 
     def _nothing_left(self) -> bool:
         """Tell whether all processes of the tree have ended, so that there is nothing to sample until the stop."""
@@ -238,7 +244,7 @@ class Loop:
             self._reaped_at_start = tree.root.reaped_faults
             self._older = [process for process in tree.members.values() if process is not tree.root]
             tree.refresh()  # times are counted from after the exact reading of the first sample
-            self._cpu = CpuSource(tree)
+            self._cpu = CpuSource(tree, self._missed)
             now = self._monotonic()
             system = self._read_system()
         self._aggregator.add(now, ram, self._cpu.read(), system)

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.sampler.early import EarlySamples
     from gpu_tracker.sampler.loop import RamSource, Waiter
+    from gpu_tracker.sources.missed_time import Clocks, MissedTime
     from gpu_tracker.sources.sections import Sections
+    from gpu_tracker.sources.system import SystemSource
 
 _GPU_SHARE = 0.5
 """The part of a limit on the overhead that is the GPUs'."""
@@ -133,6 +135,7 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
     allowance = limit or Allowance(time.monotonic())
     ram = _open_ram(config['reader'], tree, allowance, reading_time)
     sections = _open_sections(config, tree)
+    missed = _open_missed(config, tree, system)
     grid = Grid(config['interval'], limit)
     early = _open_early(tree, ram, config['interval'], allowance, reading_time)
 
@@ -142,6 +145,8 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
         return {
             'unreaped': unreaped,
             'adopted': adopted,
+            'has_clocks': missed is not None and missed.is_added,
+            'cpu_is_lower_bound': missed is not None and missed.is_lower_bound,
             'unreadable': getattr(ram, 'unreadable', False),
             'late': grid.late,
             'skipped': grid.skipped,
@@ -176,6 +181,7 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
         system=system,
         gpu=gpu,
         sections=sections,
+        missed=missed,
         aggregator=aggregator,
         grid=grid,
         interval=config['interval'],
@@ -202,8 +208,10 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
         {'pid': os.getpid(), 'parent': os.getppid(), 'messages': publisher.messages},
     )
     _silence(status_handle)
+    _announce(config, None)
     if loop.run(control) != ABANDONED:
         _tell(status_handle, {'done': True})
+    _announce(config, time.process_time())
 
 
 def _open_control(handle: int, owner: int, target: int) -> Waiter:
@@ -274,6 +282,45 @@ def _open_early(
         for_one = Allowance(time.monotonic(), _EARLY_SHARE, _EARLY_SAVED)
         for_several = Allowance(time.monotonic(), _EARLY_SHARE_OF_SEVERAL, 2 * _EARLY_SAVED)
     return EarlySamples(tree, ram, interval, for_one, for_several, budget, cpu_time)
+
+
+def _announce(config: dict[str, Any], seconds: float | None) -> None:
+    """Say to trackers around that this sampler is none of the processes that they measure."""
+    if config['reader'] == 'proc':
+        from gpu_tracker.process_tree.announced import announce  # noqa: PLC0415 - when nobody waits for the start
+
+        announce(config['owner'], seconds)
+
+
+def _open_missed(config: dict[str, Any], tree: ProcessTree, system: SystemSource) -> MissedTime | None:
+    if config['reader'] != 'proc':
+        return None
+    from gpu_tracker.sources.missed_time import MissedTime  # noqa: PLC0415 - Linux only
+
+    is_launched = config['launcher'] is not None
+    return MissedTime(
+        tree,
+        system,
+        _open_clocks,
+        root_may_vanish=not is_launched and config['target'] != config['owner'],
+        orphans_are_waited_for=is_launched,
+    )
+
+
+def _open_clocks(tree: ProcessTree, root_may_vanish: bool) -> Clocks:  # noqa: FBT001 - called by position alone
+    from gpu_tracker.process_tree.announced import AnnouncedSamplers  # noqa: PLC0415 - most runs do not need it
+    from gpu_tracker.process_tree.task_clocks import PerfEvents, TaskClocks  # noqa: PLC0415 - imports ctypes: 6 ms
+
+    root = tree.root.pid
+    others = [pid for pid in tree.members if pid != root]
+    strangers = [os.getpid(), *tree.samplers]
+    kernel = PerfEvents()
+    samplers = AnnouncedSamplers(root)
+    try:
+        return TaskClocks(kernel, root, others, strangers, samplers=samplers, root_may_vanish=root_may_vanish)
+    except OSError:
+        samplers.close()
+        raise
 
 
 def _open_store(config: dict[str, Any]) -> Store:

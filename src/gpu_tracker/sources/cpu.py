@@ -4,7 +4,7 @@ The CPU time of a tree is what its living members have used plus what they have 
 a member ends and a member reaps it, its time moves from the one to the other, so that the sum does not jump and
 children that lived between two samples count. Two cases need a closer look: a member that was reaped by somebody
 outside the tree, and one whose parent ignores SIGCHLD, to which the kernel then adds nothing. Its last seen time is
-kept here.
+kept here, and what it used since comes from :class:`.MissedTime`, where that can be known.
 """
 
 from __future__ import annotations
@@ -15,18 +15,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.sources.missed_time import MissedTime
 
 _ROUNDING = 0.02
 """Reaped time comes in ticks of 10 ms, user and system time each rounded down."""
 
 
 class CpuSource:
-    """Folds the times of a tree's members into the CPU seconds of the root and of its descendants since the start."""
+    """Folds the times of a tree's members into the CPU seconds of the root and of its descendants since the start.
 
-    def __init__(self, tree: ProcessTree) -> None:
+    :param missed: Adds what the members' counters miss; None: nothing does.
+    """
+
+    def __init__(self, tree: ProcessTree, missed: MissedTime | None = None) -> None:
         self._tree = tree
+        self._missed = missed
+        self._has_ignored = self._has_adopted = False
+        """The time of a member that is gone was told to nobody in the tree, as found at this sample."""
         self._kept = 0.0
-        self._owing: set[Process] = set()
+        self._owing: dict[Process, int] = {}
+        """The members that are to be told of children that are gone, and of how many page faults they had been told."""
         self.adopted = 0.0
         """CPU seconds of members that somebody outside the tree has reaped, as they were last seen."""
         self._main_start = tree.root.own_cpu
@@ -39,11 +47,16 @@ class CpuSource:
     def read(self) -> CpuReading:
         """Return the CPU seconds since the start and the threads of now; the tree has just been refreshed."""
         tree = self._tree
+        self._has_ignored = self._has_adopted = False
         if tree.changes != self._changes or self._owing:
             self._changes = tree.changes
             self._add_up()
-        main = max(0.0, tree.root.own_cpu - self._main_start)
-        return CpuReading(main, self._descendants, tree.root.threads, self._threads, tree.begun)
+        main, descendants = max(0.0, tree.root.own_cpu - self._main_start), self._descendants
+        if self._missed is not None:
+            main, descendants = self._missed.add(
+                main, descendants, ignored=self._has_ignored, adopted=self._has_adopted
+            )
+        return CpuReading(main, descendants, tree.root.threads, self._threads, tree.begun)
 
     @property
     def unreaped(self) -> float:
@@ -69,6 +82,7 @@ class CpuSource:
             threads -= root.threads
         for process in self._tree.members.values():
             process.reaped_before = process.reaped_cpu
+            process.reaped_faults_before = process.reaped_faults
             total += process.own_cpu + process.reaped_cpu + process.owed
             threads += process.threads
         return total, threads
@@ -85,13 +99,14 @@ class CpuSource:
             is_root = process is self._tree.root
             time = process.reaped_cpu + process.owed + (0.0 if is_root else process.own_cpu)
             process.owed = 0.0
-            self._owing.discard(process)
+            self._owing.pop(process, None)
             last: Process | None = process
             while last is not None and last is not self._tree.root and last.parent not in members:
                 last = gone.get(last.parent)
             if last is None or last is self._tree.root:
                 self._kept += time
                 self.adopted += time
+                self._has_adopted |= not is_root
             else:
                 parent = members[last.parent]
                 owed[parent] = owed.get(parent, 0.0) + time
@@ -103,16 +118,28 @@ class CpuSource:
         A parent may have been read just before it reaped its child, so what is ``owed`` newly is decided upon at the
         next sample.
         """
-        parents = self._owing | owed.keys()
-        self._owing.clear()
-        for parent in parents:
+        owing, self._owing = self._owing, {}
+        for parent in owing.keys() | owed.keys():
             turned_up = max(0.0, parent.reaped_cpu - parent.reaped_before)
             missing = max(0.0, parent.owed - turned_up)
             turned_up -= parent.owed - missing
-            ignored = missing > 0 and self._tree.ignores_children(parent)
+            ignored = missing > 0 and self._ignores_children(parent, owing[parent])
             if missing > _ROUNDING or ignored:
                 self._kept += missing
                 self.adopted += 0.0 if ignored else missing
+                self._has_ignored |= ignored
+                self._has_adopted |= not ignored
             parent.owed = max(0.0, owed.get(parent, 0.0) - turned_up)
             if parent.owed > 0:
-                self._owing.add(parent)
+                self._owing[parent] = parent.reaped_faults_before
+
+    def _ignores_children(self, parent: Process, faults_told: int) -> bool:
+        """Tell whether a member was told of no child since it had been told of so many page faults.
+
+        Without any page fault no process has ever ended. Where it was told of other children than the one in question,
+        its file may say that it ignores SIGCHLD; of the flag SA_NOCLDWAIT, see sigaction(2), that says nothing. Nobody
+        tells a member that has ended itself: its children have another parent.
+        """
+        if parent.ended:
+            return False
+        return parent.reaped_faults == faults_told or self._tree.ignores_children(parent)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
         """Bytes of RAM of the machine."""
         cores: int | None
         """Logical cores of the machine."""
+        spent: tuple[float, float]
+        """CPU seconds that were not idle when :meth:`cpu` was last called, and those among them that no program got:
+        interrupts, and what the host of a virtual machine has taken for others."""
 
         def ram(self) -> int | None:
             """Return the bytes in use."""
@@ -43,6 +46,7 @@ class LinuxSystem:
         if self._meminfo is not None:
             self.ram_capacity = _bytes(os.pread(self._meminfo, _FIRST_LINES, 0), b'MemTotal:')
         self.cores: int | None = os.cpu_count()
+        self.spent = (0.0, 0.0)
 
     def ram(self) -> int | None:
         """Return the bytes in use."""
@@ -56,8 +60,12 @@ class LinuxSystem:
         """Return the CPU seconds that all cores together have been busy since the machine started."""
         if self._stat is None:
             return None
-        _, user, nice, system, _, _, irq, softirq, _ = os.pread(self._stat, _FIRST_LINES, 0).split(None, 8)
-        return (int(user) + int(nice) + int(system) + int(irq) + int(softirq)) / self._ticks  # steal is the host's
+        _, user, nice, system, _, _, irq, softirq, steal, _ = os.pread(self._stat, _FIRST_LINES, 0).split(None, 9)
+        interrupts = int(irq) + int(softirq)
+        busy = (int(user) + int(nice) + int(system) + interrupts) / self._ticks
+        of_host = int(steal) / self._ticks
+        self.spent = (busy + of_host, interrupts / self._ticks + of_host)
+        return busy
 
 
 def _opened(path: str) -> int | None:
@@ -82,6 +90,7 @@ class PortableSystem:
         self._psutil = psutil
         self.ram_capacity: int | None = psutil.virtual_memory().total
         self.cores: int | None = psutil.cpu_count()
+        self.spent = (0.0, 0.0)
 
     def ram(self) -> int | None:
         """Return the bytes in use."""
