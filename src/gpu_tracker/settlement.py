@@ -63,20 +63,24 @@ def settle_command(totals: Totals, cpu_seconds: float, largest_peak: int, orphan
     reconcile(totals)
 
 
-def settle_children(totals: Totals, before: int, after: int) -> None:
+def settle_children(totals: Totals, before: int, after: int, own_faults: int = 0) -> None:
     """Correct the totals of a program that has tracked itself, in place, by the largest child that it has waited for.
 
     :param before: The largest peak of a child, or of a child's children, that it had waited for before the tracking
         began, in bytes. vfork and posix_spawn carry the peak of the program itself over to a child.
     :param after: The same at the end.
+    :param own_faults: Page faults of children that were waited for meanwhile and belong to other trackers
+        in the program. Where there were no others it had no descendants.
     """
     ram = totals['ram']
     main = ram['upper']['main']
     record = totals['record']
+    if not ram['descendants'][_TOTAL] and 0 < own_faults == record['faults_of_waited_for']:
+        record['has_descendants'] = False
     # A child that was there at the start may have peaked before, or have waited for one that has.
     proves_nothing = record['older_has_ended'] or record['doubled']
     if main is not None and after > max(main, before) + _SLACK and not proves_nothing:
-        totals['record']['has_descendants'] = True
+        record['has_descendants'] = True
         _raise_descendants(ram, after)
     _bound_each(totals, max(after, before))
     reconcile(totals)

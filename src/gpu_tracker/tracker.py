@@ -11,6 +11,7 @@ from gpu_tracker.errors import ParameterError, SamplerError, TrackerStateError
 from gpu_tracker.parameters import Parameters
 from gpu_tracker.process_tree import default_reader, proc_fault
 from gpu_tracker.sampler.session import Session
+from gpu_tracker.sampler.spawn import OwnChildren
 from gpu_tracker.settlement import forget_bounds, settle_children
 
 TYPE_CHECKING = False
@@ -107,6 +108,7 @@ class Tracker:
         self._owner = 0
         self._started_at = 0.0
         self._largest_child: int | None = None
+        self._own_faults = 0
         self._seconds = 0.0
         self._totals: Totals | None = None
         self._problem: str | None = None
@@ -155,6 +157,7 @@ class Tracker:
         self.state = self.State.STARTED
         self._tell(ready['messages'])
         self._largest_child = self._largest_child_so_far()
+        self._own_faults = OwnChildren.faults
         self._started_at = time.monotonic()
 
     def _use_the_wait(self) -> None:
@@ -178,6 +181,7 @@ class Tracker:
             raise TrackerStateError(message)
         self._seconds = now - self._started_at
         largest_child = self._largest_child_so_far()
+        own_faults = OwnChildren.faults - self._own_faults
         try:
             self._problem = session.stop(self._seconds, self._parameters.n_join_attempts, self._parameters.join_timeout)
         finally:
@@ -190,7 +194,7 @@ class Tracker:
         if self._problem:
             forget_bounds(self._totals)
         elif largest_child is not None and self._largest_child is not None:
-            settle_children(self._totals, self._largest_child, largest_child)
+            settle_children(self._totals, self._largest_child, largest_child, own_faults)
         if self._problem:
             self._tell([*self._totals['messages'], ('warning', self._problem)])
         else:

@@ -47,6 +47,7 @@ def totals_of(
                 'has_clocks': False,
                 'has_reaped': True,
                 'has_descendants': True,
+                'faults_of_waited_for': 90,
                 'most_waited_for': None,
                 'older_has_ended': False,
                 'doubled': 0,
@@ -208,6 +209,19 @@ def test_a_child_that_nobody_has_seen_is_taken_over_and_its_split_is_unknown() -
     assert totals['ram']['descendants'] == [459 * MB, None, None]
     assert totals['ram']['lower']['descendants'] == [459 * MB, None, None]
     assert totals['ram']['combined'][TOTAL] == 459 * MB
+
+
+@pytest.mark.parametrize(('of_starters', 'expected'), [(90, NOTHING), (60, UNKNOWN), (0, UNKNOWN)])
+def test_processes_that_start_samplers_are_no_descendants(of_starters: int, expected: list[int | None]) -> None:
+    totals = own_program(UNKNOWN)
+    settle_children(totals, 11 * MB, 11 * MB, of_starters)
+    assert totals['ram']['descendants'] == expected
+
+
+def test_a_descendant_that_was_seen_stays_one_beside_processes_that_start_samplers() -> None:
+    totals = own_program([MB, MB, 0])
+    settle_children(totals, 11 * MB, 11 * MB, 90)
+    assert totals['ram']['descendants'] == [MB, MB, 0]
 
 
 def test_a_child_is_taken_over_also_where_none_was_believed_to_be() -> None:

@@ -137,9 +137,18 @@ class Loop:
         A child that nobody has seen is told by the page faults that the root has taken over from it, but not where the
         root ignores its children.
         """
+        return self._has_seen_descendants or self.faults_of_waited_for != 0
+
+    @property
+    def faults_of_waited_for(self) -> int | None:
+        """Page faults of the children that the root has waited for since the first sample; no process ends without one.
+
+        None where there are others, and where the root ignores its children, of which it is told nothing.
+        """
         root = self._tree.root
-        reaped = root.reaped_faults != self._reaped_at_start
-        return self._has_seen_descendants or reaped or self._tree.ignores_children(root)
+        if any(process is not root for process in self._tree.members.values()) or self._tree.ignores_children(root):
+            return None
+        return root.reaped_faults - self._reaped_at_start
 
     @property
     def older_has_ended(self) -> bool:

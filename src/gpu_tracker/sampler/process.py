@@ -157,6 +157,7 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
             'cpu_before': cpu_before,
             'has_reaped': bool(root.raw) and stat.has_reaped(root.raw),
             'has_descendants': loop.has_descendants,
+            'faults_of_waited_for': loop.faults_of_waited_for,
             'older_has_ended': loop.older_has_ended,
             'doubled': getattr(ram, 'doubled', 0),
             'most_waited_for': getattr(ram, 'most_waited_for', None),

@@ -11,7 +11,7 @@ from gpu_tracker.errors import SamplerError
 from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, stop_message
 from gpu_tracker.sampler.descriptors import open_process
-from gpu_tracker.sampler.spawn import spawn
+from gpu_tracker.sampler.spawn import OwnChildren, spawn
 from gpu_tracker.sampler.store import LARGE_PLACE, PLACE, create_store
 
 TYPE_CHECKING = False
@@ -129,7 +129,7 @@ class Session:
         if self._handle is not None:
             os.close(self._handle)
         if self._is_child and self._pid is not None:
-            _reap(self._pid)
+            OwnChildren.wait_for(self._pid)  # pid 1 of a container adopts it, where that is this process
 
     def _handles(self) -> tuple[int, ...]:
         return self._store.handle, self._channels.control, self._channels.status
@@ -199,11 +199,3 @@ def _identity(handle: int) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _reap(pid: int) -> None:
-    """Wait for a sampler that became a child of this process all the same: pid 1 of a container adopts it."""
-    try:
-        os.waitpid(pid, 0)
-    except ChildProcessError:
-        pass  # the program has waited for any child itself

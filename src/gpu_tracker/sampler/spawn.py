@@ -21,7 +21,7 @@ from gpu_tracker.sampler.descriptors import CONTROL, EXEC, STATUS, STORE, copy_f
 
 if sys.platform == 'linux':
     # The kernel's own: gevent's os.waitpid waits for a SIGCHLD that is held back here, and eventlet's sleeps.
-    from posix import posix_spawn, waitpid
+    from posix import posix_spawn, wait4
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +56,25 @@ os.fork() or os.execv(sys.argv[1], sys.argv[1:])
 _SHELL = '/bin/sh'
 _FIRST_FREE = 10
 """Above all numbers that the sampler's descriptors get, so that moving one never overwrites another."""
+
+
+class OwnChildren:
+    """The children of this process that are trackers' own: what has started a sampler, and samplers that it adopts."""
+
+    faults = 0
+    """Page faults of those that were waited for, which count as those of the program's children (Linux)."""
+
+    @classmethod
+    def wait_for(cls, pid: int) -> None:
+        """Wait for one of them, unless the program has done so."""
+        try:
+            if sys.platform == 'linux':
+                used = wait4(pid, 0)[2]
+                cls.faults += used.ru_minflt + used.ru_majflt
+            else:
+                os.waitpid(pid, 0)
+        except ChildProcessError:
+            pass  # SIGCHLD is ignored here, or another thread waits for any child
 
 
 class Channels:
@@ -188,10 +207,7 @@ def _spawn_adopted(words: list[str], handles: dict[int, int | None]) -> None:
         finally:
             for handle in moved:
                 os.close(handle)
-        try:
-            waitpid(starter, 0)
-        except ChildProcessError:
-            pass  # SIGCHLD is ignored here, or another thread waits for any child
+        OwnChildren.wait_for(starter)
 
 
 def _spawn_child(words: list[str], control: int, status: int) -> None:
