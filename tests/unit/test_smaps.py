@@ -172,6 +172,31 @@ def test_parts_that_workers_touch_of_what_the_root_has_count_once(
     assert of_descendants == len(mapped) * MEGABYTE
 
 
+@given(
+    st.integers(1, 40),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 39), st.integers(1, 40)), min_size=1, max_size=8),
+    st.integers(2, 3),
+)
+def test_parts_that_workers_touch_of_what_the_root_has_several_times(
+    size: int, touched: list[tuple[int, int, int]], times: int
+) -> None:
+    parts = {worker: set() for worker, _, _ in touched}
+    for worker, first, length in touched:
+        parts[worker] |= set(range(first, min(first + length, size)))
+    mapped = Counter(number for part in parts.values() for number in part)
+    source = ('file', 1)
+    of_root, *of_workers = (
+        {number: mapped[number] + times for number in part} for part in (range(size), *parts.values())
+    )
+    root = smaps.parse(times * touched_part(source, size, of_root).encode(), (b'x',))
+    workers = [smaps.parse(touched_part(source, size, part).encode(), (b'x',)) for part in of_workers]
+    of_all, of_descendants = smaps.shared_bytes(root, workers)
+    assert of_all == size * MEGABYTE
+    assert of_descendants <= (len(mapped) + 0.1) * MEGABYTE
+    if all(sharers == 1 for sharers in mapped.values()):
+        assert of_descendants >= (len(mapped) - 0.1) * MEGABYTE
+
+
 def touched_part(source: tuple[str, int], length: int, megabytes: dict[int, int]) -> str:
     """Return a mapping of ``length`` megabytes, of which those are there that are named, with how many have them."""
     kind, inode = source
@@ -215,6 +240,13 @@ def test_what_the_root_has_mapped_twice_it_may_share_with_itself() -> None:
     assert smaps.shared_bytes(root, children) == (40 * 1024, 32 * 1024)
 
 
+def test_parts_of_what_the_root_has_mapped_twice_are_different_where_their_shares_are_large() -> None:
+    # Of 9 MB that the root has twice, three children have each a third.
+    root = smaps.parse(2 * entry(100, 2304, inode=5, shared_dirty=9216, pss=3072).encode(), ())
+    thirds = [smaps.parse(entry(100, 2304, inode=5, shared_dirty=3072, pss=1024).encode(), ()) for _ in range(3)]
+    assert smaps.shared_bytes(root, thirds) == (9216 * 1024, 9216 * 1024)
+
+
 def test_what_only_the_root_has_is_not_its_descendants() -> None:
     root = smaps.parse(entry(100, 20, inode=5, shared_clean=80, pss=40).encode(), ())
     child = smaps.parse(entry(100, 20, inode=6, shared_clean=20, pss=10).encode(), ())
@@ -232,6 +264,18 @@ def test_pages_of_a_library_that_were_written_to_belong_to_the_family() -> None:
     assert smaps.shared_bytes(families[0], families[1:]) == ((40 + 2 * 160) * 1024, (40 + 2 * 160) * 1024)
     assert families[0].copied == 160 * 1024
     assert families[0].anonymous == 160 * 1024
+
+
+def test_branches_of_a_family_have_different_pages_at_one_address() -> None:
+    # Two processes and their children have mapped a file each after they were forked, and have written to half of it.
+    first, second = (
+        entry(
+            100, 50, permissions='rw-p', inode=inode, shared_clean=100, shared_dirty=100, anonymous=100, pss=100
+        ).encode()
+        for inode in (7, 8)
+    )
+    processes = [smaps.parse(data, (b'family',)) for data in (first, first, second, second)]
+    assert smaps.shared_bytes(None, processes) == (400 * 1024, 400 * 1024)
 
 
 def test_dirty_pages_of_a_file_belong_to_the_file() -> None:

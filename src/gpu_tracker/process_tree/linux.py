@@ -408,20 +408,28 @@ class LinuxProcessTree:
     def _runs_in_memory_of_parent(self, process: Process) -> bool:
         """Tell whether ``process`` has the same memory as its parent: by vfork(2), or by clone(2) with CLONE_VM.
 
-        Their sizes are compared first. They are read again, one after the other, because other threads of the parent
-        may allocate and free meanwhile. One that was forked has a copy of the page tables without most file pages, so
-        that its sizes are mostly others. The thread that has called vfork waits for the child, and can be woken up by
-        nothing else; of others the kernel is asked.
+        Their sizes are compared first: those of the parent have to be between two readings of the child's, because
+        threads of either may allocate and free meanwhile. One that was forked has a copy of the page tables without
+        most file pages, so that its sizes are mostly others. The thread that has called vfork waits for the child, and
+        can be woken up by nothing else; of others the kernel is asked.
         """
         parent = self.members.get(process.parent)
         if parent is None or not self._is_copy_of_parent(process):
             return False
-        if not any(self._files.memory(process) == self._files.memory(parent) != b'' for _ in range(_COMPARISONS)):
+        if not any(self._has_sizes_of(process, parent) for _ in range(_COMPARISONS)):
             return False
         if self._files.waits_uninterruptibly(parent):
             return True
         process.is_twin = bool(self._same_memory(process.pid, parent.pid))
         return process.is_twin
+
+    def _has_sizes_of(self, process: Process, parent: Process) -> bool:
+        memory = self._files.memory
+        readings = memory(process), memory(parent), memory(process)
+        if b'' in readings:
+            return False
+        before, of_parent, after = map(stat.resident, readings)
+        return all(min(ends) <= size <= max(ends) for size, *ends in zip(of_parent, before, after, strict=True))
 
     def _is_held(self, process: Process) -> bool:
         """Tell whether ``process`` is the root and has not become the program that is to be tracked yet."""

@@ -83,13 +83,14 @@ def parse(smaps: bytes, family: Key, *, huge: bool = False) -> Mappings:
         size = shared_clean + shared_dirty
         of_family = size if inode == b'0' else min(shared_dirty, anonymous) if kind == b'p' else 0
         of_file = size - of_family
-        # Of which of the two the share is cannot be told.
-        share = 0 if of_file and of_family else (pss - private_clean - private_dirty) * _KILOBYTE
-        if of_file:
+        share = pss - private_clean - private_dirty
+        if of_file:  # of pages that are shared each process has half at most: of either kind that much is certain
             begin = int(offset, 16)
-            shared.append(((device, inode), (begin, begin + high - low, of_file * _KILOBYTE, share)))
+            certain = max(0, share - of_family // 2)
+            shared.append(((device, inode), (begin, begin + high - low, of_file * _KILOBYTE, certain * _KILOBYTE)))
         if of_family:
-            shared.append((family, (low, high, of_family * _KILOBYTE, share)))
+            certain = max(0, share - of_file // 2)
+            shared.append((family, (low, high, of_family * _KILOBYTE, certain * _KILOBYTE)))
             copied += of_family
     if huge:
         for start, end, offset, device, inode, shared_huge, private_huge in _HUGE_MAPPING.findall(smaps):
@@ -116,11 +117,12 @@ class _Run:
     A process may map one part twice: of its own overlapping extents the largest counts, the others add up.
     """
 
-    __slots__ = ('_owners', '_root_has_it_twice', '_shares', 'end')
+    __slots__ = ('_of_root', '_owners', '_root_has_it_twice', '_shares', 'end')
 
     def __init__(self) -> None:
         self._owners: dict[int, tuple[int, int, int]] = {}
         self._shares: dict[int, int] = {}
+        self._of_root: list[int] = []
         self._root_has_it_twice = False
         self.end = -1
 
@@ -128,6 +130,8 @@ class _Run:
         """Take in an extent of the process ``owner``; extents come in the order of their beginnings."""
         self.end = max(self.end, end)
         self._shares[owner] = self._shares.get(owner, 0) + share
+        if owner == _ROOT:
+            self._of_root.append(size)
         finished, open_end, open_size = self._owners.get(owner, (0, begin, 0))
         if begin < open_end:
             self._owners[owner] = (finished, max(open_end, end), max(open_size, size))
@@ -140,7 +144,7 @@ class _Run:
 
         At least what the process that has most of it has, and at least all proportional sizes. Where these account for
         all pages, nobody outside has mapped any of them: what the root shares, it then shares with its descendants,
-        and these have all of the run; unless it has mapped pages twice, and shares them with itself.
+        and these have all of the run; unless it has mapped pages several times, and shares them with itself.
         """
         sizes = {owner: finished + open_size for owner, (finished, _, open_size) in self._owners.items()}
         largest = max(sizes.values(), default=0)
@@ -151,9 +155,24 @@ class _Run:
         del sizes[_ROOT]
         if not sizes:
             return of_all, 0
-        if shares >= _NO_OUTSIDERS * largest and not self._root_has_it_twice:
-            return of_all, min(of_all, sum(sizes.values()))
-        return of_all, max(shares - self._shares[_ROOT], *sizes.values())
+        of_descendants = max(shares - self._shares[_ROOT], *sizes.values())
+        if shares >= _NO_OUTSIDERS * largest:
+            if not self._root_has_it_twice:
+                return of_all, min(of_all, sum(sizes.values()))
+            if min(self._of_root) >= _NO_OUTSIDERS * of_all:
+                found = _of_others(len(self._of_root), sum(sizes.values()), shares - self._shares[_ROOT])
+                return of_all, min(of_all, max(of_descendants, found))
+        return of_all, of_descendants
+
+
+def _of_others(times: int, sizes: int, shares: int) -> int:
+    """Return how many bytes of a run others have at least, of which the root has mapped each ``times`` times.
+
+    A page that ``n`` of them have is ``n`` times in their ``sizes``, and ``n / (times + n)`` times in their ``shares``.
+    Of all pages with these sums there are fewest where all are those of equally many processes.
+    """
+    of_nobody_else = sizes - times * shares
+    return sizes * shares // of_nobody_else if of_nobody_else > 0 else shares
 
 
 def _counted_once(extents: list[tuple[int, int, int, int, int]]) -> tuple[int, int]:
