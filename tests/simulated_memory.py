@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpu_tracker.process_tree import stat
 from gpu_tracker.process_tree.process import Process
 
 MEGABYTE = 1 << 20
@@ -150,10 +151,21 @@ class FakeFiles:
         self.spent = 0.0
         self.read: list[str] = []
         self.forbidden: set[int] = set()
+        self.replaced: dict[int, tuple[bytes, ...]] = {}
+        """Program images that processes have got since the tree was refreshed."""
 
     def cpu_time(self) -> float:
         """Return the CPU seconds that all readings have cost."""
         return self.spent
+
+    def image(self, pid: int) -> tuple[bytes, ...] | None:
+        """Return the program image that a process has now."""
+        process = self._tree.members.get(pid)
+        return None if process is None else self.replaced.get(pid, stat.image(process.raw))
+
+    def huge_pages(self) -> int:
+        """Return that the machine has mapped no transparent huge page."""
+        return 0
 
     def smaps(self, pid: int) -> bytes | None:
         """Return private mappings, one that the fork family shares, one of the file that all share, and huge pages."""

@@ -240,7 +240,7 @@ def _bound_each(totals: Totals, size: int) -> None:
 
 
 def _withdraw_what_does_not_add_up(ram: Totals) -> None:
-    """Make main and descendants unknown where the kernel told of a process so large that one of them must be wrong."""
+    """Make main and descendants unknown where a process was so large that one of the two figures must be wrong."""
     main, descendants, combined = (ram[group][_TOTAL] for group in _GROUPS)
     if main is None or combined is None:
         return

@@ -111,10 +111,7 @@ def _bounds(
         # No more is proven than was there, and than the figure says.
         most = high if value is None else min(high, value)
         yield Bound(f'{group} {kind} lower bound', lowest, low, most, slack_low, slack_high)
-    # Where nothing is known some process has ended unseen. Transparent huge pages that nobody has seen before are not
-    # in an upper bound, see docs/measuring.rst.
-    uses_huge_pages = any(' huge ' in line for body in run.program.bodies.values() for line in body)
-    if highest is not None and not uses_huge_pages:
+    if highest is not None:  # else some process has ended unseen
         # At a hold that much was there, whatever was seen of it: only the kernel's counters may be behind.
         known = _known_peak(run, group) if kind == 'total' else max(_held(run, group, kind))
         counters = _MARK * len(_members(run, group))

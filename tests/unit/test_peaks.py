@@ -47,6 +47,20 @@ def test_a_new_process_has_peaked_before_it_was_seen() -> None:
     assert read(tree, reader) == [11]
 
 
+def test_a_mark_of_a_program_that_was_not_there_when_page_faults_were_read_tells_nothing() -> None:
+    tree, files, reader = opened(2)
+    read(tree, reader)
+    process = tree.members[11]
+    process.faults += 8192
+    process.mark = 20 * MEGABYTE
+    files.replaced[11] = (b'1', b'2', b'3')
+    assert read(tree, reader) == []
+    assert (process.peak, process.peak_reading.faults) == (10 * MEGABYTE, process.faults - 8192)
+    del files.replaced[11]  # many page faults without a new page
+    assert read(tree, reader) == [11]
+    assert (process.peak, process.peak_reading.faults) == (20 * MEGABYTE, process.faults)
+
+
 def test_a_mark_that_falls_by_a_few_pages_tells_nothing() -> None:
     tree, _, reader = opened(2)
     read(tree, reader)

@@ -29,12 +29,14 @@ class Readings:
 class Watched:
     """A root with 10 MB and a child with 20, whose marks are read at each sample."""
 
-    def __init__(self, *, always_huge: bool = False) -> None:
+    def __init__(self) -> None:
+        self.huge_pages: int | None = 1000
+        """Those that the machine has mapped so far."""
         self.tree = FakeTree()
         self.root = self.tree.put(ROOT, private=10)
         self.child = self.tree.put(CHILD, private=20, parent=ROOT)
         self.exact = Readings()
-        self.bounds = UpperBounds(self.tree, self.exact, always_huge=always_huge)
+        self.bounds = UpperBounds(self.tree, self.exact, lambda: self.huge_pages)
 
     def sample(self, *unread: FakeProcess) -> list[float | None]:
         counted = [process for process in self.tree.members.values() if not process.ended]
@@ -219,33 +221,41 @@ def test_a_program_that_was_replaced_may_have_had_more_before(watched: Watched) 
     assert watched.sample() == [10, 85, 95]
 
 
-def test_huge_pages_bring_two_megabytes_with_one_fault(watched: Watched) -> None:
-    watched.tree.put(CHILD, private=50)  # 30 MB with a single fault
-    assert watched.sample() == [10, 50, 60]
-    watched.child.faults += 3
-    assert watched.sample(watched.child) == [10, 56, 66]
-    watched.root.faults += 16  # which has none
-    assert watched.sample(watched.root, watched.child) == [11, 56, 67]
+def test_huge_pages_that_the_machine_has_mapped_may_be_anybodys_who_had_page_faults(watched: Watched) -> None:
+    watched.huge_pages = 1003
+    watched.child.faults += 16
+    assert watched.sample(watched.child) == [10, 20 + 1 + 3 * 2, 30 + 1 + 3 * 2]
+    watched.root.faults += 1  # which has one of them at most
+    watched.huge_pages = 1005
+    assert watched.sample(watched.root, watched.child) == [10 + FAULT + 2, 27, 37 + FAULT + 2]
 
 
-def test_children_of_one_with_huge_pages_have_such_as_well(watched: Watched) -> None:
-    watched.tree.put(CHILD, private=50)
+def test_huge_pages_from_before_a_mark_was_read_are_in_it(watched: Watched) -> None:
+    watched.huge_pages = 1003
+    watched.tree.put(CHILD, private=26)
+    assert watched.sample() == [10, 26, 36]
+    watched.child.faults += 16
+    # They may have come when the mark had just been read, and were counted then.
+    assert watched.sample(watched.child) == [10, 26 + 1 + 3 * 2, 36 + 1 + 3 * 2]
     watched.sample()
-    watched.child.faults += 1
-    watched.sample()
-    new = watched.tree.put(12, private=1, parent=CHILD, faults=5)
-    watched.sample(new)
-    watched.tree.end(12)
-    assert watched.sample() == [10, 60, 70]
+    watched.child.faults += 16
+    watched.tree.put(12, private=50, parent=ROOT)
+    assert watched.sample(watched.child) == [10, 26 + 1 + 50, 36 + 1 + 50]
 
 
-def test_where_all_get_huge_pages_each_fault_may_have_brought_one() -> None:
-    watched = Watched(always_huge=True)
-    assert watched.sample() == [10, 20, 30]
+def test_huge_pages_of_processes_that_were_never_seen(watched: Watched) -> None:
+    watched.huge_pages = 1002
+    watched.root.reaped_faults += 16
+    # One that was never seen may have been a copy of the root as well.
+    assert watched.sample() == [10, 20 + 10 + 1 + 2 * 2, 30 + 1 + 2 * 2]
+
+
+def test_where_huge_pages_are_hidden_each_fault_may_have_brought_one(watched: Watched) -> None:
+    watched.huge_pages = None
     watched.child.faults += 3
-    assert watched.sample(watched.child) == [10, 26, 36]
+    assert watched.sample(watched.child) == [10, 26 + 3 * FAULT, 36 + 3 * FAULT]
     watched.root.reaped_faults += 4
-    assert watched.sample() == [10, 20 + 10 + 8, 30 + 8]
+    assert watched.sample() == [10, 20 + 10 + 8 + 4 * FAULT, 30 + 8 + 4 * FAULT]
 
 
 def test_huge_pages_of_hugetlbfs_count_with_the_mark(watched: Watched) -> None:

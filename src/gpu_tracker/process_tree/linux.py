@@ -208,7 +208,7 @@ class LinuxProcessTree:
             name, stack = process.name, process.stack
             before = process.own_cpu
             stat.update(process, line)
-            is_replaced = process.stack != stack and b'0' not in (process.stack, stack)
+            is_replaced = process.stack != stack != b''
             process.own_cpu = max(before, process.own_cpu)
             shared = process.shares_memory
             if shared and process.name == name and not process.ended:  # a zombie has no image that could tell

@@ -97,7 +97,7 @@ class Process:
         self.born = 0.0
         """When its program image began, in seconds on the reader's clock: at its start, or at its last execve(2)."""
         self.stack = b''
-        """Where its stack begins, which execve(2) changes; 0 where that may not be seen, and once it is ending."""
+        """Where its stack was when that was last seen, which execve(2) changes; empty where it may not be seen."""
         self.is_twin = False
         """It shares its memory with its parent, and both run: clone(2) with CLONE_VM."""
         self.is_young = False

@@ -41,7 +41,8 @@ def update(process: Process, line: bytes) -> None:
     process.threads = 0 if process.ended else threads
     process.start = float(fields[19])
     process.virtual = int(fields[20])
-    process.stack = fields[25]
+    if fields[25] != b'0':  # it is 0 for some moments of execve(2), and once the process is ending
+        process.stack = fields[25]
 
 
 def parent(line: bytes) -> int:

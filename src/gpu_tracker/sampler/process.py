@@ -252,10 +252,10 @@ def _open_ram(
     reader: str, tree: ProcessTree, allowance: Allowance | OverheadLimit, cpu_time: Callable[[], float]
 ) -> RamSource:
     if reader == 'proc':
-        from gpu_tracker.sources.memory_files import MemoryFiles, gives_huge_pages  # noqa: PLC0415 - Linux only
+        from gpu_tracker.sources.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
         from gpu_tracker.sources.ram import RamSource as LinuxRamSource  # noqa: PLC0415
 
-        return LinuxRamSource(tree, MemoryFiles(), allowance, cpu_time, always_huge=gives_huge_pages())
+        return LinuxRamSource(tree, MemoryFiles(), allowance, cpu_time)
     from gpu_tracker.sources.portable_ram import PortableRamSource  # noqa: PLC0415 - elsewhere
 
     return PortableRamSource(tree)

@@ -9,6 +9,8 @@ from gpu_tracker.process_tree import stat
 
 _PEAK = b'\nVmHWM:'
 _FIELDS = (_PEAK, b'\nVmRSS:', b'\nRssAnon:', b'\nHugetlbPages:')
+_HUGE_PAGES = (b'\nthp_fault_alloc ', b'\nthp_collapse_alloc ', b'\nthp_file_mapped ')
+"""Transparent huge pages, in vmstat: of anonymous memory, put together from small ones, and of files."""
 _CHUNK = 1 << 18
 _SHORT = 1 << 12
 """Bytes of a file that is read at once: more take memory that the interpreter has to ask for anew each time."""
@@ -47,10 +49,22 @@ class MemoryFiles:
         peak, resident, anonymous, huge = [_kilobytes(status, field) for field in _FIELDS]
         return peak, resident, anonymous, huge
 
+    def image(self, pid: int) -> tuple[bytes, ...] | None:
+        """Return what tells its program image, see :func:`.stat.image`; None where it is gone."""
+        line = self._read_file(f'{pid}/stat', _SHORT)
+        return stat.image(line) if line else None
+
     def resident(self, pid: int) -> tuple[int, int]:
         """Return the resident bytes, and those among them that belong to no file and no shared memory segment."""
         statm = self._read(pid, 'statm')
         return stat.resident(statm) if statm else (0, 0)
+
+    def huge_pages(self) -> int | None:
+        """Return how many transparent huge pages the machine has mapped for any process; None where it hides that."""
+        counters = self._read_file('vmstat', _CHUNK)
+        if not counters:
+            return None
+        return sum([_number(counters, name) for name in _HUGE_PAGES])
 
     def _read(self, pid: int, name: str, mark: bytes = b'', size: int = _CHUNK) -> bytes | None:
         """Return what the file says; that of another thread where the first one has ended and knows no memory."""
@@ -78,15 +92,6 @@ class MemoryFiles:
         finally:
             os.close(handle)
         return b''.join(chunks)
-
-
-def gives_huge_pages(path: str = '/sys/kernel/mm/transparent_hugepage/enabled') -> bool:
-    """Tell whether every process gets transparent huge pages, and not only those that ask for them."""
-    try:
-        with open(path, encoding='ascii') as setting:
-            return '[always]' in setting.read()
-    except OSError:
-        return False  # this kernel has none, or the container hides it
 
 
 class Sums(NamedTuple):
@@ -124,3 +129,9 @@ def _kilobytes(status: bytes, field: bytes) -> int:
     """Return the value of a field in bytes; 0 where the kernel is too old to have it."""
     at = status.find(field)
     return 0 if at < 0 else int(status[at + len(field) : status.index(b'kB', at)]) * 1024
+
+
+def _number(counters: bytes, name: bytes) -> int:
+    """Return a counter; 0 where the kernel has none, because it knows no such pages."""
+    at = counters.find(name)
+    return 0 if at < 0 else int(counters[at + len(name) : counters.index(b'\n', at + 1)])

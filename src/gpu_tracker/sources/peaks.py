@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpu_tracker.allowance import MOST_AT_EDGE
 from gpu_tracker.process_tree import stat
+from gpu_tracker.process_tree.stat import PAGE_SIZE
 from gpu_tracker.sources.reading import MIDDLE
 
 TYPE_CHECKING = False
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _FIRST_COST = 20e-6
 """CPU seconds for reading one mark, until that has been measured."""
+_MUCH = 1 << 20
+"""Bytes that page faults have brought, from which on it matters to which program a mark belongs."""
 
 
 class PeakReader:
@@ -77,6 +80,8 @@ class PeakReader:
         if found is None:
             return False
         mark, resident, anonymous, huge = found
+        if self._is_of_new_program(process, mark):
+            return False
         process.resident += huge - process.huge
         process.anonymous += huge - process.huge
         process.huge = huge
@@ -100,6 +105,17 @@ class PeakReader:
             self._older.discard(process)
             return False
         return mark != before and mark > process.resident
+
+    def _is_of_new_program(self, process: Process, mark: int) -> bool:
+        """Tell whether ``process`` has called execve(2) since its page faults were read, so that the mark is another's.
+
+        That is asked only where many page faults have not raised the mark.
+        """
+        before = process.peak_reading.faults
+        brought = (process.faults - before) * PAGE_SIZE
+        if before < 0 or brought < _MUCH or mark > (process.peak or 0) + brought // 2:
+            return False
+        return self._files.image(process.pid) != stat.image(process.raw)
 
 
 def _is_same_program(process: Process) -> bool:

@@ -35,7 +35,6 @@ class RamSource:
 
     :param tree: Refreshed before each reading.
     :param cpu_time: The CPU seconds that this process has used, by which optional readings are paid.
-    :param always_huge: Transparent huge pages are given to every process.
     """
 
     def __init__(
@@ -44,15 +43,13 @@ class RamSource:
         files: MemoryFiles,
         allowance: Allowance | OverheadLimit,
         cpu_time: Callable[[], float],
-        *,
-        always_huge: bool = False,
     ) -> None:
         self._tree = tree
         self._files = files
         self._exact = ExactReadings(tree, files, allowance, cpu_time)
         self._estimates = Estimates(tree, self._exact)
         self._peaks = PeakReader(files, allowance, cpu_time)
-        self._upper = UpperBounds(tree, self._exact, always_huge=always_huge)
+        self._upper = UpperBounds(tree, self._exact, files.huge_pages)
         self._launch_peak = 0
         self._largest_sizes = [0, 0, 0]
         """The largest resident sizes of root, descendants and both that were looked at between samples on the grid."""

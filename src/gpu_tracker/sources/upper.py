@@ -4,6 +4,9 @@ A process has had no more than its high-water mark when that was read, and what 
 A group has had no more than its members together; and no more than the last exact reading has found, and what its
 members' page faults can have brought since. The smaller of both bounds counts. The page faults of processes that end,
 or come and go, between two samples turn up with whoever has waited for them.
+
+A page fault brings 64 KiB at most, or a transparent huge page of 2 MiB. How many of these the whole machine has mapped
+the kernel counts; for all that is known they were those of any process that had page faults meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from gpu_tracker.process_tree.stat import PAGE_SIZE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpu_tracker.process_tree import ProcessTree
     from gpu_tracker.process_tree.process import Process
@@ -25,26 +28,34 @@ if TYPE_CHECKING:
 _SMALL = 16 * PAGE_SIZE
 """Bytes that one page fault brings at most: it maps pages of a file by 16 (fault_around_bytes)."""
 _LARGE = 512 * PAGE_SIZE
-"""The same of a process that uses transparent huge pages."""
-_SLACK = 1 << 20
-"""Bytes by which sizes may grow without page faults: counters are inexact."""
+"""Bytes of a transparent huge page, which one page fault brings as well."""
 
 
 class _Member:
     """What is known of one process, in bytes."""
 
-    __slots__ = ('before', 'brought', 'faults', 'is_settled', 'most', 'of_fault', 'programs', 'resident')
+    __slots__ = (
+        'brought',
+        'faults',
+        'faults_at_mark',
+        'huge_pages',
+        'is_settled',
+        'most',
+        'programs',
+        'since_mark',
+    )
 
-    def __init__(self, of_fault: int) -> None:
+    def __init__(self, huge_pages: int) -> None:
         self.faults = 0
         self.programs = 0
-        self.resident = 0
-        self.before = (0, 0)
-        """Resident bytes and page faults at the look before."""
+        self.huge_pages = huge_pages
+        """Those that the machine had mapped before the last look."""
+        self.faults_at_mark = -1
+        """Page faults when its mark was read."""
+        self.since_mark = 0
+        """What page faults can have brought since then, or since its start."""
         self.is_settled = False
         """``most`` is the mark of the present program: without a page fault it stays so."""
-        self.of_fault = of_fault
-        """What one page fault brings at most."""
         self.most = 0
         """What it can have had since the last look."""
         self.brought = 0
@@ -54,13 +65,19 @@ class _Member:
 class UpperBounds:
     """Adds up what the members of a tree can have had, at each sample.
 
-    :param always_huge: Transparent huge pages are given to every process, see the kernel's transhuge.rst.
+    :param huge_pages: Tells how many transparent huge pages the machine has mapped so far; None where that is hidden.
     """
 
-    def __init__(self, tree: ProcessTree, exact: ExactReadings, *, always_huge: bool = False) -> None:
+    def __init__(self, tree: ProcessTree, exact: ExactReadings, huge_pages: Callable[[], int | None]) -> None:
         self._tree = tree
         self._exact = exact
-        self._of_fault = _LARGE if always_huge else _SMALL
+        self._read_huge_pages = huge_pages
+        self._huge_pages = self._huge_pages_before = self._huge_pages_at_births = huge_pages() or 0
+        """Those that the machine has mapped, as read last, as read before the marks and page faults of now, and as read
+        before those processes have started that are new."""
+        self._are_huge_pages_read = True
+        self._huge_pages_are_hidden = False
+        self._huge_pages_at_start = self._huge_pages
         self._members: dict[Process, _Member] = {}
         self._gone: list[_Member] = []
         """The descendants that have ended since bounds were added up last, and were there at some moment since."""
@@ -73,6 +90,7 @@ class UpperBounds:
         self._unseen_copies = False
         """One that was never seen may have been a copy of its parent, with all that this had."""
         self._split: Split | None = None
+        self._huge_pages_at_split = 0
         self._begins_anew = False
         """Pages have just been counted, so that what was brought counts from there."""
         self._waited_for: set[Process] = set()
@@ -112,12 +130,15 @@ class UpperBounds:
         :param counted: The processes whose memory counts, after their marks have been read as far as that is done.
         :param is_whole: Everything else of them has been read as well.
         """
+        self._huge_pages_at_births, self._huge_pages_before = self._huge_pages_before, self._huge_pages
+        self._are_huge_pages_read = False
         waited_for = self._settle_gone()
         split = self._exact.last
         if split is not self._split:
             if not self._is_first:  # what was there until the pages were counted is beside the count before
                 self._begin_anew(self._update_and_add_up(counted))
             self._split = split
+            self._huge_pages_at_split = self._huge_pages_before
             self._begins_anew = True
         if is_whole:
             self._settle_reaped(waited_for | self._waited_for)
@@ -185,42 +206,72 @@ class UpperBounds:
         member = self._members.get(process)
         is_new = member is None
         if member is None:
-            parent = self._members.get(self._tree.members.get(process.parent, process))
-            member = self._members[process] = _Member(parent.of_fault if parent else self._of_fault)
+            member = self._members[process] = _Member(self._huge_pages_at_births)
             member.faults = process.faults
             member.programs = process.programs
-            member.resident = process.resident
-            member.before = process.resident, process.faults
             self._reaped.setdefault(process, process.reaped_faults if self._is_first else 0)
         elif (
             member.is_settled
             and not self._begins_anew
             and (member.faults, member.programs) == (process.faults, process.programs)
         ):
+            member.huge_pages = self._huge_pages_before
             return
-        faults = process.faults - member.faults
-        resident_before, faults_before = member.before
-        # Sizes are read after page faults, so that those of one look are compared with the page faults of the next.
-        if member.resident - resident_before > (process.faults - faults_before) * _SMALL + _SLACK:
-            member.of_fault = _LARGE
-        member.before = member.resident, member.faults
-        since_mark = (process.faults - process.peak_reading.faults) * member.of_fault
+        brought = self._brings(process.faults - member.faults, member.huge_pages)
+        if process.peak_reading.faults != member.faults_at_mark:
+            member.faults_at_mark = process.peak_reading.faults
+            member.since_mark = self._brings(process.faults - member.faults_at_mark, member.huge_pages)
+        elif is_new:
+            member.since_mark = self._brings(process.faults, member.huge_pages)
+        else:
+            member.since_mark += brought
         if process.peak is None:
-            most = self._inherited(process) + process.faults * member.of_fault
+            most = self._inherited(process) + member.since_mark
         elif process.programs == member.programs:
-            most = _peak(process) + since_mark
+            most = _peak(process) + member.since_mark
         else:  # exec has begun the mark anew: what the program before has had after its last reading is not in it
-            most = max(member.most + faults * member.of_fault, _peak(process) + since_mark)
+            most = max(member.most + brought, _peak(process) + member.since_mark)
         member.most = most
-        member.is_settled = since_mark == 0 and process.programs == member.programs
+        member.is_settled = member.since_mark == 0 and process.programs == member.programs
         seen = self._split.counted.get(process) if self._split is not None else None
         if process.ended or process.left:  # of what it had in the end nothing is known but the page faults
-            member.brought = min(most, member.brought + faults * member.of_fault)
+            member.brought = min(most, member.brought + brought)
+        elif is_new and seen is None and not process.forked:
+            member.brought = most
         else:
-            member.brought = most if is_new and seen is None and not process.forked else _brought(process, seen, member)
+            member.brought = min(most, self._brought(process, seen))
+        member.huge_pages = self._huge_pages_before
         member.faults = process.faults
         member.programs = process.programs
-        member.resident = process.resident
+
+    def _brought(self, process: Process, seen: Seen | None) -> int:
+        """Return the bytes of ``process`` that were nobody's at the last exact reading, at most.
+
+        Each new page takes a page fault, but for pages of files and huge ones; how many of these came shows in the
+        sizes, or is counted.
+        """
+        of_files = process.resident - process.anonymous
+        if seen is None:
+            faults, before = process.faults, process.first_anonymous
+        else:
+            faults, before = process.faults - seen.faults, seen.resident
+        huge = self._huge_bytes(faults, self._huge_pages_at_split)
+        brought = faults * PAGE_SIZE + min(of_files, faults * (_SMALL - PAGE_SIZE)) + huge
+        return max(brought, (process.peak or 0) - before)
+
+    def _brings(self, faults: int, huge_pages_before: int) -> int:
+        """Return the bytes that so many page faults can have brought since the machine had so many huge pages."""
+        return faults * _SMALL + self._huge_bytes(faults, huge_pages_before) if faults > 0 else 0
+
+    def _huge_bytes(self, faults: int, huge_pages_before: int) -> int:
+        """Return the bytes in huge pages of one who had so many page faults since then, at most."""
+        if not self._are_huge_pages_read and faults:
+            self._are_huge_pages_read = True
+            self._huge_pages_are_hidden = (now := self._read_huge_pages()) is None
+            self._huge_pages = now or 0
+        if self._huge_pages_are_hidden:
+            return faults * _LARGE
+        return min(faults, self._huge_pages - huge_pages_before) * _LARGE
 
     def _inherited(self, process: Process) -> int:
         """Return what one whose mark was not read yet can have had from the start: it may have dropped that already."""
@@ -273,7 +324,7 @@ class UpperBounds:
                 self._others_are_known = False  # the kernel adds nothing to the sums of such a process
                 self._reaped[process] = process.reaped_faults
             elif process.reaped_faults > known:
-                self._unseen += (process.reaped_faults - known) * self._of_fault
+                self._unseen += self._brings(process.reaped_faults - known, self._huge_pages_at_start)
                 self._unseen_copies |= process not in waited_for
                 self._reaped[process] = process.reaped_faults
         if len(self._reaped) > 2 * len(self._tree.members) + 8:
@@ -284,19 +335,3 @@ class UpperBounds:
 def _peak(process: Process) -> int:
     """Return what ``process`` had at most when its mark was read; huge pages may have been there beside that."""
     return max(process.peak or 0, process.peak_reading.mark + process.huge)
-
-
-def _brought(process: Process, seen: Seen | None, member: _Member) -> int:
-    """Return the bytes of ``process`` that were nobody's at the last exact reading, at most.
-
-    Each new page takes a page fault, but for pages of files and huge ones; how many of these came shows in the sizes.
-    """
-    of_files = process.resident - process.anonymous
-    if seen is None:
-        faults, before = process.faults, process.first_anonymous
-    else:
-        faults, before = process.faults - seen.faults, seen.resident
-    if member.of_fault == _LARGE:
-        return min(member.most, faults * _LARGE)
-    brought = faults * PAGE_SIZE + min(of_files, faults * (_SMALL - PAGE_SIZE))
-    return min(member.most, max(brought, (process.peak or 0) - before))
