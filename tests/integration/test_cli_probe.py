@@ -129,14 +129,14 @@ def test_the_report_goes_to_the_file_alone(log: Path, tmp_path: Path) -> None:
     assert path.read_text().startswith('CUDA calls, seen for 1.0 s')
 
 
-@pytest.mark.parametrize('ended_by', [(), ('--duration=0.01',)])
-def test_nobody_waits_for_the_report_until_the_probe_is_detached(
-    log: Path, tmp_path: Path, ended_by: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize(
+    'words', [['-e', 'true'], ['--duration=0.01', '-e', 'true'], ['--duration=0.01', '-e', 'sleep 0.2']]
+)
+def test_nobody_waits_for_the_report_until_the_probe_is_detached(log: Path, tmp_path: Path, words: list[str]) -> None:
     detaching = tmp_path / 'detaching'
     os.mkfifo(detaching)
     path = tmp_path / 'report'
-    with probing(log, '-o', path, *ended_by, '--', 'true', env={'STAGED_DETACHING': str(detaching)}) as process:
+    with probing(log, '-o', path, *words, env={'STAGED_DETACHING': str(detaching)}) as process:
         eventually(lambda: text_of(log).endswith('finish\nclose\n'))
         assert path.read_text().startswith('CUDA calls, seen for 1.0 s')
         assert process.poll() is None

@@ -120,7 +120,7 @@ def test_what_each_process_had_is_remembered(detailed: bool) -> None:
 def test_huge_pages_are_private_memory(tree: FakeTree, detailed: bool) -> None:
     child = tree.put(11, private=20, shared=100, family=ROOT)
     child.huge_pages = 64
-    child.huge = 64 * MEGABYTE  # as its mark has told
+    child.huge = 64 * MEGABYTE  # as its mark says
     assert read(tree, FakeFiles(tree), detailed=detailed) == ((110, 10, 100), (184, 84, 100), (194, 94, 100))
     assert (child.resident, child.anonymous) == (184 * MEGABYTE, 184 * MEGABYTE)
 

@@ -76,6 +76,7 @@ class Probing:
         self._face = face_of(request)
         self._report: CudaReport | None = None
         self._is_finished = False
+        self._is_closed = False
         self._is_delivered: bool | None = None
         self._told_to_end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -120,8 +121,9 @@ class Probing:
         return self._is_delivered
 
     def close(self) -> None:
-        """Detach, which nobody who waits for the report has to wait for."""
-        if self._probe is not None:
+        """Detach, once, which nobody who waits for the report has to wait for."""
+        if self._probe is not None and not self._is_closed:
+            self._is_closed = True
             with _told():
                 self._probe.close()
 

@@ -288,8 +288,10 @@ def _open_early(
 def _announce(config: dict[str, Any], seconds: float | None) -> None:
     """Say to trackers around that this sampler is none of the processes that they measure."""
     if config['reader'] == 'proc':
-        from gpu_tracker.process_tree.announced import announce  # noqa: PLC0415 - when nobody waits for the start
-
+        try:
+            from gpu_tracker.process_tree.announced import announce  # noqa: PLC0415 - when nobody waits for the start
+        except ImportError:
+            return  # no more files may be opened: then a tracker around takes this sampler for one of its processes
         announce(config['owner'], seconds)
 
 
