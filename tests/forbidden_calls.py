@@ -26,6 +26,7 @@ _NUMBERS = {
         'pidfd_send_signal': 424,
         'prctl': 157,
         'prlimit64': 302,
+        'prlimit64 with a new limit': 302,
         'sched_getscheduler': 145,
         'sched_setscheduler': 144,
         'setrlimit': 160,
@@ -42,6 +43,7 @@ _NUMBERS = {
         'pidfd_send_signal': 424,
         'prctl': 167,
         'prlimit64': 261,
+        'prlimit64 with a new limit': 261,
         'sched_getscheduler': 120,
         'sched_setscheduler': 119,
         'setrlimit': 164,
@@ -49,14 +51,15 @@ _NUMBERS = {
 }
 # linux/filter.h, linux/seccomp.h, linux/prctl.h and linux/sched.h
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER_AT, _FIRST_ARGUMENT_AT = 0, 16
+_NUMBER_AT, _FIRST_ARGUMENT_AT, _THIRD_ARGUMENT_AT = 0, 16, 32
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
 _SET_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
 _CONDITIONS = {
-    'clock_gettime of processes': (_AT_LEAST, 0x80000000),  # negative numbers, see clock_getres(2)
-    'clone of threads': (_ANY_BIT, 0x10000),  # CLONE_THREAD
+    'clock_gettime of processes': (_FIRST_ARGUMENT_AT, _AT_LEAST, 0x80000000),  # negative numbers, see clock_getres(2)
+    'clone of threads': (_FIRST_ARGUMENT_AT, _ANY_BIT, 0x10000),  # CLONE_THREAD
+    'prlimit64 with a new limit': (_THIRD_ARGUMENT_AT, _ANY_BIT, 0xFFFFFFFF),  # not a null pointer
 }
-"""What must be true of the first argument."""
+"""What must be true of one of the arguments."""
 
 
 class _Program(ctypes.Structure):
@@ -81,8 +84,8 @@ def forbid(calls: list[str], number: int) -> None:
     for call, error in refusals:
         condition = []
         if call in _CONDITIONS:
-            test, value = _CONDITIONS[call]
-            condition = [_step(_LOAD, _FIRST_ARGUMENT_AT), _step(test, value, 0, 1)]
+            place, test, value = _CONDITIONS[call]
+            condition = [_step(_LOAD, place), _step(test, value, 0, 1)]
         steps += [
             _step(_LOAD, _NUMBER_AT),
             _step(_EQUAL, _NUMBERS[platform.machine()][call], 0, 1 + len(condition)),

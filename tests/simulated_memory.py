@@ -27,7 +27,7 @@ _HUGE_ADDRESS = 1 << 42
 class FakeProcess(Process):
     """A process with what the kernel knows of its memory: megabytes, and bytes for the high-water mark."""
 
-    __slots__ = ('files', 'huge_pages', 'mapped', 'mark', 'private', 'shared')
+    __slots__ = ('__weakref__', 'files', 'huge_pages', 'mapped', 'mark', 'private', 'shared')
 
     def __init__(self, pid: int) -> None:
         super().__init__(pid)

@@ -6,6 +6,7 @@ exactly, and often its peak. Where one figure is raised by these, the others tha
 
 from __future__ import annotations
 
+from gpu_tracker.process_tree.stat import INEXACT
 from gpu_tracker.sources.reading import larger
 
 TYPE_CHECKING = False
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 _GROUPS = ('main', 'descendants', 'combined')
 _TOTAL, _PRIVATE, _SHARED = 0, 1, 2
-_SLACK = 1 << 22
-"""Bytes by which marks may be inexact: the kernel counts pages for each core."""
+_SLACK = max(1 << 22, INEXACT)
+"""Bytes by which marks may be inexact."""
 
 
 def settle_command(totals: Totals, cpu_seconds: float, largest_peak: int, orphans_seconds: float | None = None) -> None:

@@ -194,7 +194,8 @@ class Tracker:
         if self._problem:
             forget_bounds(self._totals)
         elif largest_child is not None and self._largest_child is not None:
-            settle_children(self._totals, self._largest_child, largest_child, own_faults)
+            before = max(self._largest_child, OwnChildren.peak)
+            settle_children(self._totals, before, largest_child, own_faults)
         if self._problem:
             self._tell([*self._totals['messages'], ('warning', self._problem)])
         else:

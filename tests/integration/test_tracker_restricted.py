@@ -70,7 +70,15 @@ REFUSALS = ('EPERM', 'ENOSYS')
 @pytest.mark.parametrize('refusal', REFUSALS)
 @pytest.mark.parametrize(
     'calls',
-    [('memfd_create',), LIMITS, ('pidfd_open',), ('clock_gettime of processes',), PRIORITIES, ('close_range',)],
+    [
+        ('memfd_create',),
+        LIMITS,
+        ('prlimit64 with a new limit',),
+        ('pidfd_open',),
+        ('clock_gettime of processes',),
+        PRIORITIES,
+        ('close_range',),
+    ],
     ids=' '.join,
 )
 def test_a_call_that_is_forbidden_costs_no_figure(calls: tuple[str, ...], refusal: str):
@@ -150,6 +158,18 @@ print(json.dumps([
     assert log == ['The GPUs cannot be read, because no thread can be started here: their figures are unknown.']
     assert gpus is None
     assert seen
+
+
+def test_where_no_thread_can_be_started_another_process_can_be_tracked() -> None:
+    tracked = """
+import os, subprocess, sys
+import gpu_tracker as gput
+with subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE) as program:
+    with gput.Tracker(process_id=program.pid, ram_unit='bytes', disable_logs=True) as tracker:
+        program.communicate(b'\\n')
+print(tracker.resource_usage.max_ram.main.total_rss > 0)
+"""
+    assert run(tracked, words=words_before('clone of threads', answer='EAGAIN')).stdout == 'True\n'
 
 
 def test_where_no_thread_can_be_started_a_section_says_so():

@@ -30,9 +30,10 @@ _OWN_TIME = 0.001
 _LAUNCH = 0.01
 """What a command's process has used as a copy of the launcher, before its exec, is not the command's; and its means are
 over the time from the first sample on, which begins before the command does."""
-_MARK = 3 * 32 * (os.cpu_count() or 1) * mmap.PAGESIZE
+_CORES = os.cpu_count() or 1
+_MARK = 3 * max(32, 2 * _CORES) * _CORES * mmap.PAGESIZE
 """The kernel updates high-water marks from counters of anonymous, file and shared pages, each of which every core may
-keep 32 pages of for itself (percpu_counter_batch)."""
+keep 32 pages of for itself, and on large machines two for each core (percpu_counter_batch)."""
 _NEW_PROCESS = 2_500_000
 """Pages of the C library, the stack and the data of a new process or program image."""
 _WORTH_READING = 0.03

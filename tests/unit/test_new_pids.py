@@ -49,12 +49,13 @@ def test_the_numbers_given_since_are_tried_without_a_listing() -> None:
     assert machine.files.listings == 1
 
 
-def test_where_the_numbers_begin_anew_all_are_listed_and_the_new_ones_returned() -> None:
+def test_where_the_numbers_begin_anew_all_are_listed_and_those_that_may_be_new_returned() -> None:
     machine = Machine(newest=30_000)
-    machine.take()
+    machine.files.there |= {'21', '30000'}
+    assert machine.take() == [1, 7, 21, 30_000]
     machine.files.last = 20
-    machine.files.there |= {'15', '20'}
-    assert machine.take() == [15, 20]
+    machine.files.there |= {'15', '20', '30001'}
+    assert machine.take() == [1, 7, 15, 20, 30_001]  # who had the numbers 1 and 7 may have ended since
     assert machine.files.listings == 2
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from gpu_tracker.allowance import Allowance
@@ -523,3 +526,18 @@ def test_of_another_users_process_estimates_tell_the_total(sampled: Sampled) -> 
     reading = sampled.sample()
     assert megabytes(reading.combined) == (140, None, None)
     assert megabytes(reading.descendants) == (90, None, None)
+
+
+def test_nothing_is_kept_of_processes_that_have_ended(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=100)
+    sampled.tree.put(11, private=500, parent=ROOT)
+    sampled.sample()
+    sampled.tree.end(11)
+    references = []
+    for pid in range(100, 300):
+        references.append(weakref.ref(sampled.tree.put(pid, private=5, parent=ROOT, family=ROOT)))
+        sampled.sample()
+        sampled.tree.end(pid)
+        sampled.sample()
+    gc.collect()
+    assert sum(reference() is not None for reference in references) < 10

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         """When the last refresh began: what it has read is as old as that at most."""
         foreign_cpu: float
         """CPU seconds of samplers that members have reaped and that are therefore in those members' times."""
+        counts_reaped_faults: bool
+        """``Process.reaped_faults`` grows with each child that a process has waited for."""
         listings: int
         """Grows whenever something may have been started."""
         changes: int

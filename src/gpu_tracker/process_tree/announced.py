@@ -16,8 +16,9 @@ import sys
 
 from gpu_tracker.process_tree.linux import cpu_clock
 
-_ADDRESS = '\0gpu-tracker-clocks-{}-{}'
-"""An abstract one, see unix(7): it is gone with whoever listens there."""
+_ADDRESS = '\0gpu-tracker-clocks-{}-{}-{}'
+"""An abstract one, see unix(7): it is gone with whoever listens there. Containers may share these addresses, so the
+namespace that the pid is of is a part of it."""
 _LISTENERS = 4
 """So many may track the same process with task clocks at a time and still hear of samplers."""
 _RUNS = b'runs'
@@ -38,10 +39,11 @@ def announce(owner: int, seconds: float | None = None) -> None:
         sending = _open_socket()
     except OSError:
         return  # there are no such sockets here: then nobody has one to listen
+    namespace = _pid_namespace()
     for pid in _line_of(owner):
         for number in range(_LISTENERS):
             try:
-                sending.sendto(message, _socket.MSG_DONTWAIT, _ADDRESS.format(pid, number))
+                sending.sendto(message, _socket.MSG_DONTWAIT, _ADDRESS.format(namespace, pid, number))
             except OSError:
                 pass  # nobody listens there
     sending.close()
@@ -59,19 +61,24 @@ class AnnouncedSamplers:
         self._running: dict[int, float] = {}
         self._ended = 0.0
         self._socket: _socket.socket | None = None
+        self._has_thread = True
         try:
             listening = _open_socket()
         except OSError:
             return  # there are none to hear of, or they count
         listening.setsockopt(_socket.SOL_SOCKET, _socket.SO_PASSCRED, 1)
+        namespace = _pid_namespace()
         for number in range(_LISTENERS):
             try:
-                listening.bind(_ADDRESS.format(root, number))
+                listening.bind(_ADDRESS.format(namespace, root, number))
             except OSError:
                 continue  # somebody else listens there
             self._socket = listening
-            # The kernel keeps ten messages, by default, and drops all that come then.
-            _thread.start_new_thread(self._listen_to_the_end, (listening,))
+            try:
+                # The kernel keeps ten messages, by default, and drops all that come then.
+                _thread.start_new_thread(self._listen_to_the_end, (listening,))
+            except RuntimeError:
+                self._has_thread = False  # there may be no more threads: ten messages between two readings have to do
             return
         listening.close()
 
@@ -92,6 +99,8 @@ class AnnouncedSamplers:
         listening, self._socket = self._socket, None
         if listening is not None:
             listening.shutdown(_socket.SHUT_RD)  # which wakes the thread
+            if not self._has_thread:
+                listening.close()
 
     def _listen_to_the_end(self, listening: _socket.socket) -> None:
         self._listen(listening, 0)
@@ -113,8 +122,8 @@ class AnnouncedSamplers:
                     self._take(pid, user, message)
 
     def _take(self, pid: int, user: int, message: bytes) -> None:
-        if user not in self._users or pid == os.getpid():
-            return  # it may claim anything, or it is this process, which no clock counts
+        if user not in self._users or pid in (0, os.getpid()):
+            return  # it may claim anything, or is to be seen nowhere here, or is this process, which no clock counts
         with self._lock:
             if message == _RUNS:
                 self._running[pid] = 0.0
@@ -128,6 +137,13 @@ class AnnouncedSamplers:
 
 def _open_socket() -> _socket.socket:
     return _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM | _socket.SOCK_CLOEXEC)
+
+
+def _pid_namespace() -> int:
+    try:
+        return os.stat('/proc/self/ns/pid').st_ino
+    except OSError:
+        return 0  # this kernel has none
 
 
 def _line_of(pid: int) -> list[int]:

@@ -104,8 +104,8 @@ class ProcessFiles:
         if process.handle is not None:
             try:
                 process.memory_handle = os.open(f'{self._proc}/{process.pid}/statm', os.O_RDONLY | os.O_CLOEXEC)
-            except (FileNotFoundError, ProcessLookupError):
-                pass  # it has ended: its stat file tells at the next sample
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                pass  # it has ended: its stat file tells at the next sample; or it is another user's, and hidden
 
     def line(self, process: Process) -> bytes:
         """Return what the stat file of ``process`` says now.
@@ -123,7 +123,7 @@ class ProcessFiles:
         return line
 
     def memory(self, process: Process) -> bytes:
-        """Return what the statm file of ``process`` says now; nothing where it has ended."""
+        """Return what the statm file of ``process`` says now; nothing where it has ended or is hidden."""
         try:
             if process.memory_handle is not None:
                 memory = os.pread(process.memory_handle, _MOST_BYTES, 0)
@@ -131,7 +131,7 @@ class ProcessFiles:
                 memory = self._read(process, 'statm')
             if memory.startswith(b'0 '):
                 memory = self._memory_of_a_thread(process) or memory
-        except (ProcessLookupError, FileNotFoundError):
+        except (ProcessLookupError, FileNotFoundError, PermissionError):
             return b''
         return memory
 

@@ -17,7 +17,10 @@ def has_same_memory(pid: int, other: int) -> bool | None:
     number = _NUMBERS.get(os.uname().machine)
     if number is None:
         return None
-    import ctypes  # noqa: PLC0415 - costs 6 ms, and few trees have two processes that look so much alike
+    try:
+        import ctypes  # noqa: PLC0415 - costs 6 ms, and few trees have two processes that look so much alike
+    except ImportError:
+        return None  # this interpreter has none, or no more files may be opened
 
     found = ctypes.CDLL(None, use_errno=True).syscall(number, pid, other, _KCMP_VM, 0, 0)
     return None if found < 0 else found == 0

@@ -93,6 +93,7 @@ class LinuxProcessTree:
         self.gone: list[Process] = []
         self.foreign_cpu = 0.0
         self.listings = 0
+        self.counts_reaped_faults = True
         self.changes = 0
         self._held_image = stat.image(root.raw) if held else None
         root.shares_memory = held

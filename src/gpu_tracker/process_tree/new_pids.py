@@ -48,7 +48,7 @@ class NewPids:
             return ()
         if newest is None or last is None or self._is_process is None or not 0 <= newest - last <= _MOST_TRIED:
             self._unborn = []
-            return self._list()
+            return self._list(last, newest)
         now = self._monotonic()
         found = []
         unborn = []
@@ -65,8 +65,17 @@ class NewPids:
         """Take note that a process is gone: another one may have its number at the next listing."""
         self._listed.discard(str(pid))
 
-    def _list(self) -> Iterable[int]:
+    def _list(self, last: int | None, newest: int | None) -> Iterable[int]:
         names = self._files.names()
+        if last is not None and newest is not None:  # the numbers given since may be new, whoever had them before
+            self._listed = {
+                name for name in self._listed if not (name.isdecimal() and _between(last, int(name), newest))
+            }
         new = names - self._listed
         self._listed = names
         return [int(name) for name in new if name.isdecimal()]
+
+
+def _between(last: int, pid: int, newest: int) -> bool:
+    """Tell whether ``pid`` was given after ``last``, up to ``newest``; at the largest number they begin anew."""
+    return last < pid <= newest if last <= newest else pid > last or pid <= newest

@@ -40,6 +40,7 @@ class PortableProcessTree:
         self.foreign_cpu = 0.0
         self.samplers: dict[int, Process] = {}
         self.listings = 0
+        self.counts_reaped_faults = False
         self.changes = 0
         self.begun = time.monotonic()
         self.root.shares_memory = held
@@ -90,7 +91,6 @@ class PortableProcessTree:
                 process.resident = 0 if process.ended else memory.rss
                 process.virtual = memory.vms
                 process.faults += 1  # not told portably: every sample may bring new pages
-                process.reaped_faults += 1  # nor this: it may have waited for a child at any time
                 process.threads = 0 if process.ended else handle.num_threads()
                 if process.shares_memory:
                     process.shares_memory = handle.cmdline() == self._held_words

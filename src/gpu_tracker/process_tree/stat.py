@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 PAGE_SIZE: int = os.sysconf('SC_PAGE_SIZE') if hasattr(os, 'sysconf') else 4096
 TICKS_PER_SECOND: int = os.sysconf('SC_CLK_TCK') if hasattr(os, 'sysconf') else 100
 
+_CORES = os.cpu_count() or 1
+INEXACT = 3 * _CORES * max(32, 2 * _CORES) * PAGE_SIZE
+"""Bytes by which the kernel's sizes of one process may be inexact: of each of three counters every core keeps so many
+pages for itself (percpu_counter_batch, since Linux 6.2; before, each thread keeps 64)."""
+
 _STATES_OF_ENDED = (b'Z', b'X', b'x')
 _LAST_FIELD_USED = 26
 _EXITING = 0x4

@@ -83,7 +83,7 @@ def _prepare() -> None:
         try:
             hard = resource.getrlimit(limit)[1]
             resource.setrlimit(limit, (hard, hard))
-        except OSError:
+        except (OSError, ValueError):  # setrlimit raises ValueError for EPERM
             pass  # not permitted here: the program's own limit has to do
     try:
         with open('/proc/self/comm', 'wb', 0) as name_file:
@@ -311,8 +311,11 @@ def _open_missed(config: dict[str, Any], tree: ProcessTree, system: SystemSource
 
 
 def _open_clocks(tree: ProcessTree, root_may_vanish: bool) -> Clocks:  # noqa: FBT001 - called by position alone
-    from gpu_tracker.process_tree.announced import AnnouncedSamplers  # noqa: PLC0415 - most runs do not need it
-    from gpu_tracker.process_tree.task_clocks import PerfEvents, TaskClocks  # noqa: PLC0415 - imports ctypes: 6 ms
+    try:
+        from gpu_tracker.process_tree.announced import AnnouncedSamplers  # noqa: PLC0415 - most runs do not need it
+        from gpu_tracker.process_tree.task_clocks import PerfEvents, TaskClocks  # noqa: PLC0415 - imports ctypes: 6 ms
+    except ImportError as error:  # this interpreter has no ctypes, or no more files may be opened
+        raise OSError(str(error)) from error
 
     root = tree.root.pid
     others = [pid for pid in tree.members if pid != root]

@@ -63,6 +63,8 @@ class OwnChildren:
 
     faults = 0
     """Page faults of those that were waited for, which count as those of the program's children (Linux)."""
+    peak = 0
+    """Bytes that the largest of them had."""
 
     @classmethod
     def wait_for(cls, pid: int) -> None:
@@ -71,6 +73,7 @@ class OwnChildren:
             if sys.platform == 'linux':
                 used = wait4(pid, 0)[2]
                 cls.faults += used.ru_minflt + used.ru_majflt
+                cls.peak = max(cls.peak, used.ru_maxrss * 1024)
             else:
                 os.waitpid(pid, 0)
         except ChildProcessError:

@@ -142,4 +142,5 @@ class CpuSource:
         """
         if parent.ended:
             return False
-        return parent.reaped_faults == faults_told or self._tree.ignores_children(parent)
+        heard_of_none = self._tree.counts_reaped_faults and parent.reaped_faults == faults_told
+        return heard_of_none or self._tree.ignores_children(parent)

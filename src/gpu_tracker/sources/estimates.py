@@ -116,14 +116,20 @@ class Estimates:
 
         :param copies: Those that were forked since the sample before.
         """
+        if not risen:
+            return
         root = self._tree.root
-        descendants = [process for process in counted if process is not root] if risen else []
+        then = {} if self._exact.last is None else self._exact.last.counted
+        new = {process for process in counted if process in copies or (process.forked and process not in then)}
+        of_main = _Members([root], new)
+        of_descendants = _Members([process for process in counted if process is not root], new)
+        of_all = _Members(counted, new)
         for process in risen:
             if process is root:
-                self._raise(groups[0], process, [root], copies)
+                self._raise(groups[0], process, of_main, copies)
             else:
-                self._raise(groups[1], process, descendants, copies)
-            self._raise(groups[2], process, counted, copies)
+                self._raise(groups[1], process, of_descendants, copies)
+            self._raise(groups[2], process, of_all, copies)
 
     def alone(self, process: Process) -> int:
         """Return the anonymous bytes that ``process`` has alone, without copies since the last exact reading."""
@@ -135,13 +141,12 @@ class Estimates:
         then = {} if self._exact.last is None else self._exact.last.counted
         return sum([then[process].doubled for process in processes if process in then])
 
-    def _raise(self, group: Resident, process: Process, members: Sequence[Process], copies: set[Process]) -> None:
+    def _raise(self, group: Resident, process: Process, members: _Members, copies: set[Process]) -> None:
         mark = (process.peak or 0) - self.doubled([process])
         reached = mark
         if group.total is not None:
             rise = self._rise(process, members, copies)
-            come = sum([max(0, o.anonymous - o.anonymous_before) for o in members if o is not process])
-            reached = max(mark, group.total + rise - come)
+            reached = max(mark, group.total + rise - (members.come - _come(process)))
         group.peak = max(group.peak or 0, reached)
         split = self._exact.last
         seen = None if split is None else split.counted.get(process)
@@ -152,7 +157,7 @@ class Estimates:
         splits = [split.counted for split in (self._exact.before, self._exact.last) if split is not None]
         return max([counted[process].copied for counted in splits if process in counted], default=0)
 
-    def _rise(self, process: Process, members: Sequence[Process], copies: set[Process]) -> int:
+    def _rise(self, process: Process, members: _Members, copies: set[Process]) -> int:
         """Return how many bytes of the last peak of ``process`` the ``members`` of a group do not have now, at least.
 
         That is what it has dropped since, and the anonymous memory that has come since its size was read; of other new
@@ -160,21 +165,37 @@ class Estimates:
         count already: pages that came to it or to them by a fork, and pages of files and shared memory.
         """
         peak = process.peak or 0
-        others = [other for other in members if other is not process]
-        if not others:
+        if members.count == 1:
             return max(0, peak - process.resident)
-        then = {} if self._exact.last is None else self._exact.last.counted
         copied = self._copied(process)
         if process in copies:
             parent = self._tree.members.get(process.parent)
             copied = min(peak, parent.peak or parent.resident) if parent else peak
-        for other in others:
-            if other.parent == process.pid and (other in copies or (other.forked and other not in then)):
-                copied = max(copied, other.peak or other.resident)
+        copied = max(copied, members.copies_of.get(process.pid, 0))
         dropped = max(0, peak - max(process.resident, process.peak_reading.resident, copied))
-        of_files = sum([other.resident - other.anonymous for other in others])
+        of_files = members.of_files - (process.resident - process.anonymous)
         dropped -= min(of_files, dropped, _dropped_of_files(process, dropped))
         return min(dropped + process.peak_reading.grown, max(0, peak - process.resident))
+
+
+class _Members:
+    """The members of a group, added up once for all that have peaked."""
+
+    def __init__(self, members: Sequence[Process], new: set[Process]) -> None:
+        self.count = len(members)
+        self.come = sum([_come(process) for process in members])
+        self.of_files = sum([process.resident - process.anonymous for process in members])
+        self.copies_of: dict[int, int] = {}
+        """The size of the largest copy of each process that is newer than the last exact reading."""
+        for process in members:
+            if process in new:
+                size = process.peak or process.resident
+                self.copies_of[process.parent] = max(size, self.copies_of.get(process.parent, 0))
+
+
+def _come(process: Process) -> int:
+    """Return the anonymous bytes that have come to ``process`` since the sample before."""
+    return max(0, process.anonymous - process.anonymous_before)
 
 
 def _alone(process: Process, seen: Seen | None, resident: int) -> tuple[int, int, int]:

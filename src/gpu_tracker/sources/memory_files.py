@@ -12,6 +12,7 @@ _FIELDS = (_PEAK, b'\nVmRSS:', b'\nRssAnon:', b'\nHugetlbPages:')
 _HUGE_PAGES = (b'\nthp_fault_alloc ', b'\nthp_collapse_alloc ', b'\nthp_file_mapped ')
 """Transparent huge pages, in vmstat: of anonymous memory, put together from small ones, and of files."""
 _CHUNK = 1 << 18
+_ALL_COUNTERS = 1 << 14
 _SHORT = 1 << 12
 """Bytes of a file that is read at once: more take memory that the interpreter has to ask for anew each time."""
 
@@ -24,6 +25,8 @@ class MemoryFiles:
 
     def __init__(self, proc: str = '/proc') -> None:
         self._proc = proc
+        self._machine: int | None = None
+        """The open file with the counters of the whole machine."""
 
     def smaps(self, pid: int) -> bytes | None:
         """Return each mapping with its private and shared sizes. The kernel walks every page: 16 µs a megabyte."""
@@ -43,7 +46,10 @@ class MemoryFiles:
 
         The latter are those of hugetlbfs and MAP_HUGETLB, which the kernel counts in none of the others.
         """
-        status = self._read(pid, 'status', _PEAK, _SHORT)
+        try:
+            status = self._read(pid, 'status', _PEAK, _SHORT)
+        except PermissionError:
+            return None  # it has become another user's, under a /proc that hides these: hidepid=1
         if not status or _PEAK not in status:  # a zombie has no memory
             return None
         peak, resident, anonymous, huge = [_kilobytes(status, field) for field in _FIELDS]
@@ -61,8 +67,11 @@ class MemoryFiles:
 
     def huge_pages(self) -> int | None:
         """Return how many transparent huge pages the machine has mapped for any process; None where it hides that."""
-        counters = self._read_file('vmstat', _CHUNK)
-        if not counters:
+        try:
+            if self._machine is None:
+                self._machine = os.open(f'{self._proc}/vmstat', os.O_RDONLY | os.O_CLOEXEC)
+            counters = os.pread(self._machine, _ALL_COUNTERS, 0)
+        except OSError:
             return None
         return sum([_number(counters, name) for name in _HUGE_PAGES])
 

@@ -57,6 +57,8 @@ class RamSource:
         """What each process had at most at any sample since the last exact reading."""
         self._alone: dict[Process, int] = {}
         """What it had of that which was its own, copies since then left out."""
+        self._given_back_by_ended = 0
+        """Bytes of those that have ended since, see :meth:`_given_back_by`."""
         self._faults: dict[Process, int] = {}
         """The page faults that each had had by then."""
         self._last: RamReading | None = None
@@ -222,7 +224,7 @@ class RamSource:
         if is_exact and split is not None and split.is_firm:
             reading.is_exact = True
             reading.given_back = self._given_back()
-            self._largest = {}
+            self._largest, self._alone, self._given_back_by_ended = {}, {}, 0
             self._note_sizes(counted, risen)
             self._faults = {process: process.faults for process in counted}
         return reading
@@ -235,20 +237,26 @@ class RamSource:
                 self._alone[process] = self._estimates.alone(process)
         for process in risen:
             largest[process] = max(largest[process], process.peak or 0)
+        if len(largest) > len(counted):
+            for process in [process for process in largest if process.ended or process.left]:
+                self._given_back_by_ended += self._given_back_by(process)
+                del largest[process]
+                self._alone.pop(process, None)
 
     def _given_back(self) -> int:
-        """Return how many bytes fewer the processes have than each had at most since the last exact reading.
+        """Return how many bytes fewer the processes have than each had at most since the last exact reading."""
+        return self._given_back_by_ended + sum([self._given_back_by(process) for process in self._largest])
+
+    def _given_back_by(self, process: Process) -> int:
+        """Return the same of one process.
 
         Of a copy that has ended only that counts which it had not inherited, and what it can have copied: its files
         are those of the others as well.
         """
-        given_back = 0
-        for process, most in self._largest.items():
-            if process.forked and (process.ended or process.left):
-                given_back += max(0, self._alone.get(process, 0)) + process.inherited - self._still_shared(process)
-            elif most > process.resident + _SLACK:
-                given_back += most - process.resident
-        return given_back
+        if process.forked and (process.ended or process.left):
+            return max(0, self._alone.get(process, 0)) + process.inherited - self._still_shared(process)
+        most = self._largest[process]
+        return most - process.resident if most > process.resident + _SLACK else 0
 
     def _still_shared(self, process: Process) -> int:
         """Return the inherited bytes that neither ``process`` nor who has passed them on can have copied."""

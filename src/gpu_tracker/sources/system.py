@@ -71,8 +71,8 @@ class LinuxSystem:
 def _opened(path: str) -> int | None:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
+    except OSError:
+        return None  # it is not there, or hidden
 
 
 def _bytes(memory: bytes, name: bytes) -> int | None:

@@ -79,8 +79,9 @@ class UpperBounds:
         self._huge_pages_are_hidden = False
         self._huge_pages_at_start = self._huge_pages
         self._members: dict[Process, _Member] = {}
-        self._gone: list[_Member] = []
-        """The descendants that have ended since bounds were added up last, and were there at some moment since."""
+        self._gone, self._gone_most, self._gone_brought = 0, 0, 0
+        """Of the descendants that have ended since bounds were added up last, and were there at some moment since: how
+        many they are, and the sums of what they had and brought."""
         self._gone_main: _Member | None = None
         """The root, where that has."""
         self._reaped: dict[Process, int] = {}
@@ -171,11 +172,11 @@ class UpperBounds:
         others = [members[process] for process in counted if process is not root]
         main = members[root] if root in counted else self._gone_main
         of_main = main.most if main else 0
-        bounds = [sum([m.most for m in others]) + sum([m.most for m in self._gone])]
+        bounds = [sum([m.most for m in others]) + self._gone_most]
         bounds.append(bounds[0] + of_main)
         if self._split is not None and self._split.combined.private is not None:
             then = self._split.counted
-            brought = sum([m.brought for m in others]) + sum([m.brought for m in self._gone])
+            brought = sum([m.brought for m in others]) + self._gone_brought
             inherited = [
                 process.first_anonymous + max(0, process.resident - process.anonymous)
                 for process in counted
@@ -189,14 +190,14 @@ class UpperBounds:
             bounds[0] += of_main
             self.most_at_once = None
         if self.most_at_once is not None:
-            self.most_at_once = max(self.most_at_once, len(others) + len(self._gone))
+            self.most_at_once = max(self.most_at_once, len(others) + self._gone)
         of_groups = [max(most, bound + self._unseen) for most, bound in zip(self._most[1:], bounds, strict=True)]
         return [self._most[0], *of_groups]
 
     def _begin_anew(self, most: list[int]) -> None:
         """Keep what can have been there until now; where marks are still to be read, that waits: they may tell less."""
         self._most = most
-        self._gone = []
+        self._gone = self._gone_most = self._gone_brought = 0
         self._gone_main = None
         self._unseen = 0
         self._unseen_copies = False
@@ -298,7 +299,9 @@ class UpperBounds:
                 if not process.is_zombie:
                     self._main_is_known = self._others_are_known = False
                 continue
-            self._gone.append(member)
+            self._gone += 1
+            self._gone_most += member.most
+            self._gone_brought += member.brought
             self._expect(process, gone, waited_for)
         return waited_for
 
