@@ -48,6 +48,20 @@ def test_both_readers_agree() -> None:
 
 
 @pytest.mark.parametrize('reader', ['proc', 'psutil'])
+def test_a_program_without_children_has_no_descendants(reader: str) -> None:
+    run = tracked(
+        """
+        with gput.Tracker(sleep_time=0.05, ram_unit='bytes', time_unit='seconds') as tracker:
+            burn(0.2)
+        report(tracker)
+        """,
+        GPU_TRACKER_READER=reader,
+    )
+    assert run['ram']['descendants'] == {'total_rss': 0.0, 'private_rss': 0.0, 'shared_rss': 0.0}
+    assert run['cpu']['descendants'] == 0.0
+
+
+@pytest.mark.parametrize('reader', ['proc', 'psutil'])
 def test_the_machine_is_what_psutil_says(reader: str) -> None:
     system = open_system(reader)
     memory = psutil.virtual_memory()
