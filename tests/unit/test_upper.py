@@ -38,13 +38,13 @@ class Watched:
         self.exact = Readings()
         self.bounds = UpperBounds(self.tree, self.exact, lambda: self.huge_pages)
 
-    def sample(self, *unread: FakeProcess) -> list[float | None]:
+    def sample(self, *unread: FakeProcess, is_whole: bool = True) -> list[float | None]:
         counted = [process for process in self.tree.members.values() if not process.ended]
         for process in counted:
             if process not in unread:
                 process.peak = process.mark + process.huge
                 process.peak_reading.faults = process.faults
-        return [None if bound is None else bound / MEGABYTE for bound in self.bounds.read(counted, is_whole=True)]
+        return [None if bound is None else bound / MEGABYTE for bound in self.bounds.read(counted, is_whole=is_whole)]
 
 
 @pytest.fixture
@@ -61,6 +61,14 @@ def test_marks_add_up_and_the_largest_sums_stay(watched: Watched) -> None:
     assert watched.sample() == watched.sample() == [10, 50, 60]
     watched.tree.put(12, private=5, parent=ROOT)
     assert watched.sample() == [10, 50, 60]
+
+
+def test_what_one_has_brought_last_is_added_where_it_is_known_only_later(watched: Watched) -> None:
+    watched.tree.end(CHILD)
+    known_later, watched.root.reaped_faults = watched.root.reaped_faults + 16, 0
+    assert watched.sample(is_whole=False) == [10, 20, 30]
+    watched.root.reaped_faults = known_later
+    assert watched.sample() == [10, 21, 31]
 
 
 def test_marks_of_groups() -> None:

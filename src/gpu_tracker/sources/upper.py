@@ -133,7 +133,9 @@ class UpperBounds:
         """
         self._huge_pages_at_births, self._huge_pages_before = self._huge_pages_before, self._huge_pages
         self._are_huge_pages_read = False
-        waited_for = self._settle_gone()
+        self._waited_for |= self._settle_gone()
+        if is_whole:
+            self._settle_reaped()
         split = self._exact.last
         if split is not self._split:
             if not self._is_first:  # what was there until the pages were counted is beside the count before
@@ -141,11 +143,6 @@ class UpperBounds:
             self._split = split
             self._huge_pages_at_split = self._huge_pages_before
             self._begins_anew = True
-        if is_whole:
-            self._settle_reaped(waited_for | self._waited_for)
-            self._waited_for = set()
-        else:
-            self._waited_for |= waited_for
         most = self._update_and_add_up(counted)
         self._begins_anew = self._is_first = False
         main_is_there = self._tree.root in self._members
@@ -195,8 +192,13 @@ class UpperBounds:
         return [self._most[0], *of_groups]
 
     def _begin_anew(self, most: list[int]) -> None:
-        """Keep what can have been there until now; where marks are still to be read, that waits: they may tell less."""
+        """Keep what can have been there until now; where marks are still to be read, that waits: they may tell less.
+
+        The last page faults of those who have ended are known at the next whole reading; until then they count on.
+        """
         self._most = most
+        if self._waited_for:
+            return
         self._gone = self._gone_most = self._gone_brought = 0
         self._gone_main = None
         self._unseen = 0
@@ -317,7 +319,7 @@ class UpperBounds:
         self._reaped[parent] = self._reaped.get(parent, 0) + process.faults + process.reaped_faults
         waited_for.add(parent)
 
-    def _settle_reaped(self, waited_for: set[Process]) -> None:
+    def _settle_reaped(self) -> None:
         """Find out what was brought by others than those that were seen, from the sums of who waited for them."""
         for process in self._tree.members.values():
             known = self._reaped.get(process)
@@ -328,8 +330,9 @@ class UpperBounds:
                 self._reaped[process] = process.reaped_faults
             elif process.reaped_faults > known:
                 self._unseen += self._brings(process.reaped_faults - known, self._huge_pages_at_start)
-                self._unseen_copies |= process not in waited_for
+                self._unseen_copies |= process not in self._waited_for
                 self._reaped[process] = process.reaped_faults
+        self._waited_for = set()
         if len(self._reaped) > 2 * len(self._tree.members) + 8:
             alive = set(self._tree.members.values())
             self._reaped = {process: known for process, known in self._reaped.items() if process in alive}
