@@ -188,8 +188,9 @@ class RamSource:
         if split is None:
             return [Resident(None), Resident(None), Resident(None)]
         groups = [Resident(r.total, r.private, r.shared) for r in (split.main, split.descendants, split.combined)]
-        for group, members in ((groups[1], descendants), (groups[2], counted)):
-            group.lower = None if group.total is None else max(0, group.total - handed_over(members))
+        for group, members, twice in zip(groups[1:], (descendants, counted), split.handed_over, strict=True):
+            certain = (group.total or 0) - handed_over(members) - twice
+            group.lower = None if group.total is None else max(0, certain)
         if not descendants:
             groups[1] = Resident(0, 0, 0)
         return groups

@@ -48,10 +48,11 @@ class Split:
     """One exact reading of a tree, and what each process that was ``counted`` had then.
 
     ``copied`` are the bytes that processes shared with others of their fork families, added up; ``is_firm`` tells that
-    hardly anything was mapped while it was made.
+    hardly anything was mapped while it was made. ``handed_over`` are the bytes of descendants, and of all, that may
+    count with two processes, because one has given them back after it was read and another got them before it was.
     """
 
-    __slots__ = ('combined', 'copied', 'counted', 'descendants', 'is_firm', 'main')
+    __slots__ = ('combined', 'copied', 'counted', 'descendants', 'handed_over', 'is_firm', 'main')
 
     def __init__(self, main: Resident, descendants: Resident, combined: Resident) -> None:
         self.main = main
@@ -60,6 +61,7 @@ class Split:
         self.counted: dict[Process, Seen] = {}
         self.copied = 0
         self.is_firm = True
+        self.handed_over = (0, 0)
 
 
 class SplitReader:
@@ -88,9 +90,11 @@ class SplitReader:
         before = self._cpu_time()
         split, found = self._detailed(root, processes) if detailed else self._sums(root, processes)
         come = 0
+        got: dict[Process, tuple[int, int]] = {}
         for process in processes:
-            of_files_before = process.resident - process.anonymous
+            of_files_before, before_it = process.resident - process.anonymous, process.anonymous - process.huge
             process.resident, anonymous = self._files.resident(process.pid)
+            after_it = anonymous
             of_files = process.resident - anonymous
             process.resident += process.huge
             copied = doubled = 0
@@ -98,10 +102,16 @@ class SplitReader:
                 # Taken from the same reading as the sums, so that later changes and peaks are compared with these.
                 process.resident, anonymous, copied, doubled = found[process]
             process.anonymous = anonymous + process.huge
+            got[process] = max(0, anonymous - before_it), max(0, anonymous - after_it)
             come += max(0, max(of_files, process.resident - process.anonymous) - of_files_before)
             split.counted[process] = Seen(process.resident, anonymous, process.huge, copied, doubled, process.faults)
             split.copied += copied
         _allow_for_what_has_come(split, root, processes, come)
+        of_all = list(got.values())
+        split.handed_over = (
+            _handed_over([got[process] for process in processes if process is not root]),
+            _handed_over(of_all),
+        )
         split.is_firm = come <= _MOST_COME * (split.combined.total or 0)
         took = self._cpu_time() - before
         estimate = self._mappings_cost if detailed else self._sums_cost
@@ -203,6 +213,11 @@ def _allow_for_what_has_come(split: Split, root: Process, processes: Sequence[Pr
             group.total = max(group.total - come, *sizes)
             if group.private is not None:
                 group.private = min(group.private, group.total)
+
+
+def _handed_over(changes: Sequence[tuple[int, int]]) -> int:
+    """Return what may count twice, of what each process got before it was read and what it gave back afterwards."""
+    return min(sum([got for got, _ in changes]), sum([given for _, given in changes]))
 
 
 def _resident(private: int, shared: int) -> Resident:
