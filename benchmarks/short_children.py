@@ -157,11 +157,11 @@ def true_sizes(notes: str, count: int, shared: Shared, main: float | None) -> di
     starter = sum(int(line[1]) * _KILO for line in words if line[0] == 'starter')
     if len(marks) != count:
         raise FailedError(f'{len(marks)} of {count} children have grown')
-    everything = sum(marks) + starter + (main or 0)
-    descendants = sum(marks) if main is None else sum(marks) + starter
+    everything = sum(marks) + starter + (main or 0) - shared.combined
+    descendants = (sum(marks) if main is None else sum(marks) + starter) - shared.descendants
     return {
-        'true descendants': float(descendants - shared.descendants),
-        'true combined': float(everything - shared.combined),
+        'true descendants': float(descendants),
+        'true combined': float(max(everything, descendants)),  # marks are a few pages inexact
         'life': max(lives),
     }
 

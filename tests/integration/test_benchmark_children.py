@@ -50,7 +50,7 @@ def test_each_way_has_what_it_measures_and_what_is_true():
         assert figures.keys() == FIGURES
         # Eight times what each grows by; of a megabyte each that they share, one is left.
         assert 80_000_000 < figures['true descendants'] < 90_000_000
-        assert figures['true combined'] > figures['true descendants']
+        assert figures['true combined'] >= figures['true descendants']
 
 
 @pytest.mark.parametrize('way', [OURS_BY_LIBRARY, OURS_BY_COMMAND])
