@@ -92,9 +92,10 @@ class SplitReader:
         come = 0
         got: dict[Process, tuple[int, int]] = {}
         for process in processes:
-            of_files_before, before_it = process.resident - process.anonymous, process.anonymous - process.huge
+            of_files_before = process.resident - process.anonymous
+            anonymous_before = process.anonymous - process.huge
             process.resident, anonymous = self._files.resident(process.pid)
-            after_it = anonymous
+            anonymous_after = anonymous
             of_files = process.resident - anonymous
             process.resident += process.huge
             copied = doubled = 0
@@ -102,7 +103,7 @@ class SplitReader:
                 # Taken from the same reading as the sums, so that later changes and peaks are compared with these.
                 process.resident, anonymous, copied, doubled = found[process]
             process.anonymous = anonymous + process.huge
-            got[process] = max(0, anonymous - before_it), max(0, anonymous - after_it)
+            got[process] = max(0, anonymous - anonymous_before), max(0, anonymous - anonymous_after)
             come += max(0, max(of_files, process.resident - process.anonymous) - of_files_before)
             split.counted[process] = Seen(process.resident, anonymous, process.huge, copied, doubled, process.faults)
             split.copied += copied
