@@ -37,6 +37,8 @@ class Allowance:
         self._most = most
         self._left = most
         self._at = now
+        self.reserve = most / 2
+        """What is kept for later where spending can wait."""
 
     def affords(self, now: float, cost: float) -> bool:
         """Tell whether ``cost`` CPU seconds may be spent now.
@@ -85,6 +87,7 @@ class OverheadLimit:
 
     def __init__(self, share: float, cpu_time: Callable[[], float]) -> None:
         self.share = share
+        self.reserve = 0.0
         self._cpu_time = cpu_time
         self._at: float | None = None
         self._left = 0.0

@@ -153,8 +153,9 @@ class ExactReadings:
                 cost = self._reader.cost(counted, detailed=False)
             affordable = self._allowance.affords_at_edge(now, cost, _MOST_AT_END)
         elif kind == MIDDLE:
-            # While much changes, one reading is held back: the memory will be of more interest when it has settled.
-            affordable = self._allowance.affords(now, 2 * cost if self._changes_fast(counted) else cost)
+            # While much changes, what a reading costs is held back: the memory is of more interest when it has settled.
+            held_back = max(cost, self._allowance.reserve) if self._changes_fast(counted) else 0.0
+            affordable = self._allowance.affords(now, cost + held_back)
         else:
             affordable = self._allowance.affords_at_edge(now, cost, MOST_AT_EDGE)
         if not affordable:
