@@ -167,7 +167,8 @@ class ExactReadings:
         self.before, self.last = self.last, split
         self.doubled = max([self.doubled, *[seen.doubled for seen in split.counted.values()]])
         groups = (split.main, split.descendants, split.combined)
-        self._estimated = [0, 0, 0]
+        if split.is_firm:  # else the next reading has to confirm what was estimated
+            self._estimated = [0, 0, 0]
         self._most_read = list(map(max, sizes, self._most_read))
         self._most_exact = [max(most, group.total or 0) for most, group in zip(self._most_exact, groups, strict=True)]
         self._most_private = [
