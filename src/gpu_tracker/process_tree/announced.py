@@ -12,6 +12,7 @@ from __future__ import annotations
 import _socket  # the module socket costs ten times as much
 import _thread
 import os
+import struct
 import sys
 
 from gpu_tracker.process_tree.linux import cpu_clock
@@ -22,6 +23,8 @@ namespace that the pid is of is a part of it."""
 _LISTENERS = 4
 """So many may track the same process with task clocks at a time and still hear of samplers."""
 _RUNS = b'runs'
+_LONGEST_WAIT = 100_000
+"""Microseconds that a sampler waits for one who listens."""
 _LONGEST = 32
 _CREDENTIALS = 12
 """Bytes of struct ucred, which the kernel fills in: the sender's pid, user and group."""
@@ -39,11 +42,13 @@ def announce(owner: int, seconds: float | None = None) -> None:
         sending = _open_socket()
     except OSError:
         return  # there are no such sockets here: then nobody has one to listen
+    # Whoever listens may have no room for a moment. Not settimeout(), with which Python would try again and again.
+    sending.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, struct.pack('ll', 0, _LONGEST_WAIT))
     namespace = _pid_namespace()
     for pid in _line_of(owner):
         for number in range(_LISTENERS):
             try:
-                sending.sendto(message, _socket.MSG_DONTWAIT, _ADDRESS.format(namespace, pid, number))
+                sending.sendto(message, _ADDRESS.format(namespace, pid, number))
             except OSError:
                 pass  # nobody listens there
     sending.close()
