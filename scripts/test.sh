@@ -68,7 +68,8 @@ once='browser or server or ebpf or pages'
 compared='tests/integration/test_truth_*.py'
 random='tests/integration/test_truth_random_programs.py'
 attacked='tests/integration/test_truth_attacked_'
-alone="tests/integration/test_tracker_scale.py $random $attacked*.py"
+peaks='tests/integration/test_truth_peaks.py'
+alone="tests/integration/test_tracker_scale.py $peaks $random $attacked*.py"
 cores=$(getconf _NPROCESSORS_ONLN)
 workers=$((cores + cores / 2))
 
@@ -82,7 +83,8 @@ run_tests() {
         [ $? = 5 ] || return 1
     set +f
     # shellcheck disable=SC2086  # one word a file
-    "$python" -m pytest --numprocesses=auto --maxprocesses=2 --deselect="$random" --deselect="$attacked" $compared "$@" ||
+    "$python" -m pytest --numprocesses=auto --maxprocesses=2 --deselect="$random" --deselect="$attacked" \
+        --deselect="$peaks" $compared "$@" ||
         [ $? = 5 ] || return 1
     # shellcheck disable=SC2086  # one word a file
     "$python" -m pytest $alone "$@" || [ $? = 5 ]
