@@ -89,7 +89,7 @@ class SplitReader:
         """
         before = self._cpu_time()
         split, found = self._detailed(root, processes) if detailed else self._sums(root, processes)
-        come = 0
+        come = lost = 0
         got: dict[Process, tuple[int, int]] = {}
         for process in processes:
             of_files_before = process.resident - process.anonymous
@@ -107,13 +107,14 @@ class SplitReader:
             come += max(0, max(of_files, process.resident - process.anonymous) - of_files_before)
             split.counted[process] = Seen(process.resident, anonymous, process.huge, copied, doubled, process.faults)
             split.copied += copied
-        _allow_for_what_has_come(split, root, processes, come)
+            lost += min(copied, got[process][1])
+        _allow_for_what_has_changed(split, root, processes, come + lost)
         of_all = list(got.values())
         split.handed_over = (
             _handed_over([got[process] for process in processes if process is not root]),
             _handed_over(of_all),
         )
-        split.is_firm = come <= _MOST_COME * (split.combined.total or 0)
+        split.is_firm = come + lost <= _MOST_COME * (split.combined.total or 0)
         took = self._cpu_time() - before
         estimate = self._mappings_cost if detailed else self._sums_cost
         estimate.learn(len(processes), sum(process.resident for process in processes), took)
@@ -201,17 +202,18 @@ def _split(
     return Split(*found)
 
 
-def _allow_for_what_has_come(split: Split, root: Process, processes: Sequence[Process], come: int) -> None:
+def _allow_for_what_has_changed(split: Split, root: Process, processes: Sequence[Process], changed: int) -> None:
     """Take off the totals of groups what may be in them twice.
 
     Processes are read one after the other. A page of a file that was one process' alone when that was read, and that
-    another has mapped since, counts for both; it is among the ``come`` bytes that have been mapped since the start.
+    another has mapped since, counts for both. So does a page that a copy had when it was read, and has dropped since,
+    once it is another's alone. Both are among the ``changed`` bytes.
     """
     descendants = [process for process in processes if process is not root]
     for group, members in ((split.descendants, descendants), (split.combined, processes)):
-        if come and group.total is not None and len(members) > 1:
+        if changed and group.total is not None and len(members) > 1:
             sizes = [process.resident - split.counted[process].doubled for process in members]
-            group.total = max(group.total - come, *sizes)
+            group.total = max(group.total - changed, *sizes)
             if group.private is not None:
                 group.private = min(group.private, group.total)
 
