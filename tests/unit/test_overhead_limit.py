@@ -170,6 +170,18 @@ def test_without_a_need_nothing_is_skipped() -> None:
     assert machine.grid.mean_interval == 1.0
 
 
+def test_points_that_are_skipped_at_the_end_count_in_the_mean_interval() -> None:
+    grid = Grid(1.0)
+    grid.begin(100.0)
+    for now in (101.0, 102.0):
+        grid.sampled(now)
+        grid.go_on(now)
+    grid.finish(102.5)
+    assert (grid.skipped, grid.mean_interval) == (0, 1.0)
+    grid.finish(112.0)
+    assert (grid.skipped, grid.mean_interval) == (9, 4.0)
+
+
 @given(
     st.floats(0.001, 1.0),
     st.lists(st.tuples(st.floats(0.001, 5), st.floats(1e-5, 0.5), st.floats(1e-5, 0.1)), min_size=1, max_size=100),

@@ -35,7 +35,7 @@ class Grid:
         self.is_limited = False
         """Some of them were skipped because of the limit."""
         self.mean_interval: float | None = None
-        """Seconds between two samples."""
+        """Seconds between two samples, on average; the last sample counts where points before it had none."""
 
     @property
     def due(self) -> float:
@@ -84,8 +84,10 @@ class Grid:
     def finish(self, now: float) -> None:
         """Take note of the last sample, which takes the place of a point that has just passed."""
         passed = self._passed(now - _LATE * self._interval)
-        self.skipped += max(0, passed - self._last_point)
-        self._last_point = max(passed, self._last_point)
+        if passed > self._last_point:
+            self.skipped += passed - self._last_point
+            self._last_point = passed
+            self.mean_interval = (now - self._start) / (self._samples + 1)
 
     def _passed(self, now: float) -> int:
         return int((now - self._start) / self._interval)
