@@ -165,6 +165,23 @@ def test_a_copy_that_drops_what_it_got_has_not_peaked(sampled: Sampled) -> None:
     assert peak(reading.combined) == pytest.approx(305)  # 304 are there, and a megabyte may have come on top
 
 
+def test_a_copy_that_has_dropped_what_it_got_has_not_peaked_when_its_mark_turns_out_a_little_higher(
+    sampled: Sampled,
+) -> None:
+    sampled.spend_all()
+    sampled.tree.put(ROOT, private=300)
+    sampled.sample()
+    child = sampled.tree.put(11, private=4, parent=ROOT, family=ROOT, faults=100)
+    child.forked = True
+    child.mark = 300 * MEGABYTE
+    sampled.early(child)
+    sampled.tree.put(11, private=4)
+    child.mark = 301 * MEGABYTE
+    reading = sampled.early(child)
+    assert reading is not None
+    assert peak(reading.combined) <= 305
+
+
 @pytest.fixture
 def with_file(sampled: Sampled) -> tuple[Sampled, FakeProcess]:
     """Return a root with 250 MB of a file beside 50 MB of its own, and a child with 20 MB."""

@@ -171,7 +171,7 @@ class Estimates:
         if process in copies:
             parent = self._tree.members.get(process.parent)
             copied = min(peak, parent.peak or parent.resident) if parent else peak
-        copied = max(copied, members.copies_of.get(process.pid, 0))
+        copied = max(copied, _inherited_at_peak(process), members.copies_of.get(process.pid, 0))
         dropped = max(0, peak - max(process.resident, process.peak_reading.resident, copied))
         of_files = members.of_files - (process.resident - process.anonymous)
         dropped -= min(of_files, dropped, _dropped_of_files(process, dropped))
@@ -191,6 +191,18 @@ class _Members:
             if process in new:
                 size = process.peak or process.resident
                 self.copies_of[process.parent] = max(size, self.copies_of.get(process.parent, 0))
+
+
+def _inherited_at_peak(process: Process) -> int:
+    """Return the bytes of the last peak of ``process`` that were its relative's before, since no page fault brought them.
+
+    That is what it may have dropped already when it was first seen.
+    """
+    relative = process.relative
+    if relative is None:
+        return 0
+    peak = process.peak or 0
+    return min(max(0, peak - process.faults * PAGE_SIZE), relative.peak or relative.resident)
 
 
 def _come(process: Process) -> int:
