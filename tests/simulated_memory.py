@@ -54,6 +54,10 @@ class FakeTree:
         self.ignoring: set[int] = set()
         """The pids of those that ignore SIGCHLD."""
 
+    @property
+    def memory_changes(self) -> int:
+        return self.changes
+
     def put(
         self,
         pid: int,

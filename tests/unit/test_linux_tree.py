@@ -162,6 +162,29 @@ def test_what_has_not_run_is_read_again_after_a_second(proc: ProcFolder) -> None
     assert (tree.root.resident, tree.root.anonymous) == (10 * PAGE, 8 * PAGE)
 
 
+def test_cpu_time_alone_changes_no_memory(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    tree.refresh()
+    changes, memory_changes = tree.changes, tree.memory_changes
+    proc.put(ROOT, LAUNCHER, ticks=(30, 20, 0, 0))
+    tree.refresh()
+    assert tree.changes > changes
+    assert tree.memory_changes == memory_changes
+    proc.put(ROOT, LAUNCHER, ticks=(30, 20, 0, 0), faults=(1, 0, 0, 0))
+    tree.refresh()
+    assert tree.memory_changes > memory_changes
+
+
+@pytest.mark.parametrize('pages', [90, 110])
+def test_a_size_that_is_seen_between_two_samples_changes_memory(proc: ProcFolder, pages: int) -> None:
+    tree = open_tree(proc)
+    tree.refresh()
+    memory_changes = tree.memory_changes
+    proc.put(ROOT, LAUNCHER, pages=pages)
+    tree.refresh_memory()
+    assert tree.memory_changes > memory_changes
+
+
 def test_without_process_clocks_the_ticks_stand(proc: ProcFolder) -> None:
     def no_clock(pid: int) -> float:
         raise OSError(pid)

@@ -102,6 +102,7 @@ def test_what_could_not_be_afforded_is_read_later_though_the_tree_stands_still()
         sampled.tree.put(pid, private=300, parent=ROOT)
     readings = [sampled.sample(changed=False) for _ in range(60)]
     assert not readings[0].is_exact
+    assert readings[1] is readings[0]  # nothing is made anew before it can be paid
     assert any(reading.is_exact for reading in readings)
     assert {reading.combined.total for reading in readings} == {600 * MEGABYTE}
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         """Grows whenever something may have been started."""
         changes: int
         """Grows whenever a refresh has found anything changed: while it stands still, so does all else here."""
+        memory_changes: int
+        """Grows whenever the members, what they have resident, or their page faults have changed."""
 
         @property
         def samplers(self) -> dict[int, Process]:

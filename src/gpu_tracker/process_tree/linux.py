@@ -94,7 +94,7 @@ class LinuxProcessTree:
         self.foreign_cpu = 0.0
         self.listings = 0
         self.counts_reaped_faults = True
-        self.changes = 0
+        self.changes = self.memory_changes = 0
         self._held_image = stat.image(root.raw) if held else None
         root.shares_memory = held
         self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
@@ -124,7 +124,7 @@ class LinuxProcessTree:
             if process.reaped_later is not None and cpu is not None:
                 process.reaped_cpu, process.reaped_faults = process.reaped_later
                 process.reaped_later = None
-                self.changes += 1
+                self._note_change()
             ran = cpu is None or cpu != process.read_cpu
             if ran or everything or process.shares_memory or process.parent in ended:
                 self._read(process, cpu)
@@ -158,8 +158,9 @@ class LinuxProcessTree:
                 self._read_young(process, cpu)
                 continue
             process.own_cpu = cpu
-            resident = process.resident
+            resident, anonymous = process.resident, process.anonymous
             self._read_memory(process)
+            self.memory_changes += (process.resident, process.anonymous) != (resident, anonymous)
             if process.resident < _SHRUNK * resident:
                 self._read_young(process, cpu)
         for pid in self._samplers:  # a new image may be a sampler's
@@ -202,11 +203,12 @@ class LinuxProcessTree:
         except ProcessLookupError:
             process.ended = True
             self.gone.append(process)
-            self.changes += 1
+            self._note_change()
             return
         if line != process.raw or process.shares_memory:
             self.changes += 1
             name, stack = process.name, process.stack
+            memory = _memory_of(process)
             before = process.own_cpu
             stat.update(process, line)
             is_replaced = process.stack != stack != b''
@@ -220,12 +222,14 @@ class LinuxProcessTree:
                 is_sampler = self._is_sampler(process)
                 if is_sampler:
                     self._samplers[process.pid] = process
+                    self.memory_changes += 1
                     return
                 if is_sampler is None and (name or stat.has_no_arguments(line) or self._has_moved_on(process)):
                     _put_off(process)
             self._read_memory(process)
             if process.shares_memory and process is not self.root and not process.is_twin:
                 process.threads = 0
+            self.memory_changes += process.shares_memory or _memory_of(process) != memory
         process.read_cpu = cpu
         if cpu is not None and cpu != process.own_cpu:
             process.own_cpu = cpu
@@ -246,7 +250,11 @@ class LinuxProcessTree:
         process.left = True
         process.read_cpu = None
         process.resident = process.anonymous = 0
+        self._note_change()
+
+    def _note_change(self) -> None:
         self.changes += 1
+        self.memory_changes += 1
 
     def _is_process(self, pid: int) -> bool:
         """Tell a process from a thread, and from a number that nobody has: no other has such a clock."""
@@ -288,7 +296,7 @@ class LinuxProcessTree:
         self.arrived.append(process)
 
     def _forget(self, process: Process) -> None:
-        self.changes += 1
+        self._note_change()
         self._files.close(process)
         process.ended = True
         process.resident = process.anonymous = process.threads = 0
@@ -350,7 +358,7 @@ class LinuxProcessTree:
         if is_sampler:
             self._samplers[process.pid] = process
             return False
-        self.changes += 1
+        self._note_change()
         self._take_in(process)
         process.relative = self._relative_of(process)
         process.forked = process.relative is not None
@@ -435,6 +443,20 @@ class LinuxProcessTree:
     def _is_held(self, process: Process) -> bool:
         """Tell whether ``process`` is the root and has not become the program that is to be tracked yet."""
         return process is self.root and stat.image(process.raw) in (self._held_image, stat.NO_IMAGE)
+
+
+def _memory_of(process: Process) -> tuple[int | bool, ...]:
+    """Return what is read of the memory of ``process``, and what that means."""
+    return (
+        process.faults,
+        process.reaped_faults,
+        process.resident,
+        process.anonymous,
+        process.programs,
+        process.parent,
+        process.ended,
+        process.shares_memory,
+    )
 
 
 def _put_off(process: Process) -> None:

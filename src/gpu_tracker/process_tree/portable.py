@@ -41,7 +41,7 @@ class PortableProcessTree:
         self.samplers: dict[int, Process] = {}
         self.listings = 0
         self.counts_reaped_faults = False
-        self.changes = 0
+        self.changes = self.memory_changes = 0
         self.begun = time.monotonic()
         self.root.shares_memory = held
         self._held_words = handle.cmdline() if held else []
@@ -52,6 +52,7 @@ class PortableProcessTree:
         """Read every member again and take in those that are new."""
         self.begun = time.monotonic()
         self.changes += 1  # comparing would cost as much as reading on
+        self.memory_changes += 1
         self.gone = []
         for process in list(self.members.values()):
             self._read(process)

@@ -111,11 +111,13 @@ class EarlySamples:
         if self._started_at is None:
             self._started_at = now - _STARTING
         self._take_in_arrived(now)
-        for process in self._young:
-            self._plan(process, now)
-        self._drop_old(now)
+        if self._young:
+            for process in self._young:
+                self._plan(process, now)
+            self._drop_old(now)
         self._plan_search(now)
-        self._cpu_before = self._own_cpu_time()
+        if self.due() < _NEVER:
+            self._cpu_before = self._own_cpu_time()
 
     def sample(self, now: float) -> RamReading | None:
         """Read what is due at ``now``; return it, or None where nothing has changed."""

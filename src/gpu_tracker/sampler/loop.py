@@ -122,6 +122,9 @@ class Loop:
         self._has_seen_descendants = False
         self._older: list[Process] = []
         self._reaped_at_start = 0
+        self._listings = -1
+        """How often new processes had been listed when it was asked whether the root ignores its children."""
+        self._root_ignores_children = False
         self._close_pause = 0.0
         self._close_due = _NEVER
 
@@ -145,10 +148,14 @@ class Loop:
 
         None where there are others, and where the root ignores its children, of which it is told nothing.
         """
-        root = self._tree.root
-        if any(process is not root for process in self._tree.members.values()) or self._tree.ignores_children(root):
+        tree = self._tree
+        root = tree.root
+        if any(process is not root for process in tree.members.values()):
             return None
-        return root.reaped_faults - self._reaped_at_start
+        if tree.listings != self._listings:  # else it has started no child since that was asked
+            self._listings = tree.listings
+            self._root_ignores_children = tree.ignores_children(root)
+        return None if self._root_ignores_children else root.reaped_faults - self._reaped_at_start
 
     @property
     def older_has_ended(self) -> bool:

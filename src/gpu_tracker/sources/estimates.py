@@ -194,9 +194,9 @@ class _Members:
 
 
 def _inherited_at_peak(process: Process) -> int:
-    """Return the bytes of the last peak of ``process`` that were its relative's before, since no page fault brought them.
+    """Return the bytes of the last peak of ``process`` that it has inherited, since no page fault brought them.
 
-    That is what it may have dropped already when it was first seen.
+    It may have dropped them already when it was first seen.
     """
     relative = process.relative
     if relative is None:

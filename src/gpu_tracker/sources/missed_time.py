@@ -119,7 +119,10 @@ class MissedTime:
         :param adopted: Somebody outside the tree has waited for a descendant.
         """
         tree = self._tree
-        self._counted = (main, descendants)
+        before, self._counted = self._counted, (main, descendants)
+        is_quiet = before == self._counted and tree.listings == self._listings and not tree.root.ended
+        if is_quiet and not (ignored or adopted or self._misses):
+            return self._most
         self._root_is_final = self._root_is_final or (tree.root.ended and not tree.root_gone)
         root_vanished = tree.root_gone and not self._root_is_final
         if ignored:

@@ -62,9 +62,11 @@ class RamSource:
         self._faults: dict[Process, int] = {}
         """The page faults that each had had by then."""
         self._last: RamReading | None = None
-        """What was read last, if nothing is left to be read of the tree as it was then."""
+        """What was read last; None where that is out of date though the tree has not changed."""
+        self._is_complete = False
+        """Nothing is left to be read of the tree as it was then."""
         self._changes = 0
-        """The changes of the tree at that time."""
+        """The changes of the tree's memory at that time."""
 
     @property
     def unreadable(self) -> bool:
@@ -92,12 +94,12 @@ class RamSource:
         :param now: Seconds on the clock of the allowance.
         :param kind: Where the sample stands in the run: ``FIRST``, ``MIDDLE`` or ``LAST``.
         """
-        if self._last is None or self._changes != self._tree.changes or kind == LAST:
-            self._changes = self._tree.changes
-            reading, complete = self._read(now, kind)
-            self._last = reading if complete else None
-            return reading
-        return self._last
+        unchanged = self._last if self._changes == self._tree.memory_changes and kind != LAST else None
+        if unchanged is not None and self._is_complete:
+            return unchanged
+        self._changes = self._tree.memory_changes
+        reading = self._last = self._read(now, kind, unchanged)
+        return reading
 
     def read_early(self, now: float, due: Sequence[Process]) -> RamReading | None:
         """Return what is resident between two samples on the grid, where the tree's memory has just been refreshed.
@@ -124,14 +126,20 @@ class RamSource:
         self._launch_peak = max(self._launch_peak, self._files.peak(process.pid) or 0)
         self._last = None
 
-    def _read(self, now: float, kind: str) -> tuple[RamReading, bool]:
-        """Return the reading, and whether it has all that there is to be read."""
+    def _read(self, now: float, kind: str, unchanged: RamReading | None) -> RamReading:
+        """Return what is resident now.
+
+        :param unchanged: What was read last, where that is right as long as nothing else can be read and afforded.
+        """
         root = self._tree.root
         counted, descendants = self._counted()
         sizes = self._sizes(counted, descendants)
         due, exact = self._exact.read(now, kind, counted, sizes)
         copies = {process for process in counted if process.forked and process.peak is None}
         risen = self._peaks.read(now, kind, root, counted, saving=due and not exact)
+        self._is_complete = not self._peaks.pending and (exact or not (due or self._exact.is_unconfirmed))
+        if unchanged is not None and not (exact or risen or self._is_complete):
+            return unchanged
         if exact:
             groups = self._split_groups(counted, descendants)
         elif due or risen or len(counted) < SEVERAL:
@@ -148,8 +156,7 @@ class RamSource:
         reading = self._finish(groups, counted, descendants, copies, risen, is_exact=exact, is_whole=True)
         for process in counted:
             process.anonymous_before = process.anonymous
-        is_complete = exact or not (due or self._exact.is_unconfirmed)
-        return reading, is_complete and not self._peaks.pending
+        return reading
 
     def _counted(self) -> tuple[list[Process], list[Process]]:
         """Return the processes whose memory counts, and those of them that are descendants."""
@@ -173,14 +180,13 @@ class RamSource:
         return self._estimates.of_group(0, [root])
 
     def _estimated_groups(self, counted: Sequence[Process], descendants: Sequence[Process]) -> list[Resident]:
-        groups = [
-            self._of_main(),
-            self._estimates.of_group(DESCENDANTS, descendants),
-            self._estimates.of_group(_COMBINED, counted),
-        ]
-        if not counted:
-            groups[_COMBINED] = Resident(None)
-        return groups
+        main = self._of_main()
+        if descendants:
+            combined = self._estimates.of_group(_COMBINED, counted)
+        else:
+            combined = Resident(main.total, main.private, main.shared)
+            combined.lower = main.lower
+        return [main, self._estimates.of_group(DESCENDANTS, descendants), combined]
 
     def _split_groups(self, counted: Sequence[Process], descendants: Sequence[Process]) -> list[Resident]:
         """Return the figures of the exact reading that has just been made, to be changed freely."""
