@@ -63,13 +63,11 @@ static_checks() {
 once='browser or server or ebpf or pages'
 
 # These compare figures with the kernel's and run two at a time at most; those of a sampler's own use, and of programs of
-# which none may be measured wrongly or whose memory is as large as the sampler can just follow, one by one. Of the others
-# many only wait for something.
+# which none may be measured wrongly, one by one. Of the others many only wait for something.
 compared='tests/integration/test_truth_*.py'
 random='tests/integration/test_truth_random_programs.py'
 attacked='tests/integration/test_truth_attacked_'
-peaks='tests/integration/test_truth_peaks.py'
-alone="tests/integration/test_tracker_scale.py $peaks $random $attacked*.py"
+alone="tests/integration/test_tracker_scale.py $random $attacked*.py"
 cores=$(getconf _NPROCESSORS_ONLN)
 workers=$((cores + cores / 2))
 
@@ -83,8 +81,7 @@ run_tests() {
         [ $? = 5 ] || return 1
     set +f
     # shellcheck disable=SC2086  # one word a file
-    "$python" -m pytest --numprocesses=auto --maxprocesses=2 --deselect="$random" --deselect="$attacked" \
-        --deselect="$peaks" $compared "$@" ||
+    "$python" -m pytest --numprocesses=auto --maxprocesses=2 --deselect="$random" --deselect="$attacked" $compared "$@" ||
         [ $? = 5 ] || return 1
     # shellcheck disable=SC2086  # one word a file
     "$python" -m pytest $alone "$@" || [ $? = 5 ]

@@ -25,23 +25,26 @@ _HUGE_ADDRESS = 1 << 42
 
 
 class FakeProcess(Process):
-    """A process with what the kernel knows of its memory: megabytes, and bytes for the high-water mark."""
+    """A process with what the kernel knows of its memory: megabytes, and bytes for the high-water mark.
 
-    __slots__ = ('__weakref__', 'files', 'huge_pages', 'mapped', 'mark', 'private', 'shared')
+    ``leaving`` is what no mapping has any more, and the kernel still counts.
+    """
+
+    __slots__ = ('__weakref__', 'files', 'huge_pages', 'leaving', 'mapped', 'mark', 'private', 'shared')
 
     def __init__(self, pid: int) -> None:
         super().__init__(pid)
-        self.private = self.shared = self.files = self.mapped = self.huge_pages = self.mark = 0
+        self.private = self.shared = self.files = self.mapped = self.huge_pages = self.leaving = self.mark = 0
 
     @property
     def small_pages(self) -> int:
         """Bytes that the kernel counts as resident: all but the huge pages."""
-        return (self.private + self.shared + self.mapped) * MEGABYTE
+        return (self.private + self.shared + self.leaving + self.mapped) * MEGABYTE
 
     @property
     def small_anonymous(self) -> int:
         """Those among them that belong to no file."""
-        return (self.private - self.files + self.shared) * MEGABYTE
+        return (self.private - self.files + self.shared + self.leaving) * MEGABYTE
 
 
 class FakeTree:

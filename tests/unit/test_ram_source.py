@@ -183,6 +183,22 @@ def test_a_copy_that_has_dropped_what_it_got_has_not_peaked_when_its_mark_turns_
     assert peak(reading.combined) <= 305
 
 
+@pytest.mark.parametrize('still_leaving', [290, 100, 0])
+def test_inherited_memory_that_leaves_page_by_page_counts_once(sampled: Sampled, still_leaving: int) -> None:
+    sampled.tree.put(ROOT, private=10, shared=300)
+    sampled.sample()
+    child = sampled.tree.put(11, private=1, shared=300, parent=ROOT, family=ROOT)
+    child.shared, child.leaving = 3, 297  # its mapping has gone before its pages are read
+    child.mark = 301 * MEGABYTE
+    assert sampled.sample().is_exact
+    sampled.spend_all()
+    child.leaving = still_leaving
+    sampled.tree.put(11, private=1, shared=3)
+    sampled.tree.put(12, private=1, shared=3, parent=ROOT, family=ROOT)
+    reading = sampled.early(child)
+    assert reading.combined.total == pytest.approx(312 * MEGABYTE, abs=MEGABYTE)
+
+
 @pytest.fixture
 def with_file(sampled: Sampled) -> tuple[Sampled, FakeProcess]:
     """Return a root with 250 MB of a file beside 50 MB of its own, and a child with 20 MB."""

@@ -175,7 +175,9 @@ class Estimates:
         dropped = max(0, peak - max(process.resident, process.peak_reading.resident, copied))
         of_files = members.of_files - (process.resident - process.anonymous)
         dropped -= min(of_files, dropped, _dropped_of_files(process, dropped))
-        return min(dropped + process.peak_reading.grown, max(0, peak - process.resident))
+        seen = None if self._exact.last is None else self._exact.last.counted.get(process)
+        grown = max(0, process.peak_reading.grown - (seen.leaving if seen else 0))
+        return min(dropped + grown, max(0, peak - process.resident))
 
 
 class _Members:
@@ -217,7 +219,7 @@ def _alone(process: Process, seen: Seen | None, resident: int) -> tuple[int, int
     """
     anonymous = process.anonymous - process.huge  # whether others have the huge ones too, only an exact reading knows
     if seen is not None:
-        own = min(resident, max(0, seen.alone + anonymous - seen.anonymous))
+        own = min(resident, max(0, seen.alone + anonymous - seen.anonymous - _leaving(process, seen)))
         return own, min(resident - own, _copies(process, seen)), 0
     if process.forked:
         own = max(0, anonymous - process.inherited)
@@ -226,6 +228,12 @@ def _alone(process: Process, seen: Seen | None, resident: int) -> tuple[int, int
         copies = 0 if process.has_given_back else copies
         return own, copies, max(0, min(anonymous, process.first_anonymous) - process.inherited)
     return 0 if process.has_copies else anonymous, 0, 0
+
+
+def _leaving(process: Process, seen: Seen) -> int:
+    """Return the bytes of ``process`` that were leaving at an exact reading and seem to have come since."""
+    come = process.anonymous - process.huge - seen.anonymous - (process.faults - seen.faults) * PAGE_SIZE
+    return min(seen.leaving, max(0, come))
 
 
 def _lent(members: Sequence[Process], then: Mapping[Process, Seen]) -> int:

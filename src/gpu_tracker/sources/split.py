@@ -30,17 +30,22 @@ class Seen:
 
     ``copied`` are the bytes that it shared with processes of its fork family, at most, where only sums were read;
     ``alone`` are the other anonymous ones. ``doubled`` are those that it has mapped twice, where mappings were read.
+    ``leaving`` are anonymous ones that no mapping had any more though they were resident a little later: munmap(2)
+    first takes the mapping away, and then page by page. Others may have the same.
     """
 
-    __slots__ = ('alone', 'anonymous', 'copied', 'doubled', 'faults', 'of_files', 'resident')
+    __slots__ = ('alone', 'anonymous', 'copied', 'doubled', 'faults', 'leaving', 'of_files', 'resident')
 
-    def __init__(self, resident: int, anonymous: int, huge: int, copied: int, doubled: int, faults: int) -> None:
+    def __init__(
+        self, resident: int, anonymous: int, huge: int, copied: int, doubled: int, leaving: int, faults: int
+    ) -> None:
         self.resident = resident
         self.anonymous = anonymous
         self.of_files = resident - anonymous - huge
         self.alone = max(0, anonymous - copied)
         self.copied = copied
         self.doubled = doubled
+        self.leaving = leaving
         self.faults = faults
 
 
@@ -105,7 +110,10 @@ class SplitReader:
             process.anonymous = anonymous + process.huge
             got[process] = max(0, anonymous - anonymous_before), max(0, anonymous - anonymous_after)
             come += max(0, max(of_files, process.resident - process.anonymous) - of_files_before)
-            split.counted[process] = Seen(process.resident, anonymous, process.huge, copied, doubled, process.faults)
+            leaving = max(0, anonymous_after - anonymous) if process.forked or process.has_copies else 0
+            split.counted[process] = Seen(
+                process.resident, anonymous, process.huge, copied, doubled, leaving, process.faults
+            )
             split.copied += copied
             lost += min(copied, got[process][1])
         _allow_for_what_has_changed(split, root, processes, come + lost)
