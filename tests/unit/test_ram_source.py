@@ -193,7 +193,7 @@ def test_inherited_memory_that_leaves_page_by_page_counts_once(sampled: Sampled,
     assert sampled.sample().is_exact
     sampled.spend_all()
     child.leaving = still_leaving
-    sampled.tree.put(11, private=1, shared=3)
+    sampled.tree.put(11, private=1, shared=3, family=ROOT)
     sampled.tree.put(12, private=1, shared=3, parent=ROOT, family=ROOT)
     reading = sampled.early(child)
     assert reading.combined.total == pytest.approx(312 * MEGABYTE, abs=MEGABYTE)
@@ -289,6 +289,20 @@ def test_exact_readings_stay_within_the_allowance() -> None:
         assert reading.main.total == sampled.tree.root.resident
     assert sampled.files.spent <= 0.25 + 0.01 * 300 + 0.1 + 300 * 0.003  # and the mark of the root at every sample
     assert sampled.files.read.count('smaps') > 50
+
+
+def test_while_much_changes_in_a_moment_half_of_the_budget_is_kept() -> None:
+    sampled = Sampled(cost=0.03)
+    sampled.tree.put(ROOT, private=100, shared=900)
+    sampled.tree.put(11, private=100, shared=900, parent=ROOT, family=ROOT)
+    exact = []
+    for _ in range(20):
+        sampled.tree.put(11, private=110, shared=890, family=ROOT, faults=2560)  # 10 MB of 1.1 GB, in 10 ms
+        exact.append(sampled.sample().is_exact)
+        sampled.now += 0.01 - 1.0
+    assert 0 < sum(exact) <= 3
+    sampled.now += 1.0
+    assert sampled.sample().is_exact
 
 
 def test_a_single_process_is_read_seldom_while_it_grows_and_again_when_it_has_grown(sampled: Sampled) -> None:

@@ -32,6 +32,9 @@ _GROWTH_OF_YOUNG = 1.5
 """The same between two samples on the grid."""
 _MUCH_SHARED = 32 << 20
 """Shared bytes of a single process above which its mappings are read: more than libraries take."""
+_SOON = 0.25
+_AT_ONCE = 0.001
+"""Seconds: see :meth:`ExactReadings._changes_fast`."""
 _CHANGED_SHARE = 0.02
 """Changed memory since the last reading that is worth another one, as a share of the group's size."""
 
@@ -67,7 +70,8 @@ class ExactReadings:
         self._estimated = [0, 0, 0]
         """The most that the three were estimated to have since the last reading."""
         self._faults = 0
-        """Page faults of the tree when a reading was last considered."""
+        self._faults_at = float('-inf')
+        """Page faults of the tree when a reading was last considered, and when that was."""
         self._last_size = 0
         """Resident bytes of the tree at the sample before."""
 
@@ -154,7 +158,7 @@ class ExactReadings:
             affordable = self._allowance.affords_at_edge(now, cost, _MOST_AT_END)
         elif kind == MIDDLE:
             # While much changes, what a reading costs is held back: the memory is of more interest when it has settled.
-            held_back = max(cost, self._allowance.reserve) if self._changes_fast(counted) else 0.0
+            held_back = max(cost, self._allowance.reserve) if self._changes_fast(now, counted) else 0.0
             affordable = self._allowance.affords(now, cost + held_back)
         else:
             affordable = self._allowance.affords_at_edge(now, cost, MOST_AT_EDGE)
@@ -184,11 +188,16 @@ class ExactReadings:
         shares_much = (split.combined.shared or 0) > _MUCH_SHARED
         return shares_much and self._reader.cost(counted, detailed=True) <= _MOST_DETAILED
 
-    def _changes_fast(self, counted: Sequence[Process]) -> bool:
-        """Tell whether, since this was asked last, so much has changed that it would be worth an exact reading."""
-        before, self._faults = self._faults, sum([process.faults for process in counted])
+    def _changes_fast(self, now: float, counted: Sequence[Process]) -> bool:
+        """Tell whether, since this was asked last, so much has changed that it would be worth an exact reading.
+
+        Where that was a moment ago, what will have changed soon counts, if it goes on like this.
+        """
+        faults, at = self._faults, self._faults_at
+        self._faults, self._faults_at = sum([process.faults for process in counted]), now
+        changed = (self._faults - faults) * PAGE_SIZE * max(1.0, _SOON / max(now - at, _AT_ONCE))
         known = 0 if self.last is None else self.last.combined.total or 0
-        return (self._faults - before) * PAGE_SIZE > max(_LEAST_GROWTH, _CHANGED_SHARE * known)
+        return changed > max(_LEAST_GROWTH, _CHANGED_SHARE * known)
 
 
 def _left_behind(split: Split) -> int:

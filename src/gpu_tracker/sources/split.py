@@ -37,7 +37,7 @@ class Seen:
     __slots__ = ('alone', 'anonymous', 'copied', 'doubled', 'faults', 'leaving', 'of_files', 'resident')
 
     def __init__(
-        self, resident: int, anonymous: int, huge: int, copied: int, doubled: int, leaving: int, faults: int
+        self, resident: int, anonymous: int, huge: int, copied: int, doubled: int, faults: int, leaving: int = 0
     ) -> None:
         self.resident = resident
         self.anonymous = anonymous
@@ -112,7 +112,7 @@ class SplitReader:
             come += max(0, max(of_files, process.resident - process.anonymous) - of_files_before)
             leaving = max(0, anonymous_after - anonymous) if process.forked or process.has_copies else 0
             split.counted[process] = Seen(
-                process.resident, anonymous, process.huge, copied, doubled, leaving, process.faults
+                process.resident, anonymous, process.huge, copied, doubled, process.faults, leaving
             )
             split.copied += copied
             lost += min(copied, got[process][1])
