@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs the tests on every one of Python 3.11, 3.12 and 3.13 that this machine has, and the other checks on the first.
+# Runs all tests and the other checks on the first of Python 3.11, 3.12 and 3.13 that this machine has; on the others the
+# unit tests, and those of the library and of each command. Tests that are asked for run on each of them.
 #
 #   sh scripts/test.sh [ARGUMENTS FOR PYTEST...]
 #
@@ -62,6 +63,11 @@ static_checks() {
 # Browsers, servers and the kernel are the same on each Python: what drives them, or asks them for minutes, runs once.
 once='browser or server or ebpf or pages'
 
+# What runs on each Python where nothing else is asked for. The agent and the dashboard are commands, though servers too.
+commands='tests/integration/test_tracker_*.py tests/integration/test_cli_*.py
+    tests/integration/test_documentation_examples.py'
+servers='tests/integration/test_agent_program.py tests/integration/test_dashboard_program.py'
+
 # These compare figures with the kernel's and run two at a time at most; those of a sampler's own use, and of programs of
 # which none may be measured wrongly, one by one. Of the others many only wait for something.
 compared='tests/integration/test_truth_*.py'
@@ -85,6 +91,13 @@ run_tests() {
         [ $? = 5 ] || return 1
     # shellcheck disable=SC2086  # one word a file
     "$python" -m pytest $alone "$@" || [ $? = 5 ]
+}
+
+# run_everywhere PYTHON: runs what each Python has to pass.
+run_everywhere() {
+    # shellcheck disable=SC2086  # one word a file
+    "$1" -m pytest --numprocesses="$workers" --deselect=tests/integration/test_tracker_scale.py -m "not ($once)" \
+        tests/unit $commands && "$1" -m pytest --numprocesses="$workers" $servers
 }
 
 # install VERSION GROUP...: installs gpu-tracker, its extras and what groups name in that version's environment.
@@ -142,11 +155,16 @@ install "$first" test browser lint types docs
 static_checks "$bin"
 wait "$others_made" || fail 'not every Python has an environment'
 
-those=
-for version in $versions; do
+say "Tests on Python 3.$first: $(python_3 "$first")"
+run_tests "$bin/python" "$@" || fail "tests failed on Python 3.$first"
+for version in $others; do
+    python=.venv-test-3.$version/bin/python
     say "Tests on Python 3.$version: $(python_3 "$version")"
-    run_tests ".venv-test-3.$version/bin/python" -m "$those" "$@" || fail "tests failed on Python 3.$version"
-    those="not ($once)"
+    if [ $# -gt 0 ]; then
+        run_tests "$python" -m "not ($once)" "$@" || fail "tests failed on Python 3.$version"
+    else
+        run_everywhere "$python" || fail "tests failed on Python 3.$version"
+    fi
 done
 
 # shellcheck disable=SC2086  # one word a version
