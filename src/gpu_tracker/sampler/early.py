@@ -97,6 +97,8 @@ class EarlySamples:
         self._cost = _FIRST_COST
         self._cpu_before = 0.0
         self._changes = -1
+        self._is_idle = False
+        """Nobody is young and nothing is searched for, until somebody arrives at a point of the grid."""
         self.samples = 0
         """Early samples that were made."""
         self.postponed = 0
@@ -104,10 +106,15 @@ class EarlySamples:
 
     def due(self) -> float:
         """Return the time of the next early sample or search."""
+        if self._is_idle:
+            return _NEVER
         return max(self._earliest, min([self._next_search, *self._young.values()]))
 
     def grid_sampled(self, now: float) -> None:
         """Take note that everything was read at ``now``, at a point of the grid."""
+        if self._is_idle and not self._tree.arrived:
+            return
+        self._is_idle = False
         if self._started_at is None:
             self._started_at = now - _STARTING
         self._take_in_arrived(now)
@@ -116,7 +123,8 @@ class EarlySamples:
                 self._plan(process, now)
             self._drop_old(now)
         self._plan_search(now)
-        if self.due() < _NEVER:
+        self._is_idle = self.due() == _NEVER
+        if not self._is_idle:
             self._cpu_before = self._own_cpu_time()
 
     def sample(self, now: float) -> RamReading | None:

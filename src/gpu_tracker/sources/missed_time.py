@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     class Machine(Protocol):
         """What all cores did."""
 
-        spent: tuple[float, float]
-        """CPU seconds that were not idle, and those among them that no program got."""
+        @property
+        def spent(self) -> tuple[float, float]:
+            """CPU seconds that were not idle, and those among them that no program got."""
 
     OpenClocks = Callable[[ProcessTree, bool], Clocks]
     """Opens the clocks of a tree; told whether the root may vanish unseen. Raises OSError where they are refused."""

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
         """Bytes of RAM of the machine."""
         cores: int | None
         """Logical cores of the machine."""
-        spent: tuple[float, float]
-        """CPU seconds that were not idle when :meth:`cpu` was last called, and those among them that no program got:
-        interrupts, and what the host of a virtual machine has taken for others."""
+
+        @property
+        def spent(self) -> tuple[float, float]:
+            """CPU seconds that were not idle when :meth:`cpu` was last called, and those of them that no program got.
+
+            The latter are interrupts, and what the host of a virtual machine has taken for others.
+            """
 
         def ram(self) -> int | None:
             """Return the bytes in use."""
@@ -46,7 +50,13 @@ class LinuxSystem:
         if self._meminfo is not None:
             self.ram_capacity = _bytes(os.pread(self._meminfo, _FIRST_LINES, 0), b'MemTotal:')
         self.cores: int | None = os.cpu_count()
-        self.spent = (0.0, 0.0)
+        self._busy = self._of_host = self._of_interrupts = 0
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """CPU seconds that were not idle when :meth:`cpu` was last called, and those of them that no program got."""
+        lost = self._of_interrupts + self._of_host
+        return (self._busy + self._of_host) / self._ticks, lost / self._ticks
 
     def ram(self) -> int | None:
         """Return the bytes in use."""
@@ -61,11 +71,9 @@ class LinuxSystem:
         if self._stat is None:
             return None
         _, user, nice, system, _, _, irq, softirq, steal, _ = os.pread(self._stat, _FIRST_LINES, 0).split(None, 9)
-        interrupts = int(irq) + int(softirq)
-        busy = (int(user) + int(nice) + int(system) + interrupts) / self._ticks
-        of_host = int(steal) / self._ticks
-        self.spent = (busy + of_host, interrupts / self._ticks + of_host)
-        return busy
+        self._of_interrupts, self._of_host = int(irq) + int(softirq), int(steal)
+        self._busy = int(user) + int(nice) + int(system) + self._of_interrupts
+        return self._busy / self._ticks
 
 
 def _opened(path: str) -> int | None:
