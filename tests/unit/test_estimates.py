@@ -30,7 +30,7 @@ class Estimated:
     def sampled(self) -> None:
         """Take what all have now for what they had at the sample before."""
         for process in self.tree.members.values():
-            process.anonymous_before = process.anonymous
+            process.anonymous_before = process.anonymous_least = process.anonymous
 
     @property
     def descendants(self) -> list[FakeProcess]:

@@ -183,6 +183,33 @@ def test_a_copy_that_has_dropped_what_it_got_has_not_peaked_when_its_mark_turns_
     assert peak(reading.combined) <= 305
 
 
+@pytest.mark.parametrize(('mark', 'expected'), [(300.5, 311), (302, 512)])
+def test_a_mark_that_is_hardly_higher_is_no_new_peak(sampled: Sampled, mark: float, expected: float) -> None:
+    sampled.tree.put(ROOT, private=10)
+    one = sampled.tree.put(11, private=300, parent=ROOT)
+    sampled.tree.put(12, private=1, parent=ROOT)
+    sampled.sample()
+    sampled.tree.put(11, private=100)
+    sampled.tree.put(12, private=200)
+    sampled.sample()
+    one.mark = int(mark * MEGABYTE)
+    sampled.tree.put(11, private=100, faults=25600)
+    assert peak(sampled.sample().combined) == pytest.approx(expected, abs=1)
+
+
+def test_what_others_have_got_since_they_had_least_was_not_there_at_a_peak(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=10)
+    one = sampled.tree.put(11, private=100, parent=ROOT)
+    other = sampled.tree.put(12, private=200, parent=ROOT)
+    sampled.sample()
+    sampled.tree.put(12, private=20)
+    sampled.early(other)
+    one.mark = 290 * MEGABYTE
+    sampled.tree.put(11, private=200, faults=70000)
+    sampled.tree.put(12, private=110)
+    assert peak(sampled.early(one).combined) == pytest.approx(320, abs=2)
+
+
 @pytest.mark.parametrize('still_leaving', [290, 100, 0])
 def test_inherited_memory_that_leaves_page_by_page_counts_once(sampled: Sampled, still_leaving: int) -> None:
     sampled.tree.put(ROOT, private=10, shared=300)

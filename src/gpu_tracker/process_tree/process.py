@@ -10,6 +10,9 @@ class PeakReading:
         'dropped_files',
         'faults',
         'grown',
+        'higher',
+        'is_new_peak',
+        'last_peak',
         'mark',
         'new_faults',
         'of_files',
@@ -22,6 +25,12 @@ class PeakReading:
         self.raw = b''
         self.mark = 0
         """The mark as the kernel has it, without huge pages."""
+        self.last_peak = 0
+        """The mark that was a new peak last."""
+        self.is_new_peak = True
+        """The mark is higher than that, and by more than its usual inexactness."""
+        self.higher = 0
+        """Bytes by which it is higher than at the reading before."""
         self.faults = -1
         """Page faults since it started."""
         self.new_faults = 0
@@ -47,6 +56,7 @@ class Process:
     __slots__ = (
         'anonymous',
         'anonymous_before',
+        'anonymous_least',
         'born',
         'ended',
         'faults',
@@ -130,6 +140,8 @@ class Process:
         """Those among them that belong to no file and no shared memory segment, where that is known."""
         self.anonymous_before = 0
         """The same at the sample on the grid before."""
+        self.anonymous_least = 0
+        """The least of the same at that sample and at the early ones since."""
         self.first_anonymous = 0
         """The same when it was first seen, of one that was forked: what it has inherited at most."""
         self.inherited = 0

@@ -112,7 +112,8 @@ class Estimates:
         """Take note of processes that have peaked since the last sample.
 
         What the others had at that moment is not known; they count with what they have now, less what has come since
-        the sample before. So this is an estimate; what is certain is that the group had the peak of the process itself.
+        they had least, from the sample on the grid before on. So this is an estimate; what is certain is that the group
+        had the peak of the process itself.
 
         :param copies: Those that were forked since the sample before.
         """
@@ -167,6 +168,8 @@ class Estimates:
         peak = process.peak or 0
         if members.count == 1:
             return max(0, peak - process.resident)
+        if not process.peak_reading.is_new_peak:  # what it has had before may have been there with less of the others
+            return min(process.peak_reading.higher, max(0, peak - process.resident))
         copied = self._copied(process)
         if process in copies:
             parent = self._tree.members.get(process.parent)
@@ -208,8 +211,8 @@ def _inherited_at_peak(process: Process) -> int:
 
 
 def _come(process: Process) -> int:
-    """Return the anonymous bytes that have come to ``process`` since the sample before."""
-    return max(0, process.anonymous - process.anonymous_before)
+    """Return the anonymous bytes that have come to ``process`` since it had least, from the sample on the grid on."""
+    return max(0, process.anonymous - process.anonymous_least)
 
 
 def _alone(process: Process, seen: Seen | None, resident: int) -> tuple[int, int, int]:

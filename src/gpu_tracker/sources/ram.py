@@ -109,6 +109,8 @@ class RamSource:
         :param due: The processes whose marks are read.
         """
         counted, descendants = self._counted()
+        for process in counted:
+            process.anonymous_least = min(process.anonymous_least, process.anonymous)
         sizes = self._sizes(counted, descendants)
         copies = {process for process in counted if process.forked and process.peak is None}
         exact = self._exact.read_early(now, counted, sizes)
@@ -155,7 +157,7 @@ class RamSource:
                 groups[1] = Resident(0, 0, 0)
         reading = self._finish(groups, counted, descendants, copies, risen, is_exact=exact, is_whole=True)
         for process in counted:
-            process.anonymous_before = process.anonymous
+            process.anonymous_before = process.anonymous_least = process.anonymous
         return reading
 
     def _counted(self) -> tuple[list[Process], list[Process]]:
