@@ -52,8 +52,8 @@ class Sampling:
         ``max_overhead_percent`` did not suffice.
     :ivar early: Samples of the memory of young processes between two points of the grid (Linux).
     :ivar postponed: Readings of young processes that came later than planned, because the budget did not suffice.
-    :ivar mean_interval: Seconds between the samples on the grid, on average; None where none was reached. Where points
-        were skipped at the end, the time from there to the last sample counts as well.
+    :ivar mean_interval: Seconds between the samples on the grid, on average; None where no point has passed. Where
+        points were skipped at the end, the time from there to the last sample counts as well.
     :ivar cpu_seconds: The CPU time of the sampler, its start included.
     :ivar unit: The unit of the bounds.
     :ivar main_ram: The peak of the tracked process.

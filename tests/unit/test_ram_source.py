@@ -93,6 +93,16 @@ def test_while_the_tree_stands_still_the_reading_does(sampled: Sampled) -> None:
     assert sampled.sample(changed=False) is not complete
 
 
+def test_an_estimate_is_confirmed_also_where_nothing_changes_any_more(sampled: Sampled) -> None:
+    for pid in (ROOT, 11):
+        child = sampled.tree.put(pid, private=100, parent=ROOT)
+    sampled.sample()
+    child.mark = 150 * MEGABYTE
+    sampled.tree.put(11, private=100, faults=12800)
+    assert not sampled.sample().is_exact
+    assert sampled.sample(changed=False).is_exact
+
+
 def test_what_could_not_be_afforded_is_read_later_though_the_tree_stands_still() -> None:
     sampled = Sampled(cost=0.2)
     for pid in (ROOT, 11):

@@ -11,6 +11,7 @@ class PeakReading:
         'faults',
         'grown',
         'higher',
+        'inherited',
         'is_new_peak',
         'last_peak',
         'mark',
@@ -29,6 +30,8 @@ class PeakReading:
         """The mark that was a new peak last."""
         self.is_new_peak = True
         """The mark is higher than that, and by more than its usual inexactness."""
+        self.inherited = 0
+        """What it had by its first mark and no page fault had brought, of one that was forked."""
         self.higher = 0
         """Bytes by which it is higher than at the reading before."""
         self.faults = -1

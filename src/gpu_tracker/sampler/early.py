@@ -184,6 +184,7 @@ class EarlySamples:
             self._plan(process, now)
         if arrived:
             self._started_at = now
+            self._is_idle = False
         return arrived
 
     def _plan(self, process: Process, now: float) -> None:

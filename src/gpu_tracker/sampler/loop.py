@@ -122,8 +122,9 @@ class Loop:
         self._has_seen_descendants = False
         self._older: list[Process] = []
         self._reaped_at_start = 0
-        self._listings = -1
-        """How often new processes had been listed when it was asked whether the root ignores its children."""
+        self._asked_at = (-1, 0.0)
+        """How often new processes had been listed, and the root's CPU seconds, when it was last asked whether the root
+        ignores its children."""
         self._root_ignores_children = False
         self._close_pause = 0.0
         self._close_due = _NEVER
@@ -152,8 +153,8 @@ class Loop:
         root = tree.root
         if any(process is not root for process in tree.members.values()):
             return None
-        if tree.listings != self._listings:  # else it has started no child since that was asked
-            self._listings = tree.listings
+        if self._asked_at != (tree.listings, root.own_cpu):  # else it has not run since: it is as it was
+            self._asked_at = (tree.listings, root.own_cpu)
             self._root_ignores_children = tree.ignores_children(root)
         return None if self._root_ignores_children else root.reaped_faults - self._reaped_at_start
 

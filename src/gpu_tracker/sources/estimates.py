@@ -206,8 +206,8 @@ def _inherited_at_peak(process: Process) -> int:
     relative = process.relative
     if relative is None:
         return 0
-    peak = process.peak or 0
-    return min(max(0, peak - process.faults * PAGE_SIZE), relative.peak or relative.resident)
+    brought_by_none = max(0, (process.peak or 0) - process.faults * PAGE_SIZE)
+    return min(brought_by_none, process.peak_reading.inherited, relative.peak or relative.resident)
 
 
 def _come(process: Process) -> int:

@@ -123,6 +123,8 @@ class MissedTime:
         before, self._counted = self._counted, (main, descendants)
         is_quiet = before == self._counted and tree.listings == self._listings and not tree.root.ended
         if is_quiet and not (ignored or adopted or self._misses):
+            if self._clocks is not None and tree.begun >= self._due:
+                self._take_base()
             return self._most
         self._root_is_final = self._root_is_final or (tree.root.ended and not tree.root_gone)
         root_vanished = tree.root_gone and not self._root_is_final

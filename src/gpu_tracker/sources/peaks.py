@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FIRST_COST = 20e-6
 """CPU seconds for reading one mark, until that has been measured."""
-_INEXACT = 1 << 20
+_INEXACT = min(max(1 << 20, stat.INEXACT), 1 << 23)
 """Bytes by which a mark may seem to have risen without a new peak, see :data:`.stat.INEXACT`."""
 _MUCH = 1 << 20
 """Bytes that page faults have brought, from which on it matters to which program a mark belongs."""
@@ -96,7 +96,10 @@ class PeakReader:
             mark = before  # the kernel keeps marks a few pages inexact
         process.peak = mark
         reading = process.peak_reading
-        reading.is_new_peak = before is None or mark < before or mark > reading.last_peak + _INEXACT
+        if before is None:
+            reading.inherited = max(0, mark - process.faults * PAGE_SIZE) if process.forked else 0
+        is_of_new = before is None or not _is_same_program(process)
+        reading.is_new_peak = is_of_new or mark > reading.last_peak + _INEXACT
         reading.higher = mark - (before or 0)
         if reading.is_new_peak:
             reading.last_peak = mark

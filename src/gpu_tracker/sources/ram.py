@@ -139,8 +139,8 @@ class RamSource:
         due, exact = self._exact.read(now, kind, counted, sizes)
         copies = {process for process in counted if process.forked and process.peak is None}
         risen = self._peaks.read(now, kind, root, counted, saving=due and not exact)
-        self._is_complete = not self._peaks.pending and (exact or not (due or self._exact.is_unconfirmed))
-        if unchanged is not None and not (exact or risen or self._is_complete):
+        is_read = not self._peaks.pending and (exact or not (due or self._exact.is_unconfirmed))
+        if unchanged is not None and not (exact or risen or is_read):
             return unchanged
         if exact:
             groups = self._split_groups(counted, descendants)
@@ -158,6 +158,8 @@ class RamSource:
         reading = self._finish(groups, counted, descendants, copies, risen, is_exact=exact, is_whole=True)
         for process in counted:
             process.anonymous_before = process.anonymous_least = process.anonymous
+        # What has just been estimated is to be confirmed, also where nothing changes any more.
+        self._is_complete = not self._peaks.pending and (exact or not (due or self._exact.is_unconfirmed))
         return reading
 
     def _counted(self) -> tuple[list[Process], list[Process]]:

@@ -110,7 +110,11 @@ class SplitReader:
             process.anonymous = anonymous + process.huge
             got[process] = max(0, anonymous - anonymous_before), max(0, anonymous - anonymous_after)
             come += max(0, max(of_files, process.resident - process.anonymous) - of_files_before)
-            leaving = max(0, anonymous_after - anonymous) if process.forked or process.has_copies else 0
+            leaving = (
+                max(0, min(anonymous_before, anonymous_after) - anonymous)
+                if process.forked or process.has_copies
+                else 0
+            )
             split.counted[process] = Seen(
                 process.resident, anonymous, process.huge, copied, doubled, process.faults, leaving
             )
