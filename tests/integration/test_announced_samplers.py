@@ -105,9 +105,16 @@ def test_more_announcements_than_the_kernel_keeps_are_heard(samplers: AnnouncedS
 
 def test_what_is_no_announcement_is_left_alone(samplers: AnnouncedSamplers) -> None:
     namespace = os.stat('/proc/self/ns/pid').st_ino
+    taken = 0
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
         for message in (b'', b'x', bytes(100)):
-            sending.sendto(message, f'\0gpu-tracker-clocks-{namespace}-{os.getpid()}-0')
+            for number in range(4):  # an earlier listener of this process may just be leaving the first ones
+                try:
+                    sending.sendto(message, f'\0gpu-tracker-clocks-{namespace}-{os.getpid()}-{number}')
+                except ConnectionRefusedError:
+                    continue
+                taken += 1
+    assert taken >= 3
     sampler = Sampler(os.getpid())
     sampler.do('None')
     sampler.do('1.5')

@@ -17,7 +17,7 @@ COMPLETE = 'Resource tracking complete. Process completed with status code: '
 
 
 def test_the_report_follows_the_output_of_the_command() -> None:
-    run = gpu_tracker('-e', 'echo one; echo two >&2')
+    run = gpu_tracker('-e', 'echo one; echo two >&2; sleep 0.2')
     first, _, report = run.stdout.partition('\n')
     assert first == 'one'
     assert report.startswith('Max RAM:\n   Unit: gigabytes\n')
@@ -173,7 +173,7 @@ def test_the_command_finds_what_it_would_find_without_us(tmp_path: Path, closed:
 
 def test_a_closed_standard_output_stays_closed_for_the_command(tmp_path: Path) -> None:
     script = f'"$@" >&- 2> {tmp_path}/errors'
-    command = f'test -e /proc/self/fd/1; echo $? > {tmp_path}/seen'
+    command = f'test -e /proc/self/fd/1; echo $? > {tmp_path}/seen; sleep 0.2'
     run = shell(script, '-o', str(tmp_path / 'report'), '-e', command)
     assert run.returncode == 0
     assert (tmp_path / 'seen').read_text() == '1\n'
@@ -253,7 +253,7 @@ def test_a_command_that_is_held_never_runs_where_we_are_killed(tmp_path: Path) -
 
 def test_the_size_of_our_caller_is_not_the_size_of_the_command() -> None:
     large = "import subprocess, sys\nmemory = b'x' * 500_000_000\nsys.exit(subprocess.run(sys.argv[1:]).returncode)\n"
-    words = [sys.executable, '-c', large, *PROGRAM, '-f', 'json', '--ru=megabytes', '-e', 'true']
+    words = [sys.executable, '-c', large, *PROGRAM, '-f', 'json', '--ru=megabytes', '-e', 'sleep 0.2']
     run = subprocess.run(words, capture_output=True, text=True, check=True)
     peak = json.loads(run.stdout)['max_ram']['main']['total_rss']
     assert 0 < peak < 30

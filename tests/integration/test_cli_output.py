@@ -95,12 +95,12 @@ def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
 
 
 def test_devices_are_written_in_place() -> None:
-    run = gpu_tracker('-o', '/dev/stderr', '-e', 'true')
+    run = gpu_tracker('-o', '/dev/stderr', '-e', 'sleep 0.2')
     first, _, report = run.stderr.partition('\n')
     assert first == f'{COMPLETE}0'
     assert report.startswith('Max RAM:')
     assert run.stdout == ''
-    run = gpu_tracker('-o', '/dev/null', '-e', 'true')
+    run = gpu_tracker('-o', '/dev/null', '-e', 'sleep 0.2')
     assert (run.stdout, run.stderr, run.returncode) == ('', f'{COMPLETE}0\n', 0)
     assert stat.S_ISCHR(os.stat('/dev/null').st_mode)
 
@@ -156,7 +156,7 @@ def test_a_folder_that_vanishes_while_the_command_runs(tmp_path: Path) -> None:
 
 
 def test_a_full_standard_output() -> None:
-    run = shell('"$@" > /dev/full', '-e', 'true')
+    run = shell('"$@" > /dev/full', '-e', 'sleep 0.2')
     assert run.stderr.splitlines() == [
         f'{COMPLETE}0',
         'gpu-tracker: cannot write the report to standard output: No space left on device',

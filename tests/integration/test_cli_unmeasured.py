@@ -90,20 +90,20 @@ def test_a_running_process_without_proc_is_a_clear_error():
 
 @pytest.mark.parametrize('limit', [8, 9, 11, 12])
 def test_with_few_open_files(limit: int):
-    finished = behind(limited(f'-n {limit}'), '-e', 'echo ran; ulimit -n')
+    finished = behind(limited(f'-n {limit}'), '-e', 'echo ran; ulimit -n; sleep 0.2')
     assert finished.stdout == f'ran\n{limit}\n'
     assert finished.stderr == f'{UNMEASURED}{TOO_MANY_FILES}\n{COMPLETED}0\n'
 
 
 def test_with_20_open_files_it_is_measured():
-    finished = behind(limited('-n 20'), '-e', 'echo ran; ulimit -n')
+    finished = behind(limited('-n 20'), '-e', 'echo ran; ulimit -n; sleep 0.2')
     assert finished.stdout.startswith('ran\n20\nMax RAM:')
     assert finished.stderr == f'{COMPLETE}0\n'
     assert finished.returncode == 0
 
 
 def test_a_limit_that_may_be_raised_is_raised_for_the_measuring_alone():
-    finished = behind(limited('-S -n 8'), '-e', 'echo ran; ulimit -S -n')
+    finished = behind(limited('-S -n 8'), '-e', 'echo ran; ulimit -S -n; sleep 0.2')
     assert finished.stdout.startswith('ran\n8\nMax RAM:')
     assert finished.stderr == f'{COMPLETE}0\n'
     assert finished.returncode == 0

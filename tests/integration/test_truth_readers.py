@@ -77,8 +77,8 @@ def test_a_command_started_by_a_large_program_has_its_own_size(tmp_path: object)
     run = tracked(
         """
         block = fill(500 * MEGABYTE)
-        subprocess.run([sys.executable, '-m', 'gpu_tracker', '-e', 'true', '-f', 'json', '--ru=bytes', '--tu=seconds',
-                        '-o', sys.argv[1]], check=True, stdout=sys.stderr)
+        subprocess.run([sys.executable, '-m', 'gpu_tracker', '-f', 'json', '--ru=bytes', '--tu=seconds',
+                        '-o', sys.argv[1], '-e', 'sleep 0.2'], check=True, stdout=sys.stderr)
         print(json.dumps(None))
         """,
         tmp_path / 'report',
