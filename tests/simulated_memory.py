@@ -160,6 +160,8 @@ class FakeFiles:
         self.forbidden: set[int] = set()
         self.replaced: dict[int, tuple[bytes, ...]] = {}
         """Program images that processes have got since the tree was refreshed."""
+        self.faulted: dict[int, int] = {}
+        """Page faults that processes have had since then."""
 
     def cpu_time(self) -> float:
         """Return the CPU seconds that all readings have cost."""
@@ -169,6 +171,11 @@ class FakeFiles:
         """Return the program image that a process has now."""
         process = self._tree.members.get(pid)
         return None if process is None else self.replaced.get(pid, stat.image(process.raw))
+
+    def faults(self, pid: int) -> int | None:
+        """Return the page faults of a process."""
+        process = self._tree.members.get(pid)
+        return None if process is None else process.faults + self.faulted.get(pid, 0)
 
     def huge_pages(self) -> int:
         """Return that the machine has mapped no transparent huge page."""

@@ -117,6 +117,15 @@ def test_what_each_process_had_is_remembered(detailed: bool) -> None:
 
 
 @pytest.mark.parametrize('detailed', [False, True])
+def test_page_faults_are_those_of_the_moment_at_which_memory_is_read(tree: FakeTree, detailed: bool) -> None:
+    child = tree.put(13, private=20, shared=100, family=ROOT, faults=7)
+    files = FakeFiles(tree)
+    files.faulted[13] = 5000  # they have brought some of the 20 MB
+    split, _ = SplitReader(files, files.cpu_time).read(tree.root, list(tree.members.values()), detailed=detailed)
+    assert split.counted[child].faults == child.faults == 5007
+
+
+@pytest.mark.parametrize('detailed', [False, True])
 def test_huge_pages_are_private_memory(tree: FakeTree, detailed: bool) -> None:
     child = tree.put(11, private=20, shared=100, family=ROOT)
     child.huge_pages = 64
@@ -170,6 +179,9 @@ class Rollups:
             f'Pss: {pss} kB\nPss_Anon: {pss} kB\nShared_Clean: 0 kB\nShared_Dirty: {shared} kB\n'
             f'Private_Clean: 0 kB\nPrivate_Dirty: {private} kB\nAnonymous: {private + shared} kB\n'
         ).encode()
+
+    def faults(self, pid: int) -> int:
+        return 0
 
     def resident(self, pid: int) -> tuple[int, int]:
         private, shared, _ = self.sums[pid]

@@ -24,6 +24,7 @@ def test_a_recorded_line() -> None:
     assert process.reaped_cpu == 37 / TICKS
     assert process.threads == 9
     assert process.start == stat.start(RECORDED) == 8812.0
+    assert process.faults == stat.faults(RECORDED)
     assert process.virtual == 2703290368
     assert not process.ended
     assert stat.image(RECORDED) == (b'140720000000000', b'94100000004', b'140720000000100')

@@ -55,6 +55,12 @@ def parent(line: bytes) -> int:
     return int(line[line.rindex(b')') + 4 :].split(b' ', 1)[0])
 
 
+def faults(line: bytes) -> int:
+    """Return the page faults of the process since it started, minor and major ones."""
+    fields = line[line.rindex(b')') + 2 :].split(b' ', 10)
+    return int(fields[7]) + int(fields[9])
+
+
 def start(line: bytes) -> float:
     """Return when the process started, in clock ticks since the machine did."""
     return float(line[line.rindex(b')') + 2 :].split(b' ', 20)[19])

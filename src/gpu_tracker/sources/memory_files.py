@@ -60,6 +60,11 @@ class MemoryFiles:
         line = self._read_file(f'{pid}/stat', _SHORT)
         return stat.image(line) if line else None
 
+    def faults(self, pid: int) -> int | None:
+        """Return its page faults so far; None where it is gone."""
+        line = self._read_file(f'{pid}/stat', _SHORT)
+        return stat.faults(line) if line else None
+
     def resident(self, pid: int) -> tuple[int, int]:
         """Return the resident bytes, and those among them that belong to no file and no shared memory segment."""
         statm = self._read(pid, 'statm')

@@ -188,6 +188,8 @@ class SplitReader:
                 elif content := read(process.pid):
                     contents[process] = content
                     process.unreadable = False
+                    # Those that brought what has just been read, and none that is compared with it later.
+                    process.faults = max(process.faults, self._files.faults(process.pid) or 0)
             except PermissionError:
                 self.unreadable = process.unreadable = True
                 unread.add(process)
