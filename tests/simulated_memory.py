@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpu_tracker.process_tree import stat
-from gpu_tracker.process_tree.process import Process
+from gpu_tracker.processes import stat
+from gpu_tracker.processes.process import Process
 
 MEGABYTE = 1 << 20
 _ENTRY = """\

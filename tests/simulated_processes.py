@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpu_tracker.process_tree.process import Process
+from gpu_tracker.processes.process import Process
 
 INIT = 1
 ROOT = 2

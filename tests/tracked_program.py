@@ -13,7 +13,7 @@ import pytest
 
 import gpu_tracker
 from cli_program import PATIENCE, Marked, eventually
-from gpu_tracker.process_tree import SAMPLER_MARK
+from gpu_tracker.processes import SAMPLER_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

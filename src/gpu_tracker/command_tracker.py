@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from gpu_tracker.process_tree import default_reader, stat
-from gpu_tracker.process_tree.process import Process
+from gpu_tracker.processes import default_reader, stat
+from gpu_tracker.processes.process import Process
 from gpu_tracker.settlement import forget_bounds, settle_command
 from gpu_tracker.tracker import Tracker
 
@@ -112,7 +112,7 @@ class CommandTracker(ReportingTracker):
         self.state = self.State.STOPPED
 
     def _configuration(self) -> dict[str, Any]:
-        from gpu_tracker.sources.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
+        from gpu_tracker.resources.ram.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
 
         peak = MemoryFiles().peak(os.getpid()) if default_reader() == 'proc' else None
         return {

@@ -6,8 +6,8 @@ exactly, and often its peak. Where one figure is raised by these, the others tha
 
 from __future__ import annotations
 
-from gpu_tracker.process_tree.stat import INEXACT
-from gpu_tracker.sources.reading import larger
+from gpu_tracker.processes.stat import INEXACT
+from gpu_tracker.resources.resource import larger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import time
 
 from gpu_tracker.errors import ParameterError, SamplerError, TrackerStateError
 from gpu_tracker.parameters import Parameters
-from gpu_tracker.process_tree import default_reader, proc_fault
+from gpu_tracker.processes import default_reader, proc_fault
 from gpu_tracker.sampler.session import Session
 from gpu_tracker.sampler.spawn import OwnChildren
 from gpu_tracker.settlement import forget_bounds, settle_children

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.process_tree.announced import AnnouncedSamplers
+from gpu_tracker.processes.announced import AnnouncedSamplers
 from truth import environment, eventually
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SAMPLER = """
 import os, sys, time
-from gpu_tracker.process_tree.announced import announce
+from gpu_tracker.processes.announced import announce
 for line in sys.stdin:
     if line == 'burn\\n':
         end = time.process_time() + 0.2

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cli_program import Marked, eventually, number_in, started, text_of
-from gpu_tracker.process_tree import SAMPLER_MARK
+from gpu_tracker.processes import SAMPLER_MARK
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROBE = """
 from gpu_tracker.cuda_probe.following import opened as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
-from gpu_tracker.process_tree import open_process_tree
+from gpu_tracker.processes import open_process_tree
 from stand_in_probe import StandInProbe
 
 class Probe(StandInProbe):

@@ -9,7 +9,7 @@ from cli_program import Marked, eventually
 from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.running.messages import NotStarted
-from gpu_tracker.process_tree import SAMPLER_MARK
+from gpu_tracker.processes import SAMPLER_MARK
 from guarded_program import Guarded, nothing_left
 from simulated_nvml import Gpu, Hang, Process, SimulatedDriver
 

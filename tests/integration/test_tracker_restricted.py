@@ -176,7 +176,7 @@ def test_where_no_thread_can_be_started_a_section_says_so():
     assert (
         run(
             """
-from gpu_tracker.sources.section import SectionReader, Target
+from gpu_tracker.resources.section import SectionReader, Target
 
 class Section:
     def look(self, members):

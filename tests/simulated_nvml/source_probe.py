@@ -1,4 +1,4 @@
-"""A program that runs a GpuSource on the driver that its environment gives it, for tests of another process.
+"""A program that runs a GpuReader on the driver that its environment gives it, for tests of another process.
 
 Reads commands from standard input, one a line, and answers each with a line of JSON:
 
@@ -20,7 +20,7 @@ import json
 import sys
 
 from gpu_tracker.gpus import BACKENDS
-from gpu_tracker.sources.gpu import GpuSource
+from gpu_tracker.resources.gpu.reader import GpuReader
 
 
 def _pids(text: str) -> frozenset[int]:
@@ -31,13 +31,13 @@ def main() -> None:
     """Answer commands until the standard input ends."""
     in_container = '--container' in sys.argv
     existing = _pids(sys.argv[2]) if in_container and len(sys.argv) > 2 else frozenset()
-    source: GpuSource | None = None
+    source: GpuReader | None = None
     for line in sys.stdin:
         command, *words = line.split()
         if command == 'start':
             interval = float(words[0]) if words else 0.1
             uuids = tuple(words[1].split(',')) if len(words) > 1 else None
-            source = GpuSource(
+            source = GpuReader(
                 BACKENDS['nvidia'],
                 interval,
                 uuids,
@@ -55,7 +55,7 @@ def main() -> None:
         print(json.dumps(answer), flush=True)
 
 
-def _answer(source: GpuSource, command: str, words: list[str]) -> object:
+def _answer(source: GpuReader, command: str, words: list[str]) -> object:
     match command:
         case 'wait':
             return source.wait(float(words[0]))

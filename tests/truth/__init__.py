@@ -97,7 +97,7 @@ def need_task_clocks() -> None:
     """Skip the test where the kernel refuses task clocks; fail in CI, where they are there."""
     import pytest  # noqa: PLC0415 - as above
 
-    from gpu_tracker.process_tree.task_clocks import PerfEvents  # noqa: PLC0415 - as above
+    from gpu_tracker.processes.task_clocks import PerfEvents  # noqa: PLC0415 - as above
 
     try:
         kernel = PerfEvents()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.sources.cpu import CpuSource
+from gpu_tracker.resources.cpu.counters import CpuCounters
 from simulated_processes import ROOT, Machine, SimulatedTree
 
 STEPS = st.lists(
@@ -34,7 +34,7 @@ def test_descendants_never_exceed_the_truth_and_never_decrease(
 ) -> None:
     machine = Machine()
     tree = SimulatedTree(machine)
-    source = CpuSource(tree)
+    source = CpuCounters(tree)
     before = 0.0
     for step in steps:
         act(machine, step)
@@ -51,7 +51,7 @@ def test_descendants_never_exceed_the_truth_and_never_decrease(
 def test_descendants_are_exact_within_the_rounding_where_all_was_seen(steps: list[tuple[str, int, float]]) -> None:
     machine = Machine()
     tree = SimulatedTree(machine)
-    source = CpuSource(tree)
+    source = CpuCounters(tree)
     pids = {ROOT}
     for step in steps:
         act(machine, step)
@@ -74,7 +74,7 @@ def test_what_was_used_before_the_start_does_not_count() -> None:
     machine.reap(ROOT)
     machine.burn(ROOT, 2.0)
     tree = SimulatedTree(machine)
-    source = CpuSource(tree)
+    source = CpuCounters(tree)
     machine.burn(3, 1.0)
     machine.end(3)
     machine.reap(ROOT)
@@ -90,7 +90,7 @@ def test_a_child_reaped_just_after_its_parent_was_read_counts_once_when_that_end
     machine.fork(3)
     machine.burn(4, 1.0)
     tree = SimulatedTree(machine)
-    source = CpuSource(tree)
+    source = CpuCounters(tree)
     machine.burn(4, 1.0)
     tree.refresh()
     source.read()
@@ -110,7 +110,7 @@ def test_a_child_reaped_just_after_its_parent_was_read_counts_once_when_that_end
 def test_the_time_of_samplers_that_were_reaped_is_taken_off() -> None:
     machine = Machine()
     tree = SimulatedTree(machine)
-    source = CpuSource(tree)
+    source = CpuCounters(tree)
     machine.table[ROOT].reaped = 3.0
     tree.foreign_cpu = 1.0
     tree.refresh()
@@ -120,7 +120,7 @@ def test_the_time_of_samplers_that_were_reaped_is_taken_off() -> None:
 def test_the_end_of_the_root_keeps_what_it_was_told_of_its_children() -> None:
     machine = Machine()
     tree = SimulatedTree(machine)
-    source = CpuSource(tree)
+    source = CpuCounters(tree)
     machine.fork(ROOT)
     machine.burn(3, 1.5)
     machine.burn(ROOT, 0.5)

@@ -14,9 +14,12 @@ from stand_in_probe import process, report
 MAIN = 100
 TOTALS = {
     'seconds': 10.0,
-    'machine': {'ram': None, 'cores': 2},
-    'ram': {'main': [0, 0, 0], 'descendants': [0, 0, 0], 'combined': [0, 0, 0], 'system': None},
-    'cpu': {**{group: [0.0, 0.0] for group in ('main', 'descendants', 'combined', 'system')}, 'threads': [1, 0, 1]},
+    'ram': {'main': [0, 0, 0], 'descendants': [0, 0, 0], 'combined': [0, 0, 0], 'system': None, 'capacity': None},
+    'cpu': {
+        **{group: [0.0, 0.0] for group in ('main', 'descendants', 'combined', 'system')},
+        'threads': [1, 0, 1],
+        'cores': 2,
+    },
     'gpu': dict.fromkeys(
         ('count', 'expected', 'capacity', 'system', 'main', 'descendants', 'combined', 'max_sum', 'mean_sum')
     ),
@@ -131,7 +134,7 @@ that waited for it."""
 
 
 def usage(told=None):
-    totals = TOTALS if told is None else TOTALS | {'sections': {'cuda': told}}
+    totals = TOTALS if told is None else TOTALS | {'cuda': told}
     return build(totals, Units('gigabytes', 'megabytes', 'seconds', None))
 
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.process_tree.process import Process
-from gpu_tracker.sampler.early import EarlySamples
-from gpu_tracker.sources.reading import RamReading, Resident
+from gpu_tracker.processes.process import Process
+from gpu_tracker.resources.ram.early import EarlySamples
+from gpu_tracker.resources.ram.reading import RamReading, Resident
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,8 +71,9 @@ class Machine:
         self.ram = Ram()
         self.budget = Budget()
         self.cpu = 0.0
+        self.taken_in: list[RamReading] = []
         self.early = EarlySamples(
-            self.tree, self.ram, interval, self.budget, self.budget, self.budget, lambda: self.cpu
+            self.tree, self.ram, self.taken_in.append, interval, self.budget, self.budget, self.budget, lambda: self.cpu
         )
 
     def start(self, pid: int, born: float) -> Process:
@@ -87,7 +88,8 @@ def test_what_is_new_is_looked_for_seldom_while_the_tree_is_quiet() -> None:
     machine = Machine()
     machine.early.grid_sampled(10.0)
     assert machine.early.due() == pytest.approx(10.1)
-    assert machine.early.sample(10.1) is None
+    machine.early.sample(10.1)
+    assert machine.taken_in == []
     assert machine.tree.calls == ['new']
     assert machine.early.due() == pytest.approx(10.2)
     assert machine.early.samples == 0
@@ -97,7 +99,8 @@ def test_what_is_new_is_looked_for_often_while_the_tree_starts_processes() -> No
     machine = Machine()
     machine.early.grid_sampled(10.0)
     machine.start(5, born=5.0)
-    assert machine.early.sample(10.1) is not None
+    machine.early.sample(10.1)
+    assert len(machine.taken_in) == 1
     assert machine.ram.read == [[5]]
     assert machine.early.due() == pytest.approx(10.125)
     machine.early.grid_sampled(11.0)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.sources.estimates import DESCENDANTS, Estimates, reconcile
-from gpu_tracker.sources.reading import Resident
-from gpu_tracker.sources.split import Split, SplitReader
+from gpu_tracker.resources.ram.estimates import DESCENDANTS, Estimates, reconcile
+from gpu_tracker.resources.ram.reading import Resident
+from gpu_tracker.resources.ram.split import Split, SplitReader
 from simulated_memory import MEGABYTE, FakeFiles, FakeProcess, FakeTree
 
 ROOT, CHILD = 10, 11

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_tracker.gpu_aggregation import AccountedPeaks, Maximum, UtilizationSum
+from gpu_tracker.resources.gpu.folding import AccountedPeaks, Maximum, UtilizationSum
 
 MS = 1000
 

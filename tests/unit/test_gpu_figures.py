@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
-from gpu_tracker.sources.gpu_figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids
+from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids
 
 SECOND = 1_000_000
 

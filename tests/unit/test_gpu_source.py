@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
-from gpu_tracker.sources.gpu import GpuSource, next_reading
-from gpu_tracker.sources.gpu_figures import NO_GPUS, UNKNOWN
+from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN
+from gpu_tracker.resources.gpu.reader import GpuReader, next_reading
 
 TIMEOUT = 30.0
 
@@ -52,11 +52,11 @@ class OneGpu:
 
 
 def test_the_last_reading_knows_the_last_members() -> None:
-    source = GpuSource(OneGpu, 3600, None, in_initial_pid_namespace=True)
+    source = GpuReader(OneGpu, 3600, None, in_initial_pid_namespace=True)
     source.start()
     assert source.wait(TIMEOUT)
     assert source.totals()['main'] == 0
-    source.members(7, frozenset())
+    source.follow(7, frozenset())
     source.finish(TIMEOUT)
     assert source.totals() == {
         'count': 1,
@@ -73,7 +73,7 @@ def test_the_last_reading_knows_the_last_members() -> None:
 
 
 def test_no_driver() -> None:
-    source = GpuSource(lambda: None, 1, None)
+    source = GpuReader(lambda: None, 1, None)
     source.start()
     assert source.wait(TIMEOUT)
     source.finish(TIMEOUT)
@@ -86,7 +86,7 @@ def test_a_driver_that_cannot_be_opened() -> None:
     def fail() -> None:
         raise GpuError('It is broken.', 'broken')
 
-    source = GpuSource(fail, 1, None)
+    source = GpuReader(fail, 1, None)
     source.start()
     assert source.wait(TIMEOUT)
     source.finish(TIMEOUT)
@@ -96,7 +96,7 @@ def test_a_driver_that_cannot_be_opened() -> None:
 
 def test_a_mistake_in_a_backend_is_told_and_keeps_what_was_known() -> None:
     backend = OneGpu()
-    source = GpuSource(lambda: backend, 3600, None, in_initial_pid_namespace=True)
+    source = GpuReader(lambda: backend, 3600, None, in_initial_pid_namespace=True)
     source.start()
     assert source.wait(TIMEOUT)
     backend.problem = ValueError('what?')
@@ -111,7 +111,7 @@ def test_a_driver_that_hangs_is_told_of_once_and_taken_in_when_it_answers() -> N
     backend = OneGpu()
     backend.gate.clear()
     clock = [100.0]
-    source = GpuSource(lambda: backend, 3600, None, monotonic=lambda: clock[0], in_initial_pid_namespace=True)
+    source = GpuReader(lambda: backend, 3600, None, monotonic=lambda: clock[0], in_initial_pid_namespace=True)
     source.start()
     assert not source.wait(0)
     assert source.take_messages() == []
@@ -131,7 +131,7 @@ def test_a_driver_that_hangs_is_told_of_once_and_taken_in_when_it_answers() -> N
 def test_a_driver_that_is_known_to_hang_delays_the_end_no_more() -> None:
     backend = OneGpu()
     clock = [100.0]
-    source = GpuSource(lambda: backend, 0.1, None, monotonic=lambda: clock[0], in_initial_pid_namespace=True)
+    source = GpuReader(lambda: backend, 0.1, None, monotonic=lambda: clock[0], in_initial_pid_namespace=True)
     source.start()
     assert source.wait(TIMEOUT)
     backend.gate.clear()
@@ -145,7 +145,7 @@ def test_a_driver_that_is_known_to_hang_delays_the_end_no_more() -> None:
 
 
 def test_finish_before_start_returns() -> None:
-    source = GpuSource(OneGpu, 1, None)
+    source = GpuReader(OneGpu, 1, None)
     source.finish(TIMEOUT)
     assert source.totals() == UNKNOWN
 
@@ -163,7 +163,7 @@ def test_importing_the_source_imports_neither_a_driver_nor_slow_modules() -> Non
     program = (
         'import sys, gpu_tracker\n'
         'before = set(sys.modules)\n'
-        'import gpu_tracker.sources.gpu, gpu_tracker.gpus\n'
+        'import gpu_tracker.resources.gpu.reader, gpu_tracker.gpus\n'
         'slow = {"pynvml", "ctypes", "dataclasses", "typing", "enum", "psutil"}\n'
         'print(sorted(slow & (set(sys.modules) - before)))'
     )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.process_tree import SAMPLER_MARK
-from gpu_tracker.process_tree.linux import LinuxProcessTree
+from gpu_tracker.processes import SAMPLER_MARK
+from gpu_tracker.processes.linux import LinuxProcessTree
 from simulated_proc import PAGE, ProcFolder
 
 if TYPE_CHECKING:

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from gpu_tracker.aggregation import Aggregator
-from gpu_tracker.process_tree.process import Process
+from gpu_tracker.processes.process import Process
+from gpu_tracker.resources.resource import Resource
 from gpu_tracker.sampler.control import STOP, TARGET_ENDED
 from gpu_tracker.sampler.grid import Grid
+from gpu_tracker.sampler.lineage import Lineage
 from gpu_tracker.sampler.loop import Loop
-from gpu_tracker.sources.reading import RamReading, Resident
 
 
 class Clock:
@@ -28,7 +28,7 @@ class Tree:
         self.gone: list[Process] = []
         self.begun = 0.0
         self.foreign_cpu = 0.0
-        self.changes = 0
+        self.changes = self.listings = 0
 
     def refresh(self):
         pass
@@ -40,45 +40,36 @@ class Tree:
         return False
 
 
-class Ram:
+class Slow(Resource):
     """Takes as long as it is told for the samples at some moments."""
 
     def __init__(self, clock: Clock, costs: dict[float, float]):
         self.clock = clock
         self.costs = costs
         self.samples: list[tuple[float, str]] = []
+        self.followed: list[tuple[int | None, frozenset[int]]] = []
+        self.calls: list[str] = []
 
-    def read(self, now: float, kind: str) -> RamReading:
+    def begin(self, now: float) -> None:
+        self.calls.append('begin')
+
+    def sample(self, now: float, kind: str) -> None:
         moment = round(now - 100, 6)
         self.clock.now += self.costs.get(moment, 0.0)
         self.samples.append((moment, kind))
-        return RamReading(Resident(1), Resident(0), Resident(1), (1, 0, 1))
+        self.calls.append(kind)
 
-    def watch(self, process: Process) -> None:
-        pass
+    def sample_between(self) -> None:
+        self.calls.append('between')
 
+    def follow(self, main: int | None, descendants: frozenset[int]) -> None:
+        self.followed.append((main, descendants))
 
-class System:
-    ram_capacity = 1
-    cores = 1
+    def request_last(self) -> None:
+        self.calls.append('request last')
 
-    def ram(self) -> int:
-        return 1
-
-    def cpu(self) -> float:
-        return 0.0
-
-
-class Gpu:
-    def __init__(self):
-        self.told: list[tuple[int | None, frozenset[int]]] = []
-        self.finished: list[float] = []
-
-    def members(self, main: int | None, descendants: frozenset[int]) -> None:
-        self.told.append((main, descendants))
-
-    def finish(self, timeout: float) -> None:
-        self.finished.append(timeout)
+    def wait_for_last(self) -> None:
+        self.calls.append('wait for last')
 
 
 class Control:
@@ -102,7 +93,7 @@ class Control:
 
 
 class EarlySamples:
-    """Has samples due at given moments; each reading tells another size."""
+    """Has samples due at given moments."""
 
     def __init__(self, clock: Clock, moments: list[float]):
         self.clock = clock
@@ -117,13 +108,9 @@ class EarlySamples:
         self.on_grid.append(round(now - 100, 6))
         self.moments = [moment for moment in self.moments if moment > now]
 
-    def sample(self, now: float) -> RamReading | None:
+    def sample(self, now: float) -> None:
         self.moments.pop(0)
         self.made.append(round(now - 100, 6))
-        if len(self.made) == 2:
-            return None  # nothing has changed
-        size = 10 * len(self.made)
-        return RamReading(Resident(1), Resident(size), Resident(1 + size), (1, None, None))
 
 
 CLOSE = [0.001, 0.003, 0.007, 0.015, 0.031, 0.063, 0.127, 0.255, 0.511]
@@ -134,37 +121,40 @@ class Run(NamedTuple):
     """A loop that has ended, and what was around it."""
 
     grid: Grid
-    ram: Ram
-    gpu: Gpu
+    resource: Slow
     published: list[bool]
+    times: list[tuple[float, int]]
+    """Seconds from the first sample and how many there were, at each publication."""
     control: Control
     end: str
     early: EarlySamples
-    totals: dict[str, Any]
 
     @property
     def samples(self) -> list[tuple[float, str]]:
         """Return the samples but for those of the close look at the start."""
-        return [(at, kind) for at, kind in self.ram.samples if at not in CLOSE]
+        return [(at, kind) for at, kind in self.resource.samples if at not in CLOSE]
 
 
 def run(events, *, interval=1.0, costs=None, tree=None, early=None) -> Run:
     clock = Clock()
-    ram = Ram(clock, costs or {})
+    resource = Slow(clock, costs or {})
     early_samples = EarlySamples(clock, early or [])
-    aggregator = Aggregator()
-    gpu = Gpu()
     published: list[bool] = []
+    times: list[tuple[float, int]] = []
     grid = Grid(interval)
+    tree = tree or Tree()
+
+    def publish(now: float, *, seconds: float, samples: int, last: bool, abandoned: bool) -> None:
+        published.append(last)
+        times.append((seconds, samples))
+
     loop = Loop(
-        tree=tree or Tree(),
-        ram=ram,
-        system=System(),
-        gpu=gpu,
-        aggregator=aggregator,
+        tree=tree,
+        lineage=Lineage(tree),
+        resources=[resource],
         grid=grid,
         interval=interval,
-        publish=lambda now, *, last, abandoned: published.append(last),
+        publish=publish,
         watching=lambda: None,
         exec_handle=None,
         monotonic=clock,
@@ -173,7 +163,7 @@ def run(events, *, interval=1.0, costs=None, tree=None, early=None) -> Run:
     loop.first()
     control = Control(clock, events)
     end = loop.run(control)
-    return Run(grid, ram, gpu, published, control, end, early_samples, aggregator.totals())
+    return Run(grid, resource, published, times, control, end, early_samples)
 
 
 def test_samples_lie_on_a_fixed_grid_and_the_last_one_at_the_stop():
@@ -181,7 +171,9 @@ def test_samples_lie_on_a_fixed_grid_and_the_last_one_at_the_stop():
     assert ran.samples == [(0, 'first'), (1, 'middle'), (2, 'middle'), (3, 'middle'), (3.5, 'last')]
     assert ran.published[-5:] == [False, False, False, False, True]
     assert ran.end == STOP
-    assert ran.gpu.finished == [0.0, 0.012]  # asked for before the last sample, waited for after it
+    assert ran.resource.calls[:2] == ['begin', 'first']
+    assert ran.resource.calls[-3:] == ['request last', 'last', 'wait for last']
+    assert (ran.times[0], ran.times[-1]) == ((0.0, 1), (3.5, len(ran.resource.samples)))
 
 
 def test_a_sample_that_takes_longer_than_the_interval_skips_points_and_never_queues():
@@ -215,13 +207,13 @@ def test_the_first_samples_follow_closely_until_the_interval_takes_over(interval
     ran = run([(30.5 * interval, STOP)], interval=interval)
     points = [round(point * interval, 6) for point in range(1, 31)]
     expected = [(at, 'middle') for at in sorted({*close, *points})]
-    assert ran.ram.samples == [(0, 'first'), *expected, (round(30.5 * interval, 6), 'last')]
+    assert ran.resource.samples == [(0, 'first'), *expected, (round(30.5 * interval, 6), 'last')]
     assert (ran.grid.skipped, ran.grid.late) == (0, 0)
 
 
 def test_an_end_in_the_first_moments_is_not_waited_for():
     ran = run([(0.02, STOP)])
-    assert ran.ram.samples == [(0, 'first'), *[(at, 'middle') for at in CLOSE[:4]], (0.02, 'last')]
+    assert ran.resource.samples == [(0, 'first'), *[(at, 'middle') for at in CLOSE[:4]], (0.02, 'last')]
 
 
 def test_early_samples_are_made_between_the_points_and_do_not_shift_them():
@@ -231,11 +223,10 @@ def test_early_samples_are_made_between_the_points_and_do_not_shift_them():
     assert ran.early.on_grid == [0, *CLOSE, 1, 2, 2.5]
 
 
-def test_what_early_samples_tell_counts():
+def test_resources_are_asked_after_each_early_sample():
     ran = run([(2.5, STOP)], early=[0.6, 0.7, 1.2])
-    assert ran.totals['ram']['descendants'][0] == 30
-    assert ran.totals['ram']['beside_descendants'] == 31
-    assert ran.totals['samples'] == len(ran.ram.samples)
+    assert ran.resource.calls.count('between') == 3
+    assert ran.times[-1][1] == len(ran.resource.samples)
 
 
 def test_an_early_sample_at_a_point_of_the_grid_is_left_to_that():
@@ -256,8 +247,8 @@ def test_nothing_is_sampled_once_all_processes_have_ended():
     assert ran.published == [True] * 11
 
 
-def test_the_gpu_source_hears_of_the_members_when_they_change():
-    assert run([(3.5, STOP)]).gpu.told == [(7, frozenset())]
+def test_resources_are_given_the_members_when_they_change():
+    assert run([(3.5, STOP)]).resource.followed == [(7, frozenset())]
 
 
 def test_a_sample_that_begins_well_after_its_point_is_late():

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.sources.cpu import CpuSource
-from gpu_tracker.sources.missed_time import MissedTime
+from gpu_tracker.resources.cpu.counters import CpuCounters
+from gpu_tracker.resources.cpu.missed_time import MissedTime
 from simulated_processes import ROOT, Machine, SimulatedTree
 
 STEPS = st.lists(
@@ -70,7 +70,7 @@ class Run:
             self.tree, self.cores, self._open, root_may_vanish=may_vanish, orphans_are_waited_for=launched
         )
         self.tree.refresh()
-        self.source = CpuSource(self.tree, self.missed)
+        self.source = CpuCounters(self.tree, self.missed)
         self.source.read()
 
     def _open(self, tree: SimulatedTree, root_may_vanish: bool) -> Clocks:

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.aggregation import Aggregator
 from gpu_tracker.allowance import OverheadLimit
+from gpu_tracker.resources.ram import Ram
+from gpu_tracker.resources.ram.linux import LinuxRamReader
 from gpu_tracker.sampler.control import STOP
 from gpu_tracker.sampler.grid import Grid
+from gpu_tracker.sampler.lineage import Lineage
 from gpu_tracker.sampler.loop import Loop
-from gpu_tracker.sources.ram import RamSource
 from simulated_memory import FakeFiles, FakeTree
 
 if TYPE_CHECKING:
-    from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.processes.process import Process
 
 ROOT = 10
 SHARE = 0.01
@@ -61,17 +62,15 @@ class Machine:
         self.tree.become(1)
         files = self.tree.files
         self.limit = OverheadLimit(SHARE, files.cpu_time)
-        self.aggregator = Aggregator()
+        self.samples = 0
         self.grid = Grid(1.0, self.limit)
         self.loop = Loop(
             tree=self.tree,
-            ram=RamSource(self.tree, files, self.limit, files.cpu_time),
-            system=self,
-            gpu=self,
-            aggregator=self.aggregator,
+            lineage=Lineage(self.tree),
+            resources=[Ram(LinuxRamReader(self.tree, files, self.limit, files.cpu_time), self)],
             grid=self.grid,
             interval=1.0,
-            publish=lambda now, *, last, abandoned: None,
+            publish=self.publish,
             watching=lambda: None,
             exec_handle=None,
             monotonic=lambda: self.now,
@@ -82,14 +81,8 @@ class Machine:
     def ram(self) -> int:
         return 1
 
-    def cpu(self) -> float:
-        return 0.0
-
-    def members(self, main: int | None, descendants: frozenset[int]) -> None:
-        pass
-
-    def finish(self, timeout: float) -> None:
-        pass
+    def publish(self, now: float, *, seconds: float, samples: int, last: bool, abandoned: bool) -> None:
+        self.samples = samples
 
     def wait(self, seconds: float) -> str | None:
         due = self.now + max(0.0, seconds)
@@ -104,7 +97,7 @@ class Machine:
     def count(self) -> None:
         files = self.tree.files
         exact = files.read.count('smaps') + files.read.count('smaps_rollup')
-        self.seen.append((self.aggregator.samples, exact, files.read.count('peak')))
+        self.seen.append((self.samples, exact, files.read.count('peak')))
 
 
 def test_under_a_limit_the_sampling_degrades_step_by_step_and_recovers() -> None:

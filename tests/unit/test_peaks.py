@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from gpu_tracker.allowance import Allowance
-from gpu_tracker.sources.peaks import PeakReader
-from gpu_tracker.sources.reading import FIRST, LAST, MIDDLE
+from gpu_tracker.resources.ram.peaks import PeakReader
+from gpu_tracker.resources.resource import FIRST, LAST, MIDDLE
 from simulated_memory import MEGABYTE, FakeFiles, FakeTree
 
 ROOT = 10

@@ -8,10 +8,10 @@ import time
 import psutil
 import pytest
 
-from gpu_tracker.process_tree import SAMPLER_MARK, default_reader, open_process_tree
-from gpu_tracker.process_tree.portable import PortableProcessTree
-from gpu_tracker.sources.portable_ram import PortableRamSource
-from gpu_tracker.sources.reading import FIRST
+from gpu_tracker.processes import SAMPLER_MARK, default_reader, open_process_tree
+from gpu_tracker.processes.portable import PortableProcessTree
+from gpu_tracker.resources.ram.portable import PortableRamReader
+from gpu_tracker.resources.resource import FIRST
 
 IDLE = 'import sys; print(flush=True); sys.stdin.read()'
 
@@ -63,7 +63,7 @@ def test_a_zombie_keeps_its_time_and_has_no_memory(child: subprocess.Popen[bytes
     tree.refresh()
     assert (tree.root.ended, tree.root.resident, tree.root.threads, tree.root_gone) == (True, 0, 0, False)
     assert tree.root.own_cpu >= before
-    reading = PortableRamSource(tree).read(0.0, FIRST)
+    reading = PortableRamReader(tree).read(0.0, FIRST)
     assert reading.main.total is None
     child.wait()
     tree.refresh()
@@ -90,7 +90,7 @@ def test_there_is_no_such_process() -> None:
 
 def test_sizes_add_up_and_nothing_is_private_or_shared(child: subprocess.Popen[bytes]) -> None:
     tree = opened(os.getpid())
-    reading = PortableRamSource(tree).read(0.0, FIRST)
+    reading = PortableRamReader(tree).read(0.0, FIRST)
     assert reading.combined.total == reading.main.total + reading.descendants.total
     assert reading.main.total == tree.root.resident
     for group in (reading.main, reading.descendants, reading.combined):

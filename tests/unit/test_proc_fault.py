@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.process_tree import proc_fault
+from gpu_tracker.processes import proc_fault
 
 if TYPE_CHECKING:
     from pathlib import Path

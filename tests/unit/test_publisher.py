@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.resources.resource import Resource
 from gpu_tracker.sampler.publisher import Publisher
 from gpu_tracker.sampler.store import Store, create_store
 
@@ -17,42 +18,37 @@ if TYPE_CHECKING:
 GROUP = [1_000_000, 500_000, 500_000]
 UNKNOWN = [None, None, None]
 TOTALS = {
-    'seconds': 2.0,
-    'samples': 3,
     'ram': {
         'main': GROUP,
         'descendants': UNKNOWN,
         'combined': GROUP,
         'system': 9_000_000,
+        'capacity': 10_000_000,
         'lower': {'main': GROUP, 'descendants': UNKNOWN, 'combined': GROUP},
         'upper': {'main': None, 'descendants': None, 'combined': None},
         'beside_descendants': None,
     },
-    'cpu': {**{key: [1.0, 0.5] for key in ('main', 'descendants', 'combined', 'system')}, 'threads': [1, 0, 1]},
-}
-GPU = {
-    'count': 0, 'expected': 0, 'capacity': 0, 'system': 0, 'main': 0, 'descendants': 0, 'combined': 0,
-    'max_sum': 0.0, 'mean_sum': 0.0,
+    'cpu': {
+        **{key: [1.0, 0.5] for key in ('main', 'descendants', 'combined', 'system')},
+        'threads': [1, 0, 1],
+        'cores': 2,
+    },
+    'gpu': {
+        'count': 0, 'expected': 0, 'capacity': 0, 'system': 0, 'main': 0, 'descendants': 0, 'combined': 0,
+        'max_sum': 0.0, 'mean_sum': 0.0,
+    },
 }  # fmt: skip
 RECORD = {'unreadable': False, 'is_limited': False, 'held': False, 'tracked_seconds': None, 'has_descendants': False}
 
 
-class Sources:
-    """What a publisher asks."""
+class Sampled(Resource):
+    """Has used what a test says."""
 
-    ram_capacity = 10_000_000
-    cores = 2
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def totals(self) -> dict[str, object]:
-        return dict(GPU)
-
-    def take_messages(self) -> list[tuple[str, str]]:
-        return []
-
-
-class Aggregated:
-    def totals(self) -> dict[str, object]:
-        return copy.deepcopy(TOTALS)
+        return copy.deepcopy(TOTALS[self.name])
 
 
 @pytest.fixture
@@ -72,9 +68,7 @@ def publisher(store: Store, path: Path, *, settles: bool = False, **record: obje
             'settles': settles,
         },
         store=store,
-        aggregator=Aggregated(),
-        gpu=Sources(),
-        system=Sources(),
+        resources={name: Sampled(name) for name in TOTALS},
         record=lambda: RECORD | record,
     )
 
@@ -82,19 +76,20 @@ def publisher(store: Store, path: Path, *, settles: bool = False, **record: obje
 def test_the_report_so_far_is_written_once_a_second(store: Store, tmp_path: Path) -> None:
     path = tmp_path / 'report'
     told = publisher(store, path)
-    told.publish(1.0, last=False, abandoned=False)
+    told.publish(1.0, seconds=2.0, samples=3, last=False, abandoned=False)
     assert json.loads(path.read_text())['max_ram']['main']['total_rss'] == 1.0
     path.unlink()
-    told.publish(1.9, last=False, abandoned=False)
+    told.publish(1.9, seconds=2.0, samples=3, last=False, abandoned=False)
     assert not path.exists()
-    told.publish(2.0, last=False, abandoned=False)
+    told.publish(2.0, seconds=2.0, samples=3, last=False, abandoned=False)
     assert path.exists()
 
 
 @pytest.mark.parametrize(('has_descendants', 'total'), [(False, 0.0), (True, None)])
 def test_what_is_published_is_reconciled(store: Store, tmp_path: Path, total: float, *, has_descendants: bool) -> None:
     path = tmp_path / 'report'
-    publisher(store, path, has_descendants=has_descendants).publish(1.0, last=False, abandoned=False)
+    told = publisher(store, path, has_descendants=has_descendants)
+    told.publish(1.0, seconds=2.0, samples=3, last=False, abandoned=False)
     assert json.loads(path.read_text())['max_ram']['descendants']['total_rss'] == total
     assert store.read()['ram']['descendants'] == ([None, None, None] if has_descendants else [0, 0, 0])
 
@@ -102,26 +97,26 @@ def test_what_is_published_is_reconciled(store: Store, tmp_path: Path, total: fl
 def test_a_tracker_that_settles_writes_the_last_report_itself_unless_it_has_gone(store: Store, tmp_path: Path) -> None:
     path = tmp_path / 'report'
     told = publisher(store, path, settles=True)
-    told.publish(1.0, last=True, abandoned=False)
+    told.publish(1.0, seconds=2.0, samples=3, last=True, abandoned=False)
     assert not path.exists()
     assert store.read()['samples'] == 3
-    told.publish(1.1, last=True, abandoned=True)
+    told.publish(1.1, seconds=2.0, samples=3, last=True, abandoned=True)
     assert path.exists()
 
 
 def test_a_command_that_was_never_started_leaves_the_file_alone(store: Store, tmp_path: Path) -> None:
     path = tmp_path / 'report'
-    publisher(store, path, held=True).publish(1.0, last=True, abandoned=True)
+    publisher(store, path, held=True).publish(1.0, seconds=2.0, samples=3, last=True, abandoned=True)
     assert not path.exists()
 
 
 def test_writing_leaves_nothing_to_be_collected(store: Store, tmp_path: Path) -> None:
     told = publisher(store, tmp_path / 'report')
-    told.publish(1.0, last=False, abandoned=False)
+    told.publish(1.0, seconds=2.0, samples=3, last=False, abandoned=False)
     gc.collect()
     gc.disable()
     try:
-        told.publish(3.0, last=False, abandoned=False)
+        told.publish(3.0, seconds=2.0, samples=3, last=False, abandoned=False)
         assert gc.collect() == 0
     finally:
         gc.enable()
@@ -139,14 +134,14 @@ def test_what_a_report_shows_is_in_the_store_already(tmp_path: Path) -> None:
             self.writes.append(path.exists())
 
     store = Observed()
-    publisher(store, path).publish(1.0, last=False, abandoned=False)
+    publisher(store, path).publish(1.0, seconds=2.0, samples=3, last=False, abandoned=False)
     assert store.writes == [False]
     assert path.exists()
 
 
 def test_a_report_that_cannot_be_written_is_told_of_at_once(store: Store, tmp_path: Path) -> None:
     path = tmp_path / 'missing' / 'report'
-    publisher(store, path).publish(1.0, last=True, abandoned=False)
+    publisher(store, path).publish(1.0, seconds=2.0, samples=3, last=True, abandoned=False)
     assert store.read()['messages'] == [
         ('warning', f'The resource usage could not be written to {path}: No such file or directory.')
     ]

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpu_tracker.allowance import Allowance
-from gpu_tracker.sources.ram import RamSource
-from gpu_tracker.sources.reading import FIRST, LAST, MIDDLE, RamReading, Resident
+from gpu_tracker.resources.ram.linux import LinuxRamReader
+from gpu_tracker.resources.resource import FIRST, LAST, MIDDLE
 from simulated_memory import MEGABYTE, FakeFiles, FakeProcess, FakeTree
+
+if TYPE_CHECKING:
+    from gpu_tracker.resources.ram.reading import RamReading, Resident
 
 ROOT = 10
 
@@ -20,7 +24,7 @@ class Sampled:
         self.tree = FakeTree()
         self.files = FakeFiles(self.tree, cost)
         self.allowance = Allowance(0.0)
-        self.source = RamSource(self.tree, self.files, self.allowance, self.files.cpu_time)
+        self.source = LinuxRamReader(self.tree, self.files, self.allowance, self.files.cpu_time)
         self.now = 0.0
 
     def sample(self, kind: str = MIDDLE, *, changed: bool = True) -> RamReading:

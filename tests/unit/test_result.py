@@ -10,12 +10,12 @@ from gpu_tracker.result import Units, build
 TOTALS = {
     'seconds': 10.0,
     'samples': 11,
-    'machine': {'ram': 63_088_000_000, 'cores': 12},
     'ram': {
         'main': [914_000_000, 753_400_000, 160_600_000],
         'descendants': [0, 0, 0],
         'combined': [914_000_000, None, None],
         'system': 1_899_000_000,
+        'capacity': 63_088_000_000,
         'lower': {
             'main': [914_000_000, 700_000_000, 160_600_000],
             'descendants': [0, 0, 0],
@@ -29,6 +29,7 @@ TOTALS = {
         'combined': [15.0, 1.6],
         'system': [None, None],
         'threads': [24, 0, 24],
+        'cores': 12,
     },
     'gpu': {
         'count': 2,

@@ -9,9 +9,9 @@ import pytest
 
 from cli_program import eventually
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.sources.entry_points import load
-from gpu_tracker.sources.section import SectionReader, Target
-from gpu_tracker.sources.sections import Sections
+from gpu_tracker.resources.cuda import Cuda, open_reader
+from gpu_tracker.resources.entry_points import load
+from gpu_tracker.resources.section import SectionReader, Target
 from offered_package import offer
 
 
@@ -139,13 +139,13 @@ def raising(error: Exception):
     ],
 )
 def test_what_cannot_be_opened_is_a_problem_and_a_warning(error: Exception, problem: str) -> None:
-    sections = Sections(['cuda'], Target(10), lambda name: raising(error))
-    sections.members(10, frozenset({11}))
-    sections.finish(0.0)
-    sections.finish(60)
-    assert sections.totals() == {'cuda': {'problem': problem}}
-    assert sections.take_messages() == [('warning', problem)]
-    assert sections.take_messages() == []
+    cuda = Cuda(open_reader(lambda: raising(error), Target(10)))
+    cuda.follow(10, frozenset({11}))
+    cuda.request_last()
+    cuda.wait_for_last()
+    assert cuda.totals() == {'problem': problem}
+    assert cuda.take_messages() == [('warning', problem)]
+    assert cuda.take_messages() == []
 
 
 @pytest.mark.parametrize(
@@ -160,18 +160,18 @@ def test_what_cannot_be_opened_is_a_problem_and_a_warning(error: Exception, prob
 def test_what_has_no_place_in_the_result_is_left_out_and_told(found: object, problem: str) -> None:
     section = Section()
     section.look = lambda members: found
-    sections = Sections(['cuda'], Target(10), lambda name: section.open)
-    ((level, text),) = sections.take_messages()
+    cuda = Cuda(open_reader(lambda: section.open, Target(10)))
+    ((level, text),) = cuda.take_messages()
     assert level == 'warning'
     assert re.fullmatch(f'CUDA calls cannot be probed: {problem}\\.', text)
-    assert sections.totals() == {'cuda': {'problem': text}}
+    assert cuda.totals() == {'problem': text}
 
 
 def test_members_are_the_root_while_it_lives_and_its_descendants() -> None:
     section = Section()
-    sections = Sections(['cuda'], Target(10), lambda name: section.open)
-    sections.members(None, frozenset({12}))
-    sections.finish(60)
+    reader = open_reader(lambda: section.open, Target(10))
+    Cuda(reader).follow(None, frozenset({12}))
+    reader.finish(60)
     assert section.seen == [frozenset({10}), frozenset({12})]
 
 

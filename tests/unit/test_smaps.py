@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.sources import smaps
-from gpu_tracker.sources.memory_files import rollup
+from gpu_tracker.resources.ram import smaps
+from gpu_tracker.resources.ram.memory_files import rollup
 
 PAGE_KB = 4
 MEGABYTE = 1 << 20

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.sources.split import SplitReader
+from gpu_tracker.resources.ram.split import SplitReader
 from simulated_memory import MEGABYTE, FakeFiles, FakeTree
 
 if TYPE_CHECKING:
-    from gpu_tracker.sources.reading import Resident
+    from gpu_tracker.resources.ram.reading import Resident
 
 ROOT = 10
 

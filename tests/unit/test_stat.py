@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.process_tree import stat
-from gpu_tracker.process_tree.process import Process
+from gpu_tracker.processes import stat
+from gpu_tracker.processes.process import Process
 from simulated_proc import PAGE, TICKS, stat_line
 
 RECORDED = (

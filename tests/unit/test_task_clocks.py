@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.process_tree.task_clocks import TaskClocks
+from gpu_tracker.processes.task_clocks import TaskClocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

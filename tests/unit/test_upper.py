@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.sources.reading import Resident
-from gpu_tracker.sources.split import Seen, Split
-from gpu_tracker.sources.upper import UpperBounds
+from gpu_tracker.resources.ram.reading import Resident
+from gpu_tracker.resources.ram.split import Seen, Split
+from gpu_tracker.resources.ram.upper_bounds import UpperBounds
 from simulated_memory import MEGABYTE, FakeProcess, FakeTree
 
 ROOT, CHILD = 10, 11

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.atopgpud.counters import REMEMBERED
 from gpu_tracker.gpus.activity import GpuActivity
-from gpu_tracker.process_tree import stat
+from gpu_tracker.processes import stat
 from gpu_tracker.sampler.grid import Grid
 
 if TYPE_CHECKING:

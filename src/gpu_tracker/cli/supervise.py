@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 
-from gpu_tracker.process_tree import SAMPLER_NAME
+from gpu_tracker.processes import SAMPLER_NAME
 
 _PASSED_ON = {
     signal.SIGINT,

@@ -1,6 +1,6 @@
 """The probe as a section of a tracked run: what the sampler finds by name and asks once a second.
 
-See ``gpu_tracker.sources.section`` for what a section is. What this one tells are the fields of
+See ``gpu_tracker.resources.section`` for what a section is. What this one tells are the fields of
 :class:`gpu_tracker.cuda_usage.CUDAUsage` in base units, those of memory with ``_bytes`` at the end of their names.
 """
 
@@ -15,7 +15,7 @@ from gpu_tracker.errors import GpuTrackerError
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.following import FollowingProbe
-    from gpu_tracker.sources.section import Target
+    from gpu_tracker.resources.section import Target
 
 
 class CudaSection:

@@ -25,7 +25,7 @@ from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
 from gpu_tracker.cuda_probe.report import CudaReport
 from gpu_tracker.errors import ParameterError, TrackerStateError
-from gpu_tracker.process_tree import stat
+from gpu_tracker.processes import stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,8 +10,8 @@ import time
 from itertools import pairwise
 
 from gpu_tracker.fleet.gpu import GpuProcess
-from gpu_tracker.process_tree import stat
-from gpu_tracker.sources.gpu_attribution import in_initial_pid_namespace, uses_cuda
+from gpu_tracker.processes import stat
+from gpu_tracker.resources.gpu.attribution import in_initial_pid_namespace, uses_cuda
 from gpu_tracker.users import user_name
 
 TYPE_CHECKING = False

@@ -8,22 +8,14 @@ from gpu_tracker.settlement import reconcile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-    from gpu_tracker.aggregation import Aggregator
+    from gpu_tracker.resources.resource import Resource
     from gpu_tracker.sampler.store import Store
-    from gpu_tracker.sources.gpu import GpuSource
-    from gpu_tracker.sources.sections import Sections
-    from gpu_tracker.sources.system import SystemSource
 
 _PACE = 1.0
 """Seconds between two publications, but for the last one."""
-_UNREADABLE = (
-    'Some of the tracked processes belong to another user: private and shared memory of groups are unknown with such a '
-    'process while it runs.'
-)
-
 _LIMITED = (
     'Samples are skipped, because max_overhead_percent ({:g}) does not suffice for one every {:g} s: '
     'peaks between them may be missed, and RAM of several processes may be too low.'
@@ -34,8 +26,8 @@ class Publisher:
     """Publishes once a second at most, and at the end.
 
     :param config: The sampler's configuration: ``report`` is a path and a format, or None; ``units`` are for that file.
+    :param resources: What is sampled, by name.
     :param record: Returns how the run was sampled so far, and what else only the sampler knows of it.
-    :param sections: What was asked for beside the documented figures.
     """
 
     def __init__(
@@ -43,18 +35,12 @@ class Publisher:
         config: dict[str, Any],
         *,
         store: Store,
-        aggregator: Aggregator,
-        gpu: GpuSource,
-        system: SystemSource,
+        resources: Mapping[str, Resource],
         record: Callable[[], dict[str, Any]],
-        sections: Sections | None = None,
     ) -> None:
         self._store = store
-        self._aggregator = aggregator
-        self._gpu = gpu
+        self._resources = resources
         self._record = record
-        self._sections = sections
-        self._machine = {'ram': system.ram_capacity, 'cores': system.cores}
         self._next = float('-inf')
         self._limited = _LIMITED.format(100 * (config['overhead'] or 0.0), config['interval'])
         self._tracker_settles = config['settles']
@@ -65,9 +51,11 @@ class Publisher:
         self.messages: list[tuple[str, str]] = []
         """What is to be told the user, as (level, text); each cause once."""
 
-    def publish(self, now: float, *, last: bool, abandoned: bool) -> None:
+    def publish(self, now: float, *, seconds: float, samples: int, last: bool, abandoned: bool) -> None:
         """Publish the totals so far, where it is time.
 
+        :param seconds: From the first sample to the last.
+        :param samples: How many there were.
         :param last: Nothing will come after this, perhaps.
         :param abandoned: Nobody is there any more to take the totals.
         """
@@ -75,20 +63,13 @@ class Publisher:
             return
         self._next = now + _PACE
         record = self._record()
-        if record['unreadable']:
-            self._tell('warning', _UNREADABLE)
         if record['is_limited']:
             self._tell('warning', self._limited)
-        for level, text in self._gpu.take_messages():
-            self._tell(level, text)
-        if self._sections is not None:
-            for level, text in self._sections.take_messages():
+        for resource in self._resources.values():
+            for level, text in resource.take_messages():
                 self._tell(level, text)
-        totals = self._aggregator.totals()
-        if self._sections is not None:
-            totals['sections'] = self._sections.totals()
-        totals['machine'] = self._machine
-        totals['gpu'] = self._gpu.totals()
+        totals: dict[str, Any] = {'seconds': seconds, 'samples': samples}
+        totals |= {name: resource.totals() for name, resource in self._resources.items()}
         totals['record'] = record
         totals['messages'] = self.messages
         reconcile(totals)

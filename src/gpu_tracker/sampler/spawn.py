@@ -16,7 +16,7 @@ import signal
 import sys
 
 from gpu_tracker.errors import SamplerError
-from gpu_tracker.process_tree import SAMPLER_MARK
+from gpu_tracker.processes import SAMPLER_MARK
 from gpu_tracker.sampler.descriptors import CONTROL, EXEC, STATUS, STORE, copy_from, pipe
 
 if sys.platform == 'linux':

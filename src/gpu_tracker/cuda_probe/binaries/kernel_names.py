@@ -11,7 +11,7 @@ from gpu_tracker.cuda_probe.binaries.launch_handles import name_in_c
 from gpu_tracker.cuda_probe.binaries.mappings import mappings_of
 from gpu_tracker.cuda_probe.binaries.process_memory import words_at
 from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, identity_of
-from gpu_tracker.process_tree import stat
+from gpu_tracker.processes import stat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker.cuda_probe.devices import control_groups, device_filters, device_rules
 from gpu_tracker.cuda_probe.devices.device_numbers import GPU_DRIVERS, registered
 from gpu_tracker.cuda_probe.devices.enumeration import Reach
-from gpu_tracker.process_tree import stat
+from gpu_tracker.processes import stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gpu_tracker.printable import printable
-from gpu_tracker.sources.entry_points import load, problem_of
+from gpu_tracker.resources.entry_points import load, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from gpu_tracker.process_tree import default_reader, stat
-from gpu_tracker.process_tree.process import Process
+from gpu_tracker.processes import default_reader, stat
+from gpu_tracker.processes.process import Process
 
 _MOST_OF_A_STAT_FILE = 4096
 
@@ -18,7 +18,7 @@ def start_of(pid: int, *, reader: str | None = None, proc: str = '/proc') -> flo
 
     None where there is no such process, or where it cannot be looked at. It stays the same through execve(2).
 
-    :param reader: As in :func:`~gpu_tracker.process_tree.default_reader`, which is the default.
+    :param reader: As in :func:`~gpu_tracker.processes.default_reader`, which is the default.
     """
     if (reader or default_reader()) == 'psutil':
         return _portable_start_of(pid)

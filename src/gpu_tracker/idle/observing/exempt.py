@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.idle.running import GUARDIAN_MARK
-from gpu_tracker.process_tree import SAMPLER_MARK
+from gpu_tracker.processes import SAMPLER_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

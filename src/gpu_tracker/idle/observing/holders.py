@@ -23,7 +23,7 @@ import time
 from typing import TYPE_CHECKING
 
 from gpu_tracker.idle.observing.file_identity import finder_for
-from gpu_tracker.process_tree.linux import cpu_clock
+from gpu_tracker.processes.linux import cpu_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,7 +16,7 @@ from gpu_tracker.idle.observing.programs import Programs
 from gpu_tracker.idle.observing.sighting import Sighting, exists
 from gpu_tracker.idle.observing.terminals import TerminalUsers
 from gpu_tracker.idle.observing.user_names import UserNames
-from gpu_tracker.sources.gpu_attribution import in_initial_pid_namespace, uses_cuda
+from gpu_tracker.resources.gpu.attribution import in_initial_pid_namespace, uses_cuda
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

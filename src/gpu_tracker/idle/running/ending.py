@@ -7,7 +7,7 @@ import signal
 import time
 
 from gpu_tracker.idle.running import family
-from gpu_tracker.process_tree.stat import TICKS_PER_SECOND
+from gpu_tracker.processes.stat import TICKS_PER_SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpu_tracker.idle.running.watch import Watch
-    from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.processes.process import Process
 
 _SHORT_PAUSE, _LONG_PAUSE = 0.01, 1.0
 """Seconds between two looks for what is left: from the one, doubled up to the other."""

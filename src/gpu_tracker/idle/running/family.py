@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
-from gpu_tracker.process_tree import SAMPLER_MARK, SAMPLER_NAME, stat
-from gpu_tracker.process_tree.process import Process
+from gpu_tracker.processes import SAMPLER_MARK, SAMPLER_NAME, stat
+from gpu_tracker.processes.process import Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from gpu_tracker.idle.running import family, kernel, ownership
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from gpu_tracker.process_tree.process import Process
+    from gpu_tracker.processes.process import Process
 
 
 class Strays:

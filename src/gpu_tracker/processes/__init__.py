@@ -1,0 +1,120 @@
+"""Which processes count: a root process, all that it started, and how they were last seen."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from gpu_tracker.processes.process import Process
+
+    class ProcessTree(Protocol):
+        """A root process and its descendants.
+
+        Once a process is known as a descendant it stays one, also when its parent ends and it is handed to another.
+        Samplers, this one's and any other's, never belong to a tree.
+        """
+
+        root: Process
+        """The root as it was last seen, also after its end."""
+        root_gone: bool
+        """The root has ended and was reaped (while it is a zombie it is still there)."""
+        members: dict[int, Process]
+        """The root and its descendants by pid, parents before their children; without those that are gone."""
+        gone: list[Process]
+        """The members that have disappeared since the refresh before the last one, as they were last seen."""
+        begun: float
+        """When the last refresh began: what it has read is as old as that at most."""
+        foreign_cpu: float
+        """CPU seconds of samplers that members have reaped and that are therefore in those members' times."""
+        counts_reaped_faults: bool
+        """``Process.reaped_faults`` grows with each child that a process has waited for."""
+        listings: int
+        """Grows whenever something may have been started."""
+        changes: int
+        """Grows whenever a refresh has found anything changed: while it stands still, so does all else here."""
+        memory_changes: int
+        """Grows whenever the members, what they have resident, or their page faults have changed."""
+
+        @property
+        def samplers(self) -> dict[int, Process]:
+            """Those samplers that members have started and that still run, by pid."""
+
+        def refresh(self) -> None:
+            """Read every member again and take in those that are new."""
+
+        def refresh_root(self) -> None:
+            """Read the root alone again."""
+
+        def ignores_children(self, process: Process) -> bool:
+            """Tell whether the kernel adds nothing to ``process`` when a child of it ends, because it ignores them."""
+
+
+SAMPLER_MARK = 'gpu-tracker-sampler'
+"""Stands in the command line of every sampler, by which trackers know each other's."""
+SAMPLER_NAME = b'gput-sampler'
+"""How every sampler is called by ps and top, also when it has ended and its command line is gone."""
+
+
+def open_process_tree(
+    reader: str, root_pid: int, *, launcher: int | None = None, held: bool = False, own_pid: int | None = None
+) -> ProcessTree:
+    """Return the tree of ``root_pid``, read in the way that ``reader`` names.
+
+    :param reader: ``'proc'`` for Linux's own interface, ``'psutil'`` for any system.
+    :param launcher: The pid of the program that started the root and adopts its orphans.
+    :param held: The root is still a copy of its launcher: its memory does not count until it has called execve(2).
+    :param own_pid: The pid of the sampler, this process where not given.
+    :raises ProcessLookupError: if there is no such process.
+    """
+    if own_pid is None:
+        own_pid = os.getpid()
+    if reader == 'proc':
+        from gpu_tracker.processes.linux import LinuxProcessTree  # noqa: PLC0415 - read where it is needed
+
+        return LinuxProcessTree(root_pid, launcher=launcher, held=held, own_pid=own_pid)
+    from gpu_tracker.processes.portable import PortableProcessTree  # noqa: PLC0415 - imports psutil
+
+    return PortableProcessTree(root_pid, launcher=launcher, held=held, own_pid=own_pid)
+
+
+def proc_fault(proc: str = '/proc') -> str | None:
+    """Return why processes cannot be found in ``proc`` by their pids, as a sentence for users; None where they can.
+
+    In a PID namespace under an older ``/proc`` each of its folders is another process than the one with that pid here.
+    Linux only.
+    """
+    own = os.getpid()
+    try:
+        found = os.readlink(f'{proc}/self')
+    except OSError:
+        if not os.path.lexists(f'{proc}/self'):
+            return f'{proc} is not mounted, so no process can be measured. Mount it: mount -t proc proc {proc}'
+        found = ''  # this process is in none of the namespaces that it shows
+    if found != str(own):
+        known = f'it has this process, {own}, as {found}' if found else f'it does not have this process, {own}'
+        return (
+            f'{proc} is that of another PID namespace: {known}. '
+            f'Mount one of this namespace over it, as unshare --mount-proc does: mount -t proc proc {proc}'
+        )
+    try:
+        outside = os.readlink(f'{proc}/self/ns/pid_for_children') != os.readlink(f'{proc}/self/ns/pid')
+    except FileNotFoundError:
+        # A namespace in which no process has been started yet has no name. Before Linux 4.12 there is no such link.
+        outside = os.path.lexists(f'{proc}/self/ns/pid_for_children')
+    except OSError:
+        outside = False  # not permitted; the sampler looks for itself
+    if outside:
+        return (
+            f'What this process, {own}, starts gets into another PID namespace, so nothing that it starts can measure '
+            'it. Start it inside that namespace, as unshare --fork does.'
+        )
+    return None
+
+
+def default_reader() -> str:
+    """Return ``'proc'`` on Linux and ``'psutil'`` elsewhere."""
+    return 'proc' if sys.platform == 'linux' else 'psutil'

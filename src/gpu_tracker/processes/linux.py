@@ -1,0 +1,465 @@
+"""The process tree read from ``/proc``, at the least cost a process.
+
+A process whose CPU clock stands still has not run since the sample before, so that nothing else of it is read: this
+costs a fifth of reading its stat file. Once a second everything is read, because some of it can change from outside:
+the kernel may reclaim memory of a process that sleeps. Of the processes that are new only those are opened whose pids
+were given since the reading before.
+"""
+
+from __future__ import annotations
+
+import time
+
+from gpu_tracker.processes import stat
+from gpu_tracker.processes.files import ProcessFiles
+from gpu_tracker.processes.kcmp import has_same_memory
+from gpu_tracker.processes.new_pids import NewPids
+from gpu_tracker.processes.orphans import Orphans
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpu_tracker.processes.process import Process
+
+_LONGEST_UNREAD = 1.0
+"""Seconds after which a process is read again even though it has not run."""
+_COMPARISONS = 3
+"""How often two processes are compared that may share their memory: it may change between the two readings."""
+_GIVEN_BACK = 1 << 24
+"""Bytes from which on it matters that a process frees what it has allocated: most free a little all the time."""
+_SHRUNK = 0.5
+"""A process that has less than this part of what it had may have become another program."""
+
+
+def cpu_clock(pid: int) -> float:
+    """Return the CPU seconds of all threads of ``pid``, ended ones included, to the nanosecond.
+
+    The number of a process' CPU clock is its pid, inverted, above three bits that say which clock (clock_getres(2),
+    "Dynamic clocks" in the kernel's posix-timers.h). A zombie still has one. stat(5) has the same in 10 ms ticks.
+
+    :raises OSError: if the process is gone, or the kernel has no such clocks.
+    """
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+def boot_time() -> float:
+    """Return the seconds since the machine was started, on the clock by which stat(5) tells the starts of processes."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class LinuxProcessTree:
+    """See :class:`~gpu_tracker.processes.ProcessTree`.
+
+    :param launcher: A process that adopts the root's orphans: its new children belong to the tree.
+    :param held: The root is still a copy of its launcher, whose memory is not the root's own, and will call execve(2).
+    :param proc: The folder to read.
+    :param clock: Tells the CPU seconds of a pid; where it raises OSError the ticks of stat(5) stand.
+    :param monotonic: Tells the time.
+    :param same_memory: Tells whether two pids share their memory; None where that is not known.
+    :raises ProcessLookupError: if there is no such root.
+    """
+
+    def __init__(
+        self,
+        root_pid: int,
+        *,
+        launcher: int | None = None,
+        held: bool = False,
+        own_pid: int,
+        proc: str = '/proc',
+        clock: Callable[[int], float] = cpu_clock,
+        monotonic: Callable[[], float] = time.monotonic,
+        same_memory: Callable[[int, int], bool | None] = has_same_memory,
+    ) -> None:
+        self._same_memory = same_memory
+        self._files = ProcessFiles(proc)
+        self._clock = clock
+        self._monotonic = monotonic
+        self._own_pid = own_pid
+        self._samplers: dict[int, Process] = {}
+        root = self._files.open(root_pid)
+        if root is None:
+            raise ProcessLookupError(root_pid)
+        self.root = root
+        self.root_gone = False
+        self.members: dict[int, Process] = {}
+        self.arrived: list[Process] = []
+        self.begun = monotonic()
+        self._all_read = self.begun
+        self._boot = boot_time() - self.begun
+        self._take_in(root)
+        self._new_pids = NewPids(self._files, None if self._cpu(root) is None else self._is_process, monotonic)
+        self.gone: list[Process] = []
+        self.foreign_cpu = 0.0
+        self.listings = 0
+        self.counts_reaped_faults = True
+        self.changes = self.memory_changes = 0
+        self._held_image = stat.image(root.raw) if held else None
+        root.shares_memory = held
+        self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
+        self._admit_new()
+        self._orphans = Orphans(root, launcher, self._files)
+
+    @property
+    def samplers(self) -> dict[int, Process]:
+        """Those samplers that members have started and that still run, by pid."""
+        return self._samplers
+
+    def refresh(self) -> None:
+        """Read every member again and take in those that are new."""
+        self.begun = self._monotonic()
+        everything = self.begun - self._all_read >= _LONGEST_UNREAD
+        if everything:
+            self._all_read = self.begun
+        self.gone = []
+        ended: set[int] = set()
+        """Whose children have another parent now, without having run themselves."""
+        clock = self._clock
+        for process in self.members.values():
+            try:
+                cpu: float | None = clock(process.pid)
+            except OSError:
+                cpu = None
+            if process.reaped_later is not None and cpu is not None:
+                process.reaped_cpu, process.reaped_faults = process.reaped_later
+                process.reaped_later = None
+                self._note_change()
+            ran = cpu is None or cpu != process.read_cpu
+            if ran or everything or process.shares_memory or process.parent in ended:
+                self._read(process, cpu)
+                if process.ended:
+                    ended.add(process.pid)
+        if self._samplers:
+            self._refresh_samplers()
+        for process in self.gone:
+            self._forget(process)
+        self._admit_new()
+
+    def refresh_memory(self) -> None:
+        """Read the clocks of all members and the memory of those that have run, and take in those that are new.
+
+        Who has ended counts with no memory from now on. What else that means is found out by :meth:`refresh`, which
+        also takes over the times of children that members have waited for: it has to know of the children as well.
+        """
+        clock = self._clock
+        for process in self.members.values():
+            if process.ended or process.left:
+                continue
+            try:
+                cpu = clock(process.pid)
+            except OSError:
+                self._leave(process)
+                continue
+            if cpu == process.own_cpu:
+                continue
+            self.changes += 1
+            if process.is_young or process.shares_memory:  # its page faults are of interest; its program may be new
+                self._read_young(process, cpu)
+                continue
+            process.own_cpu = cpu
+            resident, anonymous = process.resident, process.anonymous
+            self._read_memory(process)
+            self.memory_changes += (process.resident, process.anonymous) != (resident, anonymous)
+            if process.resident < _SHRUNK * resident:
+                self._read_young(process, cpu)
+        for pid in self._samplers:  # a new image may be a sampler's
+            self.members.pop(pid, None)
+        self._admit_new()
+
+    def _read_young(self, process: Process, cpu: float) -> None:
+        gone = len(self.gone)
+        reaped = process.reaped_cpu, process.reaped_faults
+        self._read(process, cpu)
+        if len(self.gone) > gone:
+            self.gone.pop()
+            process.ended = False
+            self._leave(process)
+        elif reaped != (process.reaped_cpu, process.reaped_faults):
+            process.reaped_later = process.reaped_cpu, process.reaped_faults
+            process.reaped_cpu, process.reaped_faults = reaped
+
+    def find_new(self) -> None:
+        """Take in those that are new, without reading the others."""
+        self._admit_new()
+
+    def refresh_root(self) -> None:
+        """Read the root alone again."""
+        if not self.root_gone:
+            self.gone = []
+            self._read(self.root, self._cpu(self.root))
+            for process in self.gone:
+                self._forget(process)
+            self.gone = []
+
+    def ignores_children(self, process: Process) -> bool:
+        """Tell whether SIGCHLD is ignored by ``process``."""
+        return self._files.ignores_children(process)
+
+    def _read(self, process: Process, cpu: float | None) -> None:
+        """Read ``process``, whose CPU clock has just said ``cpu``: read after the file, it would hide a change."""
+        try:
+            line = self._files.line(process)
+        except ProcessLookupError:
+            process.ended = True
+            self.gone.append(process)
+            self._note_change()
+            return
+        if line != process.raw or process.shares_memory:
+            self.changes += 1
+            name, stack = process.name, process.stack
+            memory = _memory_of(process)
+            before = process.own_cpu
+            stat.update(process, line)
+            is_replaced = process.stack != stack != b''
+            process.own_cpu = max(before, process.own_cpu)
+            shared = process.shares_memory
+            if shared and process.name == name and not process.ended:  # a zombie has no image that could tell
+                process.shares_memory = self._is_held(process) or self._runs_in_memory_of_parent(process)
+            if process.name != name or process.shares_memory != shared or is_replaced:
+                process.forked = process.shares_memory = False
+                self._begin_image(process)
+                is_sampler = self._is_sampler(process)
+                if is_sampler:
+                    self._samplers[process.pid] = process
+                    self.memory_changes += 1
+                    return
+                if is_sampler is None and (name or stat.has_no_arguments(line) or self._has_moved_on(process)):
+                    _put_off(process)
+            self._read_memory(process)
+            if process.shares_memory and process is not self.root and not process.is_twin:
+                process.threads = 0
+            self.memory_changes += process.shares_memory or _memory_of(process) != memory
+        process.read_cpu = cpu
+        if cpu is not None and cpu != process.own_cpu:
+            process.own_cpu = cpu
+            self.changes += 1
+
+    def _begin_image(self, process: Process) -> None:
+        """Take note that ``process`` has called execve(2): it is young again, and has inherited nothing."""
+        process.programs += 1
+        process.relative = None
+        process.has_copies = process.has_given_back = False
+        process.inherited = process.first_anonymous = 0
+        process.image = None
+        process.born = self._monotonic()
+        self.arrived.append(process)
+
+    def _leave(self, process: Process) -> None:
+        """Take note that ``process`` has ended and was waited for, before a whole refresh finds that out as well."""
+        process.left = True
+        process.read_cpu = None
+        process.resident = process.anonymous = 0
+        self._note_change()
+
+    def _note_change(self) -> None:
+        self.changes += 1
+        self.memory_changes += 1
+
+    def _is_process(self, pid: int) -> bool:
+        """Tell a process from a thread, and from a number that nobody has: no other has such a clock."""
+        try:
+            self._clock(pid)
+        except OSError:
+            return False
+        return True
+
+    def _read_memory(self, process: Process) -> None:
+        memory = b'' if process.ended else self._files.memory(process)
+        if not memory:
+            process.resident = process.anonymous = process.huge = 0
+            return
+        before = process.anonymous
+        process.resident, process.anonymous = stat.resident(memory)
+        process.has_given_back = process.has_given_back or process.anonymous < before - _GIVEN_BACK
+        if process.huge:
+            process.resident += process.huge
+            process.anonymous += process.huge
+
+    def _cpu(self, process: Process) -> float | None:
+        try:
+            return self._clock(process.pid)
+        except OSError:
+            return None  # no such clock here, or the process has just gone: the ticks stand
+
+    def _take_in(self, process: Process) -> None:
+        """Make ``process``, of which only the stat file was read so far, a member."""
+        cpu = self._cpu(process)
+        self._files.open_memory(process)
+        self._read_memory(process)
+        process.read_cpu = cpu
+        if cpu is not None:
+            process.own_cpu = cpu
+        process.born = min(process.start / stat.TICKS_PER_SECOND - self._boot, self._monotonic())
+        process.image = stat.image(process.raw)
+        self.members[process.pid] = process
+        self.arrived.append(process)
+
+    def _forget(self, process: Process) -> None:
+        self._note_change()
+        self._files.close(process)
+        process.ended = True
+        process.resident = process.anonymous = process.threads = 0
+        if process is self.root:
+            self.root_gone = True
+        del self.members[process.pid]
+        self._new_pids.forget(process.pid)  # so that one which has got its pid already is looked at
+
+    def _refresh_samplers(self) -> None:
+        self.changes += 1
+        for pid, process in list(self._samplers.items()):
+            self.members.pop(pid, None)
+            try:
+                line = self._files.line(process)
+            except ProcessLookupError:
+                self._files.close(process)
+                del self._samplers[pid]
+                if process.parent in self.members:
+                    self.foreign_cpu += process.own_cpu + process.reaped_cpu
+                continue
+            cpu = self._cpu(process)
+            stat.update(process, line)
+            process.own_cpu = process.own_cpu if cpu is None else cpu
+
+    def _admit_new(self) -> None:
+        started = self._new_pids.take()
+        if not started:
+            return
+        self.listings += 1
+        new = [pid for pid in started if pid not in self.members and pid != self._own_pid]
+        if not new:
+            return
+        waiting: dict[int, list[Process]] = {}
+        for pid in self._of_concern(new):
+            process = self._files.open(pid)
+            if process is not None:
+                waiting.setdefault(self._parent_in_tree(process), []).append(process)
+        found = [parent for parent in self.members if parent in waiting]
+        for parent in found:  # grows while it is walked: a new process may have new children
+            admitted = filter(self._admit, waiting.pop(parent))
+            found += [process.pid for process in admitted if process.pid in waiting]
+        for strangers in waiting.values():
+            for process in strangers:
+                self._files.close(process)
+
+    def _of_concern(self, new: list[int]) -> list[int]:
+        """Return those of the ``new`` pids that may belong to the tree: most are others', and are read no further."""
+        parents = {pid: self._files.parent(pid) for pid in new}
+        return [
+            pid
+            for pid, parent in parents.items()
+            if parent is not None
+            and (parent in self.members or parent in parents or (self._orphans and self._orphans.may_adopt(parent)))
+        ]
+
+    def _admit(self, process: Process) -> bool:
+        """Make a new ``process`` a member, unless it is a sampler; tell which."""
+        is_sampler = self._is_sampler(process)
+        if is_sampler:
+            self._samplers[process.pid] = process
+            return False
+        self._note_change()
+        self._take_in(process)
+        process.relative = self._relative_of(process)
+        process.forked = process.relative is not None
+        if process.relative is not None:
+            relative = process.relative
+            relative.has_copies = True
+            before = max(relative.anonymous, relative.anonymous_before)
+            self._read_memory(relative)  # it may have grown before it forked, since it was read
+            process.first_anonymous = process.anonymous
+            process.inherited = min(process.anonymous, max(before, relative.anonymous))
+        process.shares_memory = process.forked and self._runs_in_memory_of_parent(process)
+        if is_sampler is None or (process.forked and not process.shares_memory and self._has_moved_on(process)):
+            _put_off(process)
+        if process.shares_memory and not process.is_twin:
+            process.threads = 0
+        return True
+
+    def _parent_in_tree(self, process: Process) -> int:
+        """Return the pid of the member through which a new ``process`` may belong to the tree, else its parent's."""
+        if process.parent in self.members or self._orphans is None:
+            return process.parent
+        return self._orphans.member_for(process, self.members, self.gone)
+
+    def _is_sampler(self, process: Process) -> bool | None:
+        """Tell whether ``process`` is some tracker's sampler; asked once an image, a name changing with execve(2)."""
+        return process.pid == self._own_pid or self._files.is_sampler(process)
+
+    def _has_moved_on(self, process: Process) -> bool:
+        """Tell whether ``process`` has called execve(2), or has ended, since its stat file was read."""
+        try:
+            return stat.image(self._files.line(process)) != stat.image(process.raw)
+        except ProcessLookupError:
+            return True
+
+    def _relative_of(self, process: Process) -> Process | None:
+        """Return the member of which a new ``process`` is a copy, by fork(2) without execve(2): mostly its parent."""
+        if process.image == stat.NO_IMAGE:
+            return None
+        parent = self.members.get(process.parent)
+        if parent is not None and self._image_of(parent) == process.image:
+            return parent
+        family = [m for m in self.members.values() if m is not process and self._image_of(m) == process.image]
+        # Its parent has ended, which was a copy of one of these: of the largest, for all that is known.
+        return max(family, key=lambda member: member.anonymous, default=None)
+
+    def _image_of(self, process: Process) -> tuple[bytes, ...]:
+        if process.image is None:
+            process.image = stat.image(process.raw)
+        return process.image
+
+    def _is_copy_of_parent(self, process: Process) -> bool:
+        """Tell whether ``process`` was forked by its parent and neither has called execve(2) since."""
+        parent = self.members.get(process.parent)
+        return parent is not None and stat.image(process.raw) == stat.image(parent.raw)
+
+    def _runs_in_memory_of_parent(self, process: Process) -> bool:
+        """Tell whether ``process`` has the same memory as its parent: by vfork(2), or by clone(2) with CLONE_VM.
+
+        Their sizes are compared first: those of the parent have to be between two readings of the child's, because
+        threads of either may allocate and free meanwhile. One that was forked has a copy of the page tables without
+        most file pages, so that its sizes are mostly others. The thread that has called vfork waits for the child, and
+        can be woken up by nothing else; of others the kernel is asked.
+        """
+        parent = self.members.get(process.parent)
+        if parent is None or not self._is_copy_of_parent(process):
+            return False
+        if not any(self._has_sizes_of(process, parent) for _ in range(_COMPARISONS)):
+            return False
+        if self._files.waits_uninterruptibly(parent):
+            return True
+        process.is_twin = bool(self._same_memory(process.pid, parent.pid))
+        return process.is_twin
+
+    def _has_sizes_of(self, process: Process, parent: Process) -> bool:
+        memory = self._files.memory
+        readings = memory(process), memory(parent), memory(process)
+        if b'' in readings:
+            return False
+        before, of_parent, after = map(stat.resident, readings)
+        return all(min(ends) <= size <= max(ends) for size, *ends in zip(of_parent, before, after, strict=True))
+
+    def _is_held(self, process: Process) -> bool:
+        """Tell whether ``process`` is the root and has not become the program that is to be tracked yet."""
+        return process is self.root and stat.image(process.raw) in (self._held_image, stat.NO_IMAGE)
+
+
+def _memory_of(process: Process) -> tuple[int | bool, ...]:
+    """Return what is read of the memory of ``process``, and what that means."""
+    return (
+        process.faults,
+        process.reaped_faults,
+        process.resident,
+        process.anonymous,
+        process.programs,
+        process.parent,
+        process.ended,
+        process.shares_memory,
+    )
+
+
+def _put_off(process: Process) -> None:
+    """Count nothing of ``process`` until it is read again: what it will be, a sampler perhaps, cannot be told yet."""
+    process.name = b''
+    process.shares_memory = True

@@ -1,0 +1,119 @@
+"""Parsing of ``/proc/PID/stat``, see proc_pid_stat(5). Pure."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpu_tracker.processes.process import Process
+
+PAGE_SIZE: int = os.sysconf('SC_PAGE_SIZE') if hasattr(os, 'sysconf') else 4096
+TICKS_PER_SECOND: int = os.sysconf('SC_CLK_TCK') if hasattr(os, 'sysconf') else 100
+
+_CORES = os.cpu_count() or 1
+INEXACT = 3 * _CORES * max(32, 2 * _CORES) * PAGE_SIZE
+"""Bytes by which the kernel's sizes of one process may be inexact: of each of three counters every core keeps so many
+pages for itself (percpu_counter_batch, since Linux 6.2; before, each thread keeps 64)."""
+
+_STATES_OF_ENDED = (b'Z', b'X', b'x')
+_LAST_FIELD_USED = 26
+_EXITING = 0x4
+"""PF_EXITING in the kernel's sched.h."""
+
+
+def update(process: Process, line: bytes) -> None:
+    """Take over into ``process`` what ``line``, the content of its stat file, says.
+
+    The command's name stands in parentheses and may itself contain any character, so fields are counted from the last
+    closing one. CPU times come in clock ticks, user and system time rounded down separately. The resident size that
+    stands here too is left out: the kernel reads it from per-CPU counters without adding them up.
+    """
+    name_end = line.rindex(b')')
+    fields = line[name_end + 2 :].split(b' ', _LAST_FIELD_USED)
+    process.raw = line
+    process.name = line[line.index(b'(') + 1 : name_end]
+    threads = int(fields[17])
+    process.ended = fields[0] in _STATES_OF_ENDED and threads <= 1  # else only its first thread has ended
+    process.is_zombie = process.ended
+    process.parent = int(fields[1])
+    process.group = int(fields[2])
+    process.session = int(fields[3])
+    process.faults = int(fields[7]) + int(fields[9])
+    process.reaped_faults = int(fields[8]) + int(fields[10])
+    process.own_cpu = (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+    process.reaped_cpu = (int(fields[13]) + int(fields[14])) / TICKS_PER_SECOND
+    process.threads = 0 if process.ended else threads
+    process.start = float(fields[19])
+    process.virtual = int(fields[20])
+    if fields[25] != b'0':  # it is 0 for some moments of execve(2), and once the process is ending
+        process.stack = fields[25]
+
+
+def parent(line: bytes) -> int:
+    """Return the pid of the process' parent."""
+    return int(line[line.rindex(b')') + 4 :].split(b' ', 1)[0])
+
+
+def faults(line: bytes) -> int:
+    """Return the page faults of the process since it started, minor and major ones."""
+    fields = line[line.rindex(b')') + 2 :].split(b' ', 10)
+    return int(fields[7]) + int(fields[9])
+
+
+def start(line: bytes) -> float:
+    """Return when the process started, in clock ticks since the machine did."""
+    return float(line[line.rindex(b')') + 2 :].split(b' ', 20)[19])
+
+
+def is_ending(line: bytes) -> bool:
+    """Tell whether the process has ended, or is past the point where its threads let go of what they have open."""
+    fields = line[line.rindex(b')') + 2 :].split(b' ', 7)
+    return fields[0] in _STATES_OF_ENDED or bool(int(fields[6]) & _EXITING)
+
+
+def state(line: bytes) -> bytes:
+    """Return the letter that tells what the process does."""
+    at = line.rindex(b')') + 2
+    return line[at : at + 1]
+
+
+NO_IMAGE = (b'0', b'0', b'0')
+"""What :func:`image` returns of a process whose addresses are not to be seen."""
+
+
+def image(line: bytes) -> tuple[bytes, ...]:
+    """Return what tells the program image of a process: where its stack, its heap and its arguments start.
+
+    fork(2) keeps these addresses and execve(2) puts them at new random places, so processes with equal images were
+    forked from one another without an exec in between. All are 0 where the reader lacks the right to see them, and in a
+    process that is ending and has given up its memory already.
+    """
+    fields = line[line.rindex(b')') + 2 :].split(b' ')
+    return (fields[25], fields[44], fields[45])
+
+
+def has_no_arguments(line: bytes) -> bool:
+    """Tell whether the process is in the middle of execve(2), or has given up its memory because it is ending.
+
+    Until exec has copied the arguments the address where they end is 0. There is one thread then; where there are more,
+    only the first has ended. Without the right to see addresses a process of one thread is taken for such a one.
+    """
+    fields = line[line.rindex(b')') + 2 :].split(b' ')
+    return fields[46] == b'0' and int(fields[17]) <= 1
+
+
+def resident(statm: bytes) -> tuple[int, int]:
+    """Return the resident bytes that the content of ``/proc/PID/statm`` tells, and the anonymous ones among them.
+
+    Anonymous are those that belong to no file and no shared memory segment. A zombie has none.
+    """
+    _, pages, of_files, _ = statm.split(b' ', 3)
+    pages_resident = int(pages)
+    return pages_resident * PAGE_SIZE, (pages_resident - int(of_files)) * PAGE_SIZE
+
+
+def has_reaped(line: bytes) -> bool:
+    """Tell whether the process has ever waited for a child: each child's page faults are added to its parent's."""
+    fields = line[line.rindex(b')') + 2 :].split(b' ', 11)
+    return fields[8] != b'0' or fields[10] != b'0'

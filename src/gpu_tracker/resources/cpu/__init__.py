@@ -1,0 +1,173 @@
+"""CPU: the time that was used and the largest utilization, of the tracked process, its descendants and the machine."""
+
+from __future__ import annotations
+
+import os
+
+from gpu_tracker.processes import stat
+from gpu_tracker.resources.rates import MaximalRate
+from gpu_tracker.resources.resource import COUNTER, GAUGE, GROUPS, Column, Resource
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker import usage
+    from gpu_tracker.processes import ProcessTree
+    from gpu_tracker.resources.context import Context
+    from gpu_tracker.resources.cpu.counters import CpuCounters
+    from gpu_tracker.resources.cpu.missed_time import Clocks, MissedTime
+    from gpu_tracker.resources.system import SystemSource
+    from gpu_tracker.result import Totals, Units
+
+
+class Cpu(Resource):
+    """CPU time from cumulative counters, and numbers of threads.
+
+    :param machine: Tells how busy all cores were.
+    :param missed: Adds the CPU time that counters miss; None: nothing does.
+    """
+
+    columns = (
+        *(Column(f'{group}_cpu', 'seconds', COUNTER) for group in (*GROUPS, 'system')),
+        *(Column(f'{group}_n_threads', 'count', GAUGE) for group in GROUPS),
+    )
+
+    def __init__(self, tree: ProcessTree, machine: SystemSource, missed: MissedTime | None = None) -> None:
+        self._tree = tree
+        self._machine = machine
+        self._missed = missed
+        self._cpu_before = tree.root.own_cpu
+        self._counters: CpuCounters | None = None
+        self._rates = {group: MaximalRate() for group in (*GROUPS, 'system')}
+        self._threads = (0, 0, 0)
+        self._most_threads = [0, 0, 0]
+
+    def sample(self, now: float, kind: str) -> None:
+        """Read the CPU time of the tree and of the machine; times count from the first of these."""
+        del kind
+        if self._counters is None:
+            from gpu_tracker.resources.cpu.counters import CpuCounters  # noqa: PLC0415 - in the sampler alone
+
+            self._counters = CpuCounters(self._tree, self._missed)
+        of_machine = self._machine.cpu()  # missed time is compared with it
+        reading = self._counters.read()
+        rates = self._rates
+        rates['main'].add(now, reading.main, reading.begun)
+        rates['descendants'].add(now, reading.descendants, reading.begun)
+        rates['combined'].add(now, reading.main + reading.descendants, reading.begun)
+        if of_machine is not None:
+            rates['system'].add(now, of_machine)
+        main, descendants = reading.main_threads, reading.descendants_threads
+        threads = (main, descendants, main + descendants)
+        if threads != self._threads:
+            self._threads = threads
+            self._most_threads = list(map(max, self._most_threads, threads))
+
+    def sample_between(self) -> None:
+        """Read the clocks of processes whose time no counter may tell at the next sample."""
+        if self._missed is not None:
+            self._missed.look()
+
+    def row(self) -> Sequence[float | None]:
+        """Return the CPU seconds of the three groups and of the machine, and the threads of the groups."""
+        return [rate.amount for rate in self._rates.values()] + list(self._threads)
+
+    def totals(self) -> dict[str, object]:
+        """Return ``main``, ``descendants``, ``combined`` and ``system``, each [seconds, most seconds a second].
+
+        With them ``threads``, the most of the first three, and ``cores``, the logical cores of the machine.
+        """
+        return {
+            **{group: [rate.amount, rate.largest()] for group, rate in self._rates.items()},
+            'threads': self._most_threads,
+            'cores': self._machine.cores,
+        }
+
+    def record(self) -> dict[str, object]:
+        """Return what :mod:`gpu_tracker.settlement` has to know of the counters."""
+        counters, missed, root = self._counters, self._missed, self._tree.root
+        return {
+            'unreaped': 0.0 if counters is None else counters.unreaped,
+            'adopted': 0.0 if counters is None else counters.adopted,
+            'has_clocks': missed is not None and missed.is_added,
+            'cpu_is_lower_bound': missed is not None and missed.is_lower_bound,
+            'cpu_before': self._cpu_before,
+            'has_reaped': bool(root.raw) and stat.has_reaped(root.raw),
+        }
+
+
+def open_resource(context: Context) -> Cpu:
+    """Return the CPU time of the tree."""
+    return Cpu(context.tree, context.machine, _open_missed(context))
+
+
+def _open_missed(context: Context) -> MissedTime | None:
+    config = context.config
+    if config['reader'] != 'proc':
+        return None
+    from gpu_tracker.resources.cpu.missed_time import MissedTime  # noqa: PLC0415 - Linux only
+
+    is_launched = config['launcher'] is not None
+    return MissedTime(
+        context.tree,
+        context.machine,
+        _open_clocks,
+        root_may_vanish=not is_launched and config['target'] != config['owner'],
+        orphans_are_waited_for=is_launched,
+    )
+
+
+def _open_clocks(tree: ProcessTree, root_may_vanish: bool) -> Clocks:  # noqa: FBT001 - called by position alone
+    try:
+        from gpu_tracker.processes.announced import AnnouncedSamplers  # noqa: PLC0415 - most runs do not need it
+        from gpu_tracker.processes.task_clocks import PerfEvents, TaskClocks  # noqa: PLC0415 - imports ctypes: 6 ms
+    except ImportError as error:  # this interpreter has no ctypes, or no more files may be opened
+        raise OSError(str(error)) from error
+
+    root = tree.root.pid
+    others = [pid for pid in tree.members if pid != root]
+    strangers = [os.getpid(), *tree.samplers]
+    kernel = PerfEvents()
+    samplers = AnnouncedSamplers(root)
+    try:
+        return TaskClocks(kernel, root, others, strangers, samplers=samplers, root_may_vanish=root_may_vanish)
+    except OSError:
+        samplers.close()
+        raise
+
+
+def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.CPUUtilization]:
+    """Return the section ``cpu_utilization`` of the result."""
+    from gpu_tracker import usage  # noqa: PLC0415 - the sampler needs none of it
+    from gpu_tracker.resources.percentages import percentages  # noqa: PLC0415 - as above
+
+    cpu, seconds = totals['cpu'], totals['seconds']
+    cores = cpu['cores']
+    expected = wanted.expected_cores or cores
+
+    def utilization(group: str, divisor: int | None) -> usage.ProcessingUnitPercentages:
+        amount, largest = cpu[group]
+        mean = amount / seconds if amount is not None and seconds > 0 else None
+        if largest is not None and mean is not None:
+            largest = max(largest, mean)
+        return percentages(_at_most(largest, cores), _at_most(mean, cores), divisor)
+
+    main_threads, descendants_threads, combined_threads = cpu['threads']
+    section = usage.CPUUtilization(
+        system_core_count=cores,
+        n_expected_cores=expected,
+        system=utilization('system', cores),
+        main=utilization('main', expected),
+        descendants=utilization('descendants', expected),
+        combined=utilization('combined', expected),
+        main_n_threads=main_threads,
+        descendants_n_threads=descendants_threads,
+        combined_n_threads=combined_threads,
+    )
+    return {'cpu_utilization': section}
+
+
+def _at_most(rate: float | None, cores: int | None) -> float | None:
+    """More than all cores cannot have been busy: what lies above is the rounding of a short span."""
+    return rate if rate is None or cores is None else min(rate, float(cores))

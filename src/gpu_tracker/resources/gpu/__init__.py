@@ -1,0 +1,121 @@
+"""GPUs: the most memory in use, and how busy they were; read by a thread that is the only one to call the driver."""
+
+from __future__ import annotations
+
+from gpu_tracker.resources.resource import GAUGE, Column, RefusedError, Resource
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker import usage
+    from gpu_tracker.resources.context import Context
+    from gpu_tracker.resources.gpu.reader import GpuReader
+    from gpu_tracker.resources.resource import Message
+    from gpu_tracker.result import Totals, Units
+
+_SHARE = 0.5
+"""The part of a limit on the overhead that is the GPUs'."""
+_LONGEST_START = 2.0
+"""Seconds that the first sample waits for the driver."""
+_LONGEST_START_WITH_UUIDS = 30.0
+"""The same where UUIDs were given, which only the driver can check."""
+_LONGEST_END = 0.012
+"""Seconds that the end of a run waits for the driver: a stop takes 20 ms at most."""
+_PERCENT = 100.0
+
+
+class Gpu(Resource):
+    """The figures that the driver's thread has published last.
+
+    :param has_uuids: The user has named GPUs, which only the driver can check.
+    """
+
+    columns = (
+        *(Column(f'{group}_gpu_ram', 'bytes', GAUGE) for group in ('main', 'descendants', 'combined', 'system')),
+        Column('gpu_utilization', 'percent', GAUGE),
+    )
+
+    def __init__(self, reader: GpuReader, *, has_uuids: bool = False) -> None:
+        self._reader = reader
+        self._has_uuids = has_uuids
+
+    def follow(self, main: int | None, descendants: frozenset[int]) -> None:
+        """Hand the pids of the tree to the driver's thread, for its next reading."""
+        self._reader.follow(main, descendants)
+
+    def wait_until_ready(self) -> None:
+        """Wait for the driver's first answer.
+
+        :raises RefusedError: where it knows no GPU with a UUID that was given, or has not answered.
+        """
+        longest = _LONGEST_START_WITH_UUIDS if self._has_uuids else _LONGEST_START
+        answered = self._reader.wait(longest)
+        if self._has_uuids and not answered:
+            raise RefusedError('driver', f'has not answered for {longest:.0f} s')
+        if self._reader.error is not None:
+            raise RefusedError('uuids', self._reader.error)
+
+    def sample(self, now: float, kind: str) -> None:
+        """Do nothing: the driver's thread reads at a pace of its own."""
+
+    def request_last(self) -> None:
+        """Ask the driver's thread for its last reading."""
+        self._reader.finish(0.0)
+
+    def wait_for_last(self) -> None:
+        """Wait for that reading, shortly."""
+        self._reader.finish(_LONGEST_END)
+
+    def row(self) -> Sequence[float | None]:
+        """Return the memory in use and the utilization, as the driver's thread has read them last."""
+        return self._reader.row()
+
+    def totals(self) -> dict[str, object]:
+        """Return what :class:`.GpuFigures` has folded: sizes are bytes, utilization is percent."""
+        return self._reader.totals()
+
+    def take_messages(self) -> list[Message]:
+        """Return what the driver, or its silence, has given rise to."""
+        return self._reader.take_messages()
+
+
+def open_resource(context: Context) -> Gpu:
+    """Return the GPUs of the machine, whose driver is opened meanwhile."""
+    from gpu_tracker.gpus import BACKENDS  # noqa: PLC0415 - in the sampler alone
+    from gpu_tracker.resources.gpu.reader import GpuReader  # noqa: PLC0415 - as above
+
+    config = context.config
+    share = config['overhead']
+    reader = GpuReader(
+        BACKENDS[config['brand']],
+        config['interval'],
+        config['uuids'],
+        most_share=None if share is None else share * _SHARE,
+    )
+    reader.start()
+    return Gpu(reader, has_uuids=bool(config['uuids']))
+
+
+def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxGPURAM | usage.GPUUtilization]:
+    """Return the sections ``max_gpu_ram`` and ``gpu_utilization`` of the result."""
+    from gpu_tracker import units, usage  # noqa: PLC0415 - the sampler needs none of it
+    from gpu_tracker.resources.percentages import percentages  # noqa: PLC0415 - as above
+
+    gpu, unit = totals['gpu'], wanted.gpu_ram
+    ram = usage.MaxGPURAM(
+        unit=unit,
+        system_capacity=units.from_bytes(gpu['capacity'], unit),
+        system=units.from_bytes(gpu['system'], unit),
+        main=units.from_bytes(gpu['main'], unit),
+        descendants=units.from_bytes(gpu['descendants'], unit),
+        combined=units.from_bytes(gpu['combined'], unit),
+    )
+    expected = gpu['expected']
+    largest, mean = (None if percent is None else percent / _PERCENT for percent in (gpu['max_sum'], gpu['mean_sum']))
+    utilization = usage.GPUUtilization(
+        system_gpu_count=gpu['count'],
+        n_expected_gpus=expected,
+        gpu_percentages=percentages(largest, mean, expected or 1),
+    )
+    return {'max_gpu_ram': ram, 'gpu_utilization': utilization}

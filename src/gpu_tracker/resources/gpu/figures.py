@@ -1,0 +1,228 @@
+"""The GPU figures of a run, folded from the readings of an opened backend; no thread, no waiting (see ``gpu``).
+
+What cannot be read of one GPU:
+
+- ``capacity`` and ``system`` are sums over all GPUs. They are unknown where one GPU could never be read; a maximum seen
+  before a GPU was lost stays, and what the others use may still raise it.
+- ``main``, ``descendants`` and ``combined`` are sums over the GPUs that the driver could open. No process can use a GPU
+  that is lost or not permitted from the start; one that is lost later is treated as above.
+- ``max_sum`` and ``mean_sum`` cover the time in which the utilization of all expected GPUs is known. Where there is no
+  such time they are unknown: one expected GPU that is in MIG mode, or could not be opened, makes them so.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from gpu_tracker.resources.gpu import attribution as gpu_attribution
+from gpu_tracker.resources.gpu.folding import AccountedPeaks, Maximum, UtilizationSum
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
+
+_STALE_US = 2_000_000
+"""A GPU without a new sample for this long is asked for its utilization of now instead."""
+
+_LASTING = 20
+"""Readings after which a doubt is told: a process that is just opening CUDA is not listed yet."""
+
+UNKNOWN: dict[str, object] = dict.fromkeys(
+    ('count', 'expected', 'capacity', 'system', 'main', 'descendants', 'combined', 'max_sum', 'mean_sum')
+)
+"""The totals as long as the driver has not answered, or where it does not work."""
+
+NO_GPUS: dict[str, object] = {
+    name: 0.0 if name.endswith('_sum') else 0  # percentages are floats
+    for name in UNKNOWN
+}
+"""The totals of a machine without a driver."""
+
+
+def unknown_uuids(uuids: tuple[str, ...], devices: tuple[Device, ...]) -> str | None:
+    """Return what would be accepted where a UUID asked for is no GPU's, None where each is that of a GPU.
+
+    Where a GPU could not be opened its UUID is not known, and may be the one asked for: then nothing is wrong.
+    """
+    existing = [device.uuid for device in devices if device.uuid is not None]
+    if all(uuid in existing for uuid in uuids) or len(existing) < len(devices):
+        return None
+    return f'UUIDs of GPUs of this machine ({", ".join(existing) or "it has none"})'
+
+
+class GpuFigures:
+    """Folds the readings of a backend's GPUs.
+
+    :param backend: The opened driver.
+    :param uuids: The GPUs whose utilization is summed; None for all.
+    :param wall_clock: Seconds since 1970, to which the time stamps of the driver's samples are compared.
+    :param in_initial_pid_namespace: Whether the driver's process IDs are certainly ours (see gpu_attribution).
+    :param pid_exists: Tells whether there is a process of an ID.
+    """
+
+    def __init__(
+        self,
+        backend: GpuBackend,
+        uuids: tuple[str, ...] | None,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+        in_initial_pid_namespace: bool = True,
+        pid_exists: Callable[[int], bool] = gpu_attribution.pid_exists,
+    ) -> None:
+        self._backend = backend
+        self._wall_clock = wall_clock
+        self._devices = backend.devices()
+        self._opened = [device.uuid for device in self._devices if device.uuid is not None]
+        self._expected = list(dict.fromkeys(uuids)) if uuids is not None else self._opened
+        self._expected_count = len(self._devices) if uuids is None else len(self._expected)
+        self._attribution = gpu_attribution.Attribution(pid_exists, is_certain=in_initial_pid_namespace)
+        self._messages: list[tuple[str, str]] = []
+        self._doubtful_readings = 0
+        self._doubt_is_told = False
+        self._maxima = {name: Maximum() for name in ('system', 'main', 'descendants', 'combined')}
+        self._accounted = AccountedPeaks()
+        self._roles: dict[int, str] = {}
+        self._utilization = UtilizationSum(self._expected)
+        self._present: dict[str, float | None] = {}
+        self._now: dict[str, int | None] = {}
+        """Bytes in use at the last reading."""
+        self._latest: dict[str, float | None] = {}
+        """The latest utilization of each expected GPU, in percent."""
+
+    def read(self, main: int | None, descendants: frozenset[int], since_us: int | None) -> None:
+        """Look at all GPUs once.
+
+        :param main: The process ID of the tree's root, None where it has ended.
+        :param descendants: The process IDs of the rest of the tree.
+        :param since_us: Utilization before this time (microseconds since 1970) is not the run's; None: none is as yet.
+        """
+        readings = {uuid: self._backend.read(uuid) for uuid in self._opened}
+        self._note_system(readings)
+        self._note_processes(readings, main, descendants)
+        for uuid in self._expected:
+            if uuid in readings:
+                self._note_utilization(uuid, readings[uuid].utilization, since_us)
+
+    def totals(self) -> dict[str, object]:
+        """Return the figures so far; the keys are those of UNKNOWN, sizes are bytes, utilization is percent."""
+        capacities = [device.memory_total for device in self._devices]
+        is_hidden = self._attribution.is_unknown
+        largest, mean = self._utilization_sums()
+        return {
+            'count': len(self._devices),
+            'expected': self._expected_count,
+            'capacity': None if None in capacities else sum(c for c in capacities if c is not None),
+            'system': self._maxima['system'].value,
+            'main': None if is_hidden else self._maxima['main'].value,
+            'descendants': None if is_hidden else self._maxima['descendants'].value,
+            'combined': None if is_hidden else self._maxima['combined'].value,
+            'max_sum': largest,
+            'mean_sum': mean,
+        }
+
+    def row(self) -> tuple[float | None, ...]:
+        """Return what main, descendants, both and everybody had at the last reading, and the sum of utilization."""
+        sizes = [self._now.get(group) for group in ('main', 'descendants', 'combined', 'system')]
+        if self._attribution.is_unknown:
+            sizes[:3] = [None] * 3
+        latest = [self._latest.get(uuid) for uuid in self._expected]
+        return *sizes, None if None in latest else sum(percent for percent in latest if percent is not None)
+
+    def take_messages(self, *, last: bool) -> list[tuple[str, str]]:
+        """Return what is to be told and was not taken yet, at the last reading also what might have passed."""
+        messages, self._messages = self._messages, []
+        is_lasting = self._doubtful_readings >= _LASTING or (last and self._attribution.is_unknown)
+        if is_lasting and not self._doubt_is_told:
+            self._doubt_is_told = True
+            messages.append(('warning', gpu_attribution.UNKNOWN_ATTRIBUTION))
+        return messages + self._backend.take_messages()
+
+    def _note_system(self, readings: dict[str, DeviceReading]) -> None:
+        known = [reading.used for reading in readings.values() if reading.used is not None]
+        is_complete = len(known) == len(self._devices)
+        self._maxima['system'].note(sum(known), complete=is_complete)
+        self._now['system'] = sum(known) if is_complete else None
+
+    def _note_processes(
+        self, readings: dict[str, DeviceReading], main: int | None, descendants: frozenset[int]
+    ) -> None:
+        """Note the memory of the tree at this moment, and peaks since the last reading that the driver has kept."""
+        ours = descendants if main is None else descendants | {main}
+        lists = {uuid: reading.processes for uuid, reading in readings.items() if reading.processes is not None}
+        for uuid, processes in lists.items():
+            self._attribution.check(processes, readings[uuid].used, ours, partial(self._backend.processes, uuid))
+        self._accounted.begin_look({(uuid, process.pid) for uuid, found in lists.items() for process in found})
+        self._doubtful_readings = self._doubtful_readings + 1 if self._attribution.is_unknown else 0
+        own = [(uuid, process) for uuid, processes in lists.items() for process in processes if process.pid in ours]
+        sums = {
+            'main': _sum_of_memory([process for _, process in own if process.pid == main]),
+            'descendants': _sum_of_memory([process for _, process in own if process.pid != main]),
+            'combined': _sum_of_memory([process for _, process in own]),
+        }
+        is_complete = len(lists) == len(readings)
+        for role, figure in sums.items():
+            self._maxima[role].note(figure, complete=is_complete)
+            self._now[role] = figure if is_complete else None
+        self._roles.update((process.pid, 'main' if process.pid == main else 'descendants') for _, process in own)
+        self._note_accounted(own, sums)
+
+    def _note_accounted(self, own: list[tuple[str, ProcessMemory]], sums: dict[str, int | None]) -> None:
+        """Raise the maxima by peaks between two readings, known where accounting mode is on.
+
+        A living process' peak counts on top of what the others use now; that of one that has ended stands alone, since
+        the others may have come after it.
+        """
+        for uuid, process in own:
+            peak = None if process.memory is None else self._backend.peak_memory(uuid, process.pid)
+            if peak is None or process.memory is None:
+                continue
+            excess = self._accounted.excess(uuid, process.pid, peak, process.memory)
+            for role in (self._roles[process.pid], 'combined'):
+                figure = sums[role]
+                if excess and figure is not None:
+                    self._maxima[role].note(figure + excess, complete=False)
+        present = {(uuid, process.pid) for uuid, process in own}
+        for uuid, pid, known_peak in self._accounted.end_look(present):
+            peak = self._backend.peak_memory(uuid, pid)
+            if peak is not None and peak > known_peak:
+                self._maxima[self._roles[pid]].note(peak, complete=False)
+                self._maxima['combined'].note(peak, complete=False)
+        listed = {process.pid for _, process in own}
+        self._roles = {pid: role for pid, role in self._roles.items() if pid in listed}
+
+    def _note_utilization(self, uuid: str, samples: list[tuple[int, float]] | None, since_us: int | None) -> None:
+        now_us = int(self._wall_clock() * 1e6)
+        last_end = self._utilization.last_end(uuid)
+        is_stale = samples is None or (not samples and last_end is not None and now_us - last_end > _STALE_US)
+        if is_stale or not self._utilization.is_known:
+            self._present[uuid] = self._backend.utilization(uuid)
+        if is_stale:
+            present = self._present[uuid]
+            samples = [] if present is None else [(now_us, present)]
+        self._utilization.add(uuid, samples or [], since_us)
+        if is_stale or samples:
+            self._latest[uuid] = samples[-1][1] if samples else None
+
+    def _utilization_sums(self) -> tuple[float | None, float | None]:
+        """Return the largest and the mean sum; of a run too short for a sample, what the driver last said of now."""
+        if not self._expected_count:
+            return 0.0, 0.0
+        if len(self._expected) < self._expected_count:  # one could not be opened
+            return None, None
+        if self._utilization.is_known:
+            return self._utilization.largest, self._utilization.mean
+        present = [self._present.get(uuid) for uuid in self._expected]
+        if None in present:
+            return None, None
+        total = sum(percent for percent in present if percent is not None)
+        return total, total
+
+
+def _sum_of_memory(processes: list[ProcessMemory]) -> int | None:
+    """Return the bytes of all processes, None where the driver does not know those of one."""
+    sizes = [process.memory for process in processes]
+    return None if None in sizes else sum(size for size in sizes if size is not None)

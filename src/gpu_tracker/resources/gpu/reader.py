@@ -1,0 +1,216 @@
+"""GPUs, read in a thread of their own: a driver that hangs delays nothing else.
+
+The thread is the only one that calls the driver, the opening included. It publishes its figures whole, by assignment,
+and the sampler's loop takes the latest ones without waiting for it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+from gpu_tracker.errors import GpuError
+from gpu_tracker.resources.gpu import attribution as gpu_attribution
+from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpu_tracker.gpus import GpuBackend
+
+_SHORTEST_INTERVAL = 0.1
+"""Seconds; drivers renew their figures no more than ten times a second, and asking costs the GPU's work time."""
+
+_PATIENCE = 2.0
+"""Seconds after which a call that has not returned is told of."""
+
+_COLUMNS = 5
+"""The length of a row."""
+
+_NO_THREAD = 'The GPUs cannot be read, because no thread can be started here: their figures are unknown.'
+_NO_DRIVER = 'No GPU driver is at work on this machine: GPU figures are 0.'
+
+
+class GpuReader:
+    """Reads the GPUs at a steady pace in a daemon thread.
+
+    :param open_backend: Opens the driver; None where the machine has none (see ``gpu_tracker.gpus.BACKENDS``).
+    :param interval: Seconds between two readings, at least 0.1 in effect.
+    :param uuids: The GPUs whose utilization is summed; None for all.
+    :param monotonic: The clock of the readings, in seconds.
+    :param wall_clock: Seconds since 1970, which the time stamps of utilization samples are compared to.
+    :param in_initial_pid_namespace: Whether the driver's process IDs are certainly ours; None: find out.
+    :param pid_exists: Tells whether there is a process of an ID.
+    :param brand: How messages call the driver.
+    :param most_share: CPU seconds a second that the readings may cost at most; None: as their pace has it.
+    :ivar error: What ``uuids`` would have to be, known after ``wait``; None where nothing is wrong with them.
+    """
+
+    error: str | None
+
+    def __init__(
+        self,
+        open_backend: Callable[[], GpuBackend | None],
+        interval: float,
+        uuids: tuple[str, ...] | None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        in_initial_pid_namespace: bool | None = None,
+        pid_exists: Callable[[int], bool] = gpu_attribution.pid_exists,
+        brand: str = 'NVIDIA',
+        most_share: float | None = None,
+    ) -> None:
+        self.error = None
+        self._open_backend = open_backend
+        self._interval = max(interval, _SHORTEST_INTERVAL)
+        self._uuids = uuids
+        self._monotonic = monotonic
+        self._wall_clock = wall_clock
+        if in_initial_pid_namespace is None:
+            in_initial_pid_namespace = gpu_attribution.in_initial_pid_namespace()
+        self._in_initial_pid_namespace = in_initial_pid_namespace
+        self._pid_exists = pid_exists
+        self._brand = brand
+        self._most_share = most_share
+        self._members: tuple[int | None, frozenset[int]] = (None, frozenset())
+        self._since_us: int | None = None
+        self._published = UNKNOWN
+        self._row: tuple[float | None, ...] = (None,) * _COLUMNS
+        self._messages: deque[tuple[str, str]] = deque()
+        self._asked_at: float | None = None
+        self._delay_is_told = False
+        self._is_answered = threading.Event()
+        self._is_to_finish = threading.Event()
+        self._is_finished = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='gpu-source', daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; return at once."""
+        self._asked_at = self._monotonic()
+        try:
+            self._thread.start()
+        except RuntimeError:  # a limit on processes, which counts threads
+            self._asked_at = None
+            self._messages.append(('warning', _NO_THREAD))
+            self._is_answered.set()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for the first reading. The run begins when this returns: earlier utilization is not counted.
+
+        :param timeout: Seconds to wait at most.
+        :return: Whether the first reading is complete, or it is known that there is no driver or that it does not work.
+        """
+        is_answered = self._is_answered.wait(timeout)
+        if self._since_us is None:
+            self._since_us = int(self._wall_clock() * 1e6)
+        return is_answered
+
+    def follow(self, main: int | None, descendants: frozenset[int]) -> None:
+        """Say which processes are the root and its descendants, from the next reading on."""
+        self._members = (main, descendants)
+
+    def finish(self, timeout: float) -> None:
+        """Ask for one last reading, and wait for it.
+
+        :param timeout: Seconds to wait at most; those that a call under way has taken already count, so that a driver
+            that is known to hang delays nothing.
+        """
+        self._is_to_finish.set()
+        if not self._thread.is_alive():
+            return
+        is_finished = self._is_finished.wait(max(0.0, timeout - self._seconds_under_way()))
+        if not is_finished and not self._is_answered.is_set():  # all figures are unknown, which wants a reason
+            self._tell_delay()
+
+    def totals(self) -> dict[str, object]:
+        """Return the figures so far: see ``GpuFigures.totals``. Never waits for the driver."""
+        return dict(self._published)
+
+    def row(self) -> tuple[float | None, ...]:
+        """Return the figures of the last reading: see ``GpuFigures.row``. Never waits for the driver."""
+        return self._row
+
+    def take_messages(self) -> list[tuple[str, str]]:
+        """Return what is to be told and was not taken yet: ('info' or 'warning', text), once for each cause."""
+        if self._seconds_under_way() > _PATIENCE:
+            self._tell_delay()
+        messages = []
+        while self._messages:
+            messages.append(self._messages.popleft())
+        return messages
+
+    def _seconds_under_way(self) -> float:
+        """Return for how long the driver has been asked something without having answered."""
+        asked_at = self._asked_at
+        return 0.0 if asked_at is None else self._monotonic() - asked_at
+
+    def _tell_delay(self) -> None:
+        if not self._delay_is_told:
+            self._delay_is_told = True
+            if self._seconds_under_way() > _PATIENCE:
+                what = f'has not answered for {_PATIENCE:g} s; GPU figures are unknown until it does.'
+            else:
+                what = 'had not answered yet when the run ended; GPU figures are unknown.'
+            self._messages.append(('warning', f'The {self._brand} driver {what}'))
+
+    def _run(self) -> None:
+        try:
+            figures = self._open()
+            if figures is not None:
+                self._read_until_finished(figures)
+        except GpuError as error:
+            self._messages.append(('warning', str(error)))
+        except Exception as error:  # noqa: BLE001 - a thread that ended in silence would look like a driver that hangs
+            text = f'The GPUs can no longer be read ({type(error).__name__}: {error}); their figures are incomplete.'
+            self._messages.append(('warning', text))
+        finally:
+            self._asked_at = None
+            self._is_answered.set()
+            self._is_finished.set()
+
+    def _open(self) -> GpuFigures | None:
+        """Return what folds the readings, None where there is nothing to be read."""
+        backend = self._open_backend()
+        self.error = unknown_uuids(self._uuids or (), () if backend is None else backend.devices())
+        if backend is None:
+            self._published = NO_GPUS
+            self._messages.append(('info', _NO_DRIVER))
+            return None
+        if self.error is not None:
+            if self._since_us is not None:  # nobody waits any more who would raise it
+                self._messages.append(('warning', f'gpu_uuids must be {self.error}; GPU figures are unknown.'))
+            return None
+        return GpuFigures(
+            backend,
+            self._uuids,
+            wall_clock=self._wall_clock,
+            in_initial_pid_namespace=self._in_initial_pid_namespace,
+            pid_exists=self._pid_exists,
+        )
+
+    def _read_until_finished(self, figures: GpuFigures) -> None:
+        start = self._monotonic()
+        is_last = False
+        while not is_last:
+            is_last = self._is_to_finish.is_set()  # asked for before this reading begins, which is then the last
+            self._asked_at = self._monotonic()
+            cpu_before = time.thread_time()
+            figures.read(*self._members, self._since_us)
+            self._published = figures.totals()
+            self._row = figures.row()
+            self._messages.extend(figures.take_messages(last=is_last))
+            self._asked_at = None
+            self._is_answered.set()
+            if not is_last:
+                pause = next_reading(start, self._monotonic(), self._interval)
+                if self._most_share is not None:
+                    pause = max(pause, (time.thread_time() - cpu_before) / self._most_share)
+                self._is_to_finish.wait(pause)
+
+
+def next_reading(start: float, now: float, interval: float) -> float:
+    """Return the seconds from now to the next point of a grid; points that were missed are skipped."""
+    return interval - (now - start) % interval
