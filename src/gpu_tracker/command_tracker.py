@@ -7,6 +7,7 @@ import sys
 
 from gpu_tracker.processes import default_reader, stat
 from gpu_tracker.processes.process import Process
+from gpu_tracker.resources import settle as settle_sections
 from gpu_tracker.settlement import forget_bounds, settle_command
 from gpu_tracker.tracker import Tracker
 
@@ -96,6 +97,10 @@ class CommandTracker(ReportingTracker):
         if self._problem is not None:
             orphans_seconds = None  # they may have ended after the sampler
         settle_command(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT, orphans_seconds)
+        record = totals['record']
+        if orphans_seconds == 0 and (not record['has_descendants'] or record['most_waited_for'] is not None):
+            # It has waited for all that it has started, as far as is known.
+            settle_sections(totals, {'combined': (exact.ru_nvcsw, exact.ru_nivcsw)})
         if self._problem is not None:
             _keep_at_least(totals, seen)
         if totals['ram']['main'][0] is None and self._problem is None and not self._parameters.disable_logs:

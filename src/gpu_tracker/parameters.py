@@ -8,6 +8,7 @@ import os
 
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.resources import SECTIONS
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
 
 TYPE_CHECKING = False
@@ -40,6 +41,7 @@ class Parameters:
         gpu_brand: str | None,
         max_overhead_percent: float | None,
         cuda: bool,
+        sections: Sequence[str],
     ) -> None:
         self.sleep_time = _positive('sleep_time', sleep_time, 'a positive number of seconds')
         self.ram_unit = _one_of('ram_unit', ram_unit, MEMORY_UNITS)
@@ -54,7 +56,7 @@ class Parameters:
         self.join_timeout = _positive('join_timeout', join_timeout, 'a positive number of seconds')
         self.gpu_brand = _DEFAULT_BRAND if gpu_brand is None else _one_of('gpu_brand', gpu_brand, BACKENDS)
         self.max_overhead_percent = None if max_overhead_percent is None else _percent(max_overhead_percent)
-        self.sections = ('cuda',) if _flag('cuda', cuda) else ()
+        self.sections = _sections(sections, cuda=_flag('cuda', cuda))
         """The names of what is wanted beside the documented sections."""
 
 
@@ -98,6 +100,14 @@ def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ParameterError(name, value, 'True or False')
     return value
+
+
+def _sections(value: object, *, cuda: bool) -> tuple[str, ...]:
+    """Return the names of optional sections, each once and in the order of the table."""
+    if isinstance(value, str) or not hasattr(value, '__iter__'):
+        raise ParameterError('sections', value, f'a sequence of names among {_alternatives(SECTIONS)}')
+    wanted = {_one_of('sections', name, SECTIONS) for name in value}
+    return tuple(name for name in SECTIONS if name in wanted or (cuda and name == 'cuda'))
 
 
 def _one_of(name: str, value: object, accepted: Container[str] | Sequence[str]) -> str:

@@ -13,7 +13,7 @@ _INDENT = '   '
 _DECIMALS = 3
 _ACRONYMS = {
     'ram': 'RAM', 'gpu': 'GPU', 'cpu': 'CPU', 'rss': 'RSS', 'gpus': 'GPUs', 'n': 'number of',
-    'cuda': 'CUDA', 'pid': 'PID', 'uuid': 'UUID', 'mig': 'MIG',
+    'cuda': 'CUDA', 'io': 'I/O', 'pid': 'PID', 'uuid': 'UUID', 'mig': 'MIG',
 }  # fmt: skip
 _CUDA_FOOTNOTE = (
     'Launch to sync is not time on the GPU: work may have been done long before the synchronisation that waited for it.'
@@ -55,10 +55,8 @@ FORMATS: dict[str, Callable[[ResourceUsage], str]] = {'text': as_text, 'json': a
 def _fields(usage: ResourceUsage) -> dict[str, object]:
     from dataclasses import asdict  # noqa: PLC0415 - costs 10 ms, and whoever only looks at FORMATS needs none of it
 
-    fields = asdict(usage)
-    if usage.cuda is None:
-        del fields['cuda']  # the report of whoever has not asked for it is as it always was
-    return fields
+    # Sections that were not asked for: the report is as it always was.
+    return {name: value for name, value in asdict(usage).items() if value is not None}
 
 
 def _plain(value: object) -> object:

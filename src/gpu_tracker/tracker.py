@@ -10,6 +10,7 @@ import time
 from gpu_tracker.errors import ParameterError, SamplerError, TrackerStateError
 from gpu_tracker.parameters import Parameters
 from gpu_tracker.processes import default_reader, proc_fault
+from gpu_tracker.resources import settle as settle_sections
 from gpu_tracker.sampler.session import Session
 from gpu_tracker.sampler.spawn import OwnChildren
 from gpu_tracker.settlement import forget_bounds, settle_children
@@ -56,6 +57,8 @@ class Tracker:
         and what is read besides the basic figures takes 1 % at most.
     :param cuda: Also tell what it does with CUDA: launches, memory, streams. Needs ``gpu-tracker[cuda]`` and the right
         to load BPF programs; without them there is one warning, and ``resource_usage.cuda`` has no figures.
+    :param sections: What else to report, by the names of fields of :class:`~gpu_tracker.ResourceUsage`: ``cuda``, as
+        above, and ``io``, what was read and written.
     :raises ValueError: where a parameter has a value that cannot be used; it names the parameter, the value and what is
         accepted.
     """
@@ -86,6 +89,7 @@ class Tracker:
         gpu_brand: str | None = None,
         max_overhead_percent: float | None = None,
         cuda: bool = False,  # noqa: FBT001, FBT002 - as disable_logs
+        sections: Sequence[str] = (),
     ) -> None:
         self._parameters = Parameters(
             sleep_time=sleep_time,
@@ -102,6 +106,7 @@ class Tracker:
             gpu_brand=gpu_brand,
             max_overhead_percent=max_overhead_percent,
             cuda=cuda,
+            sections=sections,
         )
         self.state = self.State.NEW
         self._session: Session | None = None
@@ -109,6 +114,7 @@ class Tracker:
         self._started_at = 0.0
         self._largest_child: int | None = None
         self._own_faults = 0
+        self._switches: tuple[int, int] | None = None
         self._seconds = 0.0
         self._totals: Totals | None = None
         self._problem: str | None = None
@@ -158,6 +164,7 @@ class Tracker:
         self._tell(ready['messages'])
         self._largest_child = self._largest_child_so_far()
         self._own_faults = OwnChildren.faults
+        self._switches = self._own_switches()
         self._started_at = time.monotonic()
 
     def _use_the_wait(self) -> None:
@@ -182,6 +189,7 @@ class Tracker:
         self._seconds = now - self._started_at
         largest_child = self._largest_child_so_far()
         own_faults = OwnChildren.faults - self._own_faults
+        switches = self._own_switches()
         try:
             self._problem = session.stop(self._seconds, self._parameters.n_join_attempts, self._parameters.join_timeout)
         finally:
@@ -191,6 +199,9 @@ class Tracker:
         if self._totals is None:
             raise SamplerError(_NO_RESULT)
         self._totals['record']['tracked_seconds'] = self._seconds  # also where the sampler was ended from outside
+        if switches is not None and self._switches is not None:
+            since = (switches[0] - self._switches[0], switches[1] - self._switches[1])
+            settle_sections(self._totals, {'main': since})
         if self._problem:
             forget_bounds(self._totals)
         elif largest_child is not None and self._largest_child is not None:
@@ -287,6 +298,15 @@ class Tracker:
         import resource  # noqa: PLC0415 - not on every system
 
         return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+
+    def _own_switches(self) -> tuple[int, int] | None:
+        """Return the context switches of this process so far; None where they are not of interest."""
+        if not self._parameters.sections or self._parameters.process_id != os.getpid() or os.name != 'posix':
+            return None
+        import resource  # noqa: PLC0415 - not on every system
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return used.ru_nvcsw, used.ru_nivcsw
 
     def _units(self) -> tuple[str, str, str, int | None]:
         parameters = self._parameters

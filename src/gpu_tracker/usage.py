@@ -136,6 +136,58 @@ class ComputeTime:
 
 
 @dataclass(frozen=True, slots=True)
+class IOValues:
+    """What a process or a group of processes read and wrote, in the unit of the :class:`IOUsage` around it.
+
+    :ivar read: From storage: what was in the page cache already does not count.
+    :ivar written: To storage, at the moment at which it got into the page cache.
+    :ivar cancelled: What of that never got to storage, since its file was removed or cut before (Linux).
+    :ivar read_by_calls: With calls such as ``read(2)``, from whatever: files, pipes, terminals. Sockets and mapped
+        files are not in it.
+    :ivar written_by_calls: The same with ``write(2)``.
+    :ivar max_read_per_second: The most of ``read`` in any half a second, and so for the next three, a second.
+    :ivar max_written_per_second: Of ``written``.
+    :ivar max_read_by_calls_per_second: Of ``read_by_calls``.
+    :ivar max_written_by_calls_per_second: Of ``written_by_calls``.
+    :ivar minor_page_faults: Page faults that needed no storage (Linux).
+    :ivar major_page_faults: Those that did (Linux).
+    :ivar voluntary_context_switches: How often a thread has waited for something. Known of a command with all that it
+        has waited for, and of a process that has tracked itself; else None.
+    :ivar involuntary_context_switches: How often a thread had to leave its core to another.
+    """
+
+    read: float | None
+    written: float | None
+    cancelled: float | None
+    read_by_calls: float | None
+    written_by_calls: float | None
+    max_read_per_second: float | None
+    max_written_per_second: float | None
+    max_read_by_calls_per_second: float | None
+    max_written_by_calls_per_second: float | None
+    minor_page_faults: int | None
+    major_page_faults: int | None
+    voluntary_context_switches: int | None
+    involuntary_context_switches: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IOUsage:
+    """What was read and written. What a child did after its last sample counts for the process that waited for it.
+
+    :ivar unit: The unit of every size here; rates are in that unit a second.
+    :ivar main: The tracked process itself.
+    :ivar descendants: All processes that it started, directly or not.
+    :ivar combined: The tracked process and its descendants together: exact, also of what no sample has seen.
+    """
+
+    unit: str
+    main: IOValues
+    descendants: IOValues
+    combined: IOValues
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceUsage:
     """All that a tracked run used.
 
@@ -144,8 +196,9 @@ class ResourceUsage:
     :ivar cpu_utilization: How busy the CPU was.
     :ivar gpu_utilization: How busy the GPUs were.
     :ivar compute_time: How long it took.
-    :ivar cuda: What it did with CUDA, see :class:`gpu_tracker.cuda_usage.CUDAUsage`; None where that was not asked for,
-        and then it is in no report.
+    :ivar cuda: What it did with CUDA, see :class:`gpu_tracker.cuda_usage.CUDAUsage`. This and what follows are None
+        where they were not asked for (``sections``), and then they are in no report.
+    :ivar io: What it read and wrote.
     """
 
     max_ram: MaxRAM
@@ -154,3 +207,4 @@ class ResourceUsage:
     gpu_utilization: GPUUtilization
     compute_time: ComputeTime
     cuda: CUDAUsage | None = None
+    io: IOUsage | None = None

@@ -19,6 +19,7 @@ _OPTION_OF = {
     'gpu_brand': '--gb',
     'process_id': '--pid',
     'max_overhead_percent': '--max-overhead',
+    'sections': '--sections',
 }
 _POSITIVE_WHOLE_NUMBER = 'a positive whole number'
 
@@ -38,6 +39,7 @@ class Parameters(TypedDict, total=False):
     disable_logs: bool
     max_overhead_percent: float
     cuda: bool
+    sections: list[str]
 
 
 class Request(NamedTuple):
@@ -60,8 +62,8 @@ class Request(NamedTuple):
         option = _OPTION_OF.get(error.parameter)
         if option is None:
             return error
-        # Shown as it was written, but for a list of UUIDs of which the error knows the one that is wrong.
-        one_of_many = error.parameter == 'gpu_uuids' and isinstance(error.value, str)
+        # Shown as it was written, but for a list of UUIDs or names of which the error knows the one that is wrong.
+        one_of_many = error.parameter in ('gpu_uuids', 'sections') and isinstance(error.value, str)
         given = None if one_of_many else _text(self.values, option)
         return options.of_option(error, option, given)
 
@@ -118,6 +120,7 @@ def _parameters(values: Values) -> Parameters:
         )
     if values['--cuda']:
         parameters['cuda'] = True
+    parameters['sections'] = [name.strip() for name in (_text(values, '--sections') or '').split(',') if name.strip()]
     return parameters
 
 

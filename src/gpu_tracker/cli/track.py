@@ -49,6 +49,8 @@ Options:
   --cuda                  Also tell what it does with CUDA: launches, memory,
                           streams. Needs gpu-tracker[cuda] and the right to load
                           BPF programs; without them a warning says so.
+  --sections=<names>      What else to report, with commas between: io (what it
+                          reads and writes), cuda (as above).
   --verbose               Print also how the run was sampled: samples, late and
                           skipped ones, what they cost, and how exact the peaks are.
   --disable-logs          Print no warnings; errors and the report are printed

@@ -61,6 +61,12 @@ def faults(line: bytes) -> int:
     return int(fields[7]) + int(fields[9])
 
 
+def all_faults(line: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the minor and major page faults of the process, and those of the children that it has waited for."""
+    fields = line[line.rindex(b')') + 2 :].split(b' ', 11)
+    return (int(fields[7]), int(fields[9])), (int(fields[8]), int(fields[10]))
+
+
 def start(line: bytes) -> float:
     """Return when the process started, in clock ticks since the machine did."""
     return float(line[line.rindex(b')') + 2 :].split(b' ', 20)[19])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from types import ModuleType
+
+    from gpu_tracker.result import Totals
 
 
 class Entry:
@@ -32,11 +34,22 @@ RESOURCES = (
     Entry('cpu'),  # before RAM, whose exact readings take a while, in which CPU time goes by
     Entry('ram'),
     Entry('cuda', is_optional=True),
+    Entry('io', is_optional=True),
 )
 """All resources, in the order in which they are opened and sampled."""
 
 SECTIONS = tuple(entry.name for entry in RESOURCES if entry.is_optional)
 """The names of those that have to be asked for."""
+
+
+def settle(totals: Totals, switches: Mapping[str, tuple[int, int]]) -> None:
+    """Add to the totals of the optional resources, in place, what the kernel has told at the end of a run.
+
+    :param switches: Voluntary and involuntary context switches of the groups of which they are known.
+    """
+    for entry in RESOURCES:
+        if entry.is_optional and entry.name in totals and hasattr(module := entry.load(), 'settle'):
+            module.settle(totals[entry.name], switches)
 
 
 def chosen(sections: Iterable[str]) -> list[Entry]:
