@@ -109,6 +109,8 @@ class Io(Resource):
         whole = self._last.get(root, _NONE)
         own = self._own_of_root()
         faults = self._faults_now()
+        if not self._root_has_waited:
+            tree.refresh_root()  # a child that it has waited for since the refresh is in its counters already
         if kind == FIRST:
             self._start, self._whole_start, self._own_start, self._faults_start = of_all, whole, own, faults
             self._reaped_faults_at_start = root.reaped_faults
