@@ -41,7 +41,7 @@ class Parameters:
         gpu_brand: str | None,
         max_overhead_percent: float | None,
         cuda: bool,
-        sections: Sequence[str],
+        sections: Sequence[str] = (),
     ) -> None:
         self.sleep_time = _positive('sleep_time', sleep_time, 'a positive number of seconds')
         self.ram_unit = _one_of('ram_unit', ram_unit, MEMORY_UNITS)
@@ -105,7 +105,7 @@ def _flag(name: str, value: object) -> bool:
 def _sections(value: object, *, cuda: bool) -> tuple[str, ...]:
     """Return the names of optional sections, each once and in the order of the table."""
     if isinstance(value, str) or not hasattr(value, '__iter__'):
-        raise ParameterError('sections', value, f'a sequence of names among {_alternatives(SECTIONS)}')
+        raise ParameterError('sections', value, f'a sequence of names, each {_alternatives(SECTIONS)}')
     wanted = {_one_of('sections', name, SECTIONS) for name in value}
     return tuple(name for name in SECTIONS if name in wanted or (cuda and name == 'cuda'))
 

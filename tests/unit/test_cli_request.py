@@ -66,6 +66,7 @@ def test_every_option_reaches_its_parameter() -> None:
     request = read(
         *('-e', 'true', '-f', 'json', '--st', '0.001', '--ru=bytes', '--gru=kilobytes', '--tu=days', '--nec=3'),
         *('--guuids', 'GPU-1, GPU-2', '--gb=nvidia', '--disable-logs', '--max-overhead=0.5', '--verbose'),
+        *('--cuda', '--sections', 'io, cuda'),
     )
     assert request.verbose
     assert request.format == 'json'
@@ -80,6 +81,8 @@ def test_every_option_reaches_its_parameter() -> None:
         'gpu_brand': 'nvidia',
         'disable_logs': True,
         'max_overhead_percent': 0.5,
+        'cuda': True,
+        'sections': ['io', 'cuda'],
     }
 
 

@@ -69,6 +69,10 @@ def test_defaults_are_filled_in():
         ('cuda', 'yes', "cuda must be True or False, not 'yes'"),
         ('cuda', 1, 'cuda must be True or False, not 1'),
         ('cuda', None, 'cuda must be True or False, not None'),
+        ('sections', ['io', 'disk'], "sections must be 'cuda' or 'io', not 'disk'"),
+        ('sections', [3], "sections must be 'cuda' or 'io', not 3"),
+        ('sections', 'io', "sections must be a sequence of names, each 'cuda' or 'io', not 'io'"),
+        ('sections', None, "sections must be a sequence of names, each 'cuda' or 'io', not None"),
         ('time_unit', 'h', "time_unit must be 'seconds', 'minutes', 'hours' or 'days', not 'h'"),
         ('n_expected_cores', 0, 'n_expected_cores must be a whole number of at least 1, not 0'),
         ('n_expected_cores', 1.5, 'n_expected_cores must be a whole number of at least 1, not 1.5'),
@@ -110,6 +114,20 @@ class Scalar:
 def test_numbers_of_other_kinds_are_accepted():
     parameters = Parameters(**{**GOOD, 'sleep_time': Fraction(1, 4), 'n_expected_cores': Scalar()})
     assert (parameters.sleep_time, parameters.n_expected_cores) == (0.25, 3)
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'sections'),
+    [
+        ({}, ()),
+        ({'cuda': True}, ('cuda',)),
+        ({'sections': ['io', 'io']}, ('io',)),
+        ({'sections': iter(['io', 'cuda'])}, ('cuda', 'io')),
+        ({'sections': {'io'}, 'cuda': True}, ('cuda', 'io')),
+    ],
+)
+def test_sections_are_kept_once_each_and_in_one_order(wanted, sections):
+    assert Parameters(**{**GOOD, **wanted}).sections == sections
 
 
 def test_uuids_may_be_any_sequence_and_count_once(tmp_path):

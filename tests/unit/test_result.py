@@ -5,6 +5,7 @@ import json
 import pytest
 
 from gpu_tracker.render import FORMATS
+from gpu_tracker.resources import settle
 from gpu_tracker.result import Units, build
 
 TOTALS = {
@@ -160,3 +161,49 @@ def test_without_gpus_all_gpu_figures_are_zero():
     assert result.max_gpu_ram.combined == 0.0
     assert result.gpu_utilization.system_gpu_count == 0
     assert result.gpu_utilization.gpu_percentages.mean_hardware_percent == 0.0
+
+
+IO_TEXT = """
+I/O:
+   Unit: gigabytes
+   Main:
+      Read: 1.5
+      Written: 2.0
+      Cancelled: 0.0
+      Read by calls: 4.0
+      Written by calls: 5.0
+      Max read per second: 0.25
+      Max written per second: 0.5
+      Max read by calls per second: 1.0
+      Max written by calls per second: 2.0
+      Minor page faults: 70
+      Major page faults: 1
+      Voluntary context switches: 12
+      Involuntary context switches: 3
+   Descendants:
+      Read: N/A
+"""
+
+
+def io_totals() -> dict[str, object]:
+    giga = 1_000_000_000
+    main = {
+        'bytes': [1.5 * giga, 2 * giga, 0, 4 * giga, 5 * giga],
+        'rates': [0.25 * giga, 0.5 * giga, giga, 2 * giga],
+        'faults': [70, 1],
+        'switches': [None, None],
+    }
+    unknown = {'bytes': [None] * 5, 'rates': [None] * 4, 'faults': [None] * 2, 'switches': [None] * 2}
+    return {'main': main, 'descendants': unknown, 'combined': unknown}
+
+
+def test_a_section_that_was_asked_for_stands_after_the_others():
+    totals = {**TOTALS, 'io': io_totals()}
+    settle(totals, {'main': (12, 3)})
+    report = build(totals, Units('gigabytes', 'megabytes', 'hours', 2))
+    text = FORMATS['text'](report)
+    assert text.startswith(f'{TEXT}{IO_TEXT}')
+    io = json.loads(FORMATS['json'](report))['io']
+    assert list(io) == ['unit', 'main', 'descendants', 'combined']
+    assert io['main']['voluntary_context_switches'] == 12
+    assert set(io['combined'].values()) == {None}

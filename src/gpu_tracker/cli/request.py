@@ -118,10 +118,17 @@ def _parameters(values: Values) -> Parameters:
         parameters['max_overhead_percent'] = options.number(
             '--max-overhead', float, percent, 'a percentage of one core, above 0 and at most 100'
         )
+    return {**parameters, **_sections(values)}
+
+
+def _sections(values: Values) -> Parameters:
+    """Return the parameters that say what else to report."""
+    sections: Parameters = {}
     if values['--cuda']:
-        parameters['cuda'] = True
-    parameters['sections'] = [name.strip() for name in (_text(values, '--sections') or '').split(',') if name.strip()]
-    return parameters
+        sections['cuda'] = True
+    if (names := _text(values, '--sections')) is not None:
+        sections['sections'] = [name.strip() for name in names.split(',')]
+    return sections
 
 
 def _uuids(option: str, given: str) -> list[str]:
