@@ -42,6 +42,9 @@ if TYPE_CHECKING:
         def peak_memory(self, uuid: str, pid: int) -> int | None:
             """Return the bytes of a process' own peak on one GPU, None where the driver keeps no account of it."""
 
+        def energy(self, uuid: str) -> float | None:
+            """Return the joules that a whole GPU has used since its driver was loaded; None where it has no counter."""
+
         def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[DeviceState]:
             """Look at all GPUs and MIG devices once, in PCI bus order.
 

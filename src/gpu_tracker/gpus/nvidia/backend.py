@@ -141,6 +141,12 @@ class NvidiaBackend:
         stats = quietly(lambda: pynvml.nvmlDeviceGetAccountingStats(self._handles[uuid], pid))
         return None if stats is None else stats.maxMemoryUsage
 
+    def energy(self, uuid: str) -> float | None:
+        """Return the joules that one GPU has used since the driver was loaded; Volta and newer have that counter."""
+        handle = self._handles[uuid]
+        millijoules = quietly(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+        return None if millijoules is None else millijoules / 1000
+
     def take_messages(self) -> list[tuple[str, str]]:
         """Return the messages not taken yet."""
         messages, self._messages = self._messages, []
