@@ -58,7 +58,7 @@ class Tracker:
     :param cuda: Also tell what it does with CUDA: launches, memory, streams. Needs ``gpu-tracker[cuda]`` and the right
         to load BPF programs; without them there is one warning, and ``resource_usage.cuda`` has no figures.
     :param sections: What else to report, by the names of fields of :class:`~gpu_tracker.ResourceUsage`: ``cuda``, as
-        above, and ``io``, what was read and written.
+        above, ``io``, what was read and written, and ``energy``, of GPUs and CPU packages.
     :raises ValueError: where a parameter has a value that cannot be used; it names the parameter, the value and what is
         accepted.
     """

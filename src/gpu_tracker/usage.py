@@ -188,6 +188,38 @@ class IOUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class GPUEnergy:
+    """The energy of one GPU that was used, as a whole device.
+
+    :ivar uuid: Its UUID.
+    :ivar joules: From the first sample to the last; None for runs of less than a second, where the GPU has no counter,
+        and where the tracked processes used a MIG device, which is a part of it.
+    :ivar others_used_it: Processes that were not tracked were on it as well.
+    """
+
+    uuid: str
+    joules: float | None
+    others_used_it: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyUsage:
+    """The energy of the devices that the tracked processes used. Nothing is estimated, and nothing divided by share.
+
+    :ivar unit: The unit of every value here: joules.
+    :ivar gpu: All GPUs that they were seen on, added up: 0.0 where there was none.
+    :ivar gpus: Each of these.
+    :ivar cpu_packages: All CPU packages of the machine, whoever used them; None where the system does not let them be
+        read, as most do for ordinary users.
+    """
+
+    unit: str
+    gpu: float | None
+    gpus: tuple[GPUEnergy, ...]
+    cpu_packages: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceUsage:
     """All that a tracked run used.
 
@@ -199,6 +231,7 @@ class ResourceUsage:
     :ivar cuda: What it did with CUDA, see :class:`gpu_tracker.cuda_usage.CUDAUsage`. This and what follows are None
         where they were not asked for (``sections``), and then they are in no report.
     :ivar io: What it read and wrote.
+    :ivar energy: The energy of the devices that it used.
     """
 
     max_ram: MaxRAM
@@ -208,3 +241,4 @@ class ResourceUsage:
     compute_time: ComputeTime
     cuda: CUDAUsage | None = None
     io: IOUsage | None = None
+    energy: EnergyUsage | None = None

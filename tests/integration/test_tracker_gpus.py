@@ -205,3 +205,34 @@ def test_a_gpu_that_is_lost_while_tracking_leaves_what_was_seen_before(driver):
     assert report['max_gpu_ram']['system'] == 107.0
     assert report['max_gpu_ram']['system_capacity'] == 2.0 * GIB
     assert len(program.errors.splitlines()) == 1
+
+
+def test_the_energy_is_what_the_counters_of_the_gpus_in_use_have_grown_by(driver):
+    def gpus(millijoules: int) -> list[Gpu]:
+        used = [Process(program.pid, memory=5), Process(1, memory=5)]
+        return [Gpu(uuid='GPU-a', energy=millijoules, processes=used), Gpu(uuid='GPU-b', energy=10 * millijoules)]
+
+    def readings() -> int:
+        return driver.calls().count('nvmlDeviceGetTotalEnergyConsumption')
+
+    driver.write(gpus=[Gpu(uuid='GPU-a')])
+    with Program(driver, sections=['energy']) as program:
+        driver.write(gpus=gpus(5_000))
+        program.start()
+        until(lambda: readings() >= 2)
+        driver.write(gpus=gpus(9_500))
+        until(lambda: readings() >= 5)  # two GPUs, once a second
+        report = program.stop()
+    energy = report['energy']
+    assert energy['gpus'] == [{'uuid': 'GPU-a', 'joules': 4.5, 'others_used_it': True}]
+    assert energy['gpu'] == 4.5
+    assert program.errors == ''
+
+
+def test_a_driver_that_hangs_makes_the_energy_of_gpus_unknown(driver):
+    driver.write(gpus=[Gpu(uuid='GPU-a')], hang=[Hang('nvmlInit*')])
+    with Program(driver, sections=['energy']) as program:
+        program.start()
+        report = program.stop()
+    assert report['energy']['gpu'] is None
+    assert report['energy']['gpus'] == []

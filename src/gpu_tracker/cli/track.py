@@ -50,7 +50,8 @@ Options:
                           streams. Needs gpu-tracker[cuda] and the right to load
                           BPF programs; without them a warning says so.
   --sections=<names>      What else to report, with commas between: io (what it
-                          reads and writes), cuda (as above).
+                          reads and writes), energy (of GPUs and CPUs), cuda (as
+                          above).
   --verbose               Print also how the run was sampled: samples, late and
                           skipped ones, what they cost, and how exact the peaks are.
   --disable-logs          Print no warnings; errors and the report are printed

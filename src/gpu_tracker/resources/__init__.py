@@ -35,6 +35,7 @@ RESOURCES = (
     Entry('ram'),
     Entry('cuda', is_optional=True),
     Entry('io', is_optional=True),
+    Entry('energy', is_optional=True),
 )
 """All resources, in the order in which they are opened and sampled."""
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-TITLES = {'cuda': 'CUDA calls'}
+TITLES = {'cuda': 'CUDA calls', 'energy': 'the energy of GPUs'}
 """Name of an entry point -> what it tells of. The name is also that of the extra which installs what it needs."""
 
 _OWN = 'gpu_tracker.'

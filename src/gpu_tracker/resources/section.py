@@ -88,12 +88,14 @@ class SectionReader:
         self._is_finished = threading.Event()
         self._asked_at: float | None = None
         self._delay_is_told = False
+        self._first_pause = _PACE
         self._thread = threading.Thread(target=self._run, name=f'section-{name}', daemon=True)
 
-    def open(self, find: Callable[[], OpenSection], target: Target) -> None:
+    def open(self, find: Callable[[], OpenSection], target: Target, *, is_waited_for: bool = True) -> None:
         """Open the section and look for the first time; where that fails, the result says why.
 
         :param find: Returns what opens it.
+        :param is_waited_for: Look for the first time before this returns, else in the thread, where that may hang.
         """
         self._members = target.descendants | {target.pid}
         try:
@@ -101,7 +103,10 @@ class SectionReader:
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on without
             self._fail(error)
         else:
-            self._look()
+            if is_waited_for:
+                self._look()
+            else:
+                self._first_pause = 0.0
         section = self._section
         if section is not None:
             try:
@@ -145,7 +150,7 @@ class SectionReader:
 
     def _run(self) -> None:
         is_last = False
-        pause = _PACE
+        pause = self._first_pause
         while self._section is not None and not is_last:
             self._is_to_finish.wait(pause)
             is_last = self._is_to_finish.is_set()  # asked for before this look begins, which is then the last

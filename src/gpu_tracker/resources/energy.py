@@ -1,0 +1,250 @@
+"""Energy: joules of the GPUs that the tree used, and of the CPU packages; part of the result where it is asked for.
+
+GPUs have a counter of their own, of the whole device; it is read once a second by a thread, since any call of a driver
+may hang. CPU packages have one under ``/sys/class/powercap``, which root alone may read on most machines. Nothing is
+estimated, and nothing is divided among those that have used a device.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from gpu_tracker.errors import GpuError
+from gpu_tracker.resources.resource import Resource
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from gpu_tracker import usage
+    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.resources.context import Context
+    from gpu_tracker.resources.resource import Message
+    from gpu_tracker.resources.section import SectionReader, Target
+    from gpu_tracker.result import Totals, Units
+
+POWERCAP = '/sys/class/powercap'
+_NAME = 'energy'
+_SHORTEST = 1.0
+"""Seconds below which the difference of two readings says little: drivers renew the counter every 20 to 100 ms."""
+_LONGEST_END = 0.5
+"""Seconds that the end of a run waits for the last reading."""
+_MICROJOULES = 1e-6
+
+
+class Energy(Resource):
+    """The figures that the thread has published last."""
+
+    def __init__(self, reader: SectionReader) -> None:
+        self._reader = reader
+
+    def follow(self, main: int | None, descendants: frozenset[int]) -> None:
+        """Hand the pids of the tree to the thread."""
+        self._reader.members(descendants if main is None else descendants | {main})
+
+    def sample(self, now: float, kind: str) -> None:
+        """Do nothing: the thread reads once a second."""
+
+    def request_last(self) -> None:
+        """Ask the thread for its last reading."""
+        self._reader.finish(0.0)
+
+    def wait_for_last(self) -> None:
+        """Wait for that reading."""
+        self._reader.finish(_LONGEST_END)
+
+    def totals(self) -> dict[str, object]:
+        """Return what :meth:`EnergyReader.look` has returned last, or why there is nothing."""
+        return self._reader.result()
+
+    def take_messages(self) -> list[Message]:
+        """Return why there is nothing, or that a driver does not answer."""
+        return self._reader.take_messages()
+
+
+class EnergyReader:
+    """Reads the counters of all GPUs and CPU packages.
+
+    :param open_backend: Opens the driver; None where the machine has none.
+    :param are_ours: Whether the driver's process IDs are certainly ours.
+    :param powercap: The folder of the CPU packages' counters.
+    :param monotonic: The clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        open_backend: Callable[[], GpuBackend | None],
+        *,
+        are_ours: bool,
+        powercap: str = POWERCAP,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._open_backend = open_backend
+        self._backend: GpuBackend | None = None
+        self._is_broken = False
+        self._are_ours = are_ours
+        self._monotonic = monotonic
+        self._start: float | None = None
+        self._gpus: dict[str, _Counter] = {}
+        self._used: set[str] = set()
+        self._used_by_others: set[str] = set()
+        self._divided: set[str] = set()
+        self._packages = [_Package(path) for path in _packages_in(powercap)]
+
+    def look(self, members: frozenset[int]) -> dict[str, object]:
+        """Return the ``seconds`` since the first reading, ``gpus`` and ``packages``.
+
+        ``gpus`` has each GPU that one of ``members`` was seen on: its UUID, its joules and whether others used it too;
+        None where it is not known which these are. ``packages`` are the joules of all CPU packages; None: unreadable.
+        """
+        if self._start is None:
+            self._open()
+        now = self._monotonic()
+        self._start = now if self._start is None else self._start
+        backend = self._backend
+        for device in () if backend is None else backend.devices():
+            if device.uuid is not None and backend is not None:
+                self._read_gpu(backend, device.uuid, members)
+        packages = [package.read() for package in self._packages]
+        known = [joules for joules in packages if joules is not None]
+        gpus = [
+            [uuid, None if uuid in self._divided else self._gpus[uuid].used, uuid in self._used_by_others]
+            for uuid in sorted(self._used)
+        ]
+        return {
+            'seconds': now - self._start,
+            'gpus': gpus if self._are_known() else None,
+            'packages': sum(known) if known and len(known) == len(packages) else None,
+        }
+
+    def _open(self) -> None:
+        try:
+            self._backend = self._open_backend()
+        except GpuError:
+            self._is_broken = True  # which the figures of GPUs tell
+
+    def _are_known(self) -> bool:
+        """Tell whether it is known which GPUs were used: in a container the driver may know processes by other IDs."""
+        return not self._is_broken and (self._backend is None or self._are_ours or bool(self._used))
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        if self._backend is not None:
+            self._backend.close()
+
+    def _read_gpu(self, backend: GpuBackend, uuid: str, members: frozenset[int]) -> None:
+        self._gpus.setdefault(uuid, _Counter()).add(backend.energy(uuid))
+        for process in backend.processes(uuid) or ():
+            (self._used if process.pid in members else self._used_by_others).add(uuid)
+            if process.gpu_instance is not None:  # the counter is that of the whole device, with all other instances
+                self._divided.add(uuid)
+
+
+class _Counter:
+    """What a counter has grown by since it was first read.
+
+    :param size: Where it begins again at 0; None: it does not.
+    """
+
+    def __init__(self, size: float | None = None) -> None:
+        self._size = size
+        self._last: float | None = None
+        self._is_broken = False
+        self._sum = 0.0
+
+    @property
+    def used(self) -> float | None:
+        """By how much it has grown; None where that is not known."""
+        return None if self._is_broken or self._last is None else self._sum
+
+    def add(self, value: float | None) -> None:
+        """Take in what it says now; None: it cannot be read."""
+        if value is None:
+            self._is_broken = True
+            return
+        if self._last is not None:
+            grown = value - self._last
+            if grown < 0 and self._size is None:
+                self._is_broken = True  # the driver was loaded anew
+            self._sum += grown if grown >= 0 else grown + (self._size or 0.0)
+        self._last = value
+
+
+class _Package:
+    """The counter of one CPU package."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        size = _number(f'{path}/max_energy_range_uj')
+        self._counter = _Counter(None if size is None else size * _MICROJOULES)
+
+    def read(self) -> float | None:
+        """Return the joules since the first reading."""
+        value = _number(f'{self._path}/energy_uj')
+        self._counter.add(None if value is None else value * _MICROJOULES)
+        return self._counter.used
+
+
+def _packages_in(folder: str) -> list[str]:
+    """Return the folders of the CPU packages; the parts of a package, and other zones, are left out."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    return [f'{folder}/{name}' for name in names if _text(f'{folder}/{name}/name').startswith('package-')]
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return ''
+
+
+def _number(path: str) -> int | None:
+    text = _text(path)
+    return int(text) if text.isdecimal() else None
+
+
+def open_resource(context: Context) -> Energy:
+    """Return the energy of the machine's GPUs and CPU packages."""
+    from gpu_tracker.gpus import BACKENDS  # noqa: PLC0415 - most runs do not ask for this
+    from gpu_tracker.resources.gpu.attribution import in_initial_pid_namespace  # noqa: PLC0415 - as above
+    from gpu_tracker.resources.section import SectionReader, Target  # noqa: PLC0415 - as above
+
+    open_backend = BACKENDS[context.config['brand']]
+
+    def open_reader(target: Target) -> EnergyReader:
+        del target
+        return EnergyReader(open_backend, are_ours=in_initial_pid_namespace())
+
+    reader = SectionReader(_NAME, dict)
+    root = context.tree.root.pid
+    target = Target(root, frozenset(context.tree.members) - {root})
+    reader.open(lambda: open_reader, target, is_waited_for=False)
+    return Energy(reader)
+
+
+def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.EnergyUsage]:
+    """Return the section ``energy`` of the result."""
+    from gpu_tracker import usage  # noqa: PLC0415 - the sampler needs none of it
+
+    del wanted  # joules are joules
+    found: Mapping[str, Any] = totals[_NAME]
+    is_long_enough = found.get('seconds', 0.0) >= _SHORTEST
+    gpus = found.get('gpus')
+    of_gpus = tuple(
+        usage.GPUEnergy(uuid, joules if is_long_enough else None, others) for uuid, joules, others in gpus or ()
+    )
+    known = [gpu.joules for gpu in of_gpus if gpu.joules is not None]
+    return {
+        'energy': usage.EnergyUsage(
+            unit='joules',
+            gpu=None if gpus is None or len(known) < len(of_gpus) or not is_long_enough else sum(known, 0.0),
+            gpus=of_gpus,
+            cpu_packages=found.get('packages') if is_long_enough else None,
+        )
+    }
