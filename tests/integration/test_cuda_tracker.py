@@ -61,7 +61,7 @@ class Section:
 opened = Section
 """
 
-NO_EXTRA = "raise ModuleNotFoundError(\"No module named 'elftools'\", name='elftools')\n"
+NO_EXTRA = "raise ModuleNotFoundError(\"No module named 'lz4'\", name='lz4')\n"
 NO_EXTRA_SAID = 'CUDA calls cannot be probed: a package is missing; install gpu-tracker[cuda].'
 
 NO_RIGHT = """

@@ -12,7 +12,7 @@ from gpu_tracker.cli import output
 from gpu_tracker.cli.probe_faces import face_of
 from gpu_tracker.cli.probe_request import of_option
 from gpu_tracker.cuda_probe.following import FollowingProbe
-from gpu_tracker.errors import ParameterError, ProbeUnavailableError
+from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,12 +53,8 @@ def attached(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | No
 
 
 def _ask_kernel(limits: Limits, libraries: Sequence[str], command: Sequence[str]) -> CudaProbe:
-    try:
-        from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - not where only help is wanted
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition('.')[0] == 'gpu_tracker':
-            raise
-        raise ProbeUnavailableError.without_extra('CUDA calls', 'cuda') from error
+    from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - not where only help is wanted
+
     return Probe(limits, libraries, command)
 
 

@@ -79,9 +79,8 @@ def _place_in(part: MappedPart, path: str) -> int | None:
     first = min((segment for segment in elf.segments() if segment.offset == 0), default=None)
     for kind in (SHT_DYNSYM, SHT_SYMTAB):
         for table in elf.of_kind(kind):
-            names = elf.names(table.link)
-            for symbol in elf.symbols(table):
-                if symbol.section and names.at(symbol.name_at) in _SYMBOLS:
+            for _, symbol in elf.symbols_named(table, _SYMBOLS):
+                if symbol.section:
                     return part.start + symbol.value - (0 if first is None else first.address)
     return None
 
