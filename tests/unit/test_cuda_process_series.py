@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.cuda_probe.process_series import Failure, Owner, Place, ProcessSeries, Row
-from gpu_tracker.cuda_probe.report import FailureReport
+from gpu_tracker.cuda_usage import CUDAFailure
 from stand_in_probe import UUID, device, process, report
 
 
@@ -69,7 +69,7 @@ def test_a_first_report_at_once_has_no_rates() -> None:
 
 
 def test_the_programs_that_one_process_was_count_together() -> None:
-    first = process(7, run=1, ended=True, devices=(device(memory_current_bytes=0, memory_max_bytes=9),), failures=())
+    first = process(7, run=1, ended=True, devices=(device(memory_current=0, memory_max=9),), failures=())
     series = ProcessSeries().of(report(first, process(7)), {})
     row = only(series)
     assert (row.launches, row.in_use_bytes, row.max_bytes, row.active) == (2000, 1_000_000, 2_000_000, 0.5)
@@ -83,7 +83,7 @@ def test_numbers_of_gpus_that_cannot_be_told_count_together() -> None:
 
 
 def test_failures_with_one_name_count_together() -> None:
-    failures = (FailureReport('cudaMalloc', 2, 'unknown', 2), FailureReport('cudaMalloc', 7000, 'unknown', 3))
+    failures = (CUDAFailure('cudaMalloc', 2, 'unknown', 2), CUDAFailure('cudaMalloc', 7000, 'unknown', 3))
     series = ProcessSeries().of(report(process(7, failures=failures)), {})
     assert series.failures == {Failure(7, 'train', 'cudaMalloc', 'unknown'): 5}
 

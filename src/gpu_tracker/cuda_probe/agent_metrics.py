@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.following import FollowingProbe
     from gpu_tracker.cuda_probe.process_series import Place, Row
-    from gpu_tracker.cuda_probe.report import DeviceTags
+    from gpu_tracker.cuda_usage import CUDAGpu
 
 _OF_GPU = ('host', 'uuid', 'index', 'model', 'mig_instance')
 _OF_PROCESS = ('pid', 'program')
@@ -138,7 +138,7 @@ def open_metrics() -> CudaMetrics:
 
 
 def _families_by_gpu(
-    series: Series, gpus: Mapping[str, Mapping[str, str]], devices: Mapping[str, DeviceTags], host: str
+    series: Series, gpus: Mapping[str, Mapping[str, str]], devices: Mapping[str, CUDAGpu], host: str
 ) -> Iterator[Metric]:
     labels = {place: _labels(place, gpus, devices, host) for place in series.rows}
     for figure in _FIGURES:
@@ -150,7 +150,7 @@ def _families_by_gpu(
         yield family
 
 
-def _families_without_gpu(series: Series, devices: Sequence[DeviceTags], host: str) -> Iterator[Metric]:
+def _families_without_gpu(series: Series, devices: Sequence[CUDAGpu], host: str) -> Iterator[Metric]:
     # All GPUs that CUDA can use are of one vendor, and have one driver.
     of_host = (host, *(_maker(devices[0]) if devices else ('', '')))
     streams = GaugeMetricFamily('gpu_tracker_cuda_streams', 'Streams that had launches.', labels=_WITHOUT_GPU)
@@ -174,7 +174,7 @@ def _lost(events: int, host: str) -> Metric:
 
 
 def _labels(
-    place: Place, gpus: Mapping[str, Mapping[str, str]], devices: Mapping[str, DeviceTags], host: str
+    place: Place, gpus: Mapping[str, Mapping[str, str]], devices: Mapping[str, CUDAGpu], host: str
 ) -> tuple[str, ...]:
     """Return the labels of a row: those that the agent has of the GPU, else what the probe knows of it."""
     uuid = place.uuid or ''
@@ -185,7 +185,7 @@ def _labels(
     return (*(of_gpu.get(name, '') for name in _OF_GPU), *maker, str(place.pid), _program(place.program))
 
 
-def _maker(device: DeviceTags) -> tuple[str, str]:
+def _maker(device: CUDAGpu) -> tuple[str, str]:
     return device.vendor, printable(device.driver or '')
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpu_tracker.cuda_probe.report import CudaReport, DeviceReport, ProcessReport
+    from gpu_tracker.cuda_probe.report import CudaReport, ProcessReport
+    from gpu_tracker.cuda_usage import CUDADevice
 
 _PERCENT = 100
 _TOLD_AFTER_END = 300.0
@@ -32,8 +33,8 @@ class Row(NamedTuple):
     copies: int
     allocations: int
     frees: int
-    in_use_bytes: int
-    max_bytes: int
+    in_use_bytes: float
+    max_bytes: float
     active: float | None
     """The part of the time since the report before, from 0 to 1."""
     used_cores: float | None
@@ -120,12 +121,12 @@ class ProcessSeries:
         self._ended = ended
 
 
-def _spent(device: DeviceReport, seconds: float) -> _Spent:
+def _spent(device: CUDADevice, seconds: float) -> _Spent:
     cores = None if device.used_cores is None else device.used_cores * seconds
     return _Spent(device.launch_to_sync_seconds, cores)
 
 
-def _row(device: DeviceReport, before: _Spent, now: _Spent, elapsed: float) -> Row:
+def _row(device: CUDADevice, before: _Spent, now: _Spent, elapsed: float) -> Row:
     active = _rate(before.active_seconds, now.active_seconds, elapsed)
     return Row(
         launches=device.launches,
@@ -134,8 +135,8 @@ def _row(device: DeviceReport, before: _Spent, now: _Spent, elapsed: float) -> R
         copies=device.copies,
         allocations=device.allocations,
         frees=device.frees,
-        in_use_bytes=device.memory_current_bytes,
-        max_bytes=device.memory_max_bytes,
+        in_use_bytes=device.memory_current,
+        max_bytes=device.memory_max,
         active=None if active is None else min(1.0, active),
         used_cores=_rate(before.core_seconds, now.core_seconds, elapsed),
     )

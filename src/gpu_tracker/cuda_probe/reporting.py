@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.cuda_probe.calls import FUNCTIONS
 from gpu_tracker.cuda_probe.cuda_errors import error_name
 from gpu_tracker.cuda_probe.readings import UNKNOWN_DEVICE
-from gpu_tracker.cuda_probe.report import (
-    DeviceReport,
-    DeviceTags,
-    FailureReport,
-    KernelReport,
-    KernelVariant,
-    ProcessReport,
-)
+from gpu_tracker.cuda_probe.report import KernelReport, KernelVariant, ProcessReport
+from gpu_tracker.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,11 +64,11 @@ def process_report(seen: Seen, now: int, kernels_told: int) -> ProcessReport:
         launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
         allocations=sum(device.allocations for device in devices),
         frees=sum(device.frees for device in devices),
-        allocated_bytes=sum(device.allocated_bytes for device in devices),
-        freed_bytes=sum(device.freed_bytes for device in devices),
-        memory_current_bytes=0 if has_ended else in_use,
-        memory_max_bytes=run.together.peak if run.together else 0,
-        memory_leaked_bytes=in_use if has_ended else None,
+        allocated=sum(device.allocated for device in devices),
+        freed=sum(device.freed for device in devices),
+        memory_current=0 if has_ended else in_use,
+        memory_max=run.together.peak if run.together else 0,
+        memory_leaked=in_use if has_ended else None,
         kernels_total=len(run.kernels),
         devices=tuple(devices),
         kernels=tuple(_kernel_report(kernel, seen) for kernel in told_kernels(seen, kernels_told)),
@@ -82,20 +76,20 @@ def process_report(seen: Seen, now: int, kernels_told: int) -> ProcessReport:
     )
 
 
-def device_tags(host: HostGpus) -> tuple[DeviceTags, ...]:
+def known_gpus(host: HostGpus) -> tuple[CUDAGpu, ...]:
     """Return the GPUs of this machine that can be named."""
     return tuple(
-        DeviceTags(gpu.uuid, gpu.vendor, gpu.model, gpu.driver, gpu.mig, gpu.cores, gpu.memory)
+        CUDAGpu(gpu.uuid, gpu.vendor, gpu.model, gpu.driver, gpu.mig, gpu.cores, gpu.memory)
         for gpu in host.physical
         if gpu.uuid is not None
     )
 
 
-def _device_report(totals: DeviceTotals, times: DeviceRun | None, seen: Seen, nanoseconds: int) -> DeviceReport:
+def _device_report(totals: DeviceTotals, times: DeviceRun | None, seen: Seen, nanoseconds: int) -> CUDADevice:
     ordinal = UNKNOWN_DEVICE if totals.device is None else totals.device
     has_ended = seen.totals.process.ended is not None
     gpu = None if seen.program is None else seen.program.gpu_of(ordinal)
-    return DeviceReport(
+    return CUDADevice(
         ordinal=None if ordinal == UNKNOWN_DEVICE else ordinal,
         uuid=None if gpu is None else gpu.uuid,
         launches=totals.launches,
@@ -109,11 +103,11 @@ def _device_report(totals: DeviceTotals, times: DeviceRun | None, seen: Seen, na
         launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
         allocations=totals.allocations,
         frees=totals.frees,
-        allocated_bytes=totals.allocated,
-        freed_bytes=totals.freed,
-        memory_current_bytes=0 if has_ended else totals.in_use,
-        memory_max_bytes=totals.peak,
-        memory_leaked_bytes=totals.in_use if has_ended else None,
+        allocated=totals.allocated,
+        freed=totals.freed,
+        memory_current=0 if has_ended else totals.in_use,
+        memory_max=totals.peak,
+        memory_leaked=totals.in_use if has_ended else None,
     )
 
 
@@ -151,7 +145,7 @@ def _kernel_report(totals: KernelTotals, seen: Seen) -> KernelReport:
     )
 
 
-def _failures(run: RunTotals) -> tuple[FailureReport, ...]:
+def _failures(run: RunTotals) -> tuple[CUDAFailure, ...]:
     """Return the failed calls, those through a function's other names together."""
     counts: dict[tuple[str, int], int] = {}
     for failure in run.failures:
@@ -160,7 +154,7 @@ def _failures(run: RunTotals) -> tuple[FailureReport, ...]:
             continue  # what compilers call ahead of a launch, which then fails itself
         counts[key] = counts.get(key, 0) + failure.times
     by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(FailureReport(function, error, error_name(error), count) for (function, error), count in by_count)
+    return tuple(CUDAFailure(function, error, error_name(error), count) for (function, error), count in by_count)
 
 
 def _used_cores(times: DeviceRun, nanoseconds: int) -> float | None:
@@ -171,7 +165,7 @@ def _used_cores(times: DeviceRun, nanoseconds: int) -> float | None:
     return cores.core_nanoseconds * times.seen / cores.nanoseconds / nanoseconds
 
 
-def _together(devices: Iterable[DeviceReport]) -> float | None:
+def _together(devices: Iterable[CUDADevice]) -> float | None:
     """Return the used cores of all GPUs; not known where those of one that was launched to are not."""
     used = [device.used_cores for device in devices if device.launches or device.used_cores is not None]
     known = [cores for cores in used if cores is not None]

@@ -228,7 +228,7 @@ class Probe:
             seconds=(now - self._collector.began) / 1e9,
             engine=engine.kind,
             processes=processes,
-            devices=reporting.device_tags(self._host),
+            devices=reporting.known_gpus(self._host),
             events=remarks.events,
             events_lost=remarks.events_lost,
             notes=(*remarks.all(), *reporting.cut_lists(processes)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpu_tracker.cuda_probe.report import DeviceReport
+    from gpu_tracker.cuda_usage import CUDADevice
 
 UNKNOWN = 'N/A'
 
@@ -18,7 +18,7 @@ _MOST_WITH_DECIMAL = 99.95
 """From here on a decimal says nothing."""
 
 
-def size(size_bytes: int | None) -> str:
+def size(size_bytes: float | None) -> str:
     """Return ``1.2 GB`` for 1,234,567,890 bytes; units are decimal."""
     if size_bytes is None:
         return UNKNOWN
@@ -58,6 +58,6 @@ def duration(seconds: float | None) -> str:
     return '<1 µs'
 
 
-def ordinal(device: DeviceReport) -> str:
+def ordinal(device: CUDADevice) -> str:
     """Return a process' own number of a GPU, ``?`` where it is not known which that is."""
     return '?' if device.ordinal is None else str(device.ordinal)

@@ -11,7 +11,8 @@ from gpu_tracker.table_layout import Column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker.cuda_probe.report import CudaReport, DeviceTags
+    from gpu_tracker.cuda_probe.report import CudaReport
+    from gpu_tracker.cuda_usage import CUDAGpu
 
 _COLUMNS = (
     Column('gpu', 'GPU'),
@@ -42,7 +43,7 @@ def gpu_lines(report: CudaReport, width: int | None) -> list[str]:
     return lines
 
 
-def _row(uuid: str, tags: DeviceTags | None, users: Sequence[str]) -> dict[str, str]:
+def _row(uuid: str, tags: CUDAGpu | None, users: Sequence[str]) -> dict[str, str]:
     row = {'gpu': uuid, 'users': ', '.join(dict.fromkeys(users))}
     if tags is None:
         return row | {'model': UNKNOWN, 'driver': UNKNOWN, 'mig': UNKNOWN}

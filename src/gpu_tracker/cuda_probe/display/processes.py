@@ -12,7 +12,8 @@ from gpu_tracker.terminal_text import shortened, width_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpu_tracker.cuda_probe.report import DeviceReport, ProcessReport
+    from gpu_tracker.cuda_probe.report import ProcessReport
+    from gpu_tracker.cuda_usage import CUDADevice
 
 _COLUMNS = (
     Column('pid', 'pid', is_number=True),
@@ -71,13 +72,13 @@ def _rows(process: ProcessReport, name: str) -> Iterator[dict[str, str]]:
             yield _figures(device) | {'program': f'  GPU {ordinal(device)}'}
 
 
-def _figures(used: ProcessReport | DeviceReport) -> dict[str, str]:
+def _figures(used: ProcessReport | CUDADevice) -> dict[str, str]:
     return {
         'launches': count(used.launches),
         'rate': amount(used.launches_per_second),
         'active': amount(used.active_percent),
         'cores': amount(used.used_cores),
-        'memory': size(used.memory_current_bytes),
-        'most': size(used.memory_max_bytes),
-        'leaked': size(used.memory_leaked_bytes),
+        'memory': size(used.memory_current),
+        'most': size(used.memory_max),
+        'leaked': size(used.memory_leaked),
     }

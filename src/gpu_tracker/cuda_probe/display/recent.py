@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gpu_tracker.cuda_probe.report import DeviceReport, ProcessReport
+from gpu_tracker.cuda_probe.report import ProcessReport
+from gpu_tracker.cuda_usage import CUDADevice
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.report import CudaReport
 
-Used = TypeVar('Used', ProcessReport, DeviceReport)
+Used = TypeVar('Used', ProcessReport, CUDADevice)
 
 
 class _Times(NamedTuple):
