@@ -19,7 +19,7 @@ from cuda_stand_in import StandIn, stand_in
 from cuda_stand_in.running import started
 from gpu_machine import Machine
 from gpu_tracker.cuda_probe.calls import Library
-from gpu_tracker.cuda_probe.libraries.mapped import mapped_files
+from gpu_tracker.cuda_probe.libraries.code_files import mapped_files
 from probed_program import opened
 from simulated_nvml import Gpu
 from tracked_program import IN_CI, environment

@@ -16,7 +16,7 @@ from cuda_stand_in import stand_in
 from cuda_stand_in.running import started
 from cuda_toolkit import toolkit
 from gpu_tracker.cuda_probe.calls import FUNCTIONS, Library
-from gpu_tracker.cuda_probe.libraries.symbols import find_functions
+from gpu_tracker.cuda_probe.libraries.code_files import find_functions
 from probed_program import opened
 
 if TYPE_CHECKING:

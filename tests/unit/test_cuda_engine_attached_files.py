@@ -11,7 +11,7 @@ import pytest
 from compiled_files import LIBRARY, library, offsets
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.engine.attached_files import AttachedFiles
-from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, code_file
+from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, code_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

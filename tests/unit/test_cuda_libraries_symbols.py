@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compiled_files import LIBRARY, PROGRAM, compiled, library, offsets, stripped
-from gpu_tracker.cuda_probe.libraries.symbols import find_functions
+from gpu_tracker.cuda_probe.libraries.code_files import find_functions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,8 @@ from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.collecting import Collector
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
 from gpu_tracker.cuda_probe.engine.attached_files import Refused
-from gpu_tracker.cuda_probe.engine.layout import Overflow
-from gpu_tracker.cuda_probe.engine.notices import Notice, NoticeKind
-from gpu_tracker.cuda_probe.libraries.mapped import code_file
+from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind, Overflow
+from gpu_tracker.cuda_probe.libraries.code_files import code_file
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
 from made_up_engine import MadeUpEngine

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpu_tracker.cuda_probe.archive import RunTotals
-from gpu_tracker.cuda_probe.binaries.kernel import Kernel
-from gpu_tracker.cuda_probe.binaries.kernel import KernelVariant as CompiledVariant
+from gpu_tracker.cuda_probe.binaries.cubin import Kernel
+from gpu_tracker.cuda_probe.binaries.cubin import KernelVariant as CompiledVariant
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt
 from gpu_tracker.cuda_probe.calls import FUNCTIONS
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, PhysicalGpu

@@ -7,8 +7,8 @@ import marshal
 import pytest
 
 from cuda_reports import kernel
-from gpu_tracker.cuda_probe.following import opened
 from gpu_tracker.cuda_probe.section import CudaSection, SectionFigures
+from gpu_tracker.cuda_probe.session import opened
 from gpu_tracker.cuda_usage import cuda_usage
 from gpu_tracker.errors import GpuTrackerError
 from stand_in_probe import MB, StandInProbe, device, process, report

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from gpu_tracker.cuda_probe.following import opened
 from gpu_tracker.cuda_probe.process_series import ProcessSeries, Series
 from gpu_tracker.printable import printable
 
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from gpu_tracker.cuda_probe.following import FollowingProbe
     from gpu_tracker.cuda_probe.process_series import Place, Row
+    from gpu_tracker.cuda_probe.session import Probe
     from gpu_tracker.cuda_usage import CUDAGpu
 
 _OF_GPU = ('host', 'uuid', 'index', 'model', 'mig_instance')
@@ -91,7 +90,7 @@ class CudaMetrics:
     :param probe: Collects already.
     """
 
-    def __init__(self, probe: FollowingProbe) -> None:
+    def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._followed: frozenset[int] = frozenset()
         self._programs: dict[int, str] = {}
@@ -132,7 +131,7 @@ def open_metrics() -> CudaMetrics:
 
     :raises gpu_tracker.errors.GpuTrackerError: Something is missing, which the text names.
     """
-    from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - what it needs exists on Linux only
+    from gpu_tracker.cuda_probe.session import Probe, opened  # noqa: PLC0415 - what it needs exists on Linux only
 
     return CudaMetrics(opened(Probe))
 

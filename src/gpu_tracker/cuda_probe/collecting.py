@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from gpu_tracker.cuda_probe.archive import Archive, by_run
-from gpu_tracker.cuda_probe.binaries.linked_in import hides_runtime
+from gpu_tracker.cuda_probe.binaries.program_file import hides_runtime
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.devices.running_environment import may_have_begun
-from gpu_tracker.cuda_probe.engine.notices import NoticeKind
-from gpu_tracker.cuda_probe.libraries.mapped import mapped_files
+from gpu_tracker.cuda_probe.engine.layout import NoticeKind
+from gpu_tracker.cuda_probe.libraries.code_files import mapped_files
+from gpu_tracker.cuda_probe.limits import ModelLimits
 from gpu_tracker.cuda_probe.model.accumulated import Accumulated
-from gpu_tracker.cuda_probe.model.limits import ModelLimits
 from gpu_tracker.cuda_probe.model.statistics import Statistics
 from gpu_tracker.cuda_probe.model.window import Capacity
 from gpu_tracker.cuda_probe.remarks import Remarks
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
     from gpu_tracker.cuda_probe.engine.attached_files import Refused
     from gpu_tracker.cuda_probe.engine.engine import Engine
-    from gpu_tracker.cuda_probe.engine.notices import Notice
-    from gpu_tracker.cuda_probe.events import Event
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.engine.layout import Notice
+    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.programs import Programs
+    from gpu_tracker.cuda_probe.readings import Event
 
 _WINDOW = 1_000_000_000
 _RELEASES = 60_000_000_000

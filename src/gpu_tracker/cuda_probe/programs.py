@@ -21,7 +21,7 @@ from gpu_tracker.cuda_probe.readings import UNKNOWN_DEVICE
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
     from gpu_tracker.cuda_probe.devices.host_gpus import PhysicalGpu
-    from gpu_tracker.cuda_probe.engine.notices import Notice
+    from gpu_tracker.cuda_probe.engine.layout import Notice
 
 Kept = TypeVar('Kept')
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.following import opened
 from gpu_tracker.cuda_usage import CUDAFigures, CUDAKernel, CUDAProcess, base_units
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.printable import printable
@@ -18,8 +17,8 @@ from gpu_tracker.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpu_tracker.cuda_probe.following import FollowingProbe
     from gpu_tracker.cuda_probe.report import CudaReport, KernelReport, ProcessReport
+    from gpu_tracker.cuda_probe.session import Probe
     from gpu_tracker.sources.section import Target
 
 _MOST_PROCESSES = 64
@@ -42,7 +41,7 @@ class CudaSection:
     :param main: The tracked process.
     """
 
-    def __init__(self, probe: FollowingProbe, main: int) -> None:
+    def __init__(self, probe: Probe, main: int) -> None:
         self._probe = probe
         self._figures = SectionFigures(main)
 
@@ -62,7 +61,7 @@ def open_section(target: Target) -> CudaSection:
     """
     if sys.platform != 'linux':
         raise GpuTrackerError('CUDA calls cannot be probed: that works on Linux only.')
-    from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - what it needs exists on Linux only
+    from gpu_tracker.cuda_probe.session import Probe, opened  # noqa: PLC0415 - what it needs exists on Linux only
 
     # Programs of Python often use the CUDA libraries that lie beside the interpreter, which is that of the tracker too.
     command = (sys.executable, *target.command)

@@ -20,7 +20,7 @@ from gpu_tracker.cuda_probe.devices import host_gpus, running_environment
 from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF
 from gpu_tracker.cuda_probe.engine.engine import Engine
 from gpu_tracker.cuda_probe.libraries.candidates import candidates
-from gpu_tracker.cuda_probe.libraries.mapped import code_file, libraries_of
+from gpu_tracker.cuda_probe.libraries.code_files import code_file, libraries_of
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
 from gpu_tracker.cuda_probe.report import CudaReport
@@ -30,7 +30,7 @@ from gpu_tracker.process_tree import stat
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile
+    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile
 
 _INTERVAL = 0.1
 """Seconds between two looks at the ring of events, which wakes the reader where it is half full before."""
@@ -233,6 +233,25 @@ class Probe:
             events_lost=remarks.events_lost,
             notes=(*remarks.all(), *reporting.cut_lists(processes)),
         )
+
+
+def opened(make_probe: Callable[[], Probe], pid: int | None = None) -> Probe:
+    """Return a probe that collects already.
+
+    :param pid: A process to follow, with its descendants; None: none yet.
+    :raises gpu_tracker.errors.GpuTrackerError: The probe is not available; nothing stays open.
+    """
+    probe = make_probe()
+    try:
+        probe.open()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended already
+                probe.follow(pid)
+        probe.start()
+    except BaseException:
+        probe.close()
+        raise
+    return probe
 
 
 def _named(path: str) -> CodeFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gpu_tracker.cuda_probe.binaries.kernel import Kernel, KernelVariant
+from gpu_tracker.cuda_probe.binaries.cubin import Kernel, KernelVariant
 
 _FORM = 1  # raised when what is written here, or how a figure is found, changes
 

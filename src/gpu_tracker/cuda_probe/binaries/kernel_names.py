@@ -7,9 +7,8 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpu_tracker.cuda_probe.binaries.demangling import demangle
-from gpu_tracker.cuda_probe.binaries.launch_handles import name_in_c
-from gpu_tracker.cuda_probe.binaries.mappings import mappings_of
-from gpu_tracker.cuda_probe.binaries.process_memory import words_at
+from gpu_tracker.cuda_probe.binaries.host_symbols import name_in_c
+from gpu_tracker.cuda_probe.binaries.process_memory import mappings_of, words_at
 from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, identity_of
 from gpu_tracker.process_tree import stat
 
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
-    from gpu_tracker.cuda_probe.binaries.kernel import Kernel
-    from gpu_tracker.cuda_probe.binaries.mappings import Mapping
+    from gpu_tracker.cuda_probe.binaries.cubin import Kernel
+    from gpu_tracker.cuda_probe.binaries.process_memory import MappedPart
     from gpu_tracker.cuda_probe.binaries.program_file import ProgramFile
 
 _MOST_REMEMBERED = 1 << 16
@@ -50,7 +49,7 @@ def _remember(values: dict[int, Value], address: int, value: Value) -> None:
 
 
 class _Place(NamedTuple):
-    mapping: Mapping
+    mapping: MappedPart
     identity: FileIdentity | None
     file: ProgramFile | None
     """Kept open where it has kernels, so that it can be read when the process and its mount namespace have ended."""
@@ -183,7 +182,7 @@ class KernelNames:
         number = bisect.bisect_right(self._places, address, key=lambda place: place.mapping.start) - 1
         return self._places[number] if number >= 0 and address < self._places[number].mapping.end else None
 
-    def _place(self, mapping: Mapping) -> _Place:
+    def _place(self, mapping: MappedPart) -> _Place:
         """Look at a file while the process is there to reach it through; after that, at the same one here."""
         for path in self._paths(mapping):
             try:
@@ -194,7 +193,7 @@ class KernelNames:
                 continue  # a device, a file that only its owner reads, or the process has ended meanwhile
         return _Place(mapping, None, None)
 
-    def _paths(self, mapping: Mapping) -> Iterator[str]:
+    def _paths(self, mapping: MappedPart) -> Iterator[str]:
         """Return where the file may be: through the process, and where this process has that name, if it has it."""
         yield mapping.reached_through(f'{self._proc}/{self._pid}')
         if mapping.path is not None and not mapping.deleted:

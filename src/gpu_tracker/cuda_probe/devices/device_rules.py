@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import platform
 from typing import NamedTuple
 
 ALL_RIGHTS = 'rwm'
@@ -52,3 +55,84 @@ def missing_rights(rules: list[Rule], major: int) -> str:
 
 def _number(text: str) -> int | None:
     return None if text == '*' else int(text)
+
+
+_SYSCALLS = {'x86_64': 321, 'aarch64': 280}
+_PROG_QUERY = 16
+_CGROUP_DEVICE = 6
+_EFFECTIVE = 1
+"""Those of the groups above it too."""
+
+
+class _Query(ctypes.Structure):
+    _fields_ = (
+        ('target', ctypes.c_uint32),
+        ('attach_type', ctypes.c_uint32),
+        ('query_flags', ctypes.c_uint32),
+        ('attach_flags', ctypes.c_uint32),
+        ('programs', ctypes.c_uint64),
+        ('count', ctypes.c_uint32),
+        ('_padding', ctypes.c_uint32),
+    )
+
+
+def filters_on(folder: str) -> int | None:
+    """Return how many programs limit the devices of a group; None where it is not told, as to who lacks CAP_NET_ADMIN.
+
+    :param folder: The group's folder.
+    """
+    number = _SYSCALLS.get(platform.machine())
+    if number is None:
+        return None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:  # it has been removed
+        return None
+    try:
+        query = _Query(target=descriptor, attach_type=_CGROUP_DEVICE, query_flags=_EFFECTIVE)
+        libc = ctypes.CDLL(None, use_errno=True)
+        failed = libc.syscall(number, _PROG_QUERY, ctypes.byref(query), ctypes.sizeof(query))
+    finally:
+        os.close(descriptor)
+    return None if failed else int(query.count)
+
+
+DRIVERS = ('nvidia', 'nvidia-frontend', 'nvidiactl', 'nvidia-modeset', 'nvidia-uvm', 'nvidia-caps')
+"""What a CUDA program opens: GPUs (``nvidia-frontend`` in older drivers) and their control, display modes, unified
+memory, and the capabilities that MIG devices need. All but the first have numbers that change with the machine."""
+
+GPU_DRIVERS = ('nvidia', 'nvidia-frontend')
+"""Those of the device files ``nvidiaN``."""
+
+
+class DeviceNumbers(NamedTuple):
+    """All device files of one major number."""
+
+    major: int
+    names: tuple[str, ...]
+    """The drivers that have it."""
+
+    @property
+    def rule(self) -> str:
+        """Them, and the right to read, write and make them, as control groups of version 1 write it."""
+        return f'c {self.major}:* rwm'
+
+    @property
+    def label(self) -> str:
+        """What people are told."""
+        return f'{", ".join(self.names)} (character devices {self.major}:*)'
+
+
+def registered(proc: str = '/proc', drivers: tuple[str, ...] = DRIVERS) -> tuple[DeviceNumbers, ...]:
+    """Return the numbers of those of the drivers that are loaded, by major number: ``/proc/devices``.
+
+    :raises OSError: That cannot be read.
+    """
+    with open(f'{proc}/devices', encoding='ascii', errors='replace') as file:
+        characters = file.read().partition('Block devices:')[0]
+    names: dict[int, list[str]] = {}
+    for line in characters.splitlines():
+        major, _, name = line.strip().partition(' ')
+        if major.isdecimal() and name in drivers:
+            names.setdefault(int(major), []).append(name)
+    return tuple(DeviceNumbers(major, tuple(names[major])) for major in sorted(names))

@@ -6,8 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.devices import control_groups, device_filters, device_rules
-from gpu_tracker.cuda_probe.devices.device_numbers import GPU_DRIVERS, registered
+from gpu_tracker.cuda_probe.devices import control_groups, device_rules
+from gpu_tracker.cuda_probe.devices.device_rules import GPU_DRIVERS, registered
 from gpu_tracker.cuda_probe.devices.enumeration import Reach
 from gpu_tracker.process_tree import stat
 
@@ -47,7 +47,7 @@ class Look:
 
 
 def reach_of(
-    pid: int, proc: str = '/proc', devices: str = '/dev', filters: Callable[[str], int | None] = device_filters.count
+    pid: int, proc: str = '/proc', devices: str = '/dev', filters: Callable[[str], int | None] = device_rules.filters_on
 ) -> Reach:
     """Return what a process can open, as far as that is known for sure.
 

@@ -11,7 +11,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.binaries.elf64 import SHT_DYNSYM, SHT_SYMTAB, Elf
-from gpu_tracker.cuda_probe.binaries.mappings import mappings_of
+from gpu_tracker.cuda_probe.binaries.process_memory import mappings_of
 from gpu_tracker.cuda_probe.binaries.region import NotReadableError, OpenFile
 from gpu_tracker.cuda_probe.devices import environment
 from gpu_tracker.cuda_probe.devices.environment import NAMES
@@ -19,7 +19,7 @@ from gpu_tracker.cuda_probe.devices.environment import NAMES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpu_tracker.cuda_probe.binaries.mappings import Mapping as MappedPart
+    from gpu_tracker.cuda_probe.binaries.process_memory import MappedPart
 
 _POINTER = struct.Struct('=Q')
 _SYMBOLS = {'environ', '__environ'}

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.calls import FUNCTIONS, Function, Library
 from gpu_tracker.cuda_probe.engine.attaching import Place
-from gpu_tracker.cuda_probe.libraries.symbols import find_functions
+from gpu_tracker.cuda_probe.libraries.code_files import find_functions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from gpu_tracker.cuda_probe.engine.attaching import Attacher
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
 
 _MOST_REFUSALS = 1_024
 _BY_SYMBOL: dict[Library, dict[str, Function]] = {library: {} for library in Library}

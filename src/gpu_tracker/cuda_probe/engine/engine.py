@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING
 from gpu_tracker.cuda_probe.engine import layout
 from gpu_tracker.cuda_probe.engine.attached_files import AttachedFiles
 from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, MultiAttacher, PerfAttacher
-from gpu_tracker.cuda_probe.engine.compiled import read_object
+from gpu_tracker.cuda_probe.engine.layout import forget, read_notices, read_totals
 from gpu_tracker.cuda_probe.engine.libbpf import open_libbpf
-from gpu_tracker.cuda_probe.engine.loading import LoadedObject
-from gpu_tracker.cuda_probe.engine.notices import read_notices
+from gpu_tracker.cuda_probe.engine.loading import LoadedObject, read_object
 from gpu_tracker.cuda_probe.engine.refusal import explain
-from gpu_tracker.cuda_probe.engine.totals import forget, read_totals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from gpu_tracker.cuda_probe.engine.attaching import Attacher
-    from gpu_tracker.cuda_probe.engine.notices import Notice
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.engine.layout import Notice
+    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.readings import Totals
 

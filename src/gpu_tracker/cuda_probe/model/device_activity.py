@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpu_tracker.cuda_probe.model.span import Interval, length, union
 from gpu_tracker.cuda_probe.model.streams import Stream
-from gpu_tracker.cuda_probe.model.union import Interval, length, union
 from gpu_tracker.cuda_probe.model.window import DeviceUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpu_tracker.cuda_probe.limits import ModelLimits
     from gpu_tracker.cuda_probe.model.kernel_times import KernelTimes
-    from gpu_tracker.cuda_probe.model.limits import ModelLimits
-    from gpu_tracker.cuda_probe.model.losses import Losses
     from gpu_tracker.cuda_probe.model.span import Span
+    from gpu_tracker.cuda_probe.model.window import Losses
 
 
 class DeviceActivity:

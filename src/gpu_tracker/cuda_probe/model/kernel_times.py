@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpu_tracker.cuda_probe.model.losses import Losses
     from gpu_tracker.cuda_probe.model.span import Span
+    from gpu_tracker.cuda_probe.model.window import Losses
 
 MORE_KERNELS = 0
 """The address that stands for all kernels past the limit."""

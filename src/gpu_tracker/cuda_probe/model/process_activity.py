@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.model.device_activity import DeviceActivity
 from gpu_tracker.cuda_probe.model.kernel_times import KernelTimes
-from gpu_tracker.cuda_probe.model.union import Interval, length, union
+from gpu_tracker.cuda_probe.model.span import Interval, length, union
 from gpu_tracker.cuda_probe.model.window import DeviceUse, ProcessUse
 
 if TYPE_CHECKING:
-    from gpu_tracker.cuda_probe.model.limits import ModelLimits
-    from gpu_tracker.cuda_probe.model.losses import Losses
-    from gpu_tracker.cuda_probe.model.placement import Placement
+    from gpu_tracker.cuda_probe.limits import ModelLimits
+    from gpu_tracker.cuda_probe.model.physical_gpus import Placement
     from gpu_tracker.cuda_probe.model.span import Span
     from gpu_tracker.cuda_probe.model.streams import Stream
+    from gpu_tracker.cuda_probe.model.window import Losses
 
 _STREAMS_OF_THREADS = 1 << 63
 """From here on handles are default streams of threads: like 0, the default stream, each GPU has one of its own."""

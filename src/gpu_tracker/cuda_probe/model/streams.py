@@ -10,7 +10,7 @@ from gpu_tracker.cuda_probe.model.span import Run, Span
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.cuda_probe.model.limits import ModelLimits
+    from gpu_tracker.cuda_probe.limits import ModelLimits
 
 
 class Stream:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.devices.grant.plan import Command, GrantPlan, run
+from gpu_tracker.cuda_probe.devices.grant.grant_plan import Command, GrantPlan, run
 from gpu_tracker.errors import GrantError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpu_tracker.cuda_probe.devices.control_groups import Group
-    from gpu_tracker.cuda_probe.devices.device_numbers import DeviceNumbers
+    from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers
 
 _LEAVES = ('.service', '.scope')
 _SLICE = '.slice'
