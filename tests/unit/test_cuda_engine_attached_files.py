@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpu_tracker.cuda_probe.engine.attaching import Place
+    from gpu_tracker.cuda_probe.engine.attaching import ProbePoint
 
 RENAMED = """
 int cudaStreamQuery(void *stream) { return 0; }
@@ -35,7 +35,7 @@ class Attacher:
         self.open: dict[int, str] = {}
         """What is attached, by descriptor."""
 
-    def attach(self, path: str, places: Sequence[Place]) -> list[int]:
+    def attach(self, path: str, places: Sequence[ProbePoint]) -> list[int]:
         if path in self.refused:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         self.attached.append((path, {place.function.symbol: place.offset for place in places}))

@@ -16,7 +16,7 @@ from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, Physical
 from gpu_tracker.cuda_probe.model.accumulated import CoresUse, DeviceRun, ProcessRun
 from gpu_tracker.cuda_probe.readings import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals
 from gpu_tracker.cuda_probe.report import KernelReport, KernelVariant, ProcessReport
-from gpu_tracker.cuda_probe.reporting import Seen, cut_lists, known_gpus, process_report
+from gpu_tracker.cuda_probe.reporting import RunRecord, known_gpus, omission_notes, process_report
 from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
 
 SECOND = 1_000_000_000
@@ -70,7 +70,7 @@ def times(busy: int, *devices: DeviceRun, kernels: dict[int, int] | None = None)
 def told(
     totals: RunTotals, spans: ProcessRun | None = None, program: Program | None = None, **asked: int
 ) -> ProcessReport:
-    return process_report(Seen(totals, spans, program), asked.get('now', NOW), asked.get('most', 10))
+    return process_report(RunRecord(totals, spans, program), asked.get('now', NOW), asked.get('most', 10))
 
 
 def test_every_figure_of_a_process_that_runs() -> None:
@@ -198,14 +198,14 @@ def test_kernels_are_told_that_were_launched_most_or_had_the_most_time() -> None
         (6, 94, 5.0),
     ]
     assert (seen.kernels_total, seen.launches) == (6, 900)
-    assert cut_lists([seen, seen]) == (
+    assert omission_notes([seen, seen]) == (
         'Kernels that are not told one by one: 4, past the bound "kernels_told". Their launches are counted.',
     )
 
 
 def test_lists_with_all_kernels_are_no_cause_for_a_remark() -> None:
     kernels = tuple(KernelTotals(7, address, 1, 32) for address in range(10))
-    assert cut_lists([told(run(FIRST, kernels=kernels)), told(run(FIRST))]) == ()
+    assert omission_notes([told(run(FIRST, kernels=kernels)), told(run(FIRST))]) == ()
 
 
 def test_a_kernel_has_what_is_known_of_its_code() -> None:

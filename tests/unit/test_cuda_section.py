@@ -8,7 +8,7 @@ import pytest
 
 from cuda_reports import kernel
 from gpu_tracker.cuda_probe.section import CudaSection, SectionFigures
-from gpu_tracker.cuda_probe.session import opened
+from gpu_tracker.cuda_probe.session import open_probe
 from gpu_tracker.cuda_usage import cuda_usage
 from gpu_tracker.errors import GpuTrackerError
 from stand_in_probe import MB, StandInProbe, device, process, report
@@ -186,7 +186,7 @@ def test_what_programs_call_themselves_cannot_command_a_terminal() -> None:
 
 def test_the_process_is_followed_before_the_probe_starts_and_all_others_through_it() -> None:
     probe = StandInProbe()
-    section = CudaSection(opened(lambda: probe, MAIN), MAIN)
+    section = CudaSection(open_probe(lambda: probe, MAIN), MAIN)
     assert probe.calls == ['open', 'start']
     assert section.look(frozenset({MAIN, 101, 102, 103}))['combined']['processes'] == 1
     assert probe.followed == [MAIN]
@@ -196,7 +196,7 @@ def test_the_process_is_followed_before_the_probe_starts_and_all_others_through_
 
 def test_a_process_that_has_ended_already_has_nothing_to_tell() -> None:
     probe = StandInProbe(gone=frozenset({MAIN}))
-    section = CudaSection(opened(lambda: probe, MAIN), MAIN)
+    section = CudaSection(open_probe(lambda: probe, MAIN), MAIN)
     assert section.look(frozenset())['combined']['processes'] == 0
 
 
@@ -204,5 +204,5 @@ def test_a_process_that_has_ended_already_has_nothing_to_tell() -> None:
 def test_a_probe_that_is_not_available_leaves_nothing_open(call: str) -> None:
     probe = StandInProbe(problem=(call, GpuTrackerError('CUDA calls cannot be probed: a right is missing.')))
     with pytest.raises(GpuTrackerError, match='a right is missing'):
-        opened(lambda: probe, MAIN)
+        open_probe(lambda: probe, MAIN)
     assert probe.calls[-1] == 'close'

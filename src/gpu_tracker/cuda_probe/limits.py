@@ -1,4 +1,4 @@
-"""The bounds of a probe: what it holds in memory never grows past them, and what finds no room is counted and told."""
+"""The bounds of a probe: its memory never grows past them, and what finds no room is counted and reported."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ModelLimits:
         is forgotten, so that its launches wait for the next.
     :ivar events: Recorded events of a process that are remembered: past it the oldest is forgotten, and its
         synchronisation closes nothing.
-    :ivar kernels: Kernels of a process that are told apart: the times of more are told together, as address 0.
+    :ivar kernels: Kernels of a process that are distinguished: the times of more are reported together, as address 0.
     :ivar processes: Processes in a window: the events of more are left out.
     :ivar ended: Processes that have ended and whose late events are still recognised.
     """

@@ -1,4 +1,4 @@
-"""What the kernel has added up of each process: nothing of it is lost at any rate of calls."""
+"""The data that the kernel reports: totals by process, which lose nothing at any rate of calls, and events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ProcessTotals(NamedTuple):
     pid: int
     """Its process ID, in the namespace of the probe."""
     parent: int
-    """The number of the program run that it was started from; 0: the probe was told to follow it."""
+    """The number of the program run that it was started from; 0: the probe was asked to follow it."""
     name: str
     """The name that the kernel has of the thread that called CUDA first: 15 bytes at most."""
     began: int
@@ -36,7 +36,7 @@ class DeviceTotals(NamedTuple):
     process: int
     device: int | None
     """The process' own number of the GPU, or :data:`UNKNOWN_DEVICE`; None: all of its GPUs together, for which only
-    memory is told."""
+    memory is known."""
     launches: int
     threads: int
     """The threads of all launches together: grid times block."""

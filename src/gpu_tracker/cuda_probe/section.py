@@ -61,11 +61,11 @@ def open_section(target: Target) -> CudaSection:
     """
     if sys.platform != 'linux':
         raise GpuTrackerError('CUDA calls cannot be probed: that works on Linux only.')
-    from gpu_tracker.cuda_probe.session import Probe, opened  # noqa: PLC0415 - what it needs exists on Linux only
+    from gpu_tracker.cuda_probe.session import Probe, open_probe  # noqa: PLC0415 - what it needs exists on Linux only
 
     # Programs of Python often use the CUDA libraries that lie beside the interpreter, which is that of the tracker too.
     command = (sys.executable, *target.command)
-    probe = opened(lambda: Probe(command=command, folder=target.folder), target.pid)
+    probe = open_probe(lambda: Probe(command=command, folder=target.folder), target.pid)
     return CudaSection(probe, target.pid)
 
 

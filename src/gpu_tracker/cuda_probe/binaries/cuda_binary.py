@@ -1,4 +1,9 @@
-"""The kernels of an executable, a library, a fatbin or a cubin, read from it as they are asked for."""
+"""The kernels of an executable, a library, a fatbin or a cubin, read as they are asked for.
+
+A kernel has to exist in every SM version of its source file (CUDA's programming guide forbids anything else), so the
+names of one cubin, the smallest, are those of the whole fatbin: of a large library about an eighth is unpacked to find
+names, and then the one fatbin that has the kernel.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +23,14 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.binaries.cubin import KernelVariant
     from gpu_tracker.cuda_probe.binaries.region import Region
 
+SECTIONS = ('.nv_fatbin', '__nv_relfatbin')
+"""Where the fatbins of a program stand: code that runs, and with -rdc=true what it was linked from."""
+_MOST_FATBINS = 1 << 17  # libcublasLt.so has about 3,000
+_MOST_CUBINS = 1 << 19
+_MOST_UNPACKED = 32 << 30  # bytes that are unpacked to look for names, in all
+_MOST_NAMES = 256 << 20  # bytes
+_MOST_COPIES = 8  # of one template's instance, one in each source file that uses it
+
 
 def read_binary(path: str | os.PathLike[str]) -> CudaBinary:
     """Return the kernels of the file ``path``: an executable or library, a ``.cubin`` or a ``.fatbin``.
@@ -34,7 +47,7 @@ def read_binary(path: str | os.PathLike[str]) -> CudaBinary:
 class CudaBinary:
     """The kernels of one file.
 
-    ``kernels`` has them by the mangled names in the device code. The first look at it searches all code for names; a
+    ``kernels`` has them by the mangled names in the device code. The first access searches all code for names; a
     kernel's figures are read when it is taken from there.
     """
 
@@ -45,14 +58,14 @@ class CudaBinary:
 
     @property
     def problem(self) -> str | None:
-        """What could not be read, in words, as far as it was looked at; None where all could."""
+        """What could not be read, in words; None where all could."""
         if self._problem is None:
             self._index.by_symbol()
         return self.problem_so_far
 
     @property
     def problem_so_far(self) -> str | None:
-        """The same, without looking at anything for it."""
+        """The same, without reading anything for it."""
         return self._problem or self._index.problem
 
     def kernel_of(self, host_symbol: str) -> Kernel | None:
@@ -83,16 +96,6 @@ class _Kernels(Mapping[str, Kernel]):
 
     def __len__(self) -> int:
         return len(self._index.by_symbol())
-
-
-SECTIONS = ('.nv_fatbin', '__nv_relfatbin')
-"""Where the fatbins of a program stand: code that runs, and with -rdc=true what it was linked from."""
-
-_MOST_FATBINS = 1 << 17  # libcublasLt.so has about 3,000
-_MOST_CUBINS = 1 << 19
-_MOST_UNPACKED = 32 << 30  # bytes that are unpacked to look for names, in all
-_MOST_NAMES = 256 << 20  # bytes
-_MOST_COPIES = 8  # of one template's instance, one in each source file that uses it
 
 
 class _Place:
@@ -128,7 +131,7 @@ class CodeIndex:
     def symbol_of(self, host_symbol: str) -> str | None:
         """Return the device code's name of a kernel that the program calls so.
 
-        None where there is none, and where kernels of several files have it, so that it cannot be told which is meant.
+        None where there is none, and where kernels of several files have it, so that it is ambiguous.
         """
         if host_symbol in self.by_symbol():
             return host_symbol

@@ -2,6 +2,7 @@
 
 Learned from what fatbinary 13.0 and 13.5 write. A fatbin is a header and entries; an entry is a header, 64 bytes or
 more, and a payload. With ``--concat`` one entry holds several cubins that are compressed together, and their table.
+Payloads are LZ4 blocks (``--compress-mode=speed``) or zstd frames (``size``, ``balance``).
 """
 
 from __future__ import annotations
@@ -18,26 +19,32 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.binaries.region import Region
 
 MAGIC = b'\x50\xed\x55\xba'
-
 _HEADER = struct.Struct('<4sHHQ')  # magic, version, size of this header, size of all entries
 # kind, version, size of this header, size of the payload with padding, size of the payload as compressed, where in this
 # header its options stand, code version (two numbers), SM version, name (where, length), flags, -, unpacked size
 _ENTRY = struct.Struct('<HHIQIIHHIIIQQQ')
 _TABLE = struct.Struct('<II')  # entries, bytes
-
 _PTX = 1
 _CUBIN = 2
 _CUBINS_TOGETHER = 0x100
-
 _LZ4 = 0x2000
 _ZSTD = 0x8000
 _FEATURES = {0x100000: 'a', 0x200000: 'f'}  # sm_90a, sm_100f
-
 _ALIGNMENT = 8
 _PIECE = 1 << 16
 _LARGEST_GAP = 64 << 20  # bytes
 _MOST_ENTRIES = 1 << 12  # of one fatbin; nvcc writes one for each -gencode
 _LARGEST_ENTRY_HEADER = 1 << 16
+LARGEST_PAYLOAD = 256 << 20
+"""Bytes: more than any cubin seen unpacks to, so a larger claim is taken for a broken file."""
+
+
+class Packing(Enum):
+    """How an entry of a fatbin is compressed."""
+
+    NONE = 'not compressed'
+    LZ4 = 'LZ4'
+    ZSTD = 'zstd'
 
 
 class Payload(NamedTuple):
@@ -150,18 +157,6 @@ def _cubins_together(options: bytes, payload: Payload) -> Iterator[Image]:
 
 def _feature(flags: int) -> str:
     return ''.join(letter for bit, letter in _FEATURES.items() if flags & bit)
-
-
-LARGEST_PAYLOAD = 256 << 20
-"""Bytes: more than any cubin seen unpacks to, so a larger claim is taken for a broken file."""
-
-
-class Packing(Enum):
-    """How an entry of a fatbin is compressed."""
-
-    NONE = 'not compressed'
-    LZ4 = 'LZ4'
-    ZSTD = 'zstd'
 
 
 def unpacked(packed: bytes, packing: Packing, size: int) -> bytes:

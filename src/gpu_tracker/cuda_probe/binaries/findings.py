@@ -1,4 +1,4 @@
-"""What was found in a file, as JSON: enough to answer the same questions again without reading the file."""
+"""What was found in a file, as JSON: enough to answer the same questions again without the file."""
 
 from __future__ import annotations
 

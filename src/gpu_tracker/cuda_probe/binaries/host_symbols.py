@@ -1,4 +1,9 @@
-"""Which function of a program or library begins at an address."""
+"""The functions of a program or library by address, and the handles by which it launches kernels.
+
+What nvcc 12.9 and later compile asks the runtime once for a handle of each kernel (``__cudaGetKernel``) and launches
+by that: the address that ``cudaLaunchKernel`` is given is then no function's. The handle stays in a static variable of
+the kernel's stub, whose name contains the kernel's: ``_ZZ25__device_stub__Z5plainPfiPfiE8__handle``.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +23,13 @@ _UNDEFINED = 0  # SHN_UNDEF
 _BITS = 32
 _MOST_SYMBOLS = 8_000_000
 _MOST_ALIASES = 16
+_HANDLE = re.compile(rb'\0(_ZZL?(\d{1,5})__device_stub_[^\0]*)E8__handle(?=[\0.])')
+_STUB = '__device_stub_'
+_PIECE = 1 << 22
+_MOST_HANDLES = 1 << 20
+_STT_OBJECT = 1
+# A kernel of C is c_kernel, its stub's name has the C++ one: _Z8c_kernelPi
+_OUTERMOST = re.compile(r'_Z([1-9]\d{0,3})')
 
 
 class _Table(NamedTuple):
@@ -68,15 +80,6 @@ class HostSymbols:
         return names
 
 
-_HANDLE = re.compile(rb'\0(_ZZL?(\d{1,5})__device_stub_[^\0]*)E8__handle(?=[\0.])')
-_STUB = '__device_stub_'
-_PIECE = 1 << 22
-_MOST_HANDLES = 1 << 20
-_STT_OBJECT = 1
-# A kernel of C is c_kernel, its stub's name has the C++ one: _Z8c_kernelPi
-_OUTERMOST = re.compile(r'_Z([1-9]\d{0,3})')
-
-
 class LaunchHandle(NamedTuple):
     """One handle: its ``address`` as the file counts them, and the mangled name of its kernel."""
 
@@ -85,7 +88,7 @@ class LaunchHandle(NamedTuple):
 
 
 def launch_handles(elf: Elf) -> list[LaunchHandle]:
-    """Return the handles that the symbols of a program tell of: none of a stripped one."""
+    """Return the handles that are among the symbols of a program: none of a stripped one."""
     found = []
     for table in elf.of_kind(SHT_SYMTAB):
         names = dict(_handle_names(elf, table))

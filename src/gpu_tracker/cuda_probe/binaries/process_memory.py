@@ -1,4 +1,4 @@
-"""Reads words from the memory of another process."""
+"""The memory of another process: its mappings, ``/proc/PID/maps``, and words of it, ``/proc/PID/mem``; proc(5)."""
 
 from __future__ import annotations
 
@@ -13,42 +13,6 @@ if TYPE_CHECKING:
 WORD = 8
 _GAP = 1 << 12
 _PIECE = 1 << 22
-
-
-def words_at(proc: str, pid: int, addresses: Sequence[int]) -> dict[int, int]:
-    """Return the 64-bit words at the sorted ``addresses`` by address, those that can be read.
-
-    Raises OSError where the process has ended or may not be looked at.
-    """
-    found: dict[int, int] = {}
-    descriptor = os.open(f'{proc}/{pid}/mem', os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        first = 0
-        for number, address in enumerate(addresses):
-            following = addresses[number + 1] if number + 1 < len(addresses) else None
-            near = following is not None and following - address < _GAP and following - addresses[first] < _PIECE
-            if near:
-                continue
-            found.update(_words_in(descriptor, addresses[first : number + 1]))
-            first = number + 1
-    finally:
-        os.close(descriptor)
-    return found
-
-
-def _words_in(descriptor: int, addresses: Sequence[int]) -> dict[int, int]:
-    begin = addresses[0]
-    try:
-        memory = os.pread(descriptor, addresses[-1] + WORD - begin, begin)
-    except (OSError, OverflowError):
-        return {}  # unmapped by now, or an address that no process has
-    return {
-        address: int.from_bytes(memory[address - begin : address - begin + WORD], 'little')
-        for address in addresses
-        if address + WORD - begin <= len(memory)
-    }
-
-
 _ANY = re.compile(rb'([0-9a-f]+)-([0-9a-f]+) \S+ ([0-9a-f]+) ([0-9a-f]+):([0-9a-f]+) (\d+) *(/.*)?')
 _CODE = re.compile(rb'([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) ([0-9a-f]+):([0-9a-f]+) (\d+) +(/.*)')
 _ESCAPED = b'\\012'
@@ -59,7 +23,7 @@ _MOST_MAPPINGS = 1 << 16
 class MappedPart(NamedTuple):
     """A part of a file in memory: addresses from ``start`` to ``end``, beginning at ``offset`` of the file.
 
-    ``device`` and ``inode`` tell the file; on Btrfs and overlay file systems ``stat`` has another device for it.
+    ``device`` and ``inode`` identify the file; on Btrfs and overlay file systems ``stat`` has another device for it.
     ``path`` is the file's name as the process sees it, None of what is no file; ``deleted`` where that name is gone or
     belongs to another file by now.
     """
@@ -118,3 +82,37 @@ def _mapping(
         None if path is None else os.fsdecode(path),
         deleted,
     )
+
+
+def words_at(proc: str, pid: int, addresses: Sequence[int]) -> dict[int, int]:
+    """Return the 64-bit words at the sorted ``addresses`` by address, those that can be read.
+
+    Raises OSError where the process has ended or may not be read.
+    """
+    found: dict[int, int] = {}
+    descriptor = os.open(f'{proc}/{pid}/mem', os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        first = 0
+        for number, address in enumerate(addresses):
+            following = addresses[number + 1] if number + 1 < len(addresses) else None
+            near = following is not None and following - address < _GAP and following - addresses[first] < _PIECE
+            if near:
+                continue
+            found.update(_words_in(descriptor, addresses[first : number + 1]))
+            first = number + 1
+    finally:
+        os.close(descriptor)
+    return found
+
+
+def _words_in(descriptor: int, addresses: Sequence[int]) -> dict[int, int]:
+    begin = addresses[0]
+    try:
+        memory = os.pread(descriptor, addresses[-1] + WORD - begin, begin)
+    except (OSError, OverflowError):
+        return {}  # unmapped by now, or an address that no process has
+    return {
+        address: int.from_bytes(memory[address - begin : address - begin + WORD], 'little')
+        for address in addresses
+        if address + WORD - begin <= len(memory)
+    }

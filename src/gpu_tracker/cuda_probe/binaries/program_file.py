@@ -1,4 +1,4 @@
-"""One file that programs have mapped: its functions, its kernels, and what is known of them from earlier runs."""
+"""A file that programs have mapped: its functions, its kernels, and what is known of them from earlier runs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 _NOTE_HEADER = 12
 _BUILD_ID = 3  # NT_GNU_BUILD_ID
 _MOST_NOTES = 1 << 16
+_REGISTERS = b'__cudaRegisterFatBinary\0'
+"""Every program with kernels calls it at its start; stripped, it has the name only where a library has the function."""
+_MOST_NAMES = 1 << 28
 
 
 class FileIdentity(NamedTuple):
-    """What tells that a file is the same one, and that nothing was written to it."""
+    """The identity of a file: another one, or one that was written to since, has another."""
 
     device: int
     inode: int
@@ -31,7 +34,7 @@ class FileIdentity(NamedTuple):
 
 
 def identity_of(status: os.stat_result) -> FileIdentity:
-    """Return the identity of the file that ``status`` tells of."""
+    """Return the identity of the file that has the ``status``."""
     return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -95,7 +98,7 @@ class ProgramFile:
 
     @property
     def problem(self) -> str | None:
-        """What of the kernels could not be read, in words; None where all could, or nothing was looked for."""
+        """What of the kernels could not be read, in words; None where all could, or nothing was searched for."""
         return self._binary.problem_so_far
 
     def launch_handles(self) -> list[LaunchHandle]:
@@ -121,13 +124,8 @@ def _build_id(elf: elf64.Elf) -> str | None:
     return None
 
 
-_REGISTERS = b'__cudaRegisterFatBinary\0'
-"""Every program with kernels calls it at its start; stripped, it has the name only where a library has the function."""
-_MOST_NAMES = 1 << 28
-
-
 def hides_runtime(path: str) -> bool:
-    """Tell whether a program has kernels and the runtime, and no name of the runtime's functions."""
+    """Return whether a program has kernels and the runtime, and no name of the runtime's functions."""
     try:
         file = elf64.Elf(OpenFile(path))
         if not any(section.name in SECTIONS for section in file.sections()):

@@ -1,4 +1,4 @@
-"""Figures as people read them; what is not known is ``N/A`` and never 0."""
+"""Figures formatted for people; what is not known is ``N/A`` and never 0."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SIZES = ('B', 'kB', 'MB', 'GB', 'TB', 'PB')
 _STEP = 1000
 _TIMES = (('s', 1.0), ('ms', 1e-3), ('µs', 1e-6))
 _LEAST_DECIMAL = 0.05
-"""What one decimal still tells from 0."""
+"""The least that one decimal still distinguishes from 0."""
 _MOST_WITH_DECIMAL = 99.95
-"""From here on a decimal says nothing."""
+"""From here on a decimal adds nothing."""
 
 
 def size(size_bytes: float | None) -> str:

@@ -1,4 +1,4 @@
-"""What has happened between two reports of one probe: on a live screen rates are those of the last moment."""
+"""The difference between two reports of one probe: a live screen shows rates of the last interval."""
 
 from __future__ import annotations
 

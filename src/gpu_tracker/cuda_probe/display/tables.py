@@ -1,4 +1,4 @@
-"""The tables of a report, of plain text, each as narrow as it has to be."""
+"""The tables of a report in plain text, fitted to the width of the terminal."""
 
 from __future__ import annotations
 
@@ -18,44 +18,6 @@ if TYPE_CHECKING:
 
     Rows = Sequence[Mapping[str, str]]
 
-
-def table(columns: Sequence[Column], rows: Rows, width: int | None, left_out_first: Sequence[str] = ()) -> list[str]:
-    """Return the titles, a line for each row, and one that says how many columns are left out; none ends in blanks.
-
-    :param rows: Cells by the names of their columns; those that are missing are empty.
-    :param width: How wide a line may be; None: as wide as it is.
-    :param left_out_first: The columns that may be left out where there is no room, in that order.
-    """
-    titles = {column.name: column.title for column in columns}
-    cells = [titles, *({name: printable(text) for name, text in row.items()} for row in rows)]
-    contents = {name: max(width_of(row.get(name, '')) for row in cells) for name in titles}
-    places = layout(columns, contents, width, left_out_first)
-    lines = [fitted(_line(row, places), width) for row in cells]
-    left_out = len(columns) - len(places)
-    if left_out:
-        lines += wrapped(f'({left_out} column{"s" * (left_out > 1)} left out: widen the terminal, or --json)', width)
-    return lines
-
-
-def wrapped(text: str, width: int | None) -> list[str]:
-    """Return a text in as many lines as it takes."""
-    lines = [text] if width is None else textwrap.wrap(text, width, break_on_hyphens=False)
-    return [fitted(line, width) for line in lines]  # it may have characters that are two columns wide
-
-
-def fitted(line: str, width: int | None) -> str:
-    """Return the line without blanks at its end, cut where it is wider than ``width``."""
-    line = line.rstrip()
-    return line if width is None else shortened(line, width)
-
-
-def _line(row: Mapping[str, str], places: Sequence[tuple[Column, int]]) -> str:
-    return (' ' * GAP).join(
-        padded(shortened(row.get(column.name, ''), width), width, to_the_right=column.is_number)
-        for column, width in places
-    )
-
-
 _PROCESS_COLUMNS = (
     Column('pid', 'pid', is_number=True),
     Column('program', 'program', least=8),
@@ -73,6 +35,30 @@ _PROCESS_LEFT_OUT_FIRST = ('failed', 'streams', 'cores', 'rate', 'most', 'active
 """Failed calls have a table of their own."""
 _LONGEST_PROGRAM = 60
 """Columns that a command line may take also where a line may be of any length."""
+_KERNEL_COLUMNS = (
+    Column('pid', 'pid', is_number=True),
+    Column('launches', 'launches', is_number=True),
+    Column('time', 'launch to sync', is_number=True),
+    Column('threads', 'threads', is_number=True),
+    Column('kernel', 'kernel', least=10),
+)
+_KERNEL_LEFT_OUT_FIRST = ('threads', 'pid')
+_FAILURE_COLUMNS = (
+    Column('pid', 'pid', is_number=True),
+    Column('count', 'failed', is_number=True),
+    Column('function', 'call'),
+    Column('error', 'error', least=10),
+)
+_GPU_COLUMNS = (
+    Column('gpu', 'GPU'),
+    Column('model', 'model', least=14),
+    Column('driver', 'driver'),
+    Column('mig', 'MIG'),
+    Column('users', 'used as', least=10),
+)
+_GPU_LEFT_OUT_FIRST = ('driver', 'mig', 'model')
+_NONE_KNOWN = 'Which GPUs were used is not known.'
+_OTHERS_UNKNOWN = 'Which GPUs were used beside these is not known.'
 
 
 def process_lines(processes: Sequence[ProcessReport], width: int | None) -> list[str]:
@@ -125,16 +111,6 @@ def _process_figures(used: ProcessReport | CUDADevice) -> dict[str, str]:
     }
 
 
-_KERNEL_COLUMNS = (
-    Column('pid', 'pid', is_number=True),
-    Column('launches', 'launches', is_number=True),
-    Column('time', 'launch to sync', is_number=True),
-    Column('threads', 'threads', is_number=True),
-    Column('kernel', 'kernel', least=10),
-)
-_KERNEL_LEFT_OUT_FIRST = ('threads', 'pid')
-
-
 def kernel_lines(processes: Sequence[ProcessReport], top: int, width: int | None) -> list[str]:
     """Return the lines of the table; none where no kernel was launched or ``top`` is 0.
 
@@ -171,14 +147,6 @@ def _kernel_row(pid: int, kernel: KernelReport) -> dict[str, str]:
     }
 
 
-_FAILURE_COLUMNS = (
-    Column('pid', 'pid', is_number=True),
-    Column('count', 'failed', is_number=True),
-    Column('function', 'call'),
-    Column('error', 'error', least=10),
-)
-
-
 def failure_lines(processes: Sequence[ProcessReport], width: int | None) -> list[str]:
     """Return the lines of the table; none where no call has failed.
 
@@ -195,18 +163,6 @@ def failure_lines(processes: Sequence[ProcessReport], width: int | None) -> list
         for failure in process.failures
     ]
     return table(_FAILURE_COLUMNS, rows, width) if rows else []
-
-
-_GPU_COLUMNS = (
-    Column('gpu', 'GPU'),
-    Column('model', 'model', least=14),
-    Column('driver', 'driver'),
-    Column('mig', 'MIG'),
-    Column('users', 'used as', least=10),
-)
-_GPU_LEFT_OUT_FIRST = ('driver', 'mig', 'model')
-_NONE_KNOWN = 'Which GPUs were used is not known.'
-_OTHERS_UNKNOWN = 'Which GPUs were used beside these is not known.'
 
 
 def gpu_lines(report: CudaReport, width: int | None) -> list[str]:
@@ -231,3 +187,40 @@ def _gpu_row(uuid: str, tags: CUDAGpu | None, users: Sequence[str]) -> dict[str,
     if tags is None:
         return row | {'model': UNKNOWN, 'driver': UNKNOWN, 'mig': UNKNOWN}
     return row | {'model': tags.model or UNKNOWN, 'driver': tags.driver or UNKNOWN, 'mig': tags.mig or ''}
+
+
+def table(columns: Sequence[Column], rows: Rows, width: int | None, left_out_first: Sequence[str] = ()) -> list[str]:
+    """Return the titles, a line for each row, and one that says how many columns are left out; none ends in blanks.
+
+    :param rows: Cells by the names of their columns; those that are missing are empty.
+    :param width: How wide a line may be; None: as wide as it is.
+    :param left_out_first: The columns that may be left out where there is no room, in that order.
+    """
+    titles = {column.name: column.title for column in columns}
+    cells = [titles, *({name: printable(text) for name, text in row.items()} for row in rows)]
+    contents = {name: max(width_of(row.get(name, '')) for row in cells) for name in titles}
+    places = layout(columns, contents, width, left_out_first)
+    lines = [fitted(_line(row, places), width) for row in cells]
+    left_out = len(columns) - len(places)
+    if left_out:
+        lines += wrapped(f'({left_out} column{"s" * (left_out > 1)} left out: widen the terminal, or --json)', width)
+    return lines
+
+
+def wrapped(text: str, width: int | None) -> list[str]:
+    """Return a text in as many lines as it takes."""
+    lines = [text] if width is None else textwrap.wrap(text, width, break_on_hyphens=False)
+    return [fitted(line, width) for line in lines]  # it may have characters that are two columns wide
+
+
+def fitted(line: str, width: int | None) -> str:
+    """Return the line without blanks at its end, cut where it is wider than ``width``."""
+    line = line.rstrip()
+    return line if width is None else shortened(line, width)
+
+
+def _line(row: Mapping[str, str], places: Sequence[tuple[Column, int]]) -> str:
+    return (' ' * GAP).join(
+        padded(shortened(row.get(column.name, ''), width), width, to_the_right=column.is_number)
+        for column, width in places
+    )

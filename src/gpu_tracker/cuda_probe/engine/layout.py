@@ -1,4 +1,4 @@
-"""How the kernel's part lays out what it keeps: the structures of ``bpf/layout.h``."""
+"""The structures of ``bpf/layout.h``, and the totals and notices that are read from them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,9 @@ EVENT = struct.Struct('<8xQQQQQIiHHI')
 """A record of the ring of events, with its header: the fields of :class:`gpu_tracker.cuda_probe.readings.Event`."""
 NOTICE = struct.Struct('<8xQQQIIII32s1024s')
 """A record of the ring of notices, with its header."""
-
 EVENT_BYTES = EVENT.size - 8
 NOTICE_BYTES = NOTICE.size - 8
 ALL_DEVICES = -1
-
 MAPS: dict[str, tuple[int, int]] = {
     'followed': (FOLLOWED_KEY.size, FOLLOWED.size),
     'processes': (PROCESS_KEY.size, PROCESS.size),
@@ -48,7 +46,7 @@ MAPS: dict[str, tuple[int, int]] = {
     'overflows': (INDEX.size, COUNT.size),
     'settings': (INDEX.size, SETTINGS.size),
 }
-"""Name of a map -> bytes of its keys and values; libbpf gives those of what Python looks into."""
+"""Name of a map -> bytes of its keys and values; of those maps that Python reads or writes."""
 
 
 class Overflow(IntEnum):
@@ -68,7 +66,7 @@ class Overflow(IntEnum):
 
 
 class NoticeKind(IntEnum):
-    """What is told."""
+    """What a notice reports."""
 
     FIRST_CALL = 1
     """A program run has called CUDA for the first time."""

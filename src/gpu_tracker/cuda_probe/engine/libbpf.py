@@ -1,4 +1,4 @@
-"""libbpf through ctypes: the calls in use, with their types; see bpf/libbpf.h and bpf/bpf.h."""
+"""libbpf through ctypes: the functions in use with their types, and maps; see bpf/libbpf.h and bpf/bpf.h."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ _FUNCTIONS = {
     ),
     'bpf_prog_test_run_opts': (_INT, [_INT, _POINTER]),
 }
+_BATCH = 4096
+_ANY = 0
+_NOEXIST = 1
 
 
 def open_libbpf() -> ctypes.CDLL:
@@ -54,7 +57,7 @@ def open_libbpf() -> ctypes.CDLL:
             f'CUDA calls cannot be probed: the library {_NAME} is missing (Debian and Ubuntu have it in libbpf1, '
             'Fedora in libbpf).'
         ) from None
-    library.libbpf_set_print(None)  # what goes wrong is told in our own words
+    library.libbpf_set_print(None)  # errors are reported in our own words
     return library
 
 
@@ -62,11 +65,6 @@ def error_of(result: int | None) -> OSError:
     """Return the error of a call that has failed, as the C library names it."""
     number = -result if result is not None and result < 0 else ctypes.get_errno()
     return OSError(number, os.strerror(number))
-
-
-_BATCH = 4096
-_ANY = 0
-_NOEXIST = 1
 
 
 class KernelMap:

@@ -1,4 +1,4 @@
-"""The BPF object in the kernel, its maps and programs at hand; it is gone when it is closed, or its process ends."""
+"""The BPF object that was compiled with the wheel, loaded into the kernel with its maps and programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _NOTICES_BYTES = 1 << 22
 _FIRST_NUMBER = 1_000_000
-"""Program runs that the kernel numbers have higher numbers than those that it was told to follow."""
+"""Program runs that the kernel numbers have higher numbers than those that :meth:`.engine.Engine.follow` numbers."""
 _TRACERS = ('forked', 'executed', 'exited')
 
 
@@ -53,7 +53,7 @@ class LoadedObject:
             raise
 
     def trace(self) -> None:
-        """Begin to follow forks, execs and exits; what was told to be followed before is followed from now on.
+        """Begin to follow forks, execs and exits; processes that were named before are followed from now on.
 
         :raises OSError: The kernel has refused it.
         """

@@ -1,4 +1,4 @@
-"""bpf(2) and perf_event_open(2) themselves: libbpf knows links to many functions of a file at once from 1.3 on only."""
+"""bpf(2) and perf_event_open(2): libbpf links to many functions of a file at once from 1.3 on only."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def enable_perf_event(event: int) -> None:
 
 
 def is_supported() -> bool:
-    """Tell whether this is one of the machines that the probe is compiled for."""
+    """Return whether this is one of the machines that the probe is compiled for."""
     return MACHINE in _NUMBERS
 
 

@@ -1,4 +1,4 @@
-"""The CUDA libraries that programs may load later: of what is attached to before, not even the first call is lost."""
+"""The CUDA libraries that a command may load later: attached to before, not even the first call is lost."""
 
 from __future__ import annotations
 
@@ -37,6 +37,10 @@ _FOLDERS_OF_A_PREFIX = (
 )
 """Where Python, conda, Debian's Python and toolkits keep them, from the folder that has ``bin``."""
 _MOST_FILES = 64
+_MOST_WORDS = 256
+"""Of a command: its programs stand before its thousands of files."""
+_MOST_PLACES = 8
+_LONGEST_INTERPRETER = 256  # as the kernel reads it, see execve(2)
 
 
 def candidates(
@@ -48,9 +52,9 @@ def candidates(
 ) -> list[CodeFile]:
     """Return the libraries that a program started here may load, and the executables, which may have one linked in.
 
-    They are looked for in the system's folders, in those of the environment, and beside the programs of the command.
+    They are searched for in the system's folders, in those of the environment, and beside the programs of the command.
 
-    :param command: The program and its arguments; a shell's command line is looked at word by word.
+    :param command: The program and its arguments; a shell's command line is read word by word.
     :param folders: The system's.
     :param begin: The folder in which the command is started; empty: this one.
     """
@@ -86,16 +90,10 @@ def _within(prefix: str) -> list[str]:
     return [os.path.join(glob.escape(prefix), folder) for folder in _FOLDERS_OF_A_PREFIX]
 
 
-_MOST_WORDS = 256
-"""Of a command: its programs stand before its thousands of files."""
-_MOST_PLACES = 8
-_LONGEST_INTERPRETER = 256  # as the kernel reads it, see execve(2)
-
-
 def executables(command: Sequence[str], path: str | None, folder: str = '') -> Iterator[str]:
     """Yield the absolute paths of executables, the interpreters of scripts too, and where links lead.
 
-    :param command: The words of a command; a shell's command line is looked at word by word.
+    :param command: The words of a command; a shell's command line is read word by word.
     :param path: The variable PATH.
     :param folder: Where the command is started; empty: here.
     """

@@ -1,4 +1,7 @@
-"""The files that a process has mapped as code, as far as they may hold functions that are probed."""
+"""The files that a process has mapped as code, and where the probed functions begin in them.
+
+What the kernel attaches to is an offset in a file, whatever the versions of its symbols.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,12 @@ _NAMES = (
     (re.compile(r'ld-linux|ld-musl|ld-\d|ld64\.so'), Library.LOADER),
 )
 _BEGINNINGS = ('libc', 'ld')
-"""Of all these names: a process has mapped hundreds of files, and they are looked at each time that it loads one."""
+"""Of all these names: a process has mapped hundreds of files, and they are compared each time that it loads one."""
 _DELETED = ' (deleted)'
+_MOST_OFFSETS = 64
+"""A function has one for each of its versions; static ones of the same name stand beside."""
+_MOST_CODE = 16
+"""Segments of a file; it has one or two."""
 
 
 class FileOnDisk(NamedTuple):
@@ -50,7 +57,7 @@ class CodeFile(NamedTuple):
 
 
 def libraries_of(name: str) -> tuple[Library, ...]:
-    """Return what a file of that name holds; none where the name tells nothing."""
+    """Return what a file of that name holds; none where the name matches nothing."""
     if not name.startswith(_BEGINNINGS):
         return ()
     return tuple(library for pattern, library in _NAMES if pattern.match(name))
@@ -96,19 +103,13 @@ def mapped_files(pid: int, proc: str = '/proc') -> list[CodeFile]:
 
 
 def _mapped_library(folder: str, mapping: MappedPart, otherwise: tuple[Library, ...] = ()) -> CodeFile | None:
-    """Return the file of a mapping, None where its name tells that it has no probed functions.
+    """Return the file of a mapping, None where its name excludes probed functions.
 
-    :param otherwise: What it may hold where its name tells nothing.
+    :param otherwise: What it may hold where its name matches nothing.
     """
     shown = mapping.path or ''
     libraries = libraries_of(os.path.basename(shown)) or otherwise
     return code_file(mapping.reached_through(folder), shown, libraries) if libraries else None
-
-
-_MOST_OFFSETS = 64
-"""A function has one for each of its versions; static ones of the same name stand beside."""
-_MOST_CODE = 16
-"""Segments of a file; it has one or two."""
 
 
 def find_functions(path: str, names: Collection[str]) -> Mapping[str, frozenset[int]]:

@@ -1,4 +1,4 @@
-"""Which physical GPU a process' own number stands for, as far as that is known."""
+"""The physical GPUs that processes use: their cores and memory, and the scaling where processes together use more."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Placement:
         return self.capacity(self.gpu(process, device)).cores
 
     def forget(self, process: int, device: int) -> None:
-        """Take note that the process has ended."""
+        """Record that the process has ended."""
         self._known.pop((process, device), None)
 
 

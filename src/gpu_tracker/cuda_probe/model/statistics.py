@@ -1,4 +1,4 @@
-"""The statistics generator: events go in, and when it is asked, what they come to in a window of time comes out."""
+"""The statistics generator: consumes events, and returns a window of figures on request."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Statistics:
         activity.threads += all_threads
 
     def end(self, process: int, time: int) -> None:
-        """Take note that a process ended at ``time``, where the event that tells it may have been lost.
+        """Record that a process ended at ``time``, where the event that tells it may have been lost.
 
         :param process: The number of the program run; one that is not known, or known to have ended, is left alone.
         """

@@ -1,4 +1,4 @@
-"""What a window of time has shown, in plain data."""
+"""The figures of a window of time, in plain data."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ProcessUse(NamedTuple):
     active: float | None
     """The part of the window that was busy, 0 to 1; None in a window without length."""
     has_ended: bool
-    """Whether this is the last that is told of it."""
+    """Whether it is in no later window."""
 
 
 class Dropped(NamedTuple):
@@ -80,7 +80,7 @@ class Dropped(NamedTuple):
     stream_launches: int = 0
     """Launches to more streams than have room: counted, without times."""
     kernel_launches: int = 0
-    """Launches of more kernels than have room: their times are told together, as address 0."""
+    """Launches of more kernels than have room: their times are reported together, as address 0."""
     records: int = 0
     """Recorded events that were forgotten before anything waited for them."""
     process_events: int = 0

@@ -1,4 +1,4 @@
-"""Gives the control group of a process the right to open the device files of NVIDIA GPUs."""
+"""The grant of device files of NVIDIA GPUs to the control group of a process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plan(
     :param run_folder: Where systemd keeps what lasts until the next start of the machine.
     :raises GrantError: It cannot be done, and why.
     """
-    name, groups, mounted = _look(pid, proc)
+    name, groups, mounted = _read_process(pid, proc)
     if devices is None:
         devices = device_rules.registered(proc)
     if not devices:
@@ -51,7 +51,7 @@ def plan(
     return by_systemd.plan(pid, name, unified, devices, run_folder)
 
 
-def _look(pid: int, proc: str) -> tuple[str, list[Group], list[Mount]]:
+def _read_process(pid: int, proc: str) -> tuple[str, list[Group], list[Mount]]:
     try:
         with open(f'{proc}/{pid}/comm', encoding='utf-8', errors='replace') as file:
             name = printable(file.read().rstrip('\n'))

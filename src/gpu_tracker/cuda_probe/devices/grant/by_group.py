@@ -1,4 +1,4 @@
-"""Version 1 of control groups: the devices controller of the kernel, cgroup-v1/devices in its documentation."""
+"""Grants in version 1 of control groups: its devices controller, cgroup-v1/devices in the kernel documentation."""
 
 from __future__ import annotations
 
