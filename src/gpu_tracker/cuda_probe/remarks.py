@@ -120,7 +120,7 @@ class Remarks:
     def all(self) -> tuple[str, ...]:
         """Return all sentences."""
         counted = zip(Overflow, self.overflows, strict=False)
-        bounds = (_BOUNDS[place].format(count) for place, count in counted if count and place in _BOUNDS)
+        bounds = (_BOUNDS[bound].format(count) for bound, count in counted if count and bound in _BOUNDS)
         more = (_MORE,) if self._is_full else ()
         return (*self._sentences, *more, *bounds, *self._counted())
 

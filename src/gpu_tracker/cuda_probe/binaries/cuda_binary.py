@@ -98,7 +98,7 @@ class _Kernels(Mapping[str, Kernel]):
         return len(self._index.by_symbol())
 
 
-class _Place:
+class _FatbinInFile:
     """A fatbin and the section that it stands in."""
 
     __slots__ = ('images', 'region')
@@ -113,8 +113,7 @@ class CodeIndex:
 
     def __init__(self, region: Region) -> None:
         self._region = region
-        self._places: list[_Place] = []
-        self._by_symbol: dict[str, list[_Place]] | None = None
+        self._by_symbol: dict[str, list[_FatbinInFile]] | None = None
         self._by_common_name: dict[str, str | None] = {}
         self._last: tuple[Region, Payload, bytes] | None = None
         self.problem: str | None = None
@@ -141,10 +140,10 @@ class CodeIndex:
         """Return the kernel's figures for each SM version, the lowest first."""
         self.by_symbol()
         found: set[KernelVariant] = set()
-        for place in (self._by_symbol or {}).get(symbol, []):
-            for image in place.images:
+        for code in (self._by_symbol or {}).get(symbol, []):
+            for image in code.images:
                 try:
-                    cubin = self._cubin(place.region, image)
+                    cubin = self._cubin(code.region, image)
                     found.update(cubin.variants(frozenset([symbol]), image.sm or cubin.sm, image.feature).values())
                 except NotReadableError as error:
                     self._note(str(error))
@@ -154,32 +153,32 @@ class CodeIndex:
     def _note(self, problem: str) -> None:
         self.problem = self.problem or f'not readable: {problem}'
 
-    def _read_names(self, by_symbol: dict[str, list[_Place]]) -> None:
+    def _read_names(self, by_symbol: dict[str, list[_FatbinInFile]]) -> None:
         unpacked_bytes = 0
         name_bytes = 0
-        for place in self._all_places():
-            image = min(place.images, key=lambda image: (image.payload.unpacked_size, image.start))
+        for code in self._fatbins():
+            image = min(code.images, key=lambda image: (image.payload.unpacked_size, image.start))
             unpacked_bytes += image.payload.unpacked_size
             try:
-                for symbol in self._cubin(place.region, image).symbols():
+                for symbol in self._cubin(code.region, image).symbols():
                     name_bytes += len(symbol)
                     if unpacked_bytes > _MOST_UNPACKED or name_bytes > _MOST_NAMES:
                         self._note('it has more code than is looked through')
                         return
-                    self._learn(by_symbol, symbol, place)
+                    self._add_kernel(by_symbol, symbol, code)
             except NotReadableError as error:
                 self._note(str(error))
 
-    def _learn(self, by_symbol: dict[str, list[_Place]], symbol: str, place: _Place) -> None:
-        places = by_symbol.setdefault(symbol, [])
-        if not places:
+    def _add_kernel(self, by_symbol: dict[str, list[_FatbinInFile]], symbol: str, code: _FatbinInFile) -> None:
+        copies = by_symbol.setdefault(symbol, [])
+        if not copies:
             name = common_name(symbol)
             self._by_common_name[name] = None if name in self._by_common_name else symbol
         # What is not linked yet has other figures: it counts where there is nothing else, in object files.
-        if len(places) < _MOST_COPIES and not (places and places[0].region is not place.region):
-            places.append(place)
+        if len(copies) < _MOST_COPIES and not (copies and copies[0].region is not code.region):
+            copies.append(code)
 
-    def _all_places(self) -> Iterator[_Place]:
+    def _fatbins(self) -> Iterator[_FatbinInFile]:
         try:
             only_ptx = True
             number = cubins = 0
@@ -198,18 +197,18 @@ class CodeIndex:
                     only_ptx = only_ptx and found.has_ptx
                     if found.images:
                         only_ptx = False
-                        yield _Place(region, found.images)
+                        yield _FatbinInFile(region, found.images)
             if number and only_ptx:
                 self._note('it has only PTX, which the driver compiles when the program runs')
         except NotReadableError as error:
             self._note(str(error))
 
-    def _as_cubin(self) -> _Place | None:
+    def _as_cubin(self) -> _FatbinInFile | None:
         """Return the file as the one cubin that it is, None where it is something else."""
         if self._region.read(0, len(fatbin.MAGIC)) == fatbin.MAGIC or elf64.Elf(self._region).machine != elf64.EM_CUDA:
             return None
         payload = Payload(0, self._region.size, Packing.NONE, self._region.size)
-        return _Place(self._region, (Image(sm=0, feature='', payload=payload, start=0, size=self._region.size),))
+        return _FatbinInFile(self._region, (Image(sm=0, feature='', payload=payload, start=0, size=self._region.size),))
 
     def _code_regions(self) -> Iterator[Region]:
         """Yield what holds fatbins."""

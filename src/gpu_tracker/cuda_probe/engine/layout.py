@@ -117,7 +117,7 @@ def read_totals(maps: Mapping[str, KernelMap]) -> Totals:
         devices=tuple(_device(key, value) for key, value in maps['devices'].items()),
         kernels=tuple(_kernel(key, value) for key, value in maps['kernels'].items()),
         failures=tuple(_failure(key, value) for key, value in maps['failures'].items()),
-        overflows=tuple(_count(maps['overflows'], place) for place in Overflow),
+        overflows=tuple(_count(maps['overflows'], index) for index in Overflow),
     )
 
 
@@ -164,6 +164,6 @@ def _failure(key: bytes, value: bytes) -> FailureTotals:
     return FailureTotals(*FAILURE_KEY.unpack(key), *COUNT.unpack(value))
 
 
-def _count(overflows: KernelMap, place: Overflow) -> int:
-    value = overflows.get(INDEX.pack(place))
+def _count(overflows: KernelMap, index: Overflow) -> int:
+    value = overflows.get(INDEX.pack(index))
     return 0 if value is None else int(COUNT.unpack(value)[0])

@@ -28,7 +28,7 @@ def link_functions(program: int, path: str, offsets: list[int], cookies: list[in
     """
     name = ctypes.create_string_buffer(os.fsencode(path))
     numbers = ctypes.c_uint64 * len(offsets)
-    places, marks = numbers(*offsets), numbers(*cookies)
+    offset_array, cookie_array = numbers(*offsets), numbers(*cookies)
     attributes = struct.pack(
         '<IIIIQQQQIIII',
         program,
@@ -36,9 +36,9 @@ def link_functions(program: int, path: str, offsets: list[int], cookies: list[in
         BPF_TRACE_UPROBE_MULTI,
         0,
         ctypes.addressof(name),
-        ctypes.addressof(places),
+        ctypes.addressof(offset_array),
         0,
-        ctypes.addressof(marks),
+        ctypes.addressof(cookie_array),
         len(offsets),
         _UPROBE_MULTI_RETURN if at_return else 0,
         0,

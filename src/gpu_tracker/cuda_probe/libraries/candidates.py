@@ -39,7 +39,7 @@ _FOLDERS_OF_A_PREFIX = (
 _MOST_FILES = 64
 _MOST_WORDS = 256
 """Of a command: its programs stand before its thousands of files."""
-_MOST_PLACES = 8
+_MOST_FOLDERS = 8
 _LONGEST_INTERPRETER = 256  # as the kernel reads it, see execve(2)
 
 
@@ -104,11 +104,11 @@ def executables(command: Sequence[str], path: str | None, folder: str = '') -> I
 
 
 def _named(command: Sequence[str], path: str | None, folder: str) -> Iterator[str]:
-    places = [folder]  # where relative paths may begin: a shell may go into folders first
+    folders = [folder]  # where relative paths may begin: a shell may go into folders first
     words = (word for argument in command for word in _words(argument))
     for word in dict.fromkeys(itertools.islice(words, _MOST_WORDS)):
-        named = [os.path.join(place, os.path.expanduser(word)) for place in places]
-        places += [place for place in named if os.path.isdir(place)][: _MOST_PLACES - len(places)]
+        named = [os.path.join(each, os.path.expanduser(word)) for each in folders]
+        folders += [each for each in named if os.path.isdir(each)][: _MOST_FOLDERS - len(folders)]
         for name in named if '/' in word else (word,):
             program = shutil.which(name, path=path)
             if program is not None:
