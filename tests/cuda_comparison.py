@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from cuda_stand_in import DeviceTruth, Truth
-    from gpu_tracker.cuda_probe.report import CudaReport, DeviceReport, KernelReport, ProcessReport
+    from gpu_tracker.cuda_probe.report import CudaReport, KernelReport, ProcessReport
+    from gpu_tracker.cuda_usage import CUDADevice
     from probed_program import Probed
 
 _PROBED = {
@@ -150,7 +151,7 @@ def _has_called(figures: Figures) -> bool:
     return bool(figures.devices or figures.failures)
 
 
-def _calls_told(told: ProcessReport | DeviceReport) -> Calls:
+def _calls_told(told: ProcessReport | CUDADevice) -> Calls:
     return Calls(
         told.launches,
         _threads(told),
@@ -158,11 +159,11 @@ def _calls_told(told: ProcessReport | DeviceReport) -> Calls:
         Memory(
             told.allocations,
             told.frees,
-            told.allocated_bytes,
-            told.freed_bytes,
-            told.memory_current_bytes,
-            told.memory_max_bytes,
-            told.memory_leaked_bytes,
+            told.allocated,
+            told.freed,
+            told.memory_current,
+            told.memory_max,
+            told.memory_leaked,
         ),
     )
 
@@ -185,6 +186,6 @@ def _calls_true(true: DeviceTruth, *, ended: bool) -> Calls:
     )
 
 
-def _threads(told: ProcessReport | DeviceReport | KernelReport) -> int:
+def _threads(told: ProcessReport | CUDADevice | KernelReport) -> int:
     """Return the threads of all launches together: only their mean is told."""
     return 0 if told.mean_threads is None else round(told.mean_threads * told.launches)

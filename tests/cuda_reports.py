@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_tracker.cuda_probe.report import (
-    CudaReport,
-    DeviceReport,
-    DeviceTags,
-    FailureReport,
-    KernelReport,
-    KernelVariant,
-    ProcessReport,
-)
+from gpu_tracker.cuda_probe.report import CudaReport, KernelReport, KernelVariant, ProcessReport
+from gpu_tracker.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu
 
 UUID = 'GPU-8a9e5b0c-1111-2222-3333-444455556666'
 
@@ -28,22 +21,23 @@ _FIGURES = {
     'launch_to_sync_seconds': None,
     'allocations': 0,
     'frees': 0,
-    'allocated_bytes': 0,
-    'freed_bytes': 0,
-    'memory_current_bytes': 0,
-    'memory_max_bytes': 0,
-    'memory_leaked_bytes': None,
+    'allocated': 0,
+    'freed': 0,
+    'memory_current': 0,
+    'memory_max': 0,
+    'memory_leaked': None,
 }
 
 
 def process(pid: int, **figures: Any) -> ProcessReport:
     usual = {'run': pid, 'name': 'python', 'command': None, 'ended': False, 'seconds': 10.0, 'streams': 1}
+    usual |= {'devices': (), 'kernels': (), 'failures': ()}
     usual['kernels_total'] = len(figures.get('kernels', ()))
     return ProcessReport(pid=pid, **(usual | _FIGURES | figures))
 
 
-def device(ordinal: int | None, uuid: str | None = None, **figures: Any) -> DeviceReport:
-    return DeviceReport(ordinal=ordinal, uuid=uuid, **(_FIGURES | figures))
+def device(ordinal: int | None, uuid: str | None = None, **figures: Any) -> CUDADevice:
+    return CUDADevice(ordinal=ordinal, uuid=uuid, **(_FIGURES | figures))
 
 
 def kernel(name: str, launches: int, span_seconds: float | None = None, **known: Any) -> KernelReport:
@@ -73,10 +67,10 @@ TRAINING = report(
         launch_to_sync_seconds=8.731,
         allocations=5,
         frees=2,
-        allocated_bytes=5_000_000_000,
-        freed_bytes=1_000_000_000,
-        memory_current_bytes=1_234_567_890,
-        memory_max_bytes=3_400_000_000,
+        allocated=5_000_000_000,
+        freed=1_000_000_000,
+        memory_current=1_234_567_890,
+        memory_max=3_400_000_000,
         devices=(device(0, UUID, launches=123_456),),
         kernels=(
             kernel(
@@ -90,9 +84,9 @@ TRAINING = report(
             kernel('scale(float*)', 3_000, 8.7185),
             kernel('fill(float*)', 456),
         ),
-        failures=(FailureReport('cudaMalloc', 2, 'cudaErrorMemoryAllocation', 2),),
+        failures=(CUDAFailure('cudaMalloc', 2, 'cudaErrorMemoryAllocation', 2),),
     ),
-    devices=(DeviceTags(UUID, 'nvidia', 'NVIDIA H100 80GB HBM3', '570.86', None, 16_896, 80_000_000_000),),
+    devices=(CUDAGpu(UUID, 'nvidia', 'NVIDIA H100 80GB HBM3', '570.86', None, 16_896, 80_000_000_000),),
     events=200_000,
 )
 """One program on one GPU."""

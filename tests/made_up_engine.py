@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from gpu_tracker.cuda_probe.engine.attached_files import Refused
-    from gpu_tracker.cuda_probe.engine.notices import Notice
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.engine.layout import Notice
+    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
 
 
 class MadeUpEngine:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import cuda_reports
-from gpu_tracker.cuda_probe.report import DeviceTags, FailureReport
+from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
 
 if TYPE_CHECKING:
-    from gpu_tracker.cuda_probe.report import CudaReport, DeviceReport, ProcessReport
+    from gpu_tracker.cuda_probe.report import CudaReport, ProcessReport
+    from gpu_tracker.cuda_usage import CUDADevice
 
 MB = 1_000_000
 UUID = 'GPU-00000001-0001-0001-0001-000000000001'
-TAGS = DeviceTags(UUID, 'nvidia', 'NVIDIA H200', '570.86', None, 16_896, 150_000 * MB)
-UNUSED = DeviceTags('GPU-unused', 'nvidia', 'NVIDIA H200', '570.86', None, 16_896, 150_000 * MB)
+TAGS = CUDAGpu(UUID, 'nvidia', 'NVIDIA H200', '570.86', None, 16_896, 150_000 * MB)
+UNUSED = CUDAGpu('GPU-unused', 'nvidia', 'NVIDIA H200', '570.86', None, 16_896, 150_000 * MB)
 
 _FIGURES: dict[str, Any] = {
     'launches': 1000,
@@ -27,14 +28,14 @@ _FIGURES: dict[str, Any] = {
     'launch_to_sync_seconds': 2.5,
     'allocations': 4,
     'frees': 3,
-    'allocated_bytes': 4 * MB,
-    'freed_bytes': 3 * MB,
-    'memory_current_bytes': MB,
-    'memory_max_bytes': 2 * MB,
+    'allocated': 4 * MB,
+    'freed': 3 * MB,
+    'memory_current': MB,
+    'memory_max': 2 * MB,
 }
 
 
-def device(ordinal: int = 0, uuid: str | None = UUID, **changes: Any) -> DeviceReport:
+def device(ordinal: int = 0, uuid: str | None = UUID, **changes: Any) -> CUDADevice:
     """Return what a process did on one GPU."""
     return cuda_reports.device(ordinal, uuid, **(_FIGURES | changes))
 
@@ -47,7 +48,7 @@ def process(pid: int, **changes: Any) -> ProcessReport:
         'streams': 2,
         'devices': (device(),),
         'kernels': (cuda_reports.kernel('saxpy(float*, int)', 1000, 2.5, file='/srv/train'),),
-        'failures': (FailureReport('cudaMalloc', 2, 'cudaErrorMemoryAllocation', 2),),
+        'failures': (CUDAFailure('cudaMalloc', 2, 'cudaErrorMemoryAllocation', 2),),
     }
     return cuda_reports.process(pid, **(_FIGURES | described | changes))
 

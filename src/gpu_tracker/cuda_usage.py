@@ -1,13 +1,17 @@
-"""What a tracked run did with CUDA: a section of the result that is there where it was asked for.
+"""The CUDA calls of a tracked run: a section of the result that is there where it was asked for.
 
 Counts and bytes are exact from the first sample on, whatever the sampling interval. Times between launches and
 synchronisations are not time on the GPU: work may have ended long before the program waited for it. A value that could
 not be known is ``None``.
+
+These classes are the one schema of CUDA's figures. The probe fills them with memory in bytes, :func:`base_units` makes
+plain data of them, in which the names of memory end with ``_bytes``, and :func:`cuda_usage` makes them again of that,
+with memory in another unit.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from gpu_tracker import units
 
@@ -16,10 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    Told = Mapping[str, Any]
-    """What the probe tells: the same fields in base units, those of memory with ``_bytes`` at the end of the name."""
+    PlainData = Mapping[str, Any]
+    """A section as the sampler stores it: the same fields in base units."""
 
 _BYTES = '_bytes'
+_MEMORY = {'allocated', 'freed', 'memory', 'memory_current', 'memory_max', 'memory_leaked'}
+"""The fields that are amounts of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +42,9 @@ class CUDAFigures:
     :ivar frees: Frees of what was seen allocated.
     :ivar allocated: All allocations together.
     :ivar freed: All frees together.
-    :ivar memory_current: Allocated and not freed when it was last looked, by processes that had not ended.
+    :ivar memory_current: Allocated and not freed at the last reading, by processes that had not ended.
     :ivar memory_max: The most that was allocated and not freed at once: exact where one process used CUDA, else the
-        most of all together when it was looked, once a second, and not less than the most of any one of them.
+        most of all together at any reading, once a second, and not less than the most of any one of them.
     :ivar memory_leaked: What processes had not freed when they ended; None while one of them runs.
     :ivar failed_calls: Calls that returned an error.
     """
@@ -80,10 +86,10 @@ class CUDADevice:
     launch_to_sync_seconds: float | None
     allocations: int
     frees: int
-    allocated: float | None
-    freed: float | None
-    memory_current: float | None
-    memory_max: float | None
+    allocated: float
+    freed: float
+    memory_current: float
+    memory_max: float
     memory_leaked: float | None
 
 
@@ -170,10 +176,10 @@ class CUDAProcess:
     launch_to_sync_seconds: float | None
     allocations: int
     frees: int
-    allocated: float | None
-    freed: float | None
-    memory_current: float | None
-    memory_max: float | None
+    allocated: float
+    freed: float
+    memory_current: float
+    memory_max: float
     memory_leaked: float | None
     kernels_total: int
     devices: tuple[CUDADevice, ...]
@@ -210,7 +216,7 @@ class CUDAUsage:
     :ivar problem: Why there are no figures, or why they end early, in a sentence; None: nothing is wrong.
     :ivar unit: The unit of all memory here: that of the GPU RAM.
     :ivar engine: How the calls were seen: ``uprobe.multi`` or ``perf``.
-    :ivar seconds: How long the calls were looked at.
+    :ivar seconds: How long the calls were observed.
     :ivar main: The tracked process itself.
     :ivar descendants: All processes that it started, directly or not.
     :ivar combined: The tracked process and its descendants together.
@@ -231,40 +237,55 @@ class CUDAUsage:
     notes: tuple[str, ...] = ()
 
 
-def cuda_usage(told: Told, unit: str) -> CUDAUsage:
-    """Return what a probe tells, see :mod:`gpu_tracker.cuda_probe.section`, memory in ``unit``; {}: nothing yet."""
+def cuda_usage(section: PlainData, unit: str) -> CUDAUsage:
+    """Return the plain data of a section as the result's part, memory in ``unit``; {}: nothing is known yet.
+
+    :param section: See :mod:`gpu_tracker.cuda_probe.section`.
+    """
 
     def figures(group: str) -> CUDAFigures:
-        return CUDAFigures(**_in_unit(told.get(group, {}), unit))
+        return CUDAFigures(**_in_unit(section.get(group, {}), unit))
 
     return CUDAUsage(
-        problem=told.get('problem'),
+        problem=section.get('problem'),
         unit=unit,
-        engine=told.get('engine'),
-        seconds=told.get('seconds'),
+        engine=section.get('engine'),
+        seconds=section.get('seconds'),
         main=figures('main'),
         descendants=figures('descendants'),
         combined=figures('combined'),
-        processes=tuple(_process(process, unit) for process in told.get('processes', ())),
-        gpus=tuple(CUDAGpu(**_in_unit(gpu, unit)) for gpu in told.get('gpus', ())),
-        notes=tuple(told.get('notes', ())),
+        processes=tuple(_process(process, unit) for process in section.get('processes', ())),
+        gpus=tuple(CUDAGpu(**_in_unit(gpu, unit)) for gpu in section.get('gpus', ())),
+        notes=tuple(section.get('notes', ())),
     )
 
 
-def _process(told: Told, unit: str) -> CUDAProcess:
+def base_units(record: object, schema: type | None = None) -> dict[str, object]:
+    """Return the fields of a record with memory in bytes as plain data, what is inside of them as it is.
+
+    :param record: An instance of one of the classes above, or of a class with more fields.
+    :param schema: The class whose fields are returned; None: the record's own.
+    """
+    return {
+        f'{field.name}{_BYTES}' if field.name in _MEMORY else field.name: getattr(record, field.name)
+        for field in fields(schema or type(record))
+    }
+
+
+def _process(process: PlainData, unit: str) -> CUDAProcess:
     return CUDAProcess(
-        **_in_unit(told, unit)
+        **_in_unit(process, unit)
         | {
-            'devices': tuple(CUDADevice(**_in_unit(device, unit)) for device in told['devices']),
-            'kernels': tuple(CUDAKernel(**kernel) for kernel in told['kernels']),
-            'failures': tuple(CUDAFailure(**failure) for failure in told['failures']),
+            'devices': tuple(CUDADevice(**_in_unit(device, unit)) for device in process['devices']),
+            'kernels': tuple(CUDAKernel(**kernel) for kernel in process['kernels']),
+            'failures': tuple(CUDAFailure(**failure) for failure in process['failures']),
         }
     )
 
 
-def _in_unit(told: Told, unit: str) -> dict[str, Any]:
+def _in_unit(record: PlainData, unit: str) -> dict[str, Any]:
     """Return the fields with memory converted, and without the unit in their names."""
     return {
         name.removesuffix(_BYTES): units.from_bytes(value, unit) if name.endswith(_BYTES) else value
-        for name, value in told.items()
+        for name, value in record.items()
     }

@@ -14,7 +14,7 @@ from gpu_tracker.cuda_probe.binaries.cuda_binary import read_binary
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpu_tracker.cuda_probe.binaries.kernel import KernelVariant
+    from gpu_tracker.cuda_probe.binaries.cubin import KernelVariant
 
 SOURCE = """
 __constant__ float factors[256];

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_machine import NO_SUCH_PROCESS
-from gpu_tracker.cuda_probe.devices import device_filters
+from gpu_tracker.cuda_probe.devices import device_rules
 from gpu_tracker.cuda_probe.devices.control_groups import mounts
 
 if TYPE_CHECKING:
@@ -62,18 +62,18 @@ def filtered(folder: Path) -> Iterator[None]:
 
 
 def test_filters_of_a_group_and_of_those_above_it_are_counted(group: Path) -> None:
-    above = device_filters.count(str(group))
+    above = device_rules.filters_on(str(group))
     assert above is not None
     with filtered(group):
-        assert device_filters.count(str(group)) == 1
+        assert device_rules.filters_on(str(group)) == 1
         inner = group / 'inner'
         inner.mkdir()
         try:
-            assert device_filters.count(str(inner)) == 1
+            assert device_rules.filters_on(str(inner)) == 1
         finally:
             inner.rmdir()
 
 
 def test_a_group_that_is_not_there_tells_nothing() -> None:
-    assert device_filters.count(f'/sys/fs/cgroup/{NO_SUCH_PROCESS}') is None
-    assert device_filters.count('/tmp') is None
+    assert device_rules.filters_on(f'/sys/fs/cgroup/{NO_SUCH_PROCESS}') is None
+    assert device_rules.filters_on('/tmp') is None

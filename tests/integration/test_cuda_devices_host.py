@@ -9,7 +9,7 @@ import pytest
 
 from cli_program import PATIENCE
 from gpu_machine import GIB, Machine
-from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus, look
+from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus, read_host_gpus
 from gpu_tracker.errors import GpuError
 from simulated_nvml import DRIVER_NOT_LOADED, VERSION_MISMATCH, Failure, Gpu, Mig
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _LOOK = """
 import json
-from gpu_tracker.cuda_probe.devices.host_gpus import look
+from gpu_tracker.cuda_probe.devices.host_gpus import read_host_gpus
 
-host = look()
+host = read_host_gpus()
 gpus = [[gpu.gpu._asdict(), None if gpu.parts is None else [part._asdict() for part in gpu.parts]] for gpu in host.gpus]
 print(json.dumps([gpus, host.problem]))
 """
@@ -112,7 +112,9 @@ def test_a_driver_that_hangs_is_not_waited_for() -> None:
     def hang() -> None:
         is_over.wait(PATIENCE)
 
-    assert look({'nvidia': hang}, patience=0.01) == HostGpus(problem='the GPU driver has not answered for 0.01 seconds')
+    assert read_host_gpus({'nvidia': hang}, timeout=0.01) == HostGpus(
+        problem='the GPU driver has not answered for 0.01 seconds'
+    )
     is_over.set()
 
 
@@ -131,5 +133,5 @@ def test_the_problems_of_one_vendor_leave_the_others() -> None:
         raise GpuError('it is broken', 'broken')
 
     backend = Backend()
-    assert look({'one': fail, 'two': lambda: backend, 'three': lambda: None}) == HostGpus((), 'it is broken')
+    assert read_host_gpus({'one': fail, 'two': lambda: backend, 'three': lambda: None}) == HostGpus((), 'it is broken')
     assert not backend.is_open

@@ -13,7 +13,7 @@ import pytest
 
 from cli_program import PATIENCE
 from gpu_machine import NO_SUCH_PROCESS
-from gpu_tracker.cuda_probe.devices import environment, running_environment
+from gpu_tracker.cuda_probe.devices import environment
 from tracked_program import IN_CI
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def running(*words: str, **variables: str) -> Iterator[int]:
 @pytest.mark.parametrize(('removes', 'left'), [(False, {ORDER: 'PCI_BUS_ID'}), (True, {})])
 def test_what_a_program_has_changed_since_its_start_is_found(removes: bool, left: dict[str, str]) -> None:
     with running(sys.executable, '-ISc', _CHANGES.format(removes=removes), **{VISIBLE: '0,1'}) as pid:
-        assert environment.read(pid) == {VISIBLE: '0,1'}
-        assert running_environment.now(pid) == {VISIBLE: '3'} | left
-        assert running_environment.read(pid) == {VISIBLE: '3'} | left
+        assert environment.initial_variables(pid) == {VISIBLE: '0,1'}
+        assert environment.current_variables(pid) == {VISIBLE: '3'} | left
+        assert environment.running_variables(pid) == {VISIBLE: '3'} | left
 
 
 @pytest.mark.parametrize('options', [(), ('-static',), ('-no-pie',)])
@@ -71,12 +71,12 @@ def test_programs_of_all_kinds_are_read(tmp_path: Path, options: tuple[str, ...]
     (tmp_path / 'change.c').write_text(_IN_C)
     subprocess.run(['cc', '-o', 'change', 'change.c', *options], cwd=tmp_path, check=True)
     with running(str(tmp_path / 'change')) as pid:
-        assert running_environment.now(pid) == {VISIBLE: '5'}
+        assert environment.current_variables(pid) == {VISIBLE: '5'}
 
 
 def test_a_process_that_is_not_there_tells_nothing() -> None:
-    assert running_environment.now(NO_SUCH_PROCESS) is None
-    assert running_environment.read(NO_SUCH_PROCESS) is None
+    assert environment.current_variables(NO_SUCH_PROCESS) is None
+    assert environment.running_variables(NO_SUCH_PROCESS) is None
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_a_change_counts_only_where_cuda_cannot_have_begun_before_it(
     may_have_begun: bool,
     expected: dict[str, str] | None,
 ) -> None:
-    assert running_environment.settle(initial, current, may_have_begun=may_have_begun) == expected
+    assert environment.variables_of_cuda(initial, current, may_have_begun=may_have_begun) == expected

@@ -15,7 +15,7 @@ import pytest
 from cli_program import PATIENCE, PROGRAM, eventually, gpu_tracker
 from gpu_machine import NO_SUCH_PROCESS, words_as_nobody
 from gpu_tracker.cuda_probe.devices.control_groups import DEVICES, mounts
-from gpu_tracker.cuda_probe.devices.device_numbers import DeviceNumbers
+from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers
 from gpu_tracker.cuda_probe.devices.grant import apply, plan, report
 from gpu_tracker.errors import GrantError
 from tracked_program import as_root, environment
@@ -233,7 +233,7 @@ def test_the_root_group_has_nothing_to_grant() -> None:
 def test_only_root_can_do_it(group: Group) -> None:
     group.deny('a')
     text = (
-        'from gpu_tracker.cuda_probe.devices.device_numbers import DeviceNumbers\n'
+        'from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers\n'
         'from gpu_tracker.cuda_probe.devices.grant import apply, plan\n'
         'from gpu_tracker.errors import GrantError\n'
         'import sys\n'

@@ -38,8 +38,8 @@ def assert_complete(report: CudaReport) -> None:
     """Compare with what the script at full rate does."""
     (process,) = report.processes
     assert (process.launches, process.mean_threads, process.synchronisations) == (300_000, 64, 1000)
-    assert (process.allocations, process.frees, process.memory_leaked_bytes) == (20_002, 20_000, 60)
-    assert (process.allocated_bytes, process.freed_bytes) == (20_000 * 4096 + 60, 20_000 * 4096)
+    assert (process.allocations, process.frees, process.memory_leaked) == (20_002, 20_000, 60)
+    assert (process.allocated, process.freed) == (20_000 * 4096 + 60, 20_000 * 4096)
     assert [kernel.launches for kernel in process.kernels] == [300_000]
     assert [failure.count for failure in process.failures] == [1]
     assert report.events + report.events_lost == FULL_RATE_EVENTS
@@ -82,8 +82,8 @@ def test_allocations_past_the_bound_are_counted_but_their_end_is_not_seen():
     seen = bounded('allocs 30 100; free_all', allocations=10)
     assert seen.truth.device.frees == 30
     process = seen.process
-    assert (process.allocations, process.allocated_bytes, process.memory_max_bytes) == (30, 3000, 3000)
-    assert (process.frees, process.memory_leaked_bytes) == (10, 2000)
+    assert (process.allocations, process.allocated, process.memory_max) == (30, 3000, 3000)
+    assert (process.frees, process.memory_leaked) == (10, 2000)
     assert notes(seen.report) == [
         'Allocations past the bound "allocations": 20. Their memory may have been freed unseen.'
     ]
@@ -120,7 +120,7 @@ def test_streams_past_the_bound_are_not_told_apart():
 
 def test_threads_past_the_bound_are_left_out():
     seen = bounded('alloc a 10; threads 1 { threads 1 { threads 1 { alloc b 1; alloc c 1 } } }; alloc d 10', threads=1)
-    assert (seen.process.allocations, seen.process.memory_leaked_bytes) == (2, 20)
+    assert (seen.process.allocations, seen.process.memory_leaked) == (2, 20)
     assert notes(seen.report) == [
         'Calls that are left out: 2. More threads called CUDA at once than the bound "threads" allows.'
     ]
@@ -129,7 +129,7 @@ def test_threads_past_the_bound_are_left_out():
 def test_failures_past_the_bound_are_not_told():
     seen = bounded('repeat 3 { fail_alloc }; repeat 4 { fail_free }; alloc a 10; repeat 5 { fail_launch }', failures=1)
     assert [(failure.function, failure.count) for failure in seen.process.failures] == [('cudaMalloc', 3)]
-    assert seen.process.memory_leaked_bytes == 10
+    assert seen.process.memory_leaked == 10
     assert notes(seen.report) == [
         'Failed calls that are not told: 9. More kinds of them than the bound "failures" allows.'
     ]

@@ -159,7 +159,7 @@ def test_a_call_that_began_before_the_probe_is_not_counted_and_the_next_is(gate:
             (process,) = probe.report().processes
             running.go_on()
             assert running.finish().returncode == 0
-    assert (process.synchronisations, process.launches, process.memory_current_bytes) == (0, 1, 5)
+    assert (process.synchronisations, process.launches, process.memory_current) == (0, 1, 5)
 
 
 def test_a_program_that_forks_all_the_time_is_let_go() -> None:
@@ -173,7 +173,7 @@ def test_a_program_that_forks_all_the_time_is_let_go() -> None:
     assert ran.returncode == 0
     assert [(truth.device.launches, truth.leaked) for truth in ran.children] == [(10, 5)] * 300
     assert max(process.launches for process in seen) == 10
-    assert max(process.memory_max_bytes for process in seen) == 5
+    assert max(process.memory_max for process in seen) == 5
 
 
 def test_probes_that_come_and_go_and_look_at_the_same_program_do_not_disturb_each_other() -> None:

@@ -116,9 +116,9 @@ def test_the_most_memory_is_told_of_each_device_and_of_all_at_once():
         set_device 0; alloc e 100; free b; free d; alloc f 50
     """)
     assert_told_truly(seen)
-    assert [device.memory_max_bytes for device in seen.process.devices] == [1500, 1000]
-    assert seen.process.memory_max_bytes == 1500
-    assert seen.process.memory_leaked_bytes == 150
+    assert [device.memory_max for device in seen.process.devices] == [1500, 1000]
+    assert seen.process.memory_max == 1500
+    assert seen.process.memory_leaked == 150
 
 
 def test_a_reset_device_has_nothing_in_use_and_others_keep_what_they_have():
@@ -128,10 +128,10 @@ def test_a_reset_device_has_nothing_in_use_and_others_keep_what_they_have():
     """)
     assert seen.truth.failures == {('cudaFree', 1): 1}
     assert_told_truly(seen)
-    assert seen.process.memory_leaked_bytes == 7
+    assert seen.process.memory_leaked == 7
 
 
 def test_addresses_that_come_again_after_a_reset_are_new_allocations():
     seen = probed('repeat 30 { alloc a 10; alloc b 20; free b; device_reset }; alloc a 10; free a; alloc c 1')
     assert_told_truly(seen)
-    assert (seen.process.allocations, seen.process.frees, seen.process.memory_leaked_bytes) == (62, 31, 1)
+    assert (seen.process.allocations, seen.process.frees, seen.process.memory_leaked) == (62, 31, 1)

@@ -51,7 +51,7 @@ def test_calls_of_both_are_counted_together():
     script = f'launches 50 gemm default 1 1 1 8 1 1; alloc x 1000; {DRIVER}; sync default; free b; free x'
     seen = probed(script, environment=NESTED)
     assert_told_truly(seen)
-    assert (seen.process.launches, seen.process.memory_leaked_bytes) == (55, 0)
+    assert (seen.process.launches, seen.process.memory_leaked) == (55, 0)
 
 
 def test_a_call_of_the_driver_after_a_failed_one_of_the_runtime_is_counted():
@@ -81,4 +81,4 @@ def test_threads_that_call_both_at_once_are_counted_each_for_itself():
     )
     process = seen.process
     assert (process.launches, process.allocations, process.frees, process.synchronisations) == (800, 800, 800, 800)
-    assert (process.memory_leaked_bytes, process.failures[0].count) == (0, 400)
+    assert (process.memory_leaked, process.failures[0].count) == (0, 400)

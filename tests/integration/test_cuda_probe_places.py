@@ -19,7 +19,7 @@ from cuda_stand_in import StandIn, stand_in
 from cuda_stand_in.running import started
 from gpu_machine import Machine
 from gpu_tracker.cuda_probe.calls import Library
-from gpu_tracker.cuda_probe.libraries.mapped import mapped_files
+from gpu_tracker.cuda_probe.libraries.code_files import mapped_files
 from probed_program import opened
 from simulated_nvml import Gpu
 from tracked_program import IN_CI, environment
@@ -81,7 +81,7 @@ def test_of_a_stripped_program_with_the_runtime_linked_in_the_calls_of_the_drive
         probe.close()
         (process,) = probe.report().processes
     assert (process.pid, process.launches, process.mean_threads, process.synchronisations) == (running.pid, 30, 128, 1)
-    assert (process.allocated_bytes, process.memory_max_bytes, process.memory_leaked_bytes) == (1500, 1500, 500)
+    assert (process.allocated, process.memory_max, process.memory_leaked) == (1500, 1500, 500)
     assert [(failure.function, failure.error) for failure in process.failures] == [('cuMemAlloc', 2)]
 
 
@@ -161,8 +161,8 @@ def test_a_program_in_a_pid_namespace_is_seen_from_outside_by_its_id_there() -> 
     assert [truth.pid for truth in ran.processes] == [1, 2]
     first, second = report.processes
     assert running.pid < first.pid < second.pid
-    assert (first.launches, first.memory_max_bytes, first.memory_leaked_bytes) == (30, 1500, 500)
-    assert (second.allocations, second.memory_leaked_bytes) == (1, 7)
+    assert (first.launches, first.memory_max, first.memory_leaked) == (30, 1500, 500)
+    assert (second.allocations, second.memory_leaked) == (1, 7)
 
 
 INSIDE = """
@@ -189,7 +189,7 @@ def test_the_children_of_a_running_program_are_followed_those_from_before_and_th
         followed(probe, running)
         ran, report = finished(probe, running)
     child, grandchild = ran.children
-    assert {process.pid: process.allocated_bytes for process in report.processes} == {
+    assert {process.pid: process.allocated for process in report.processes} == {
         ran.pid: 50,
         child.pid: 30,
         grandchild.pid: 40,
@@ -238,7 +238,7 @@ with opened(libraries=runtimes) as probe, started([sys.executable, '-c', program
     eventually(lambda: probe.report().devices)
     probe.close()
     for process in probe.report().processes:
-        print(process.pid == running.pid, process.allocated_bytes, process.synchronisations)
+        print(process.pid == running.pid, process.allocated, process.synchronisations)
         print(*[(device.ordinal, device.uuid) for device in process.devices])
     print(*[device.uuid for device in probe.report().devices], *probe.report().notes)
 """
@@ -291,7 +291,7 @@ def test_a_gpu_that_was_chosen_before_the_probe_came_is_not_known_until_one_is_c
         _, report = finished(probe, running)
     (process,) = report.processes
     assert {device.ordinal: (device.launches, device.frees) for device in process.devices} == {None: (3, 1), 2: (4, 0)}
-    assert process.memory_max_bytes == 20
+    assert process.memory_max == 20
 
 
 NEIGHBOUR = """

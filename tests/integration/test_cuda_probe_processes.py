@@ -26,16 +26,16 @@ def test_allocations_and_launches_of_many_threads_are_counted_with_the_exact_max
 def test_threads_that_free_and_allocate_the_same_addresses_at_the_same_time_are_counted_exactly():
     process = probed('threads 4 { churn 20000 512; launches 5000 axpy default 1 1 1 2 1 1; alloc a 9 }').process
     assert (process.allocations, process.frees) == (80_004, 80_000)
-    assert (process.allocated_bytes, process.freed_bytes) == (80_000 * 512 + 36, 80_000 * 512)
-    assert process.memory_leaked_bytes == 36
-    assert 512 <= process.memory_max_bytes <= 4 * 512 + 36  # which of the threads had memory at once is not known
+    assert (process.allocated, process.freed) == (80_000 * 512 + 36, 80_000 * 512)
+    assert process.memory_leaked == 36
+    assert 512 <= process.memory_max <= 4 * 512 + 36  # which of the threads had memory at once is not known
     assert (process.launches, process.mean_threads) == (20_000, 2)
 
 
 def test_memory_that_another_thread_is_given_before_the_free_has_returned_is_counted_exactly():
     process = probed('threads 3 { churn 200 512 }', environment={'CUDA_STAND_IN_LINGER': '500'}).process
-    assert (process.allocations, process.frees, process.memory_leaked_bytes) == (600, 600, 0)
-    assert process.memory_max_bytes <= 3 * 512
+    assert (process.allocations, process.frees, process.memory_leaked) == (600, 600, 0)
+    assert process.memory_max <= 3 * 512
 
 
 def test_threads_that_ended_before_others_began_are_counted_too():
@@ -52,8 +52,8 @@ def test_children_are_counted_each_for_itself():
     """)
     assert len(seen.ran.processes) == 7
     assert_told_truly(seen)
-    assert seen.process.memory_leaked_bytes == 0
-    assert sorted(process.memory_leaked_bytes or 0 for process in seen.report.processes) == [0, 0, 0, 0, 7, 7, 7]
+    assert seen.process.memory_leaked == 0
+    assert sorted(process.memory_leaked or 0 for process in seen.report.processes) == [0, 0, 0, 0, 7, 7, 7]
 
 
 def test_a_process_that_becomes_another_program_is_two():
@@ -63,7 +63,7 @@ def test_a_process_that_becomes_another_program_is_two():
     """)
     assert [process.pid for process in seen.report.processes] == [seen.ran.pid] * 3
     assert_told_truly(seen)
-    assert [process.memory_leaked_bytes for process in seen.report.processes] == [100, 0, 0]
+    assert [process.memory_leaked for process in seen.report.processes] == [100, 0, 0]
 
 
 def test_threads_that_fork_and_that_become_another_program_are_no_trouble():
@@ -100,8 +100,8 @@ def test_a_program_that_is_killed_has_leaked_what_it_had():
         running.process.wait()
         probe.close()
         (process,) = probe.report().processes
-    assert (process.ended, process.memory_leaked_bytes, process.launches) == (True, 70, 5)
-    assert (process.allocations, process.frees, process.memory_max_bytes) == (2, 1, 570)
+    assert (process.ended, process.memory_leaked, process.launches) == (True, 70, 5)
+    assert (process.allocations, process.frees, process.memory_max) == (2, 1, 570)
 
 
 def test_a_running_program_has_memory_in_use_and_has_leaked_nothing_yet():
@@ -111,7 +111,7 @@ def test_a_running_program_has_memory_in_use_and_has_leaked_nothing_yet():
         running.wait_until_waiting()
         assert_agree(probe.report(), running.truths())
         (process,) = [process for process in probe.report().processes if process.pid == running.pid]
-        assert (process.ended, process.memory_current_bytes, process.memory_leaked_bytes) == (False, 570, None)
+        assert (process.ended, process.memory_current, process.memory_leaked) == (False, 570, None)
         running.go_on()
         ran = running.finish()
         assert_agree(probe.report(), ran.processes)
@@ -128,8 +128,8 @@ def test_what_was_done_before_the_probe_is_in_no_figure():
         running.finish()
         probe.close()
         (process,) = probe.report().processes
-    assert (process.launches, process.allocations, process.frees, process.memory_leaked_bytes) == (1, 1, 0, 70)
-    assert process.memory_max_bytes == 70
+    assert (process.launches, process.allocations, process.frees, process.memory_leaked) == (1, 1, 0, 70)
+    assert process.memory_max == 70
     (note,) = probe.report().notes
     assert note == (
         f'Process {process.pid} ran before the probe: what it had done until then is not told, and memory that it had '

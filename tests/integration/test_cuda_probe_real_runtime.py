@@ -16,7 +16,7 @@ from cuda_stand_in import stand_in
 from cuda_stand_in.running import started
 from cuda_toolkit import toolkit
 from gpu_tracker.cuda_probe.calls import FUNCTIONS, Library
-from gpu_tracker.cuda_probe.libraries.symbols import find_functions
+from gpu_tracker.cuda_probe.libraries.code_files import find_functions
 from probed_program import opened
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def test_kernels_of_a_compiled_program_have_their_names_and_figures(tmp_path: Pa
         assert (variant.sm, variant.registers, variant.static_shared_bytes) == (80, registers[kernel.symbol], shared)
         assert variant.code_size_bytes
     assert told.failures == {}
-    assert (told.process.memory_max_bytes, told.process.memory_leaked_bytes) == (5 * 1000 + 100 + 10 * 512 + 100, 0)
+    assert (told.process.memory_max, told.process.memory_leaked) == (5 * 1000 + 100 + 10 * 512 + 100, 0)
 
 
 def test_of_a_stripped_program_with_the_runtime_linked_in_it_is_told_why_nothing_is_seen(tmp_path: Path) -> None:

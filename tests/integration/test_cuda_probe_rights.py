@@ -50,7 +50,7 @@ print('waiting', flush=True)
 sys.stdin.readline()
 probe.close()
 for process in probe.report().processes:
-    print(process.pid, process.launches, process.memory_leaked_bytes)
+    print(process.pid, process.launches, process.memory_leaked)
 print(*probe.report().notes)
 """
 

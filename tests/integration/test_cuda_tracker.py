@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROBE = """
-from gpu_tracker.cuda_probe.following import opened as probe_of
+from gpu_tracker.cuda_probe.session import open_probe as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
 from gpu_tracker.processes import open_process_tree
 from stand_in_probe import StandInProbe
@@ -61,7 +61,7 @@ class Section:
 opened = Section
 """
 
-NO_EXTRA = "raise ModuleNotFoundError(\"No module named 'elftools'\", name='elftools')\n"
+NO_EXTRA = "raise ModuleNotFoundError(\"No module named 'lz4'\", name='lz4')\n"
 NO_EXTRA_SAID = 'CUDA calls cannot be probed: a package is missing; install gpu-tracker[cuda].'
 
 NO_RIGHT = """
@@ -248,7 +248,7 @@ print(json.dumps(tracker.resource_usage.cuda.combined.launches))
 
 def test_many_programs_find_room(tmp_path: Path) -> None:
     crowd = """
-from gpu_tracker.cuda_probe.following import opened as probe_of
+from gpu_tracker.cuda_probe.session import open_probe as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
 from stand_in_probe import StandInProbe, device, process, report
 

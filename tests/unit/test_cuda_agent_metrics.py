@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
 from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics
-from gpu_tracker.cuda_probe.following import opened
+from gpu_tracker.cuda_probe.session import open_probe
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.agent.probed import ProbedMetrics, on_gpus
 from gpu_tracker.fleet.watch import Reading
@@ -89,7 +89,7 @@ def test_names_of_programs_are_cut_and_printable() -> None:
 
 def test_the_processes_on_the_gpus_are_followed_once_and_named_for_a_while() -> None:
     probe = StandInProbe(report(process(7)), gone=frozenset({8}))
-    found = CudaMetrics(opened(lambda: probe))
+    found = CudaMetrics(open_probe(lambda: probe))
     assert probe.calls == ['open', 'start']
     found.look([GPU], {7: 'train.py', 8: 'gone.py'})
     found.look([GPU], {7: 'train.py'})
@@ -105,7 +105,7 @@ def test_before_the_first_look_there_is_nothing() -> None:
 def test_a_probe_that_is_not_available_leaves_nothing_open() -> None:
     probe = StandInProbe(problem=('open', GpuTrackerError('A right is missing.')))
     with pytest.raises(GpuTrackerError, match='A right is missing'):
-        opened(lambda: probe)
+        open_probe(lambda: probe)
     assert probe.calls == ['open', 'close']
 
 

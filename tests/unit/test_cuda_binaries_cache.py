@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache, cache_folder
+from gpu_tracker.cuda_probe.binaries.cubin import Kernel, KernelVariant
 from gpu_tracker.cuda_probe.binaries.findings import Findings, findings_from
-from gpu_tracker.cuda_probe.binaries.kernel import Kernel, KernelVariant
 from made_cubins import MadeKernel, cubin, entry, fatbin, program
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from gpu_tracker.cuda_probe.binaries.cubin import Kernel, KernelVariant
 from gpu_tracker.cuda_probe.binaries.cuda_binary import CudaBinary, read_binary
-from gpu_tracker.cuda_probe.binaries.kernel import Kernel, KernelVariant
 from gpu_tracker.cuda_probe.binaries.region import MemoryRegion
 from made_cubins import (
     LZ4,

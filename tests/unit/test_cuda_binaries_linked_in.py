@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compiled_files import compiled, library, stripped
-from gpu_tracker.cuda_probe.binaries.linked_in import hides_runtime
+from gpu_tracker.cuda_probe.binaries.program_file import hides_runtime
 
 if TYPE_CHECKING:
     from pathlib import Path

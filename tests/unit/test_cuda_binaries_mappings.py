@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.binaries.mappings import Mapping, code_of, mappings_of
-from gpu_tracker.cuda_probe.binaries.process_memory import words_at
+from gpu_tracker.cuda_probe.binaries.process_memory import MappedPart, code_of, mappings_of, words_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,14 +38,14 @@ def test_mappings_of_files_are_read(proc: str) -> None:
     program = '/home/ann/my program'
     disk, none, memory = os.makedev(0xFE, 1), os.makedev(0, 0), os.makedev(0, 1)
     assert mappings_of(proc, 7) == [
-        Mapping(0x55D0C8A00000, 0x55D0C8A01000, 0, disk, 1234, program, deleted=False),
-        Mapping(0x55D0C8A01000, 0x55D0C8A02000, 0x1000, disk, 1234, program, deleted=False),
-        Mapping(0x55D0C9000000, 0x55D0C9021000, 0, none, 0, None, deleted=False),
-        Mapping(0x7F0000000000, 0x7F0000001000, 0, none, 0, None, deleted=False),
-        Mapping(0x7F0000002000, 0x7F0000003000, 0x2000, disk, 99, '/lib/old.so', deleted=True),
-        Mapping(0x7F0000004000, 0x7F0000005000, 0, disk, 98, '/lib/two\nlines.so', deleted=False),
-        Mapping(0x7F0000006000, 0x7F0000007000, 0, memory, 5, '/dev/zero', deleted=True),
-        Mapping(0x7FFC00000000, 0x7FFC00021000, 0, none, 0, None, deleted=False),
+        MappedPart(0x55D0C8A00000, 0x55D0C8A01000, 0, disk, 1234, program, deleted=False),
+        MappedPart(0x55D0C8A01000, 0x55D0C8A02000, 0x1000, disk, 1234, program, deleted=False),
+        MappedPart(0x55D0C9000000, 0x55D0C9021000, 0, none, 0, None, deleted=False),
+        MappedPart(0x7F0000000000, 0x7F0000001000, 0, none, 0, None, deleted=False),
+        MappedPart(0x7F0000002000, 0x7F0000003000, 0x2000, disk, 99, '/lib/old.so', deleted=True),
+        MappedPart(0x7F0000004000, 0x7F0000005000, 0, disk, 98, '/lib/two\nlines.so', deleted=False),
+        MappedPart(0x7F0000006000, 0x7F0000007000, 0, memory, 5, '/dev/zero', deleted=True),
+        MappedPart(0x7FFC00000000, 0x7FFC00021000, 0, none, 0, None, deleted=False),
     ]
 
 
@@ -64,7 +63,7 @@ def test_a_file_is_reached_through_the_process_and_one_without_a_name_through_it
 
 
 @pytest.mark.parametrize('read', [mappings_of, code_of])
-def test_a_process_that_has_ended_has_no_mappings(tmp_path: Path, read: Callable[[str, int], list[Mapping]]) -> None:
+def test_a_process_that_has_ended_has_no_mappings(tmp_path: Path, read: Callable[[str, int], list[MappedPart]]) -> None:
     with pytest.raises(FileNotFoundError):
         read(str(tmp_path), 7)
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.cuda_probe.binaries.demangling import demangle
-from gpu_tracker.cuda_probe.binaries.host_names import common_name, plain_symbol
+from gpu_tracker.cuda_probe.binaries.demangling import common_name, demangle, plain_symbol
 
 
 @pytest.mark.parametrize(

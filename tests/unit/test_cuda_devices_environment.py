@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.devices.enumeration import Reach
-from gpu_tracker.cuda_probe.devices.environment import Environment, EnvironmentChange, read
+from gpu_tracker.cuda_probe.devices.environment import Environment, EnvironmentChange, initial_variables
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, PhysicalGpu
 from gpu_tracker.cuda_probe.devices.visibility import Visibility
 
@@ -62,8 +62,8 @@ def test_without_the_initial_variables_only_changes_of_both_tell() -> None:
 def test_what_a_program_was_started_with(tmp_path: Path, content: bytes, expected: dict[str, str] | None) -> None:
     (tmp_path / '7').mkdir()
     (tmp_path / '7' / 'environ').write_bytes(content)
-    assert read(7, str(tmp_path)) == expected
-    assert read(8, str(tmp_path)) is None
+    assert initial_variables(7, str(tmp_path)) == expected
+    assert initial_variables(8, str(tmp_path)) is None
 
 
 def test_the_value_at_the_first_call_counts() -> None:
@@ -108,5 +108,5 @@ def test_gpus_that_the_driver_tells_late_are_taken() -> None:
     seen = Visibility(HostGpus(), {}, lambda: BOTH)
     seen.called(1)
     assert seen.gpu_of(1) is None
-    seen.know_gpus(HOST)
+    seen.set_gpus(HOST)
     assert seen.gpu_of(1) is SECOND

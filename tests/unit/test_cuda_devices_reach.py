@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.devices.enumeration import Reach
-from gpu_tracker.cuda_probe.devices.reach import Look, reach_of
+from gpu_tracker.cuda_probe.devices.reach import ReachReader, reach_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,8 +163,8 @@ def test_a_later_process_of_the_same_number_is_another(process: Process) -> None
 
     start(100)
     process.hold('/dev/nvidia0', '/dev/nvidia1')
-    look = Look(7, str(process.proc))
+    look = ReachReader(7, str(process.proc))
     assert look().gpus == frozenset({0, 1})
     start(101)
     assert look() == Reach()
-    assert Look(8, str(process.proc))() == Reach()
+    assert ReachReader(8, str(process.proc))() == Reach()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from cuda_reports import TRAINING, UUID, process, report
-from gpu_tracker.cuda_probe.display.document import problem_json, report_json
+from gpu_tracker.cuda_probe.report import problem_json, report_json
 
 FIGURES = {
     'launches': 123_456,

@@ -34,11 +34,11 @@ def rates(shown):
 def test_rates_and_shares_are_those_of_the_time_between():
     before = report(process(7, **seen(1000, 10.0, used_cores=30.0, busy=1.0)), seconds=10.0)
     now = report(
-        process(7, **seen(1600, 12.0, used_cores=50.0, busy=2.5, memory_max_bytes=7, mean_threads=9.0)), seconds=12.0
+        process(7, **seen(1600, 12.0, used_cores=50.0, busy=2.5, memory_max=7, mean_threads=9.0)), seconds=12.0
     )
     (shown,) = recent(before, now).processes
     assert rates([shown]) == [(300.0, 75.0, 150.0)]
-    assert (shown.launches, shown.memory_max_bytes, shown.mean_threads) == (1600, 7, 9.0)
+    assert (shown.launches, shown.memory_max, shown.mean_threads) == (1600, 7, 9.0)
 
 
 def test_each_gpu_has_its_own_and_a_new_one_those_of_all_its_time():

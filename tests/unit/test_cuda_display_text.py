@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cuda_reports import TRAINING, UUID, device, kernel, process, report
 from gpu_tracker.cuda_probe.display.text import problem_text, report_text
-from gpu_tracker.cuda_probe.report import DeviceTags, FailureReport
+from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
 from gpu_tracker.terminal_text import width_of
 
 TABLES = """\
@@ -75,7 +75,7 @@ def test_what_is_not_known_is_no_zero():
 
 
 def test_a_program_that_has_ended_and_what_it_leaked():
-    shown = report(process(7, ended=True, memory_max_bytes=5000, memory_leaked_bytes=1500))
+    shown = report(process(7, ended=True, memory_max=5000, memory_leaked=1500))
     assert tables(shown).splitlines()[-1].split() == (
         ['7', 'python', '(ended)', '0', '0', 'N/A', 'N/A', '1', '0', 'B', '5.0', 'kB', '1.5', 'kB', '0']
     )
@@ -87,16 +87,16 @@ def test_each_gpu_of_a_process_that_used_several_has_a_line():
             7,
             launches=30,
             launches_per_second=3.0,
-            memory_current_bytes=3000,
-            memory_max_bytes=3000,
+            memory_current=3000,
+            memory_max=3000,
             devices=(
-                device(0, UUID, launches=10, launches_per_second=1.0, memory_current_bytes=1000, memory_max_bytes=1000),
-                device(1, 'MIG-1', launches=20, launches_per_second=2.0, used_cores=17.0, memory_max_bytes=2000),
+                device(0, UUID, launches=10, launches_per_second=1.0, memory_current=1000, memory_max=1000),
+                device(1, 'MIG-1', launches=20, launches_per_second=2.0, used_cores=17.0, memory_max=2000),
             ),
         ),
         process(8, devices=(device(0, UUID),)),
         process(9, devices=(device(0),)),
-        devices=(DeviceTags('MIG-1', 'nvidia', 'NVIDIA A100', None, '1g.10gb', 896, 10_000_000_000),),
+        devices=(CUDAGpu('MIG-1', 'nvidia', 'NVIDIA A100', None, '1g.10gb', 896, 10_000_000_000),),
     )
     assert tables(shown) == (
         'CUDA calls, seen for 10.0 s through uprobe.multi\n'
@@ -179,11 +179,11 @@ def test_what_strangers_have_named_commands_no_terminal():
             7,
             command=hostile,
             kernels=(kernel(hostile, 1),),
-            failures=(FailureReport(hostile, 1, hostile, 1),),
+            failures=(CUDAFailure(hostile, 1, hostile, 1),),
             devices=(device(0, 'GPU-1'),),
         ),
         engine=hostile,
-        devices=(DeviceTags('GPU-1', 'nvidia', hostile, hostile, hostile, None, None),),
+        devices=(CUDAGpu('GPU-1', 'nvidia', hostile, hostile, hostile, None, None),),
         notes=(hostile,),
     )
     text = tables(shown)
@@ -207,8 +207,8 @@ ENDED = report(
         launches=1_234_567,
         launches_per_second=12_345.6,
         active_percent=99.7,
-        memory_max_bytes=920_000_000,
-        memory_leaked_bytes=800_000_000,
+        memory_max=920_000_000,
+        memory_leaked=800_000_000,
     )
 )
 
@@ -279,10 +279,10 @@ def test_no_line_is_wider_than_the_terminal(width, name, number, figure, seconds
                 launches_per_second=figure or 0.0,
                 active_percent=figure,
                 used_cores=figure,
-                memory_current_bytes=number,
+                memory_current=number,
                 devices=(device(0, UUID, used_cores=figure), device(1)),
                 kernels=(kernel(name, number, seconds),),
-                failures=(FailureReport(name, number, name, number),),
+                failures=(CUDAFailure(name, number, name, number),),
             ),
         ),
         notes=(name,),

@@ -11,13 +11,13 @@ import pytest
 from compiled_files import LIBRARY, library, offsets
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.engine.attached_files import AttachedFiles
-from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, code_file
+from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, code_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpu_tracker.cuda_probe.engine.attaching import Place
+    from gpu_tracker.cuda_probe.engine.attaching import ProbePoint
 
 RENAMED = """
 int cudaStreamQuery(void *stream) { return 0; }
@@ -35,7 +35,7 @@ class Attacher:
         self.open: dict[int, str] = {}
         """What is attached, by descriptor."""
 
-    def attach(self, path: str, places: Sequence[Place]) -> list[int]:
+    def attach(self, path: str, places: Sequence[ProbePoint]) -> list[int]:
         if path in self.refused:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         self.attached.append((path, {place.function.symbol: place.offset for place in places}))

@@ -10,12 +10,10 @@ import bpf_source
 from bpf_source import form, plain
 from gpu_tracker.cuda_probe.calls import FUNCTIONS, What
 from gpu_tracker.cuda_probe.engine import layout
-from gpu_tracker.cuda_probe.engine.layout import Overflow
+from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind, Overflow
 from gpu_tracker.cuda_probe.engine.loading import map_entries
-from gpu_tracker.cuda_probe.engine.notices import Notice, NoticeKind
-from gpu_tracker.cuda_probe.events import Event, EventKind
 from gpu_tracker.cuda_probe.limits import Limits
-from gpu_tracker.cuda_probe.readings import DeviceTotals
+from gpu_tracker.cuda_probe.readings import DeviceTotals, Event, EventKind
 
 HEADER = '8x'
 """What the kernel puts before each record of a ring."""

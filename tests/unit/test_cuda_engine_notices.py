@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from gpu_tracker.cuda_probe.engine.layout import EVENT
-from gpu_tracker.cuda_probe.engine.notices import Notice, NoticeKind, read_notices
-from gpu_tracker.cuda_probe.events import Event, EventKind
+from gpu_tracker.cuda_probe.engine.layout import EVENT, Notice, NoticeKind, read_notices
+from gpu_tracker.cuda_probe.readings import Event, EventKind
 
 HEADER = b'\x18\x01\0\0\x02\0\0\0'
 VARIABLE = NoticeKind.VARIABLE

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.libraries.command_line import executables
+from gpu_tracker.cuda_probe.libraries.candidates import executables
 
 if TYPE_CHECKING:
     from pathlib import Path

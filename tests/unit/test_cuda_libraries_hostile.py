@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiled_files import library
-from gpu_tracker.cuda_probe.libraries.symbols import find_functions
+from gpu_tracker.cuda_probe.libraries.code_files import find_functions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import re
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from compiled_files import LIBRARY, PROGRAM, compiled, library, offsets, stripped
-from gpu_tracker.cuda_probe.libraries.symbols import find_functions
+from gpu_tracker.cuda_probe.libraries.code_files import find_functions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +26,12 @@ __asm__(".symver second,cudaFree@@VERSION_2");
 int cudaMalloc(void **to, unsigned long size) { return 0; }
 """
 VERSIONS = 'VERSION_1 { global: cudaMalloc; };\nVERSION_2 { } VERSION_1;\n'
+
+MANY_SECTIONS = """
+__asm__(".altmacro\\n.macro one number\\n.section .s\\\\number,\\"a\\",@progbits\\n.byte 1\\n.endm\\n"
+        ".set i,0\\n.rept 2500\\none %i\\n.set i,i+1\\n.endr\\n.text\\n");
+int cudaFree(void *at) { return 0; }
+"""
 
 CHOSEN_WHEN_LOADED = """
 int chosen(void *at) { return 1; }
@@ -68,6 +76,14 @@ def test_both_versions_of_a_function_are_found(tmp_path: Path) -> None:
     expected = offsets(path, 'first', 'second')
     assert found(path)['cudaFree'] == expected['first'] | expected['second']
     assert found(stripped(path))['cudaFree'] == expected['first'] | expected['second']
+
+
+def test_functions_are_found_behind_thousands_of_sections(tmp_path: Path) -> None:
+    path = library(tmp_path / 'a.so', MANY_SECTIONS)
+    told = subprocess.run(['readelf', '-h', path], check=True, capture_output=True, text=True).stdout
+    assert int(re.search(r'Number of section headers: +(\d+)', told)[1]) > 2500
+    assert found(path) == offsets(path, 'cudaFree')
+    assert set(found(path)) == {'cudaFree'}
 
 
 @pytest.mark.parametrize('options', [['-pie', '-fPIE'], ['-no-pie'], ['-static']])

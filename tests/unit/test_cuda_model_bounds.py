@@ -21,7 +21,7 @@ from cuda_events import (
     sync,
     window,
 )
-from gpu_tracker.cuda_probe.model.limits import ModelLimits
+from gpu_tracker.cuda_probe.limits import ModelLimits
 from gpu_tracker.cuda_probe.model.window import Dropped
 from gpu_tracker.errors import ParameterError
 

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuda_events import GPU, KERNEL, STREAM, launch, limits, statistics, sync, use, window
-from gpu_tracker.cuda_probe.model.kernel_times import KernelTimes
-from gpu_tracker.cuda_probe.model.losses import Losses
-from gpu_tracker.cuda_probe.model.span import Span
-from gpu_tracker.cuda_probe.model.window import Capacity
+from gpu_tracker.cuda_probe.model.span import KernelTimes, Span
+from gpu_tracker.cuda_probe.model.window import Capacity, Losses
 
 OTHER = KERNEL + 64
 

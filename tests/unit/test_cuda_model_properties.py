@@ -25,8 +25,8 @@ from cuda_events import (
     statistics,
     sync,
 )
-from gpu_tracker.cuda_probe.events import Event, EventKind
 from gpu_tracker.cuda_probe.model.accumulated import Accumulated
+from gpu_tracker.cuda_probe.readings import Event, EventKind
 
 LONGEST = 4
 OPEN = 15

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.cuda_probe.model.union import length, union
+from gpu_tracker.cuda_probe.model.span import length, union
 
 interval = st.tuples(st.integers(0, 40), st.integers(0, 9)).map(lambda drawn: (drawn[0], sum(drawn)))
 

@@ -14,9 +14,8 @@ from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.collecting import Collector
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
 from gpu_tracker.cuda_probe.engine.attached_files import Refused
-from gpu_tracker.cuda_probe.engine.layout import Overflow
-from gpu_tracker.cuda_probe.engine.notices import Notice, NoticeKind
-from gpu_tracker.cuda_probe.libraries.mapped import code_file
+from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind, Overflow
+from gpu_tracker.cuda_probe.libraries.code_files import code_file
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
 from made_up_engine import MadeUpEngine
@@ -60,9 +59,9 @@ class Machine:
     def tells(self, kind: int, number: int = 1, pid: int = PID, name: str = '') -> None:
         self.engine.notices.append(Notice(self.now, 0, 0, number, pid, kind, name, None))
 
-    def look(self, now: int) -> None:
+    def poll(self, now: int) -> None:
         self.now = now
-        self.collector.look(now)
+        self.collector.poll(now)
 
     def remarks(self) -> tuple[str, ...]:
         return self.collector.remarks.all()
@@ -76,36 +75,36 @@ def machine(tmp_path: Path) -> Machine:
 def test_windows_are_closed_each_second_and_add_up(machine: Machine) -> None:
     collector = machine.collector
     machine.engine.events = [cuda_events.launch(SECOND // 10), cuda_events.sync(3 * SECOND // 10)]
-    machine.look(SECOND // 2)
+    machine.poll(SECOND // 2)
     assert (collector.remarks.events, collector.accumulated.nanoseconds) == (2, 0)
-    machine.look(SECOND)
+    machine.poll(SECOND)
     assert collector.accumulated.nanoseconds == SECOND
     assert collector.accumulated.processes[1].busy == SECOND // 5
-    machine.look(SECOND + SECOND // 2)
+    machine.poll(SECOND + SECOND // 2)
     assert collector.accumulated.nanoseconds == SECOND
-    machine.look(5 * SECOND)  # it slept long
+    machine.poll(5 * SECOND)  # it slept long
     assert collector.accumulated.nanoseconds == 5 * SECOND
-    machine.look(5 * SECOND + SECOND // 2)
+    machine.poll(5 * SECOND + SECOND // 2)
     assert collector.accumulated.nanoseconds == 5 * SECOND
 
 
 def test_a_report_closes_a_window_between(machine: Machine) -> None:
     machine.engine.events = [cuda_events.launch(SECOND // 10)]
-    machine.look(SECOND // 5)
+    machine.poll(SECOND // 5)
     machine.collector.close_window(SECOND // 5)
     assert machine.collector.accumulated.processes[1].busy == SECOND // 10
-    machine.look(SECOND)
+    machine.poll(SECOND)
     assert machine.collector.accumulated.processes[1].busy == 9 * SECOND // 10
 
 
 def test_a_program_whose_end_was_lost_as_an_event_is_ended_by_its_notice(machine: Machine) -> None:
     machine.engine.events = [cuda_events.launch(SECOND // 10)]
-    machine.look(SECOND // 5)
+    machine.poll(SECOND // 5)
     machine.now = SECOND // 2
     machine.tells(NoticeKind.END)
-    machine.look(SECOND // 2)
-    machine.look(SECOND)
-    machine.look(2 * SECOND)
+    machine.poll(SECOND // 2)
+    machine.poll(SECOND)
+    machine.poll(2 * SECOND)
     run = machine.collector.accumulated.processes[1]
     assert (run.has_ended, run.busy) == (True, 4 * SECOND // 10)
 
@@ -113,7 +112,7 @@ def test_a_program_whose_end_was_lost_as_an_event_is_ended_by_its_notice(machine
 def test_notices_of_kinds_that_are_not_known_are_passed_over(machine: Machine) -> None:
     machine.tells(99)
     machine.tells(NoticeKind.FIRST_CALL)
-    machine.look(1)
+    machine.poll(1)
     assert machine.programs.get(1) is not None
 
 
@@ -121,9 +120,9 @@ def test_programs_that_have_ended_leave_the_kernel_and_stay_in_the_report(machin
     for number in range(1, 66):
         machine.engine.has(number, ended=number)
     machine.engine.has(100)
-    machine.look(SECOND - 1)
+    machine.poll(SECOND - 1)
     assert len(machine.engine.processes) == 66
-    machine.look(SECOND)
+    machine.poll(SECOND)
     assert list(machine.engine.processes) == [100]
     runs = machine.collector.runs()
     assert [run.process.process for run in runs] == [*range(1, 66), 100]
@@ -136,7 +135,7 @@ def test_past_the_bound_the_first_to_end_are_left_out_and_told(tmp_path: Path) -
     for number in range(1, 71):
         machine.engine.has(number, ended=number)
         machine.tells(NoticeKind.FIRST_CALL, number)
-    machine.look(SECOND)
+    machine.poll(SECOND)
     assert [run.process.process for run in machine.collector.runs()] == [*range(61, 71)]
     assert machine.programs.get(60) is None
     assert machine.programs.get(61) is not None
@@ -158,27 +157,27 @@ def test_what_found_no_room_and_the_graphs_are_told(machine: Machine) -> None:
 def test_a_library_that_is_loaded_is_attached_to_and_it_is_told_how_late(machine: Machine, kind: NoticeKind) -> None:
     path = machine.loads('libcudart.so.12')
     machine.tells(kind)
-    machine.look(3_000_000)
+    machine.poll(3_000_000)
     assert path in machine.engine.attached.values()
     (text,) = machine.remarks()
     assert text.startswith(f'{path} was attached to 3 ms after process 4242 began to load it: ')
     machine.tells(kind)
-    machine.look(SECOND)
+    machine.poll(SECOND)
     assert machine.remarks() == (text,)
 
 
 def test_files_that_no_process_uses_any_more_are_let_go(machine: Machine) -> None:
     path = machine.loads('libcudart.so.12')
     machine.tells(NoticeKind.LIBRARIES)
-    machine.look(3_000_000)
+    machine.poll(3_000_000)
     machine.engine.few_files = 0
     machine.engine.followed = [4242]
-    machine.look(2 * SECOND)
+    machine.poll(2 * SECOND)
     assert path in machine.engine.attached.values()
     machine.engine.followed = []
-    machine.look(30 * SECOND)
+    machine.poll(30 * SECOND)
     assert path in machine.engine.attached.values()  # it is looked once a minute
-    machine.look(63 * SECOND)
+    machine.poll(63 * SECOND)
     assert machine.engine.attached == {}
 
 
@@ -187,7 +186,7 @@ def test_many_notices_of_one_process_are_one_look_at_its_files(machine: Machine)
     machine.tells(NoticeKind.LIBRARIES)
     machine.now = 2_000_000
     machine.tells(NoticeKind.LIBRARIES)
-    machine.look(5_000_000)
+    machine.poll(5_000_000)
     (text,) = machine.remarks()
     assert ' 5 ms after ' in text  # from the first
 
@@ -196,7 +195,7 @@ def test_many_notices_of_one_process_are_one_look_at_its_files(machine: Machine)
 def test_a_c_library_that_is_attached_to_late_is_no_call_that_was_lost(machine: Machine, name: str) -> None:
     path = machine.loads(name)
     machine.tells(NoticeKind.LIBRARIES)
-    machine.look(1)
+    machine.poll(1)
     assert path in machine.engine.attached.values()
     assert machine.remarks() == ()
 
@@ -204,7 +203,7 @@ def test_a_c_library_that_is_attached_to_late_is_no_call_that_was_lost(machine: 
 def test_a_library_without_the_functions_loses_none(machine: Machine) -> None:
     machine.engine.without_functions.add(machine.loads('libcudart.so.12'))
     machine.tells(NoticeKind.LIBRARIES)
-    machine.look(1)
+    machine.poll(1)
     assert machine.remarks() == ()
 
 
@@ -213,7 +212,7 @@ def test_a_file_that_is_refused_is_told_once_and_the_others_are_attached_to(mach
     machine.engine.unwelcome.add(refused)
     for _ in range(2):
         machine.tells(NoticeKind.LIBRARIES)
-        machine.look(1)
+        machine.poll(1)
     assert path in machine.engine.attached.values()
     assert machine.remarks()[0] == f'{refused} could not be probed: Operation not permitted.'
     assert len(machine.remarks()) == 2
@@ -236,7 +235,7 @@ def test_a_program_that_ran_before_and_whose_library_is_refused_is_followed_all_
 
 def test_a_process_that_is_gone_is_nothing_to_tell(machine: Machine) -> None:
     machine.tells(NoticeKind.FIRST_CALL, 2, pid=4243)
-    machine.look(1)
+    machine.poll(1)
     machine.collector.attach_running(3, 4244)
     assert machine.remarks() == ()
 
@@ -244,12 +243,12 @@ def test_a_process_that_is_gone_is_nothing_to_tell(machine: Machine) -> None:
 def test_a_program_that_is_gone_before_its_libraries_are_seen_is_told_once_by_its_name(machine: Machine) -> None:
     for _ in range(2):
         machine.tells(NoticeKind.LIBRARIES, pid=4243, name='sort')
-        machine.look(1)
+        machine.poll(1)
     machine.tells(NoticeKind.EXEC, 2, pid=4244, name='sort')
     machine.tells(NoticeKind.LIBRARIES, 3, pid=4245, name='train')
     machine.engine.has(4)  # its calls are seen
     machine.tells(NoticeKind.LIBRARIES, 4, pid=4246)
-    machine.look(2)
+    machine.poll(2)
     machine.collector.runs()
     (text,) = machine.remarks()
     assert text == (
@@ -265,14 +264,14 @@ def test_a_process_that_ends_while_it_is_looked_at_is_nothing_to_tell(machine: M
 
     machine.engine.while_attaching[machine.loads('libcudart.so.12')] = end
     machine.tells(NoticeKind.LIBRARIES)
-    machine.look(1)
+    machine.poll(1)
     assert machine.remarks() == ()
 
 
 def test_files_that_were_refused_from_the_start_are_told(machine: Machine) -> None:
     file = code_file(machine.file('libcudart.so.12'), '/lib/libcudart.so.12', (Library.RUNTIME,))
     assert file is not None
-    machine.collector.tell_refused([Refused(file, OSError(errno.EIO, os.strerror(errno.EIO)))])
+    machine.collector.report_refused([Refused(file, OSError(errno.EIO, os.strerror(errno.EIO)))])
     assert machine.remarks() == ('/lib/libcudart.so.12 could not be probed: Input/output error.',)
 
 
@@ -280,7 +279,7 @@ def test_files_that_were_refused_from_the_start_are_told(machine: Machine) -> No
     'problem', ['the driver has not answered for 30 seconds', 'the driver has not answered for 30 seconds.']
 )
 def test_why_gpus_are_not_known_is_told_in_a_sentence(machine: Machine, problem: str) -> None:
-    machine.collector.know_gpus(HostGpus(problem=problem))
+    machine.collector.set_gpus(HostGpus(problem=problem))
     assert machine.remarks() == ('Which GPU a call went to is not known: the driver has not answered for 30 seconds.',)
 
 
@@ -288,5 +287,5 @@ def test_what_is_loaded_while_a_new_loader_is_attached_to_is_found(machine: Mach
     loader = machine.loads('ld-linux-x86-64.so.2')
     machine.engine.while_attaching[loader] = lambda: machine.loads('libcudart.so.12')
     machine.tells(NoticeKind.EXEC)
-    machine.look(1)
+    machine.poll(1)
     assert f'{machine.folder}/libcudart.so.12' in machine.engine.attached.values()

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, PhysicalGpu
-from gpu_tracker.cuda_probe.engine.notices import Notice, NoticeKind
+from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind
 from gpu_tracker.cuda_probe.programs import Programs
 from simulated_proc import stat_line
 
@@ -28,7 +28,7 @@ class Machine:
     def __init__(self, proc: Path) -> None:
         self.proc = proc
         self.programs = Programs(BinaryCache(None), str(proc))
-        self.programs.know_gpus(HOST)
+        self.programs.set_gpus(HOST)
         self._time = 1000
 
     def process(self, number: int, environ: bytes = b'HOME=/root\0', command: bytes = b'train\0') -> None:
@@ -174,9 +174,9 @@ def test_of_a_program_that_ran_before_it_is_not_known_what_it_had_changed_nor_of
 
 
 def test_gpus_that_the_driver_tells_late_are_known_of_all_programs(machine: Machine) -> None:
-    machine.programs.know_gpus(HostGpus())
+    machine.programs.set_gpus(HostGpus())
     assert machine.first_gpu() is None
-    machine.programs.know_gpus(HOST)
+    machine.programs.set_gpus(HOST)
     assert machine.programs.gpu_of(PARENT, 1) == HOST.gpus[1].gpu
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.engine.layout import Overflow
-from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
+from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
 from gpu_tracker.cuda_probe.remarks import Remarks
 
 

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from gpu_tracker.cuda_probe.archive import RunTotals
-from gpu_tracker.cuda_probe.binaries.kernel import Kernel
-from gpu_tracker.cuda_probe.binaries.kernel import KernelVariant as CompiledVariant
+from gpu_tracker.cuda_probe.binaries.cubin import Kernel
+from gpu_tracker.cuda_probe.binaries.cubin import KernelVariant as CompiledVariant
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt
 from gpu_tracker.cuda_probe.calls import FUNCTIONS
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, PhysicalGpu
 from gpu_tracker.cuda_probe.model.accumulated import CoresUse, DeviceRun, ProcessRun
 from gpu_tracker.cuda_probe.readings import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals
-from gpu_tracker.cuda_probe.report import DeviceTags, FailureReport, KernelReport, KernelVariant, ProcessReport
-from gpu_tracker.cuda_probe.reporting import Seen, cut_lists, device_tags, process_report
+from gpu_tracker.cuda_probe.report import KernelReport, KernelVariant, ProcessReport
+from gpu_tracker.cuda_probe.reporting import RunRecord, known_gpus, omission_notes, process_report
+from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
 
 SECOND = 1_000_000_000
 BEGAN, NOW = 100 * SECOND, 110 * SECOND
@@ -69,7 +70,7 @@ def times(busy: int, *devices: DeviceRun, kernels: dict[int, int] | None = None)
 def told(
     totals: RunTotals, spans: ProcessRun | None = None, program: Program | None = None, **asked: int
 ) -> ProcessReport:
-    return process_report(Seen(totals, spans, program), asked.get('now', NOW), asked.get('most', 10))
+    return process_report(RunRecord(totals, spans, program), asked.get('now', NOW), asked.get('most', 10))
 
 
 def test_every_figure_of_a_process_that_runs() -> None:
@@ -94,11 +95,11 @@ def test_every_figure_of_a_process_that_runs() -> None:
         'launch_to_sync_seconds': 4.0,
         'allocations': 6,
         'frees': 2,
-        'allocated_bytes': 55 * MB,
-        'freed_bytes': 20 * MB,
-        'memory_current_bytes': 35 * MB,
-        'memory_max_bytes': 42 * MB,
-        'memory_leaked_bytes': None,
+        'allocated': 55 * MB,
+        'freed': 20 * MB,
+        'memory_current': 35 * MB,
+        'memory_max': 42 * MB,
+        'memory_leaked': None,
         'kernels_total': 0,
         'devices': (),
         'kernels': (),
@@ -124,11 +125,11 @@ def test_every_figure_of_one_of_its_gpus() -> None:
         'launch_to_sync_seconds': 3.0,
         'allocations': 5,
         'frees': 2,
-        'allocated_bytes': 50 * MB,
-        'freed_bytes': 20 * MB,
-        'memory_current_bytes': 30 * MB,
-        'memory_max_bytes': 40 * MB,
-        'memory_leaked_bytes': None,
+        'allocated': 50 * MB,
+        'freed': 20 * MB,
+        'memory_current': 30 * MB,
+        'memory_max': 40 * MB,
+        'memory_leaked': None,
     }
     assert (second.ordinal, second.uuid) == (1, None)
 
@@ -136,8 +137,8 @@ def test_every_figure_of_one_of_its_gpus() -> None:
 def test_what_was_not_freed_at_the_end_was_leaked_and_nothing_is_in_use() -> None:
     seen = told(run(FIRST, SECOND_GPU, ended=BEGAN + 4 * SECOND))
     assert (seen.ended, seen.seconds, seen.launches_per_second) == (True, 4.0, 250.0)
-    assert (seen.memory_current_bytes, seen.memory_leaked_bytes, seen.memory_max_bytes) == (0, 35 * MB, 42 * MB)
-    assert [(one.memory_current_bytes, one.memory_leaked_bytes) for one in seen.devices] == [(0, 30 * MB), (0, 5 * MB)]
+    assert (seen.memory_current, seen.memory_leaked, seen.memory_max) == (0, 35 * MB, 42 * MB)
+    assert [(one.memory_current, one.memory_leaked) for one in seen.devices] == [(0, 30 * MB), (0, 5 * MB)]
 
 
 def test_times_of_which_no_event_came_are_not_known() -> None:
@@ -182,7 +183,7 @@ def test_the_cores_of_all_gpus_are_not_known_where_those_of_one_are_not() -> Non
 
 def test_a_process_that_has_allocated_nothing_has_nothing() -> None:
     seen = told(run(together=None, ended=NOW))
-    assert (seen.memory_current_bytes, seen.memory_max_bytes, seen.memory_leaked_bytes) == (0, 0, 0)
+    assert (seen.memory_current, seen.memory_max, seen.memory_leaked) == (0, 0, 0)
     assert (seen.launches, seen.synchronisations, seen.devices) == (0, 0, ())
 
 
@@ -197,14 +198,14 @@ def test_kernels_are_told_that_were_launched_most_or_had_the_most_time() -> None
         (6, 94, 5.0),
     ]
     assert (seen.kernels_total, seen.launches) == (6, 900)
-    assert cut_lists([seen, seen]) == (
+    assert omission_notes([seen, seen]) == (
         'Kernels that are not told one by one: 4, past the bound "kernels_told". Their launches are counted.',
     )
 
 
 def test_lists_with_all_kernels_are_no_cause_for_a_remark() -> None:
     kernels = tuple(KernelTotals(7, address, 1, 32) for address in range(10))
-    assert cut_lists([told(run(FIRST, kernels=kernels)), told(run(FIRST))]) == ()
+    assert omission_notes([told(run(FIRST, kernels=kernels)), told(run(FIRST))]) == ()
 
 
 def test_a_kernel_has_what_is_known_of_its_code() -> None:
@@ -226,13 +227,13 @@ def test_a_kernel_has_what_is_known_of_its_code() -> None:
             span_seconds=0.5,
             variants=(KernelVariant(90, '', 12, 384, 0, 544), KernelVariant(100, '', None, None, None, None)),
         ),
-        KernelReport('libfoo.so+0x6000', None, None, 0x6000, 2, 0.0, None),
+        KernelReport('libfoo.so+0x6000', None, 2, 0.0, None, symbol=None, address=0x6000),
     )
 
 
 def test_a_kernel_of_a_program_that_ended_too_soon_has_its_address_as_its_name() -> None:
     (kernel,) = told(run(FIRST, kernels=(KernelTotals(7, 0xABC0, 1, 32),))).kernels
-    assert kernel == KernelReport('0xabc0', None, None, 0xABC0, 1, 32.0, None)
+    assert kernel == KernelReport('0xabc0', None, 1, 32.0, None, symbol=None, address=0xABC0)
 
 
 def number(symbol: str) -> int:
@@ -250,11 +251,11 @@ def test_failed_calls_are_told_by_function_and_error_the_most_frequent_first() -
         FailureTotals(7, number('__cudaGetKernel'), 35, 9),  # no call of the program's own
     )
     assert told(run(failures=failures)).failures == (
-        FailureReport('cudaStreamSynchronize', 700, 'cudaErrorIllegalAddress', 6),
-        FailureReport('cuMemAlloc', 2, 'cudaErrorMemoryAllocation', 3),
-        FailureReport('cudaMalloc', 2, 'cudaErrorMemoryAllocation', 3),
-        FailureReport('cudaStreamSynchronize', 1, 'cudaErrorInvalidValue', 3),
-        FailureReport('cudaMalloc', 54_321, 'CUDA error 54321', 1),
+        CUDAFailure('cudaStreamSynchronize', 700, 'cudaErrorIllegalAddress', 6),
+        CUDAFailure('cuMemAlloc', 2, 'cudaErrorMemoryAllocation', 3),
+        CUDAFailure('cudaMalloc', 2, 'cudaErrorMemoryAllocation', 3),
+        CUDAFailure('cudaStreamSynchronize', 1, 'cudaErrorInvalidValue', 3),
+        CUDAFailure('cudaMalloc', 54_321, 'CUDA error 54321', 1),
     )
 
 
@@ -263,9 +264,9 @@ def test_gpus_are_told_that_can_be_named() -> None:
     part = PhysicalGpu('MIG-1', 'nvidia', 'Model B', None, mig='1g.5gb')
     unnamed = PhysicalGpu(None, 'nvidia', None, None)
     host = HostGpus((HostGpu(whole), HostGpu(whole, (part,)), HostGpu(unnamed)))
-    assert device_tags(host) == (
-        DeviceTags('GPU-1', 'nvidia', 'Model A', '570', None, 16_896, 150 * MB),
-        DeviceTags('MIG-1', 'nvidia', 'Model B', None, '1g.5gb', None, None),
+    assert known_gpus(host) == (
+        CUDAGpu('GPU-1', 'nvidia', 'Model A', '570', None, 16_896, 150 * MB),
+        CUDAGpu('MIG-1', 'nvidia', 'Model B', None, '1g.5gb', None, None),
     )
 
 

@@ -16,7 +16,7 @@ from cli_program import eventually
 from compiled_files import library
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.engine.attached_files import Refused
-from gpu_tracker.cuda_probe.libraries.mapped import code_file
+from gpu_tracker.cuda_probe.libraries.code_files import code_file
 from gpu_tracker.cuda_probe.session import Probe
 from gpu_tracker.errors import ParameterError, ProbeUnavailableError, TrackerStateError
 from made_up_engine import MadeUpEngine
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile
+    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile
     from gpu_tracker.cuda_probe.limits import Limits
 
 NOT_OPEN = r'^The probe is not open: call open\(\) first\.$'

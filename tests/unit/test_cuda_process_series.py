@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.cuda_probe.process_series import Failure, Owner, Place, ProcessSeries, Row
-from gpu_tracker.cuda_probe.report import FailureReport
+from gpu_tracker.cuda_probe.process_series import Failure, ProcessKey, ProcessSeries, Row, RowKey
+from gpu_tracker.cuda_usage import CUDAFailure
 from stand_in_probe import UUID, device, process, report
 
 
@@ -28,7 +28,7 @@ def only(series) -> Row:
 def test_a_row_has_the_figures_of_a_process_on_a_gpu() -> None:
     series = ProcessSeries().of(report(process(7)), {7: 'train.py'})
     assert series.rows == {
-        Place(7, 'train.py', UUID): Row(
+        RowKey(7, 'train.py', UUID): Row(
             launches=1000,
             launch_to_sync_seconds=2.5,
             synchronisations=10,
@@ -41,12 +41,12 @@ def test_a_row_has_the_figures_of_a_process_on_a_gpu() -> None:
             used_cores=512.0,
         )
     }
-    assert series.streams == {Owner(7, 'train.py'): 2}
+    assert series.streams == {ProcessKey(7, 'train.py'): 2}
     assert series.failures == {Failure(7, 'train.py', 'cudaMalloc', 'cudaErrorMemoryAllocation'): 2}
 
 
 def test_a_process_that_the_driver_does_not_list_has_the_name_of_the_kernel() -> None:
-    assert list(ProcessSeries().of(report(process(7)), {}).rows) == [Place(7, 'train', UUID)]
+    assert list(ProcessSeries().of(report(process(7)), {}).rows) == [RowKey(7, 'train', UUID)]
 
 
 def test_active_time_and_cores_are_those_since_the_report_before() -> None:
@@ -69,11 +69,11 @@ def test_a_first_report_at_once_has_no_rates() -> None:
 
 
 def test_the_programs_that_one_process_was_count_together() -> None:
-    first = process(7, run=1, ended=True, devices=(device(memory_current_bytes=0, memory_max_bytes=9),), failures=())
+    first = process(7, run=1, ended=True, devices=(device(memory_current=0, memory_max=9),), failures=())
     series = ProcessSeries().of(report(first, process(7)), {})
     row = only(series)
     assert (row.launches, row.in_use_bytes, row.max_bytes, row.active) == (2000, 1_000_000, 2_000_000, 0.5)
-    assert (row.synchronisations, row.copies, series.streams) == (20, 12, {Owner(7, 'train'): 4})
+    assert (row.synchronisations, row.copies, series.streams) == (20, 12, {ProcessKey(7, 'train'): 4})
 
 
 def test_numbers_of_gpus_that_cannot_be_told_count_together() -> None:
@@ -83,7 +83,7 @@ def test_numbers_of_gpus_that_cannot_be_told_count_together() -> None:
 
 
 def test_failures_with_one_name_count_together() -> None:
-    failures = (FailureReport('cudaMalloc', 2, 'unknown', 2), FailureReport('cudaMalloc', 7000, 'unknown', 3))
+    failures = (CUDAFailure('cudaMalloc', 2, 'unknown', 2), CUDAFailure('cudaMalloc', 7000, 'unknown', 3))
     series = ProcessSeries().of(report(process(7, failures=failures)), {})
     assert series.failures == {Failure(7, 'train', 'cudaMalloc', 'unknown'): 5}
 

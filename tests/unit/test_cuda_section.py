@@ -7,9 +7,8 @@ import marshal
 import pytest
 
 from cuda_reports import kernel
-from gpu_tracker.cuda_probe.following import opened
-from gpu_tracker.cuda_probe.section import CudaSection
-from gpu_tracker.cuda_probe.section_figures import SectionFigures
+from gpu_tracker.cuda_probe.section import CudaSection, SectionFigures
+from gpu_tracker.cuda_probe.session import open_probe
 from gpu_tracker.cuda_usage import cuda_usage
 from gpu_tracker.errors import GpuTrackerError
 from stand_in_probe import MB, StandInProbe, device, process, report
@@ -109,7 +108,7 @@ SECTION = {
 
 
 def told(*processes, **changes):
-    return SectionFigures(MAIN).of(report(*processes, **changes))
+    return SectionFigures(MAIN).section(report(*processes, **changes))
 
 
 def test_a_report_becomes_plain_data_that_the_result_can_be_made_of() -> None:
@@ -124,7 +123,7 @@ def test_every_program_of_the_main_process_is_main_and_all_others_are_descendant
 
 
 def test_part_of_a_sum_is_not_told_as_the_whole() -> None:
-    ended = process(101, ended=True, memory_leaked_bytes=3 * MB, launch_to_sync_seconds=None)
+    ended = process(101, ended=True, memory_leaked=3 * MB, launch_to_sync_seconds=None)
     section = told(process(MAIN), ended)
     assert section['descendants']['memory_leaked_bytes'] == 3_000_000
     assert section['combined']['memory_leaked_bytes'] is None
@@ -137,10 +136,10 @@ def test_the_most_memory_of_several_is_what_they_had_together_at_a_look() -> Non
     def most(*sizes, ended=False):
         """Each size: what a descendant has now, and the most that it had."""
         processes = [
-            process(101 + number, memory_current_bytes=now, memory_max_bytes=largest, ended=ended)
+            process(101 + number, memory_current=now, memory_max=largest, ended=ended)
             for number, (now, largest) in enumerate(sizes)
         ]
-        return figures.of(report(*processes))['descendants']['memory_max_bytes']
+        return figures.section(report(*processes))['descendants']['memory_max_bytes']
 
     assert most((5, 8), (4, 4)) == 9  # together
     assert most((0, 8), (0, 4), ended=True) == 9  # it stays the most
@@ -187,7 +186,7 @@ def test_what_programs_call_themselves_cannot_command_a_terminal() -> None:
 
 def test_the_process_is_followed_before_the_probe_starts_and_all_others_through_it() -> None:
     probe = StandInProbe()
-    section = CudaSection(opened(lambda: probe, MAIN), MAIN)
+    section = CudaSection(open_probe(lambda: probe, MAIN), MAIN)
     assert probe.calls == ['open', 'start']
     assert section.look(frozenset({MAIN, 101, 102, 103}))['combined']['processes'] == 1
     assert probe.followed == [MAIN]
@@ -197,7 +196,7 @@ def test_the_process_is_followed_before_the_probe_starts_and_all_others_through_
 
 def test_a_process_that_has_ended_already_has_nothing_to_tell() -> None:
     probe = StandInProbe(gone=frozenset({MAIN}))
-    section = CudaSection(opened(lambda: probe, MAIN), MAIN)
+    section = CudaSection(open_probe(lambda: probe, MAIN), MAIN)
     assert section.look(frozenset())['combined']['processes'] == 0
 
 
@@ -205,5 +204,5 @@ def test_a_process_that_has_ended_already_has_nothing_to_tell() -> None:
 def test_a_probe_that_is_not_available_leaves_nothing_open(call: str) -> None:
     probe = StandInProbe(problem=(call, GpuTrackerError('CUDA calls cannot be probed: a right is missing.')))
     with pytest.raises(GpuTrackerError, match='a right is missing'):
-        opened(lambda: probe, MAIN)
+        open_probe(lambda: probe, MAIN)
     assert probe.calls[-1] == 'close'

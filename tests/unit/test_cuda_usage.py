@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from cuda_reports import kernel
-from gpu_tracker.cuda_probe.section_figures import SectionFigures
+from gpu_tracker.cuda_probe.section import SectionFigures
 from gpu_tracker.cuda_usage import CUDAFigures, cuda_usage
 from gpu_tracker.render import FORMATS
 from gpu_tracker.result import Units, build
@@ -141,7 +141,7 @@ def usage(told=None):
 def told():
     kernels = (kernel('saxpy(float*, int)', 990, 2.5, file='/srv/train'), kernel('fill(int*)', 10))
     seen = report(process(MAIN, kernels=kernels), notes=('10 of 1,020 events were lost.',))
-    return SectionFigures(MAIN).of(seen)
+    return SectionFigures(MAIN).section(seen)
 
 
 def test_as_text_it_stands_behind_the_rest() -> None:
@@ -198,7 +198,7 @@ def test_a_probe_that_failed_later_has_its_figures_and_says_so() -> None:
 
 
 def without_calls(**more):
-    return FORMATS['text'](usage(SectionFigures(MAIN).of(report()) | more)).partition('CUDA:')[2]
+    return FORMATS['text'](usage(SectionFigures(MAIN).section(report()) | more)).partition('CUDA:')[2]
 
 
 def test_where_nothing_was_called_the_text_says_so_and_has_no_zeros() -> None:
@@ -207,7 +207,7 @@ def test_where_nothing_was_called_the_text_says_so_and_has_no_zeros() -> None:
     assert said == (
         f'\n   Problem: {PROBLEM}\n   No CUDA call was seen.\n   Notes:\n      libcudart.so could not be probed.'
     )
-    in_json = json.loads(FORMATS['json'](usage(SectionFigures(MAIN).of(report()))))['cuda']
+    in_json = json.loads(FORMATS['json'](usage(SectionFigures(MAIN).section(report()))))['cuda']
     assert (in_json['combined']['launches'], in_json['combined']['memory_max']) == (0, 0.0)
 
 

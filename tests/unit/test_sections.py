@@ -132,7 +132,7 @@ def raising(error: Exception):
     [
         (GpuTrackerError('A right is missing.'), 'A right is missing.'),
         (
-            ModuleNotFoundError("No module named 'elftools'", name='elftools'),
+            ModuleNotFoundError("No module named 'lz4'", name='lz4'),
             'CUDA calls cannot be probed: a package is missing; install gpu-tracker[cuda].',
         ),
         (OSError(5, 'broken'), 'CUDA calls cannot be probed: OSError: [Errno 5] broken.'),

@@ -6,13 +6,12 @@ import contextlib
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import output
 from gpu_tracker.cli.probe_faces import face_of
 from gpu_tracker.cli.probe_request import of_option
-from gpu_tracker.cuda_probe.following import FollowingProbe
-from gpu_tracker.errors import ParameterError, ProbeUnavailableError
+from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,20 +19,14 @@ if TYPE_CHECKING:
     from gpu_tracker.cli.probe_request import ProbeRequest
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.report import CudaReport
+    from gpu_tracker.cuda_probe.session import Probe
 
-    ProbeMaker = Callable[[Limits, Sequence[str], Sequence[str]], 'CudaProbe']
+    ProbeMaker = Callable[[Limits, Sequence[str], Sequence[str]], Probe]
 
 COMPLETE = 'CUDA probing complete.'
 
 
-class CudaProbe(FollowingProbe, Protocol):
-    """What is asked of :class:`gpu_tracker.cuda_probe.session.Probe` here."""
-
-    def finish(self) -> CudaReport:
-        """Collect the rest, and return the last report."""
-
-
-def attached(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | None) -> CudaProbe:
+def attached(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | None) -> Probe:
     """Return a probe that looks at the process and all that it has started, and that is to be started.
 
     :raises GpuTrackerError: It cannot: the text says why.
@@ -52,13 +45,9 @@ def attached(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | No
     return probe
 
 
-def _ask_kernel(limits: Limits, libraries: Sequence[str], command: Sequence[str]) -> CudaProbe:
-    try:
-        from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - not where only help is wanted
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition('.')[0] == 'gpu_tracker':
-            raise
-        raise ProbeUnavailableError.without_extra('CUDA calls', 'cuda') from error
+def _ask_kernel(limits: Limits, libraries: Sequence[str], command: Sequence[str]) -> Probe:
+    from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - not where only help is wanted
+
     return Probe(limits, libraries, command)
 
 
@@ -69,7 +58,7 @@ class Probing:
     :param problem: Why there is no probe, in a sentence.
     """
 
-    def __init__(self, request: ProbeRequest, probe: CudaProbe | None, problem: str = '') -> None:
+    def __init__(self, request: ProbeRequest, probe: Probe | None, problem: str = '') -> None:
         self._request = request
         self._probe = probe
         self._problem = problem

@@ -1,4 +1,4 @@
-"""The probe as metrics of the agent: what that finds by name, hands the processes on the GPUs, and asks for families.
+"""The metrics that the agent exports of the CUDA calls of the processes on the GPUs.
 
 See ``gpu_tracker.fleet.agent.probed`` for what the agent expects.
 """
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from gpu_tracker.cuda_probe.following import opened
 from gpu_tracker.cuda_probe.process_series import ProcessSeries, Series
 from gpu_tracker.printable import printable
 
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from gpu_tracker.cuda_probe.following import FollowingProbe
-    from gpu_tracker.cuda_probe.process_series import Place, Row
-    from gpu_tracker.cuda_probe.report import DeviceTags
+    from gpu_tracker.cuda_probe.process_series import Row, RowKey
+    from gpu_tracker.cuda_probe.session import Probe
+    from gpu_tracker.cuda_usage import CUDAGpu
 
 _OF_GPU = ('host', 'uuid', 'index', 'model', 'mig_instance')
 _OF_PROCESS = ('pid', 'program')
@@ -91,11 +90,11 @@ class CudaMetrics:
     :param probe: Collects already.
     """
 
-    def __init__(self, probe: FollowingProbe) -> None:
+    def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._followed: frozenset[int] = frozenset()
         self._programs: dict[int, str] = {}
-        self._makes = ProcessSeries()
+        self._process_series = ProcessSeries()
         self._families: list[Metric] = []
 
     def look(self, gpus: Sequence[Mapping[str, str]], programs: Mapping[int, str]) -> None:
@@ -110,10 +109,10 @@ class CudaMetrics:
                 self._probe.follow(pid)
         self._followed = now
         report = self._probe.report()
-        told = {process.pid for process in report.processes}
-        # A process that has left the GPU is still told for a while, by the same name.
-        self._programs = {pid: text for pid, text in self._programs.items() if pid in told} | dict(programs)
-        series = self._makes.of(report, self._programs)
+        reported = {process.pid for process in report.processes}
+        # A process that has left the GPU is still reported for a while, by the same name.
+        self._programs = {pid: text for pid, text in self._programs.items() if pid in reported} | dict(programs)
+        series = self._process_series.of(report, self._programs)
         devices = {device.uuid: device for device in report.devices}
         host = next((gpu['host'] for gpu in gpus), '')
         self._families = [
@@ -123,34 +122,34 @@ class CudaMetrics:
         ]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families that the last look has made."""
+        """Yield the families that the last call of :meth:`look` has made."""
         yield from self._families
 
 
 def open_metrics() -> CudaMetrics:
-    """Return what tells of the processes on the GPUs.
+    """Return the metrics of the processes on the GPUs.
 
     :raises gpu_tracker.errors.GpuTrackerError: Something is missing, which the text names.
     """
-    from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - what it needs exists on Linux only
+    from gpu_tracker.cuda_probe.session import Probe, open_probe  # noqa: PLC0415 - what it needs exists on Linux only
 
-    return CudaMetrics(opened(Probe))
+    return CudaMetrics(open_probe(Probe))
 
 
 def _families_by_gpu(
-    series: Series, gpus: Mapping[str, Mapping[str, str]], devices: Mapping[str, DeviceTags], host: str
+    series: Series, gpus: Mapping[str, Mapping[str, str]], devices: Mapping[str, CUDAGpu], host: str
 ) -> Iterator[Metric]:
-    labels = {place: _labels(place, gpus, devices, host) for place in series.rows}
+    labels = {key: _labels(key, gpus, devices, host) for key in series.rows}
     for figure in _FIGURES:
         family = figure.family(f'gpu_tracker_cuda_{figure.name}', figure.text, labels=_LABELS, unit=figure.unit)
-        for place, row in series.rows.items():
+        for key, row in series.rows.items():
             value = figure.value(row)
             if value is not None:
-                family.add_metric(labels[place], value)
+                family.add_metric(labels[key], value)
         yield family
 
 
-def _families_without_gpu(series: Series, devices: Sequence[DeviceTags], host: str) -> Iterator[Metric]:
+def _families_without_gpu(series: Series, devices: Sequence[CUDAGpu], host: str) -> Iterator[Metric]:
     # All GPUs that CUDA can use are of one vendor, and have one driver.
     of_host = (host, *(_maker(devices[0]) if devices else ('', '')))
     streams = GaugeMetricFamily('gpu_tracker_cuda_streams', 'Streams that had launches.', labels=_WITHOUT_GPU)
@@ -174,18 +173,18 @@ def _lost(events: int, host: str) -> Metric:
 
 
 def _labels(
-    place: Place, gpus: Mapping[str, Mapping[str, str]], devices: Mapping[str, DeviceTags], host: str
+    key: RowKey, gpus: Mapping[str, Mapping[str, str]], devices: Mapping[str, CUDAGpu], host: str
 ) -> tuple[str, ...]:
     """Return the labels of a row: those that the agent has of the GPU, else what the probe knows of it."""
-    uuid = place.uuid or ''
+    uuid = key.uuid or ''
     device = devices.get(uuid)
     known = {'host': host, 'uuid': printable(uuid), 'model': printable((device and device.model) or '')}
     of_gpu = known | dict(gpus.get(uuid, {}))
     maker = ('', '') if device is None else _maker(device)
-    return (*(of_gpu.get(name, '') for name in _OF_GPU), *maker, str(place.pid), _program(place.program))
+    return (*(of_gpu.get(name, '') for name in _OF_GPU), *maker, str(key.pid), _program(key.program))
 
 
-def _maker(device: DeviceTags) -> tuple[str, str]:
+def _maker(device: CUDAGpu) -> tuple[str, str]:
     return device.vendor, printable(device.driver or '')
 
 

@@ -1,4 +1,4 @@
-"""The totals of program runs, those that have ended included: the kernel's room is given back before it runs out."""
+"""The totals of program runs, also of those that have ended and are no longer in the kernel's maps."""
 
 from __future__ import annotations
 

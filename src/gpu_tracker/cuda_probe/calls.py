@@ -69,7 +69,7 @@ class Function(NamedTuple):
 
     @property
     def cookie(self) -> int:
-        """What the kernel's part is told at each of its calls."""
+        """What the kernel's part gets at each of its calls."""
         return self.number << 16 | self.of_thread << 8 | self.what
 
 

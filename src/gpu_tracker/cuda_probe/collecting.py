@@ -1,4 +1,4 @@
-"""What one look at the kernel brings: notices, events, and once a second a window of times and spans."""
+"""The collector of what the kernel reports: notices, events, and once a second a window of times and spans."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from gpu_tracker.cuda_probe.archive import Archive, by_run
-from gpu_tracker.cuda_probe.binaries.linked_in import hides_runtime
+from gpu_tracker.cuda_probe.binaries.program_file import hides_runtime
 from gpu_tracker.cuda_probe.calls import Library
-from gpu_tracker.cuda_probe.devices.running_environment import may_have_begun
-from gpu_tracker.cuda_probe.engine.notices import NoticeKind
-from gpu_tracker.cuda_probe.libraries.mapped import mapped_files
+from gpu_tracker.cuda_probe.devices.environment import may_have_begun
+from gpu_tracker.cuda_probe.engine.layout import NoticeKind
+from gpu_tracker.cuda_probe.libraries.code_files import mapped_files
+from gpu_tracker.cuda_probe.limits import ModelLimits
 from gpu_tracker.cuda_probe.model.accumulated import Accumulated
-from gpu_tracker.cuda_probe.model.limits import ModelLimits
 from gpu_tracker.cuda_probe.model.statistics import Statistics
 from gpu_tracker.cuda_probe.model.window import Capacity
 from gpu_tracker.cuda_probe.remarks import Remarks
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
     from gpu_tracker.cuda_probe.engine.attached_files import Refused
     from gpu_tracker.cuda_probe.engine.engine import Engine
-    from gpu_tracker.cuda_probe.engine.notices import Notice
-    from gpu_tracker.cuda_probe.events import Event
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.engine.layout import Notice
+    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.programs import Programs
+    from gpu_tracker.cuda_probe.readings import Event
 
 _WINDOW = 1_000_000_000
-_RELEASES = 60_000_000_000
+_RELEASE_INTERVAL = 60_000_000_000
 _MOST_TOO_SOON = 10_000
 _LOADING = frozenset({NoticeKind.LIBRARIES, NoticeKind.EXEC})
 _CUDA = frozenset({Library.RUNTIME, Library.DRIVER})
 
 
 class Collector:
-    """Takes what the kernel tells and makes figures of it; used by one thread at a time.
+    """Makes figures of what the kernel reports; used by one thread at a time.
 
     :param clock: The monotonic clock, in nanoseconds.
     """
@@ -66,7 +66,7 @@ class Collector:
             kernels=limits.kernels,
             processes=limits.processes,
         )
-        self._statistics = Statistics(model, self._placed, self._capacities, self.began)
+        self._statistics = Statistics(model, self._uuid_of, self._capacities, self.began)
         self._next_window = self.began + _WINDOW
         self._next_release = self.began
         self.accumulated = Accumulated(limits.ended)
@@ -76,36 +76,36 @@ class Collector:
         self._too_soon: dict[int, str] = {}
         """Names of program runs that ended before their libraries could be seen, whether they called CUDA or not."""
         self._without_runtime: set[FileOnDisk] = set()
-        """Files with no function to attach to that were looked at for why."""
+        """Files without a function to attach to that were checked for a hidden runtime."""
 
-    def tell_refused(self, refused: Iterable[Refused]) -> None:
-        """Take note of files that could not be attached to from the start."""
+    def report_refused(self, refused: Iterable[Refused]) -> None:
+        """Report files that could not be attached to from the start."""
         for file, error in refused:
             self.remarks.not_probed(file, error)
 
-    def know_gpus(self, host: HostGpus) -> None:
-        """Take the GPUs of this machine."""
-        self._programs.know_gpus(host)
+    def set_gpus(self, host: HostGpus) -> None:
+        """Set the GPUs of this machine."""
+        self._programs.set_gpus(host)
         if host.problem is not None:
             self.remarks.add(f'Which GPU a call went to is not known: {host.problem.rstrip(".")}.')
         for gpu in host.physical:
             if gpu.uuid is not None:
                 self._capacities[gpu.uuid] = Capacity(gpu.cores, gpu.memory)
 
-    def look(self, now: int) -> None:
-        """Take all that was told since the last look."""
-        # Before the notices: what is to be known for these events has been told by then.
+    def poll(self, now: int) -> None:
+        """Read all that was reported since the last call."""
+        # Before the notices: what has to be known for these events was reported by then.
         waiting = list(self._engine.take_events())
         ended, self._ended = self._ended, []
         self._take_notices(self._engine.take_notices())
         self.remarks.events += len(waiting)
         self._statistics.consume(cast('list[Event]', waiting))
-        for notice in ended:  # of the look before: what has come of their events has been taken by now
+        for notice in ended:  # those of the call before: the rest of their events has been taken by now
             self._statistics.end(notice.process, notice.time)
         if now >= self._next_window:
             self.close_window(now)
             self._next_window = now + _WINDOW
-            self._give_back_room()
+            self._free_ended_runs()
             self._release_files(now)
 
     def close_window(self, now: int) -> None:
@@ -141,7 +141,7 @@ class Collector:
                 continue
             has_new_loader |= is_new and Library.LOADER in file.libraries
             if not functions and Library.RUNTIME in file.libraries and file.path.endswith('/exe'):
-                self._look_for_hidden_runtime(file)
+                self._check_hidden_runtime(file)
             if not functions or not _CUDA.intersection(file.libraries):
                 continue
             may_call = True
@@ -150,12 +150,12 @@ class Collector:
                 if may_have_begun(pid, self._proc):
                     self._engine.missed_calls(pid, process)
                 self.remarks.attached_late(pid, file.shown, since - loaded_at)
-        if has_new_loader:  # what it has loaded between the look at its maps and now, it has told nobody
+        if has_new_loader:  # what it has loaded since its maps were read, was not reported
             may_call |= self.scan(process, pid, loaded_at)
         return may_call
 
     def attach_running(self, process: int, pid: int) -> None:
-        """Attach to what a process has loaded, and tell that it ran before, where it may have called CUDA."""
+        """Attach to what a process has loaded, and report that it ran before, where it may have called CUDA."""
         self._programs.runs_already(process, pid)
         if self.scan(process, pid):
             self.remarks.ran_before(pid)
@@ -190,9 +190,9 @@ class Collector:
             if len(self._too_soon) < _MOST_TOO_SOON:
                 self._too_soon[process] = notice.name
         except PermissionError:
-            pass  # it lives, and is somebody else's: that is told already
+            pass  # it lives, and is somebody else's: that is reported already
 
-    def _look_for_hidden_runtime(self, file: CodeFile) -> None:
+    def _check_hidden_runtime(self, file: CodeFile) -> None:
         if file.identity not in self._without_runtime:
             self._without_runtime.add(file.identity)
             if hides_runtime(file.path):
@@ -205,7 +205,7 @@ class Collector:
             self.remarks.not_seen(pid)
             return []
 
-    def _placed(self, process: int, device: int) -> str | None:
+    def _uuid_of(self, process: int, device: int) -> str | None:
         gpu = self._programs.gpu_of(process, device)
         return None if gpu is None else gpu.uuid
 
@@ -213,11 +213,11 @@ class Collector:
         """Detach from what nobody uses any more, every now and then."""
         if now < self._next_release or not self._engine.has_many_files():
             return
-        self._next_release = now + _RELEASES
+        self._next_release = now + _RELEASE_INTERVAL
         used = (file.identity for pid in self._engine.followed_pids() for file in self._mapped_files(pid))
         self._engine.release(set(used))
 
-    def _give_back_room(self) -> None:
+    def _free_ended_runs(self) -> None:
         """Take what has ended out of the kernel."""
         if not self._engine.ended():
             return

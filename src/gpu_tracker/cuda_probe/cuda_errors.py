@@ -1,4 +1,4 @@
-"""What CUDA's headers call its errors; the driver's functions have the same numbers for the same causes."""
+"""The names of CUDA's errors; functions of the runtime and the driver have the same numbers for the same causes."""
 
 from __future__ import annotations
 

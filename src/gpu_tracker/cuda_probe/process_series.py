@@ -1,4 +1,4 @@
-"""A probe's reports as what a time series wants: one row for each process on each GPU, and what happened lately."""
+"""Time series made of successive reports: one row for each process on each GPU, with rates since the report before."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpu_tracker.cuda_probe.report import CudaReport, DeviceReport, ProcessReport
+    from gpu_tracker.cuda_probe.report import CudaReport, ProcessReport
+    from gpu_tracker.cuda_usage import CUDADevice
 
 _PERCENT = 100
-_TOLD_AFTER_END = 300.0
-"""Seconds for which a program that has ended is still told: whoever asks every minute sees its last figures."""
+_REPORTED_AFTER_END = 300.0
+"""Seconds for which a program that has ended is still reported: who asks every minute gets its last figures."""
 
 
-class Place(NamedTuple):
+class RowKey(NamedTuple):
     """Whose figures a row has, and on which GPU."""
 
     pid: int
     program: str
     uuid: str | None
-    """None: it cannot be told which GPU that was."""
+    """None: which GPU that was is not known."""
 
 
 class Row(NamedTuple):
@@ -32,15 +33,15 @@ class Row(NamedTuple):
     copies: int
     allocations: int
     frees: int
-    in_use_bytes: int
-    max_bytes: int
+    in_use_bytes: float
+    max_bytes: float
     active: float | None
     """The part of the time since the report before, from 0 to 1."""
     used_cores: float | None
     """On average since the report before."""
 
 
-class Owner(NamedTuple):
+class ProcessKey(NamedTuple):
     """Whose figures those are that no GPU has."""
 
     pid: int
@@ -59,8 +60,8 @@ class Failure(NamedTuple):
 class Series(NamedTuple):
     """All of it, at one moment."""
 
-    rows: Mapping[Place, Row]
-    streams: Mapping[Owner, int]
+    rows: Mapping[RowKey, Row]
+    streams: Mapping[ProcessKey, int]
     """Streams to which a process has launched."""
     failures: Mapping[Failure, int]
 
@@ -80,7 +81,7 @@ class ProcessSeries:
         self._spent: dict[tuple[int, int | None], _Spent] = {}
         """By program run and its own number of the GPU."""
         self._ended: dict[int, float] = {}
-        """By program run: when it was first told that it has ended."""
+        """By program run: when it was first reported as ended."""
 
     def of(self, report: CudaReport, programs: Mapping[int, str]) -> Series:
         """Return the series of a report.
@@ -89,18 +90,18 @@ class ProcessSeries:
         """
         elapsed = report.seconds - self._seconds
         spent: dict[tuple[int, int | None], _Spent] = {}
-        rows: dict[Place, Row] = {}
-        streams: dict[Owner, int] = {}
+        rows: dict[RowKey, Row] = {}
+        streams: dict[ProcessKey, int] = {}
         failures: dict[Failure, int] = {}
-        for process in self._told(report):
+        for process in self._reported(report):
             program = programs.get(process.pid, process.name)
             for device in process.devices:
-                key = process.run, device.ordinal
-                spent[key] = _spent(device, process.seconds)
-                row = _row(device, self._spent.get(key, _Spent(0.0, 0.0)), spent[key], elapsed)
-                place = Place(process.pid, program, device.uuid)
-                rows[place] = _both(rows[place], row) if place in rows else row
-            owner = Owner(process.pid, program)
+                run = process.run, device.ordinal
+                spent[run] = _spent(device, process.seconds)
+                row = _row(device, self._spent.get(run, _Spent(0.0, 0.0)), spent[run], elapsed)
+                key = RowKey(process.pid, program, device.uuid)
+                rows[key] = _combined(rows[key], row) if key in rows else row
+            owner = ProcessKey(process.pid, program)
             streams[owner] = streams.get(owner, 0) + process.streams
             for failed in process.failures:
                 failure = Failure(process.pid, program, failed.function, failed.error_name)
@@ -108,24 +109,24 @@ class ProcessSeries:
         self._seconds, self._spent = report.seconds, spent
         return Series(rows, streams, failures)
 
-    def _told(self, report: CudaReport) -> Iterator[ProcessReport]:
-        """Yield the program runs that are told: those that run, and those that have ended lately."""
+    def _reported(self, report: CudaReport) -> Iterator[ProcessReport]:
+        """Yield the program runs that are reported: those that run, and those that have ended lately."""
         ended: dict[int, float] = {}
         for process in report.processes:
             if process.ended:
                 ended[process.run] = self._ended.get(process.run, report.seconds)
-                if report.seconds - ended[process.run] > _TOLD_AFTER_END:
+                if report.seconds - ended[process.run] > _REPORTED_AFTER_END:
                     continue
             yield process
         self._ended = ended
 
 
-def _spent(device: DeviceReport, seconds: float) -> _Spent:
+def _spent(device: CUDADevice, seconds: float) -> _Spent:
     cores = None if device.used_cores is None else device.used_cores * seconds
     return _Spent(device.launch_to_sync_seconds, cores)
 
 
-def _row(device: DeviceReport, before: _Spent, now: _Spent, elapsed: float) -> Row:
+def _row(device: CUDADevice, before: _Spent, now: _Spent, elapsed: float) -> Row:
     active = _rate(before.active_seconds, now.active_seconds, elapsed)
     return Row(
         launches=device.launches,
@@ -134,8 +135,8 @@ def _row(device: DeviceReport, before: _Spent, now: _Spent, elapsed: float) -> R
         copies=device.copies,
         allocations=device.allocations,
         frees=device.frees,
-        in_use_bytes=device.memory_current_bytes,
-        max_bytes=device.memory_max_bytes,
+        in_use_bytes=device.memory_current,
+        max_bytes=device.memory_max,
         active=None if active is None else min(1.0, active),
         used_cores=_rate(before.core_seconds, now.core_seconds, elapsed),
     )
@@ -145,7 +146,7 @@ def _rate(before: float | None, now: float | None, elapsed: float) -> float | No
     return None if before is None or now is None or elapsed <= 0 else max(0.0, now - before) / elapsed
 
 
-def _both(one: Row, other: Row) -> Row:
+def _combined(one: Row, other: Row) -> Row:
     """Return two program runs, or two numbers of one GPU, as one."""
     active = _sum(one.active, other.active)
     return Row(

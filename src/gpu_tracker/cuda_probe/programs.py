@@ -1,4 +1,4 @@
-"""What is known of each program run beside its calls: its command line, its GPUs, the names of its kernels.
+"""Program runs, with what is known of them beside their calls: command line, GPUs, names of kernels.
 
 All of it is read when it loads CUDA, or first calls it: it may have ended when somebody asks.
 """
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gpu_tracker.cuda_probe.binaries.demangling import demangle
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
-from gpu_tracker.cuda_probe.devices import environment, running_environment
+from gpu_tracker.cuda_probe.devices import environment
 from gpu_tracker.cuda_probe.devices.environment import EnvironmentChange
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
-from gpu_tracker.cuda_probe.devices.reach import Look
+from gpu_tracker.cuda_probe.devices.reach import ReachReader
 from gpu_tracker.cuda_probe.devices.visibility import Visibility
 from gpu_tracker.cuda_probe.readings import UNKNOWN_DEVICE
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
     from gpu_tracker.cuda_probe.devices.host_gpus import PhysicalGpu
-    from gpu_tracker.cuda_probe.engine.notices import Notice
+    from gpu_tracker.cuda_probe.engine.layout import Notice
 
 Kept = TypeVar('Kept')
 
@@ -44,23 +44,23 @@ class ProgramImage:
         self.command: str | None = _command_line(pid, proc)
         if self.command is None and parent is not None:
             self.command = parent.command
-        self.variables = environment.read(pid, proc)
+        self.variables = environment.initial_variables(pid, proc)
         """Those that it was started with."""
-        self.reach = Look(pid, proc)
+        self.reach = ReachReader(pid, proc)
         self.names_of_ancestors: tuple[KernelNames, ...] = ()
         if parent is not None:
             self.names_of_ancestors = (parent.names, *parent.names_of_ancestors)[:_MOST_ANCESTORS]
         self.names: KernelNames = KernelNames(pid, cache, proc)
         self.has_unread_kernels = False
-        """Whether there was a kernel without a name, because the program had ended before its files were looked at."""
+        """Whether there was a kernel without a name, because the program had ended before its files were read."""
         self._has_new_libraries = True
-        self.look_at_libraries()
+        self.read_libraries()
 
     def libraries_changed(self) -> None:
-        """Take note that it has loaded libraries since its maps were read."""
+        """Record that it has loaded libraries since its maps were read."""
         self._has_new_libraries = True
 
-    def look_at_libraries(self) -> None:
+    def read_libraries(self) -> None:
         """Read what it has mapped, where that has changed."""
         if self._has_new_libraries:
             self._has_new_libraries = False
@@ -68,7 +68,7 @@ class ProgramImage:
 
     def kernel_at(self, address: int) -> KernelAt:
         """Return what is known of the kernel with a host function, or a handle, at ``address``."""
-        self.look_at_libraries()
+        self.read_libraries()
         known = (names.at(address) for names in (self.names, *self.names_of_ancestors))
         first = next(known)
         kernel = first if first.file is not None else next((found for found in known if found.file is not None), first)
@@ -138,14 +138,14 @@ class Programs:
         self._parents: OrderedDict[int, ProgramImage] = OrderedDict()
         """Those of the parents of runs that were forked."""
 
-    def know_gpus(self, host: HostGpus) -> None:
-        """Take the GPUs of this machine, which the driver may tell late."""
+    def set_gpus(self, host: HostGpus) -> None:
+        """Set the GPUs of this machine, which the driver may report late."""
         self._host = host
         for run in self._runs.values():
-            run.visibility.know_gpus(host)
+            run.visibility.set_gpus(host)
 
     def get(self, process: int) -> ProgramRun | None:
-        """Return a program run, None where its first call was not told."""
+        """Return a program run, None where its first call was not reported."""
         return self._runs.get(process)
 
     def gpu_of(self, process: int, device: int) -> PhysicalGpu | None:
@@ -159,7 +159,7 @@ class Programs:
 
     def runs_already(self, process: int, pid: int) -> None:
         """Take the variables of a program run that is followed from now on: it may have changed them before."""
-        self._keep(self._initial, process, running_environment.read(pid, self._proc))
+        self._keep(self._initial, process, environment.running_variables(pid, self._proc))
 
     def loaded_cuda(self, process: int, pid: int) -> None:
         """Read of a program run that may call CUDA what cannot be read any more when it has ended."""
@@ -168,7 +168,7 @@ class Programs:
             self._keep(self._images, process, image, _MOST_IMAGES)
 
     def called(self, notice: Notice) -> None:
-        """Take note of a program's first CUDA call."""
+        """Record a program's first CUDA call."""
         self.loaded_cuda(notice.process, notice.pid)
         image = self._images[notice.process]
         initial = self._initial.get(notice.process, image.variables)
@@ -181,7 +181,7 @@ class Programs:
         self._runs[notice.process] = run
 
     def changed_variable(self, notice: Notice) -> None:
-        """Take note of a variable that was set or removed."""
+        """Record a variable that was set or removed."""
         name, value = notice.name, notice.text
         if not name:  # putenv has both in one text, or the name alone
             name, equals, rest = (notice.text or '').partition('=')
@@ -227,20 +227,20 @@ class Programs:
             handles[notice.address] = notice.text or notice.value
 
     def changed_libraries(self, notice: Notice) -> None:
-        """Take note that a program run has loaded libraries."""
+        """Record that a program run has loaded libraries."""
         image = self._images.get(notice.process)
         if image is not None:
             image.libraries_changed()
 
     def _is_set(self, notice: Notice, name: str) -> bool:
-        """Tell whether a variable was set before a notice, or may have been."""
+        """Return whether a variable was set before a notice, or may have been."""
         change = self._changes.get(notice.process, {}).get(name)
         if change is not None:
             return change.value is not None
         known = (
             self._initial[notice.process]
             if notice.process in self._initial
-            else environment.read(notice.pid, self._proc)
+            else environment.initial_variables(notice.pid, self._proc)
         )
         return known is None or name in known
 

@@ -1,4 +1,4 @@
-"""What is missing or inexact in a report, a sentence each."""
+"""Remarks on what is missing or inexact in a report, a sentence each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_tracker.cuda_probe.engine.layout import Overflow
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile
+    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile
 
 _MOST = 50
 _BOUNDS = {
@@ -43,7 +43,7 @@ class Remarks:
     """Collects what users have to know of the figures."""
 
     def __init__(self) -> None:
-        self._told: dict[str, None] = {}
+        self._sentences: dict[str, None] = {}
         self._is_full = False
         self.too_soon: tuple[str, ...] = ()
         """The names of program runs that ended before the libraries that they have loaded could be seen."""
@@ -62,21 +62,21 @@ class Remarks:
         return self.overflows[Overflow.EVENT] if self.overflows else 0
 
     def add(self, text: str) -> None:
-        """Tell a sentence, once."""
-        if text in self._told or len(self._told) < _MOST:
-            self._told[text] = None
+        """Add a sentence, once."""
+        if text in self._sentences or len(self._sentences) < _MOST:
+            self._sentences[text] = None
         else:
             self._is_full = True
 
     def ran_before(self, pid: int) -> None:
-        """Tell that a process ran before the probe was there."""
+        """Report that a process ran before the probe was there."""
         self.add(
             f'Process {pid} ran before the probe: what it had done until then is not told, and memory that it had '
             'allocated counts neither as in use nor as freed. Which GPU a thread uses is known when it chooses one.'
         )
 
     def attached_late(self, pid: int, file: str, nanoseconds: int) -> None:
-        """Tell that a library could be called before it was attached to.
+        """Report that a library could be called before it was attached to.
 
         :param nanoseconds: How long it could be.
         """
@@ -86,43 +86,43 @@ class Remarks:
         )
 
     def not_probed(self, file: CodeFile, error: OSError) -> None:
-        """Tell that a file could not be attached to."""
+        """Report that a file could not be attached to."""
         self.add(f'{file.shown} could not be probed: {error.strerror}.')
 
     def not_read(self, file: str, problem: str) -> None:
-        """Tell that CUDA code could not be read.
+        """Report that CUDA code could not be read.
 
         :param problem: Why, in words.
         """
         self.add(f'Of kernels in {file} registers, code size and memory may be missing: {problem}.')
 
     def not_named(self) -> None:
-        """Tell that programs ended so soon that their kernels have no names."""
+        """Report that programs ended so soon that their kernels have no names."""
         self.add('Some kernels are shown as an address: their program ended before its symbols could be read.')
 
     def runtime_hidden(self, file: CodeFile) -> None:
-        """Tell that a program has the runtime linked in where it cannot be attached to."""
+        """Report that a program has the runtime linked in where it cannot be attached to."""
         self.add(
             f'{file.shown} has the CUDA runtime linked in, without its symbols: of its calls only those are seen that '
             "it makes of the driver, by the driver's names."
         )
 
     def not_seen(self, pid: int) -> None:
-        """Tell that it cannot be seen which libraries a process has."""
+        """Report that it cannot be seen which libraries a process has."""
         self.add(
             f'Which libraries process {pid} has loaded cannot be read: that takes its user and its rights, or root.'
         )
 
     def not_followed(self, pid: int) -> None:
-        """Tell that there was no room to follow a process."""
+        """Report that there was no room to follow a process."""
         self.add(f'Process {pid} is not followed: more run than the bound "followed" allows.')
 
     def all(self) -> tuple[str, ...]:
         """Return all sentences."""
         counted = zip(Overflow, self.overflows, strict=False)
-        bounds = (_BOUNDS[place].format(count) for place, count in counted if count and place in _BOUNDS)
+        bounds = (_BOUNDS[bound].format(count) for bound, count in counted if count and bound in _BOUNDS)
         more = (_MORE,) if self._is_full else ()
-        return (*self._told, *more, *bounds, *self._counted())
+        return (*self._sentences, *more, *bounds, *self._counted())
 
     def _counted(self) -> Iterator[str]:
         if self.too_soon:

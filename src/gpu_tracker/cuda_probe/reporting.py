@@ -1,4 +1,4 @@
-"""A report made of totals, times and what is known of programs."""
+"""Reports made of totals, times and what is known of programs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.cuda_probe.calls import FUNCTIONS
 from gpu_tracker.cuda_probe.cuda_errors import error_name
 from gpu_tracker.cuda_probe.readings import UNKNOWN_DEVICE
-from gpu_tracker.cuda_probe.report import (
-    DeviceReport,
-    DeviceTags,
-    FailureReport,
-    KernelReport,
-    KernelVariant,
-    ProcessReport,
-)
+from gpu_tracker.cuda_probe.report import KernelReport, KernelVariant, ProcessReport
+from gpu_tracker.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,8 +23,8 @@ _NANOSECONDS = 1e9
 _NOT_LISTED = 'Kernels that are not told one by one: {:,}, past the bound "kernels_told". Their launches are counted.'
 
 
-class Seen(NamedTuple):
-    """One program run, from all sides."""
+class RunRecord(NamedTuple):
+    """All that is known of one program run."""
 
     totals: RunTotals
     times: ProcessRun | None
@@ -39,13 +33,13 @@ class Seen(NamedTuple):
     """What else is known of it; None: it ended too soon."""
 
 
-def process_report(seen: Seen, now: int, kernels_told: int) -> ProcessReport:
+def process_report(record: RunRecord, now: int, kernels_told: int) -> ProcessReport:
     """Return what one program run did, as of ``now`` in nanoseconds of the monotonic clock."""
-    run, times, program = seen
+    run, times, program = record
     process = run.process
     nanoseconds = max((process.ended or now) - process.began, 0)
     devices = [
-        _device_report(totals, times.devices.get(number) if times else None, seen, nanoseconds)
+        _device_report(totals, times.devices.get(number) if times else None, record, nanoseconds)
         for number, totals in run.devices.items()
     ]
     launches = sum(device.launches for device in devices)
@@ -61,7 +55,7 @@ def process_report(seen: Seen, now: int, kernels_told: int) -> ProcessReport:
         launches=launches,
         launches_per_second=_rate(launches, nanoseconds),
         active_percent=_percent(times.busy if times else None, nanoseconds),
-        used_cores=_together(devices),
+        used_cores=_used_cores_of_all(devices),
         mean_threads=_mean(sum(totals.threads for totals in run.devices.values()), launches),
         streams=process.streams,
         synchronisations=sum(device.synchronisations for device in devices),
@@ -70,32 +64,32 @@ def process_report(seen: Seen, now: int, kernels_told: int) -> ProcessReport:
         launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
         allocations=sum(device.allocations for device in devices),
         frees=sum(device.frees for device in devices),
-        allocated_bytes=sum(device.allocated_bytes for device in devices),
-        freed_bytes=sum(device.freed_bytes for device in devices),
-        memory_current_bytes=0 if has_ended else in_use,
-        memory_max_bytes=run.together.peak if run.together else 0,
-        memory_leaked_bytes=in_use if has_ended else None,
+        allocated=sum(device.allocated for device in devices),
+        freed=sum(device.freed for device in devices),
+        memory_current=0 if has_ended else in_use,
+        memory_max=run.together.peak if run.together else 0,
+        memory_leaked=in_use if has_ended else None,
         kernels_total=len(run.kernels),
         devices=tuple(devices),
-        kernels=tuple(_kernel_report(kernel, seen) for kernel in told_kernels(seen, kernels_told)),
+        kernels=tuple(_kernel_report(kernel, record) for kernel in reported_kernels(record, kernels_told)),
         failures=_failures(run),
     )
 
 
-def device_tags(host: HostGpus) -> tuple[DeviceTags, ...]:
+def known_gpus(host: HostGpus) -> tuple[CUDAGpu, ...]:
     """Return the GPUs of this machine that can be named."""
     return tuple(
-        DeviceTags(gpu.uuid, gpu.vendor, gpu.model, gpu.driver, gpu.mig, gpu.cores, gpu.memory)
+        CUDAGpu(gpu.uuid, gpu.vendor, gpu.model, gpu.driver, gpu.mig, gpu.cores, gpu.memory)
         for gpu in host.physical
         if gpu.uuid is not None
     )
 
 
-def _device_report(totals: DeviceTotals, times: DeviceRun | None, seen: Seen, nanoseconds: int) -> DeviceReport:
+def _device_report(totals: DeviceTotals, times: DeviceRun | None, record: RunRecord, nanoseconds: int) -> CUDADevice:
     ordinal = UNKNOWN_DEVICE if totals.device is None else totals.device
-    has_ended = seen.totals.process.ended is not None
-    gpu = None if seen.program is None else seen.program.gpu_of(ordinal)
-    return DeviceReport(
+    has_ended = record.totals.process.ended is not None
+    gpu = None if record.program is None else record.program.gpu_of(ordinal)
+    return CUDADevice(
         ordinal=None if ordinal == UNKNOWN_DEVICE else ordinal,
         uuid=None if gpu is None else gpu.uuid,
         launches=totals.launches,
@@ -109,32 +103,32 @@ def _device_report(totals: DeviceTotals, times: DeviceRun | None, seen: Seen, na
         launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
         allocations=totals.allocations,
         frees=totals.frees,
-        allocated_bytes=totals.allocated,
-        freed_bytes=totals.freed,
-        memory_current_bytes=0 if has_ended else totals.in_use,
-        memory_max_bytes=totals.peak,
-        memory_leaked_bytes=totals.in_use if has_ended else None,
+        allocated=totals.allocated,
+        freed=totals.freed,
+        memory_current=0 if has_ended else totals.in_use,
+        memory_max=totals.peak,
+        memory_leaked=totals.in_use if has_ended else None,
     )
 
 
-def told_kernels(seen: Seen, most: int) -> list[KernelTotals]:
+def reported_kernels(record: RunRecord, most: int) -> list[KernelTotals]:
     """Return the kernels that a report names, the most launched first: so many of these, and so many with most time."""
-    times = seen.times.kernels if seen.times else {}
-    by_launches = sorted(seen.totals.kernels, key=lambda kernel: kernel.launches, reverse=True)
-    by_time = sorted(seen.totals.kernels, key=lambda kernel: times.get(kernel.address, 0), reverse=True)
-    told = {kernel.address: kernel for kernel in (*by_launches[:most], *by_time[:most])}
-    return [kernel for kernel in by_launches if kernel.address in told]
+    times = record.times.kernels if record.times else {}
+    by_launches = sorted(record.totals.kernels, key=lambda kernel: kernel.launches, reverse=True)
+    by_time = sorted(record.totals.kernels, key=lambda kernel: times.get(kernel.address, 0), reverse=True)
+    listed = {kernel.address: kernel for kernel in (*by_launches[:most], *by_time[:most])}
+    return [kernel for kernel in by_launches if kernel.address in listed]
 
 
-def cut_lists(processes: Iterable[ProcessReport]) -> tuple[str, ...]:
-    """Return what to say of kernels that are in no list; nothing where all are."""
+def omission_notes(processes: Iterable[ProcessReport]) -> tuple[str, ...]:
+    """Return a note on kernels that are in no list; nothing where all are."""
     left_out = sum(process.kernels_total - len(process.kernels) for process in processes)
     return (_NOT_LISTED.format(left_out),) if left_out else ()
 
 
-def _kernel_report(totals: KernelTotals, seen: Seen) -> KernelReport:
-    nanoseconds = seen.times.kernels.get(totals.address) if seen.times else None
-    known = None if seen.program is None else seen.program.kernel(totals.address)
+def _kernel_report(totals: KernelTotals, record: RunRecord) -> KernelReport:
+    nanoseconds = record.times.kernels.get(totals.address) if record.times else None
+    known = None if record.program is None else record.program.kernel(totals.address)
     variants = known.kernel.variants if known is not None and known.kernel is not None else ()
     return KernelReport(
         name=f'{totals.address:#x}' if known is None else known.name,
@@ -151,7 +145,7 @@ def _kernel_report(totals: KernelTotals, seen: Seen) -> KernelReport:
     )
 
 
-def _failures(run: RunTotals) -> tuple[FailureReport, ...]:
+def _failures(run: RunTotals) -> tuple[CUDAFailure, ...]:
     """Return the failed calls, those through a function's other names together."""
     counts: dict[tuple[str, int], int] = {}
     for failure in run.failures:
@@ -160,7 +154,7 @@ def _failures(run: RunTotals) -> tuple[FailureReport, ...]:
             continue  # what compilers call ahead of a launch, which then fails itself
         counts[key] = counts.get(key, 0) + failure.times
     by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(FailureReport(function, error, error_name(error), count) for (function, error), count in by_count)
+    return tuple(CUDAFailure(function, error, error_name(error), count) for (function, error), count in by_count)
 
 
 def _used_cores(times: DeviceRun, nanoseconds: int) -> float | None:
@@ -171,7 +165,7 @@ def _used_cores(times: DeviceRun, nanoseconds: int) -> float | None:
     return cores.core_nanoseconds * times.seen / cores.nanoseconds / nanoseconds
 
 
-def _together(devices: Iterable[DeviceReport]) -> float | None:
+def _used_cores_of_all(devices: Iterable[CUDADevice]) -> float | None:
     """Return the used cores of all GPUs; not known where those of one that was launched to are not."""
     used = [device.used_cores for device in devices if device.launches or device.used_cores is not None]
     known = [cores for cores in used if cores is not None]

@@ -1,4 +1,4 @@
-"""A probe from its opening to its report: it follows processes, collects in a thread of its own, and detaches."""
+"""A probing session: the probe follows processes, collects in a thread of its own, reports, and detaches."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gpu_tracker.cuda_probe import reporting
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache, cache_folder
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.collecting import Collector
-from gpu_tracker.cuda_probe.devices import host_gpus, running_environment
+from gpu_tracker.cuda_probe.devices import environment, host_gpus
 from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF
 from gpu_tracker.cuda_probe.engine.engine import Engine
 from gpu_tracker.cuda_probe.libraries.candidates import candidates
-from gpu_tracker.cuda_probe.libraries.mapped import code_file, libraries_of
+from gpu_tracker.cuda_probe.libraries.code_files import code_file, libraries_of
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
 from gpu_tracker.cuda_probe.report import CudaReport
@@ -30,10 +30,10 @@ from gpu_tracker.processes import stat
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile
+    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile
 
 _INTERVAL = 0.1
-"""Seconds between two looks at the ring of events, which wakes the reader where it is half full before."""
+"""Seconds between two reads of the ring of events, which wakes the reader earlier where it is half full."""
 
 
 class Probe:
@@ -73,7 +73,7 @@ class Probe:
         self._report: CudaReport | None = None
         self._is_closed = False
         self._threads: list[threading.Thread] = []
-        self._stop, self._told_to_stop = -1, -1
+        self._stop_reader, self._stop_writer = -1, -1
 
     def open(self) -> None:
         """Load the probe into the kernel, and attach it to the libraries that programs are likely to use.
@@ -90,12 +90,12 @@ class Probe:
             undoing.callback(engine.close)
             for file in named:
                 _attach(engine, file)
-            self._stop, self._told_to_stop = os.pipe()
+            self._stop_reader, self._stop_writer = os.pipe()
             undoing.pop_all()
         self._cache = BinaryCache(cache_folder())
         self._programs = Programs(self._cache)
         self._collector = Collector(engine, self._programs, self._limits)
-        self._collector.tell_refused(engine.refused)
+        self._collector.report_refused(engine.refused)
         self._engine = engine
 
     def follow(self, pid: int) -> None:
@@ -103,7 +103,7 @@ class Probe:
 
         :raises ProcessLookupError: There is no such process.
         """
-        self._opened()
+        self._require_open()
         with self._lock:
             while True:
                 members = _members(pid)
@@ -115,7 +115,7 @@ class Probe:
 
     def start(self) -> None:
         """Begin to collect, in a thread of its own; another asks the driver for the GPUs, which may take seconds."""
-        self._opened()
+        self._require_open()
         for work in (self._collect, self._ask_driver):
             thread = threading.Thread(target=work, daemon=True, name=f'probe{work.__name__}')
             thread.start()
@@ -124,7 +124,7 @@ class Probe:
     def report(self) -> CudaReport:
         """Return what was seen until now; after :meth:`finish`, until then."""
         if self._report is None:
-            self._opened()
+            self._require_open()
             self._read_kernels()
         with self._lock:
             return self._report or self._make_report()
@@ -132,8 +132,8 @@ class Probe:
     def finish(self) -> CudaReport:
         """Collect the rest, and return the last report: what happens from now on is in none. Again is fine."""
         if self._report is None:
-            self._opened()
-            os.write(self._told_to_stop, b'.')
+            self._require_open()
+            os.write(self._stop_writer, b'.')
             for thread in self._threads[:1]:  # not the one that asks the driver: it may hang for ever
                 thread.join()
             with self._lock:
@@ -148,7 +148,7 @@ class Probe:
         if self._engine is None or self._is_closed:
             return
         with contextlib.ExitStack() as ending:
-            for handle in (self._stop, self._told_to_stop):
+            for handle in (self._stop_reader, self._stop_writer):
                 ending.callback(os.close, handle)
             ending.callback(self._engine.close)
             try:
@@ -157,7 +157,7 @@ class Probe:
                 self._is_closed = True
             self._cache.save()
 
-    def _opened(self) -> Engine:
+    def _require_open(self) -> Engine:
         if self._engine is None:
             raise TrackerStateError('The probe is not open: call open() first.')
         if self._is_closed:
@@ -166,9 +166,9 @@ class Probe:
 
     def _number(self, pid: int) -> int | None:
         """Follow a process; return its number, None where it was followed already, has ended, or has no room."""
-        engine = self._opened()
+        engine = self._require_open()
         try:
-            number = engine.follow(pid, has_begun=running_environment.may_have_begun(pid))
+            number = engine.follow(pid, has_begun=environment.may_have_begun(pid))
         except OSError:  # the map is full, which is what the remark says
             self._collector.remarks.not_followed(pid)
             return None
@@ -178,61 +178,80 @@ class Probe:
         return number
 
     def _collect(self) -> None:
-        events, notices = self._opened().handles()
+        events, notices = self._require_open().handles()
         with select.epoll() as waiting:
             for handle in (events, notices):
                 waiting.register(handle, select.EPOLLIN | select.EPOLLET)  # once for each time that the kernel wakes us
-            waiting.register(self._stop, select.EPOLLIN)
-            while not any(handle == self._stop for handle, _ in waiting.poll(_INTERVAL)):
+            waiting.register(self._stop_reader, select.EPOLLIN)
+            while not any(handle == self._stop_reader for handle, _ in waiting.poll(_INTERVAL)):
                 with self._lock:
-                    self._collector.look(time.monotonic_ns())
+                    self._collector.poll(time.monotonic_ns())
 
     def _ask_driver(self) -> None:
-        host = host_gpus.look()
+        host = host_gpus.read_host_gpus()
         with self._lock:
             self._host = host
-            self._collector.know_gpus(host)
+            self._collector.set_gpus(host)
 
-    def _seen(self) -> list[reporting.Seen]:
+    def _run_records(self) -> list[reporting.RunRecord]:
         """Return what is known of each program run."""
         times = self._collector.accumulated.processes
         numbered = ((run.process.process, run) for run in self._collector.runs())
-        return [reporting.Seen(run, times.get(number), self._programs.get(number)) for number, run in numbered]
+        return [reporting.RunRecord(run, times.get(number), self._programs.get(number)) for number, run in numbered]
 
     def _read_kernels(self) -> None:
-        """Read of files what a report is going to tell: without the lock, since meanwhile events have to be taken."""
+        """Read the files of the kernels that a report lists: without the lock: events go on meanwhile."""
         with self._lock:
             wanted = [
-                (seen.program, kernel.address)
-                for seen in self._seen()
-                for kernel in reporting.told_kernels(seen, self._limits.kernels_told)
+                (record.program, kernel.address)
+                for record in self._run_records()
+                for kernel in reporting.reported_kernels(record, self._limits.kernels_told)
             ]
         for program, address in wanted:
             if program is not None:
                 program.kernel(address)
 
     def _make_report(self) -> CudaReport:
-        engine = self._opened()
+        engine = self._require_open()
         now = time.monotonic_ns()
-        self._collector.look(now)
+        self._collector.poll(now)
         self._collector.close_window(now)
         remarks = self._collector.remarks
-        runs = self._seen()
-        processes = tuple(reporting.process_report(seen, now, self._limits.kernels_told) for seen in runs)
-        for seen in runs:
-            for file, problem in ({} if seen.program is None else seen.program.problems).items():
+        runs = self._run_records()
+        processes = tuple(reporting.process_report(record, now, self._limits.kernels_told) for record in runs)
+        for record in runs:
+            for file, problem in ({} if record.program is None else record.program.problems).items():
                 remarks.not_read(file, problem)
-            if seen.program is not None and seen.program.has_unread_kernels:
+            if record.program is not None and record.program.has_unread_kernels:
                 remarks.not_named()
         return CudaReport(
             seconds=(now - self._collector.began) / 1e9,
             engine=engine.kind,
             processes=processes,
-            devices=reporting.device_tags(self._host),
+            devices=reporting.known_gpus(self._host),
             events=remarks.events,
             events_lost=remarks.events_lost,
-            notes=(*remarks.all(), *reporting.cut_lists(processes)),
+            notes=(*remarks.all(), *reporting.omission_notes(processes)),
         )
+
+
+def open_probe(make_probe: Callable[[], Probe], pid: int | None = None) -> Probe:
+    """Return a probe that collects already.
+
+    :param pid: A process to follow, with its descendants; None: none yet.
+    :raises gpu_tracker.errors.GpuTrackerError: The probe is not available; nothing stays open.
+    """
+    probe = make_probe()
+    try:
+        probe.open()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended already
+                probe.follow(pid)
+        probe.start()
+    except BaseException:
+        probe.close()
+        raise
+    return probe
 
 
 def _named(path: str) -> CodeFile:

@@ -1,1 +1,1 @@
-"""What the CUDA code in executables and libraries says of its kernels, and which kernel an address is."""
+"""Executables, libraries and the CUDA code in them: their kernels, and the kernel at an address."""

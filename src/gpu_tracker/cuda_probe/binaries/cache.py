@@ -1,4 +1,4 @@
-"""Files that processes have mapped, opened once for all of them, and what was found in them kept for the next run."""
+"""A cache of the files that processes have mapped, and of what was found in them, which is kept for the next run."""
 
 from __future__ import annotations
 

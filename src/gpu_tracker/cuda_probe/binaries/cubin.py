@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.binaries.elf64 import EM_CUDA, SHT_SYMTAB, STT_FUNC, Elf
-from gpu_tracker.cuda_probe.binaries.kernel import KernelVariant
 from gpu_tracker.cuda_probe.binaries.region import NotReadableError
 
 if TYPE_CHECKING:
@@ -28,15 +27,43 @@ _FLAGS_WITH_SM_HIGHER = (
 )
 _RESERVED_SHARED = '.nv.shared.reserved.0'
 _RESERVED_SHARED_SIZE = 1024
-
 _SIZED = 4  # EIFMT_SVAL: the attribute's size stands in the header, its value behind it
 _STACK = 0x12  # EIATTR_MIN_STACK_SIZE
 _REGISTERS = 0x2F  # EIATTR_REGCOUNT
 _ATTRIBUTE = struct.Struct('<BBH')
 _OF_SYMBOL = struct.Struct('<II')
 _MOST_ATTRIBUTES = 64 << 20  # bytes
-
 _CONSTANT_OF_KERNEL = re.compile(r'\.nv\.constant\d+\.(.+)', re.DOTALL)
+
+
+class KernelVariant(NamedTuple):
+    """A kernel compiled for one SM version; sizes in bytes, None where the code does not contain it.
+
+    ``sm`` is the SM version (90 for sm_90) and ``feature`` what follows it (``a`` in sm_90a, ``f`` in sm_100f).
+    ``registers`` are those of a thread, ``code_size`` is that of the machine code with its padding, ``static_shared``
+    is the shared memory of a block that the source declares, and ``reserved_shared`` what the system adds to it (1024
+    from sm_90 on): cuobjdump shows the sum of both, ptxas the first. ``constant`` is the constant memory of the kernel
+    itself, its arguments included, ``module_constant`` what the source declares as ``__constant__`` for all kernels of
+    the module. ``stack`` is that of a thread.
+    """
+
+    sm: int
+    feature: str
+    registers: int | None
+    code_size: int | None
+    static_shared: int | None
+    reserved_shared: int | None
+    constant: int | None
+    module_constant: int | None
+    stack: int | None
+
+
+class Kernel(NamedTuple):
+    """A kernel: its mangled ``symbol`` in the device code, its ``name`` for people, and each SM version of it."""
+
+    symbol: str
+    name: str
+    variants: tuple[KernelVariant, ...]
 
 
 class Cubin:
@@ -97,7 +124,7 @@ class Cubin:
 
     @staticmethod
     def _reserves(sections: dict[str, Section], shared: int) -> bool:
-        """Tell whether the shared memory of the kernels includes what the system reserves: ptxas -v leaves it out."""
+        """Return whether the shared memory of the kernels includes what the system reserves: ptxas -v leaves it out."""
         return _RESERVED_SHARED in sections and shared >= _RESERVED_SHARED_SIZE
 
     def _attributes(self, section: Section | None) -> dict[tuple[int, int], int]:

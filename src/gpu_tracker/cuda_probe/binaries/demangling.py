@@ -1,7 +1,8 @@
-"""The names that people gave their functions, by the demangler of the C++ runtime library.
+"""Mangled names of kernels, and what they become for people, by the demangler of the C++ runtime library.
 
-A short mangled name can stand for a text of any length (238 characters for 140 MB), and what is traced may belong to
-somebody who wants that: of a name that could become too long only the beginning is told.
+A kernel has one mangled name in the device code and another in the program that launches it. A short mangled name can
+stand for a text of any length (238 characters for 140 MB), and the traced program may be written by somebody who wants
+that: a name that could become too long is cut to its beginning.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import functools
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
-
-from gpu_tracker.cuda_probe.binaries.host_names import plain_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +23,16 @@ _MOST_SHOWN = 4096  # characters
 _AGAIN = re.compile(r'[ST][0-9A-Z]{0,6}_|Dp')
 _LENGTH = re.compile(r'[1-9]\d{0,3}')
 _UNNAMED_AS_GCC = '_GLOBAL__N_1'
+# The device compiler numbers unnamed namespaces, as in 39_GLOBAL__N__1d7b55bd_7_prog_cu_4d11ce8d (a hash, the source
+# file's name after its length, and another hash or a name); a host compiler other than GCC may not.
+_UNNAMED = '_GLOBAL__N__'
+_OF_FILE = re.compile(r'_GLOBAL__N__[0-9a-f]+_(\d{1,4})_')
+_MANGLED_AS_GCC = '12_GLOBAL__N_1'
+_MOST_DIGITS = 4
+# With -rdc=true, static kernels: __nv_static_22__a70b1d3b_5_st_cu_main__Z2stPi
+_STATIC = re.compile(r'__nv_static_(\d{1,4})_')
+# _ZL2stPi, _ZN5outerL2stEPi: static in the program's names only. Literals begin so as well, on both sides.
+_INTERNAL = re.compile(r'L(?=\d)')
 
 
 class _Demangler(NamedTuple):
@@ -97,3 +106,36 @@ def _demangler() -> _Demangler | None:
     free.argtypes = [ctypes.c_void_p]
     free.restype = None
     return _Demangler(demangle_name, free)
+
+
+def plain_symbol(symbol: str) -> str:
+    """Return the mangled name without what the device compiler adds for files: fit for demangling."""
+    if static := _STATIC.match(symbol):
+        symbol = symbol[static.end() + int(static[1]) + 1 :] or symbol
+    at = symbol.find(_UNNAMED)
+    while at >= 0:
+        begin, end = _length_prefixed(symbol, at)
+        if begin < at:
+            symbol = f'{symbol[:begin]}{_MANGLED_AS_GCC}{symbol[end:]}'
+            at = begin + len(_MANGLED_AS_GCC)
+        at = symbol.find(_UNNAMED, at + 1)
+    return symbol
+
+
+def _length_prefixed(symbol: str, at: int) -> tuple[int, int]:
+    """Return where the name at ``at`` begins with its length before it, and ends; no such length: ``at`` twice."""
+    file = _OF_FILE.match(symbol, at)
+    least = file.end() + int(file[1]) + 1 if file else at + len(_UNNAMED)
+    # The length may follow a name that itself ends in digits: the shortest number that spans the file's name is taken.
+    for begin in range(at - 1, max(0, at - _MOST_DIGITS) - 1, -1):
+        length = symbol[begin:at]
+        if not (length.isdecimal() and length.isascii()):
+            break
+        if length[0] != '0' and least < at + int(length) < len(symbol):
+            return begin, at + int(length)
+    return at, at
+
+
+def common_name(symbol: str) -> str:
+    """Return what the names of a kernel on both sides have in common; kernels of two files can share it."""
+    return _INTERNAL.sub('', plain_symbol(symbol))

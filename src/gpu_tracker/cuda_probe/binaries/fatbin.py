@@ -2,14 +2,16 @@
 
 Learned from what fatbinary 13.0 and 13.5 write. A fatbin is a header and entries; an entry is a header, 64 bytes or
 more, and a payload. With ``--concat`` one entry holds several cubins that are compressed together, and their table.
+Payloads are LZ4 blocks (``--compress-mode=speed``) or zstd frames (``size``, ``balance``).
 """
 
 from __future__ import annotations
 
 import struct
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.cuda_probe.binaries.decompression import Packing
+from gpu_tracker.cuda_probe.binaries.region import NotReadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,26 +19,32 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.binaries.region import Region
 
 MAGIC = b'\x50\xed\x55\xba'
-
 _HEADER = struct.Struct('<4sHHQ')  # magic, version, size of this header, size of all entries
 # kind, version, size of this header, size of the payload with padding, size of the payload as compressed, where in this
 # header its options stand, code version (two numbers), SM version, name (where, length), flags, -, unpacked size
 _ENTRY = struct.Struct('<HHIQIIHHIIIQQQ')
 _TABLE = struct.Struct('<II')  # entries, bytes
-
 _PTX = 1
 _CUBIN = 2
 _CUBINS_TOGETHER = 0x100
-
 _LZ4 = 0x2000
 _ZSTD = 0x8000
 _FEATURES = {0x100000: 'a', 0x200000: 'f'}  # sm_90a, sm_100f
-
 _ALIGNMENT = 8
 _PIECE = 1 << 16
 _LARGEST_GAP = 64 << 20  # bytes
 _MOST_ENTRIES = 1 << 12  # of one fatbin; nvcc writes one for each -gencode
 _LARGEST_ENTRY_HEADER = 1 << 16
+LARGEST_PAYLOAD = 256 << 20
+"""Bytes: more than any cubin seen unpacks to, so a larger claim is taken for a broken file."""
+
+
+class Packing(Enum):
+    """How an entry of a fatbin is compressed."""
+
+    NONE = 'not compressed'
+    LZ4 = 'LZ4'
+    ZSTD = 'zstd'
 
 
 class Payload(NamedTuple):
@@ -149,3 +157,47 @@ def _cubins_together(options: bytes, payload: Payload) -> Iterator[Image]:
 
 def _feature(flags: int) -> str:
     return ''.join(letter for bit, letter in _FEATURES.items() if flags & bit)
+
+
+def unpacked(packed: bytes, packing: Packing, size: int) -> bytes:
+    """Return the ``size`` bytes that ``packed`` holds.
+
+    Raises NotReadableError where it does not hold them, where they are more than LARGEST_PAYLOAD, and where the package
+    that can undo this compression is not installed.
+    """
+    if packing is Packing.NONE:
+        return packed
+    if not 0 < size <= LARGEST_PAYLOAD:
+        raise NotReadableError(f'an entry claims to unpack to {size} bytes')
+    contents = _from_lz4(packed, size) if packing is Packing.LZ4 else _from_zstd(packed, size)
+    if len(contents) != size:
+        raise NotReadableError(f'an entry unpacks to {len(contents)} bytes, not the {size} that it claims')
+    return contents
+
+
+def _from_lz4(packed: bytes, size: int) -> bytes:
+    try:
+        from lz4 import block  # noqa: PLC0415 - an extra, needed by few programs
+    except ImportError:
+        raise NotReadableError('compressed with LZ4, which needs the package lz4') from None
+    try:
+        contents: bytes = block.decompress(packed, uncompressed_size=size)
+    except (block.LZ4BlockError, MemoryError) as error:
+        raise NotReadableError(f'LZ4: {error}') from None
+    return contents
+
+
+def _from_zstd(packed: bytes, size: int) -> bytes:
+    try:
+        import zstandard  # noqa: PLC0415 - an extra, needed by few programs
+    except ImportError:
+        raise NotReadableError('compressed with zstd, which needs the package zstandard') from None
+    try:
+        # The frame's own word decides how much is allocated: it is checked before that happens.
+        claimed = zstandard.frame_content_size(packed)
+        if claimed not in {size, -1}:
+            raise NotReadableError(f'a zstd frame of {claimed} bytes where {size} are expected')
+        contents: bytes = zstandard.ZstdDecompressor().decompress(packed, max_output_size=size)
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise NotReadableError(f'zstd: {error}') from None
+    return contents

@@ -1,10 +1,10 @@
-"""What was found in a file, as JSON: enough to answer the same questions again without reading the file."""
+"""What was found in a file, as JSON: enough to answer the same questions again without the file."""
 
 from __future__ import annotations
 
 import json
 
-from gpu_tracker.cuda_probe.binaries.kernel import Kernel, KernelVariant
+from gpu_tracker.cuda_probe.binaries.cubin import Kernel, KernelVariant
 
 _FORM = 1  # raised when what is written here, or how a figure is found, changes
 

@@ -1,4 +1,4 @@
-"""The name of a kernel from what a process gave ``cudaLaunchKernel``: an address, or the runtime's handle."""
+"""Names of kernels from what a process passed to ``cudaLaunchKernel``: an address, or the runtime's handle."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpu_tracker.cuda_probe.binaries.demangling import demangle
-from gpu_tracker.cuda_probe.binaries.launch_handles import name_in_c
-from gpu_tracker.cuda_probe.binaries.mappings import mappings_of
-from gpu_tracker.cuda_probe.binaries.process_memory import words_at
+from gpu_tracker.cuda_probe.binaries.host_symbols import name_in_c
+from gpu_tracker.cuda_probe.binaries.process_memory import mappings_of, words_at
 from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, identity_of
 from gpu_tracker.processes import stat
 
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
-    from gpu_tracker.cuda_probe.binaries.kernel import Kernel
-    from gpu_tracker.cuda_probe.binaries.mappings import Mapping
+    from gpu_tracker.cuda_probe.binaries.cubin import Kernel
+    from gpu_tracker.cuda_probe.binaries.process_memory import MappedPart
     from gpu_tracker.cuda_probe.binaries.program_file import ProgramFile
 
 _MOST_REMEMBERED = 1 << 16
@@ -33,7 +32,7 @@ class KernelAt(NamedTuple):
     ``symbol`` is the mangled name of the function there, None where the program has no symbol for it (a stripped one);
     ``name`` is for people, at least ``libfoo.so+0x1234`` or the bare number. ``file`` is the file's path as the process
     sees it, None where the address is in none. ``kernel`` has the figures of the device code, None where they are not
-    known. ``is_unread`` where there is no name because the program had ended before its files could be looked at.
+    known. ``is_unread`` where there is no name because the program had ended before its files could be read.
     """
 
     symbol: str | None
@@ -49,8 +48,8 @@ def _remember(values: dict[int, Value], address: int, value: Value) -> None:
         del values[next(iter(values))]
 
 
-class _Place(NamedTuple):
-    mapping: Mapping
+class _MappedFile(NamedTuple):
+    mapping: MappedPart
     identity: FileIdentity | None
     file: ProgramFile | None
     """Kept open where it has kernels, so that it can be read when the process and its mount namespace have ended."""
@@ -67,18 +66,18 @@ class KernelNames:
         self._cache = cache
         self._proc = proc
         self._start_time = self._read_start_time()
-        self._places: list[_Place] = []
-        self._handles: dict[int, tuple[_Place, str]] = {}
+        self._mapped: list[_MappedFile] = []
+        self._handles: dict[int, tuple[_MappedFile, str]] = {}
         self._known: dict[int, KernelAt] = {}
-        self._asked_in_vain: dict[int, int] = {}
+        self._misses: dict[int, int] = {}
 
     @property
     def problems(self) -> dict[str, str]:
         """What kernels could not be read, in words, by the path of the file."""
         return {
-            place.mapping.path: place.file.problem
-            for place in self._places
-            if place.mapping.path is not None and place.file is not None and place.file.problem is not None
+            part.mapping.path: part.file.problem
+            for part in self._mapped
+            if part.mapping.path is not None and part.file is not None and part.file.problem is not None
         }
 
     def remember_maps(self) -> bool:
@@ -95,19 +94,21 @@ class KernelNames:
                 return False
             if not mappings:
                 return False
-            known = {place.mapping: place for place in self._places}
-            current = [known.get(mapping) or self._place(mapping) for mapping in mappings if mapping.path is not None]
+            known = {part.mapping: part for part in self._mapped}
+            current = [
+                known.get(mapping) or self._mapped_file(mapping) for mapping in mappings if mapping.path is not None
+            ]
             # What was unloaded since is still asked for, as long as nothing else has its addresses.
             ends = [mapping.end for mapping in mappings]
             gone = [
-                place
-                for mapping, place in known.items()
+                part
+                for mapping, part in known.items()
                 if (i := bisect.bisect_right(ends, mapping.start)) == len(ends) or mappings[i].start >= mapping.end
             ]
-            places = sorted([*gone, *current], key=lambda place: place.mapping.start)
+            files = sorted([*gone, *current], key=lambda part: part.mapping.start)
             if any(mapping not in known for mapping in mappings if mapping.path is not None):
-                self._asked_in_vain.clear()
-            self._places = places[:_MOST_REMEMBERED]
+                self._misses.clear()
+            self._mapped = files[:_MOST_REMEMBERED]
             return True
 
     def at(self, address: int) -> KernelAt:
@@ -116,13 +117,13 @@ class KernelNames:
             known = self._known.get(address)
             if known is not None:
                 return known
-            times = self._asked_in_vain.get(address, 0) + 1
+            times = self._misses.get(address, 0) + 1
             # Maps and handles change, and reading them costs: they are read for the first, second, fourth ... question.
             found = self._find_anew(address) if times.bit_count() == 1 else None
             if found is None:
-                _remember(self._asked_in_vain, address, times)
+                _remember(self._misses, address, times)
                 return self._without_name(address)
-            self._asked_in_vain.pop(address, None)
+            self._misses.pop(address, None)
             _remember(self._known, address, found)
             return found
 
@@ -135,16 +136,16 @@ class KernelNames:
 
     def _function_at(self, address: int) -> KernelAt | None:
         """Return the function that begins at ``address``."""
-        place = self._place_of(address)
-        file = place and self._opened(place)
-        if not place or not file:
+        part = self._mapped_at(address)
+        file = part and self._opened(part)
+        if not part or not file:
             return None
-        offset = file.address_at(address - place.mapping.start + place.mapping.offset)
+        offset = file.address_at(address - part.mapping.start + part.mapping.offset)
         functions = () if offset is None else file.functions_at(offset)
         for function in functions:  # a function can have several names, of which one is the kernel's
             if kernel := file.kernel_of(function):
-                return KernelAt(function, kernel.name, place.mapping.path, kernel)
-        return KernelAt(functions[0], demangle(functions[0]), place.mapping.path, None) if functions else None
+                return KernelAt(function, kernel.name, part.mapping.path, kernel)
+        return KernelAt(functions[0], demangle(functions[0]), part.mapping.path, None) if functions else None
 
     def _by_handle(self, address: int) -> KernelAt | None:
         """Return the kernel whose handle is ``address``."""
@@ -152,74 +153,74 @@ class KernelNames:
             self._read_handles()
         if address not in self._handles:
             return None
-        place, symbol = self._handles[address]
+        part, symbol = self._handles[address]
         for function in (symbol, name_in_c(symbol)):
-            if place.file and function and (kernel := place.file.kernel_of(function)):
-                return KernelAt(function, kernel.name, place.mapping.path, kernel)
-        return KernelAt(symbol, demangle(symbol), place.mapping.path, None)
+            if part.file and function and (kernel := part.file.kernel_of(function)):
+                return KernelAt(function, kernel.name, part.mapping.path, kernel)
+        return KernelAt(symbol, demangle(symbol), part.mapping.path, None)
 
     def _read_handles(self) -> None:
         """Read all handles that the process has by now; a kernel has one from its first launch on."""
         handles = {}
         bases: dict[FileIdentity, int] = {}
-        for place in self._places:
-            if place.file is None or place.file.identity in bases:
+        for part in self._mapped:
+            if part.file is None or part.file.identity in bases:
                 continue
-            in_file = place.file.address_at(place.mapping.offset)
+            in_file = part.file.address_at(part.mapping.offset)
             if in_file is None:
                 continue
-            base = bases[place.file.identity] = place.mapping.start - in_file
-            for handle in place.file.launch_handles():
-                handles[base + handle.address] = (place, handle.kernel)
+            base = bases[part.file.identity] = part.mapping.start - in_file
+            for handle in part.file.launch_handles():
+                handles[base + handle.address] = (part, handle.kernel)
         try:
             words = words_at(self._proc, self._pid, sorted(handles))
         except OSError:
-            return  # it has ended, or may not be looked at: what was read before stays
+            return  # it has ended, or may not be read: what was read before stays
         for at, value in words.items():
             if value:
                 self._handles[value] = handles[at]
 
-    def _place_of(self, address: int) -> _Place | None:
-        number = bisect.bisect_right(self._places, address, key=lambda place: place.mapping.start) - 1
-        return self._places[number] if number >= 0 and address < self._places[number].mapping.end else None
+    def _mapped_at(self, address: int) -> _MappedFile | None:
+        number = bisect.bisect_right(self._mapped, address, key=lambda part: part.mapping.start) - 1
+        return self._mapped[number] if number >= 0 and address < self._mapped[number].mapping.end else None
 
-    def _place(self, mapping: Mapping) -> _Place:
-        """Look at a file while the process is there to reach it through; after that, at the same one here."""
+    def _mapped_file(self, mapping: MappedPart) -> _MappedFile:
+        """Open a file through the process while that lives, and by its name here after that."""
         for path in self._paths(mapping):
             try:
                 status = os.stat(path)
                 if path != mapping.path or (status.st_dev, status.st_ino) == (mapping.device, mapping.inode):
-                    return _Place(mapping, identity_of(status), self._cache.file_with_kernels(path))
+                    return _MappedFile(mapping, identity_of(status), self._cache.file_with_kernels(path))
             except OSError:
                 continue  # a device, a file that only its owner reads, or the process has ended meanwhile
-        return _Place(mapping, None, None)
+        return _MappedFile(mapping, None, None)
 
-    def _paths(self, mapping: Mapping) -> Iterator[str]:
+    def _paths(self, mapping: MappedPart) -> Iterator[str]:
         """Return where the file may be: through the process, and where this process has that name, if it has it."""
         yield mapping.reached_through(f'{self._proc}/{self._pid}')
         if mapping.path is not None and not mapping.deleted:
             yield mapping.path
 
-    def _opened(self, place: _Place) -> ProgramFile | None:
-        if place.file is not None or place.identity is None:
-            return place.file
-        for path in self._paths(place.mapping):
+    def _opened(self, part: _MappedFile) -> ProgramFile | None:
+        if part.file is not None or part.identity is None:
+            return part.file
+        for path in self._paths(part.mapping):
             try:
-                if identity_of(os.stat(path)) == place.identity:
+                if identity_of(os.stat(path)) == part.identity:
                     return self._cache.file(path)
             except OSError:
                 continue  # the process has ended, or was in another mount namespace
         return None
 
     def _without_name(self, address: int) -> KernelAt:
-        place = self._place_of(address)
-        if place is None or place.mapping.path is None:
-            return KernelAt(None, f'{address:#x}', None, None, is_unread=not self._places and self._has_ended())
-        offset = address - place.mapping.start + place.mapping.offset
-        file = self._opened(place)
+        part = self._mapped_at(address)
+        if part is None or part.mapping.path is None:
+            return KernelAt(None, f'{address:#x}', None, None, is_unread=not self._mapped and self._has_ended())
+        offset = address - part.mapping.start + part.mapping.offset
+        file = self._opened(part)
         in_file = file.address_at(offset) if file else None
-        name = f'{os.path.basename(place.mapping.path)}+{offset if in_file is None else in_file:#x}'
-        return KernelAt(None, name, place.mapping.path, None, is_unread=file is None and self._has_ended())
+        name = f'{os.path.basename(part.mapping.path)}+{offset if in_file is None else in_file:#x}'
+        return KernelAt(None, name, part.mapping.path, None, is_unread=file is None and self._has_ended())
 
     def _has_ended(self) -> bool:
         try:
@@ -229,7 +230,7 @@ class KernelNames:
         return stat.is_ending(line) or _start_time(line) != self._start_time
 
     def _read_start_time(self) -> bytes | None:
-        """Return when the process began, which tells it from a later one with its pid; None where it has ended."""
+        """Return when the process began, which a later one with its pid has not; None where it has ended."""
         try:
             return _start_time(self._read_stat())
         except OSError:

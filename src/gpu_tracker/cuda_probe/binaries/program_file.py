@@ -1,29 +1,30 @@
-"""One file that programs have mapped: its functions, its kernels, and what is known of them from earlier runs."""
+"""A file that programs have mapped: its functions, its kernels, and what is known of them from earlier runs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.binaries import elf64
-from gpu_tracker.cuda_probe.binaries.code_index import SECTIONS
-from gpu_tracker.cuda_probe.binaries.cuda_binary import CudaBinary
+from gpu_tracker.cuda_probe.binaries.cuda_binary import SECTIONS, CudaBinary
 from gpu_tracker.cuda_probe.binaries.findings import Findings
-from gpu_tracker.cuda_probe.binaries.host_symbols import HostSymbols
-from gpu_tracker.cuda_probe.binaries.launch_handles import LaunchHandle, launch_handles
+from gpu_tracker.cuda_probe.binaries.host_symbols import HostSymbols, LaunchHandle, launch_handles
 from gpu_tracker.cuda_probe.binaries.region import NotReadableError, OpenFile
 
 if TYPE_CHECKING:
     import os
 
-    from gpu_tracker.cuda_probe.binaries.kernel import Kernel
+    from gpu_tracker.cuda_probe.binaries.cubin import Kernel
 
 _NOTE_HEADER = 12
 _BUILD_ID = 3  # NT_GNU_BUILD_ID
 _MOST_NOTES = 1 << 16
+_REGISTERS = b'__cudaRegisterFatBinary\0'
+"""Every program with kernels calls it at its start; stripped, it has the name only where a library has the function."""
+_MOST_NAMES = 1 << 28
 
 
 class FileIdentity(NamedTuple):
-    """What tells that a file is the same one, and that nothing was written to it."""
+    """The identity of a file: another one, or one that was written to since, has another."""
 
     device: int
     inode: int
@@ -33,7 +34,7 @@ class FileIdentity(NamedTuple):
 
 
 def identity_of(status: os.stat_result) -> FileIdentity:
-    """Return the identity of the file that ``status`` tells of."""
+    """Return the identity of the file that has the ``status``."""
     return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -97,7 +98,7 @@ class ProgramFile:
 
     @property
     def problem(self) -> str | None:
-        """What of the kernels could not be read, in words; None where all could, or nothing was looked for."""
+        """What of the kernels could not be read, in words; None where all could, or nothing was searched for."""
         return self._binary.problem_so_far
 
     def launch_handles(self) -> list[LaunchHandle]:
@@ -121,3 +122,15 @@ def _build_id(elf: elf64.Elf) -> str | None:
                 return notes[begin : begin + size].hex() or None
             at = begin + size + -size % 4
     return None
+
+
+def hides_runtime(path: str) -> bool:
+    """Return whether a program has kernels and the runtime, and no name of the runtime's functions."""
+    try:
+        file = elf64.Elf(OpenFile(path))
+        if not any(section.name in SECTIONS for section in file.sections()):
+            return False
+        tables = [*file.of_kind(elf64.SHT_DYNSYM), *file.of_kind(elf64.SHT_SYMTAB)]
+        return not any(_REGISTERS in file.names_of(table).read(0, _MOST_NAMES) for table in tables)
+    except (OSError, NotReadableError):
+        return False  # gone, or no program

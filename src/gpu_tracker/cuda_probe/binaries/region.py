@@ -63,7 +63,8 @@ class OpenFile(FileRegion):
         weakref.finalize(self, os.close, descriptor)
         self.status = os.fstat(descriptor)
         if not stat.S_ISREG(self.status.st_mode):
-            raise OSError(errno.EINVAL, 'not a regular file', os.fspath(path))
+            number = errno.EISDIR if stat.S_ISDIR(self.status.st_mode) else errno.EINVAL
+            raise OSError(number, 'not a regular file', os.fspath(path))
         super().__init__(descriptor, 0, self.status.st_size)
 
 

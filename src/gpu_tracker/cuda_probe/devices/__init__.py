@@ -1,1 +1,1 @@
-"""Which physical GPU a process' device is, what that GPU is, and the right of control groups to open GPUs."""
+"""The physical GPU that a number of a process means, and the right of control groups to open GPUs."""

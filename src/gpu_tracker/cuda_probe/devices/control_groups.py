@@ -1,4 +1,4 @@
-"""Which control groups a process is in, and where their folders are: cgroups(7), proc_pid_mountinfo(5)."""
+"""The control groups of a process, and their folders: cgroups(7), proc_pid_mountinfo(5)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Mount(NamedTuple):
 def groups_of(pid: int, proc: str = '/proc') -> list[Group]:
     """Return the groups of a process.
 
-    :raises OSError: It has ended, or cannot be looked at.
+    :raises OSError: It has ended, or cannot be read.
     """
     with open(f'{proc}/{pid}/cgroup', encoding='utf-8', errors='surrogateescape') as file:
         lines = file.read().splitlines()

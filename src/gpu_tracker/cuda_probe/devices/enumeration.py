@@ -1,4 +1,4 @@
-"""How CUDA numbers the GPUs that it shows a program. Pure.
+"""The order in which CUDA numbers the GPUs that a program sees.
 
 Read off NVIDIA's CUDA Programming Guide (environment variables) and MIG User Guide (CUDA device enumeration). Whatever
 these leave open is None here: a figure without a GPU is better than one of the wrong GPU.
@@ -69,7 +69,7 @@ def _open_parts(found: HostGpu, instances: frozenset[tuple[int, int, int]]) -> t
 def _in_order(gpus: Sequence[HostGpu], order: str | None) -> Sequence[HostGpu] | None:
     """Return the GPUs as CUDA counts them; None where that is not known.
 
-    By default the fastest comes first, by a rule that is not told; GPUs that are alike stand in PCI bus order.
+    By default the fastest comes first, by a rule that is not documented; GPUs that are alike stand in PCI bus order.
     """
     if any(found.gpu.uuid is None for found in gpus):
         return None  # it is lost: whether CUDA counts it is not known
@@ -117,7 +117,7 @@ def _indices(entries: Sequence[str]) -> list[int]:
 
 
 def _by_index(index: int, in_order: Sequence[HostGpu]) -> PhysicalGpu | None:
-    """Return the GPU of an index; how those in MIG mode are counted is not told, so none behind one is known."""
+    """Return the GPU of an index; how those in MIG mode are counted is not documented, so none behind one is known."""
     if index >= len(in_order) or any(found.parts is not None for found in in_order[:index]):
         return None
     return _as_used(in_order[index])

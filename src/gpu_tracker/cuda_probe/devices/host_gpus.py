@@ -1,4 +1,4 @@
-"""The physical GPUs of this machine, as every exported figure names them."""
+"""The physical GPUs of this machine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus import GpuBackend
     from gpu_tracker.gpus.details import DeviceDetails
 
-PATIENCE = 30.0
+DRIVER_TIMEOUT = 30.0
 """Seconds that the drivers have to answer; to open one takes up to 3 s a GPU where nothing else keeps it loaded."""
 
 _MIG = ' MIG '
 
 
 class PhysicalGpu(NamedTuple):
-    """A GPU, or a MIG device of one; None is what the driver does not tell."""
+    """A GPU, or a MIG device of one; None is what the driver does not report."""
 
     uuid: str | None
     """None where the driver knows of the GPU and cannot open it."""
@@ -57,7 +57,7 @@ class HostGpus(NamedTuple):
     gpus: tuple[HostGpu, ...] = ()
     """In PCI bus order, one vendor after the other."""
     problem: str | None = None
-    """Why a driver that is there tells nothing, in words; None: it works, or there is none."""
+    """Why a driver that is there reports nothing, in words; None: it works, or there is none."""
 
     @property
     def physical(self) -> tuple[PhysicalGpu, ...]:
@@ -65,11 +65,13 @@ class HostGpus(NamedTuple):
         return tuple(device for gpu in self.gpus for device in (gpu.parts if gpu.parts is not None else (gpu.gpu,)))
 
 
-def look(openers: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS, patience: float = PATIENCE) -> HostGpus:
+def read_host_gpus(
+    openers: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS, timeout: float = DRIVER_TIMEOUT
+) -> HostGpus:
     """Ask the drivers, in a thread of its own: a call into one that hangs cannot be interrupted.
 
     :param openers: Vendor -> what opens its driver.
-    :param patience: Seconds to wait for their answer.
+    :param timeout: Seconds to wait for their answer.
     """
     answers: list[HostGpus | BaseException] = []
 
@@ -81,9 +83,9 @@ def look(openers: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS, pati
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
-    thread.join(patience)
+    thread.join(timeout)
     if not answers:
-        return HostGpus(problem=f'the GPU driver has not answered for {patience:g} seconds')
+        return HostGpus(problem=f'the GPU driver has not answered for {timeout:g} seconds')
     answer = answers[0]
     if isinstance(answer, BaseException):
         raise answer

@@ -1,4 +1,4 @@
-"""Which of the machine's GPUs a process can open: its device files, its control groups, and what it holds open."""
+"""The GPUs of this machine that a process can open: its device files, its control groups, and its open files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.devices import control_groups, device_filters, device_rules
-from gpu_tracker.cuda_probe.devices.device_numbers import GPU_DRIVERS, registered
+from gpu_tracker.cuda_probe.devices import control_groups, device_rules
+from gpu_tracker.cuda_probe.devices.device_rules import GPU_DRIVERS, registered
 from gpu_tracker.cuda_probe.devices.enumeration import Reach
 from gpu_tracker.processes import stat
 
@@ -21,8 +21,8 @@ _FOR_ALL = 0o006
 _USUAL_MAJOR = 195
 
 
-class Look:
-    """Looks at what one process can open, and never at a later process of the same number.
+class ReachReader:
+    """Reads what one process can open, and never what a later process of the same number can.
 
     :param pid: The process, which lives now.
     :param proc: Where processes are described.
@@ -47,7 +47,7 @@ class Look:
 
 
 def reach_of(
-    pid: int, proc: str = '/proc', devices: str = '/dev', filters: Callable[[str], int | None] = device_filters.count
+    pid: int, proc: str = '/proc', devices: str = '/dev', filters: Callable[[str], int | None] = device_rules.filters_on
 ) -> Reach:
     """Return what a process can open, as far as that is known for sure.
 
@@ -108,7 +108,7 @@ def _held(pid: int, proc: str) -> frozenset[int]:
 
 
 def _may_open(pid: int, proc: str, folder: str, there: Iterable[int]) -> bool:
-    """Tell whether permission bits leave the process all files; of one that they may keep out it is not known."""
+    """Return whether permission bits leave the process all files; of one that they may keep out it is not known."""
     with open(f'{proc}/{pid}/status', encoding='utf-8', errors='replace') as file:
         users = next(line.split() for line in file if line.startswith('Uid:'))
     if users[2] == '0':
@@ -122,7 +122,7 @@ def _is_another(folder: str, devices: str) -> bool:
 
 
 def _instances(folder: str, proc: str) -> frozenset[tuple[int, int, int]] | None:
-    """Return the MIG devices whose capability files are there; None where there are none, or their numbers not told.
+    """Return the MIG devices whose capability files are there; None where there are none, or no numbers.
 
     A MIG device takes two: that of its GPU instance and that of its compute instance.
     """

@@ -1,4 +1,4 @@
-"""Which physical GPU a device of a process is."""
+"""The mapping from the device numbers of a process to physical GPUs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.devices.environment import EnvironmentChange
     from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus, PhysicalGpu
 
-_MOST_LOOKS = 20
-"""A look takes about a millisecond, and of some processes it never becomes known."""
+_MOST_READS = 20
+"""A read takes about a millisecond, and of some processes it never becomes known."""
 
 
 class Visibility:
@@ -24,7 +24,7 @@ class Visibility:
 
     :param host: The GPUs of this machine.
     :param initial: The variables that the program was started with; None: not known.
-    :param reach: Tells what the process can open now, such as a :class:`~gpu_tracker.cuda_probe.devices.reach.Look`.
+    :param reach: Returns what the process can open now; see :class:`~gpu_tracker.cuda_probe.devices.reach.ReachReader`.
     """
 
     def __init__(self, host: HostGpus, initial: Mapping[str, str] | None, reach: Callable[[], Reach]) -> None:
@@ -32,27 +32,27 @@ class Visibility:
         self._environment = Environment(initial)
         self._ask_reach = reach
         self._reach = Reach()
-        self._looks = 0
+        self._reads = 0
         self._first_call: int | None = None
 
-    def know_gpus(self, host: HostGpus) -> None:
-        """Take the GPUs of this machine, where the driver has told them late."""
+    def set_gpus(self, host: HostGpus) -> None:
+        """Set the GPUs of this machine, where the driver has reported them late."""
         self._host = host
 
     def changed(self, change: EnvironmentChange) -> None:
-        """Take note of a change of its variables, in any order; what is later than a CUDA call does not count."""
+        """Record a change of its variables, in any order; what is later than a CUDA call does not count."""
         if self._first_call is None or change.time <= self._first_call:
             self._environment.change(change)
 
     def called(self, time: int) -> None:
-        """Take note of a CUDA call; the first is the one with the earliest time.
+        """Record a CUDA call; the first is the one with the earliest time.
 
-        What the process can open is looked at now, so this is best called while the process lives.
+        What the process can open is read now, so this is best called while the process lives.
 
         :param time: Nanoseconds of the monotonic clock.
         """
         self._first_call = time if self._first_call is None else min(time, self._first_call)
-        self._look()
+        self._read_reach()
 
     def any_gpu(self) -> PhysicalGpu | None:
         """Return the GPU that all calls go to; None where there may be more than one, or it is not known."""
@@ -66,12 +66,12 @@ class Visibility:
         variables = self._environment.at(self._first_call)
         if variables is None:
             return None
-        self._look()
+        self._read_reach()
         devices = numbered(self._host.gpus, self._reach, variables)
         return devices[ordinal] if 0 <= ordinal < len(devices) else None
 
-    def _look(self) -> None:
-        """Look at what the process can open until that is known: what it holds open tells, and comes with its calls."""
-        if self._reach.gpus is None and self._looks < _MOST_LOOKS:
-            self._looks += 1
+    def _read_reach(self) -> None:
+        """Read what the process can open until that is known: it may be seen only by the files that its calls open."""
+        if self._reach.gpus is None and self._reads < _MOST_READS:
+            self._reads += 1
             self._reach = self._ask_reach()

@@ -1,1 +1,1 @@
-"""A :class:`~gpu_tracker.cuda_probe.report.CudaReport` as text for people and as JSON for programs; pure."""
+"""Views of a :class:`~gpu_tracker.cuda_probe.report.CudaReport` as text."""

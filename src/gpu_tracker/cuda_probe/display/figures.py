@@ -1,11 +1,11 @@
-"""Figures as people read them; what is not known is ``N/A`` and never 0."""
+"""Figures formatted for people; what is not known is ``N/A`` and never 0."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpu_tracker.cuda_probe.report import DeviceReport
+    from gpu_tracker.cuda_usage import CUDADevice
 
 UNKNOWN = 'N/A'
 
@@ -13,12 +13,12 @@ _SIZES = ('B', 'kB', 'MB', 'GB', 'TB', 'PB')
 _STEP = 1000
 _TIMES = (('s', 1.0), ('ms', 1e-3), ('µs', 1e-6))
 _LEAST_DECIMAL = 0.05
-"""What one decimal still tells from 0."""
+"""The least that one decimal still distinguishes from 0."""
 _MOST_WITH_DECIMAL = 99.95
-"""From here on a decimal says nothing."""
+"""From here on a decimal adds nothing."""
 
 
-def size(size_bytes: int | None) -> str:
+def size(size_bytes: float | None) -> str:
     """Return ``1.2 GB`` for 1,234,567,890 bytes; units are decimal."""
     if size_bytes is None:
         return UNKNOWN
@@ -58,6 +58,6 @@ def duration(seconds: float | None) -> str:
     return '<1 µs'
 
 
-def ordinal(device: DeviceReport) -> str:
+def ordinal(device: CUDADevice) -> str:
     """Return a process' own number of a GPU, ``?`` where it is not known which that is."""
     return '?' if device.ordinal is None else str(device.ordinal)

@@ -1,16 +1,17 @@
-"""What has happened between two reports of one probe: on a live screen rates are those of the last moment."""
+"""The difference between two reports of one probe: a live screen shows rates of the last interval."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gpu_tracker.cuda_probe.report import DeviceReport, ProcessReport
+from gpu_tracker.cuda_probe.report import ProcessReport
+from gpu_tracker.cuda_usage import CUDADevice
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.report import CudaReport
 
-Used = TypeVar('Used', ProcessReport, DeviceReport)
+Used = TypeVar('Used', ProcessReport, CUDADevice)
 
 
 class _Times(NamedTuple):

@@ -1,1 +1,1 @@
-"""The probe's engine: the BPF object in the kernel, where it is attached, and what it has counted and told."""
+"""The engine of the probe: the BPF object in the kernel, where it is attached, its totals, events and notices."""

@@ -1,4 +1,4 @@
-"""The files that the probe is attached to: each once, whatever it is called."""
+"""The files that the probe is attached to, each once, whatever it is called."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.calls import FUNCTIONS, Function, Library
-from gpu_tracker.cuda_probe.engine.attaching import Place
-from gpu_tracker.cuda_probe.libraries.symbols import find_functions
+from gpu_tracker.cuda_probe.engine.attaching import ProbePoint
+from gpu_tracker.cuda_probe.libraries.code_files import find_functions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from gpu_tracker.cuda_probe.engine.attaching import Attacher
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
 
 _MOST_REFUSALS = 1_024
 _BY_SYMBOL: dict[Library, dict[str, Function]] = {library: {} for library in Library}
@@ -50,7 +50,7 @@ class AttachedFiles:
         """By file as it was and as it was reached: through another process it may be attached to."""
 
     def is_new(self, file: CodeFile) -> bool:
-        """Tell whether a file has not been looked at.
+        """Return whether a file is not known, or was changed since.
 
         An attached file keeps its inode; that of any other may be another file's by now.
         """
@@ -72,13 +72,13 @@ class AttachedFiles:
         if file in self._refusals:  # programs load libraries by the thousand, and each time all are asked for
             raise OSError(*self._refusals[file])
         try:
-            places = _places(file)
-            handles = self._attacher.attach(file.path, places) if places else []
+            points = _points(file)
+            handles = self._attacher.attach(file.path, points) if points else []
         except OSError as error:
             self._remember(file, error)
             raise
-        self._known[file.identity] = _Known(len(places), file.modified, handles, time.monotonic_ns(), is_kept)
-        return len(places)
+        self._known[file.identity] = _Known(len(points), file.modified, handles, time.monotonic_ns(), is_kept)
+        return len(points)
 
     def attach_all(self, files: Iterable[CodeFile]) -> tuple[Refused, ...]:
         """Attach to files; return those that could not be.
@@ -116,11 +116,11 @@ class AttachedFiles:
         self._refusals[file] = error.errno, error.strerror
 
 
-def _places(file: CodeFile) -> list[Place]:
+def _points(file: CodeFile) -> list[ProbePoint]:
     symbols = {symbol: function for library in file.libraries for symbol, function in _BY_SYMBOL[library].items()}
     found = find_functions(file.path, symbols)
     taken: dict[int, Function] = {}  # two names of one function: the first of the table
     for symbol, function in symbols.items():
         for offset in found.get(symbol, ()):
             taken.setdefault(offset, function)
-    return [Place(offset, function) for offset, function in sorted(taken.items())]
+    return [ProbePoint(offset, function) for offset, function in sorted(taken.items())]

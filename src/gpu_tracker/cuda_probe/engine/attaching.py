@@ -1,4 +1,4 @@
-"""The probe's programs on functions of files: by one link for all where the kernel has it, by perf events otherwise."""
+"""Attachment of the probe's programs to functions of files: by one link for all, or by perf events on older kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UPROBES = '/sys/bus/event_source/devices/uprobe'
 _AT_ENTRY_ONLY = {What.CHANGE_LIBRARIES}
 
 
-class Place(NamedTuple):
+class ProbePoint(NamedTuple):
     """Where a function begins in a file."""
 
     offset: int
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 class Attacher(Protocol):
     """Attaches the two programs, and detaches them again."""
 
-    def attach(self, path: str, places: Sequence[Place]) -> list[int]:
+    def attach(self, path: str, points: Sequence[ProbePoint]) -> list[int]:
         """Attach to functions of a file, in every process that uses it, from now on and later.
 
         Return the descriptors by which it is attached: each has to be given to :meth:`detach`.
@@ -50,13 +50,13 @@ class MultiAttacher:
     def __init__(self, enter: int, leave: int) -> None:
         self._programs = enter, leave
 
-    def attach(self, path: str, places: Sequence[Place]) -> list[int]:
+    def attach(self, path: str, points: Sequence[ProbePoint]) -> list[int]:
         """See :class:`Attacher`. Returns come first: a call is counted when both its ends were seen."""
         enter, leave = self._programs
         with _undoing() as links:
-            for program, chosen in ((leave, _returning(places)), (enter, places)):
+            for program, chosen in ((leave, _returning(points)), (enter, points)):
                 if chosen:
-                    offsets, cookies = [place.offset for place in chosen], [place.function.cookie for place in chosen]
+                    offsets, cookies = [point.offset for point in chosen], [point.function.cookie for point in chosen]
                     link = system_calls.link_functions(program, path, offsets, cookies, at_return=program == leave)
                     links.append(link)
         return links
@@ -77,18 +77,18 @@ class PerfAttacher:
         self._kind = int(_read(f'{_UPROBES}/type'))
         self._return_bit = int(_read(f'{_UPROBES}/format/retprobe').rpartition(':')[2])
 
-    def attach(self, path: str, places: Sequence[Place]) -> list[int]:
+    def attach(self, path: str, points: Sequence[ProbePoint]) -> list[int]:
         """See :class:`Attacher`."""
         enter, leave = self._programs
         with _undoing() as handles:
-            for program, chosen in ((leave, _returning(places)), (enter, places)):
-                for place in chosen:
+            for program, chosen in ((leave, _returning(points)), (enter, points)):
+                for point in chosen:
                     bit = self._return_bit
                     event = system_calls.open_uprobe(
-                        self._kind, path, place.offset, at_return=program == leave, return_bit=bit
+                        self._kind, path, point.offset, at_return=program == leave, return_bit=bit
                     )
                     handles.append(event)
-                    handles.append(system_calls.link_perf_event(program, event, place.function.cookie))
+                    handles.append(system_calls.link_perf_event(program, event, point.function.cookie))
                     system_calls.enable_perf_event(event)
         return handles
 
@@ -114,8 +114,8 @@ class PerfAttacher:
         os.close(writer)
 
 
-def _returning(places: Sequence[Place]) -> list[Place]:
-    return [place for place in places if place.function.what not in _AT_ENTRY_ONLY]
+def _returning(points: Sequence[ProbePoint]) -> list[ProbePoint]:
+    return [point for point in points if point.function.what not in _AT_ENTRY_ONLY]
 
 
 @contextlib.contextmanager

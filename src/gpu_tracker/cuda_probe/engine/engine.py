@@ -1,4 +1,4 @@
-"""The probe in the kernel as one thing: opened, attached to files, read, closed."""
+"""The probe in the kernel: opened, attached to files, read, closed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING
 from gpu_tracker.cuda_probe.engine import layout
 from gpu_tracker.cuda_probe.engine.attached_files import AttachedFiles
 from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, MultiAttacher, PerfAttacher
-from gpu_tracker.cuda_probe.engine.compiled import read_object
+from gpu_tracker.cuda_probe.engine.layout import forget, read_notices, read_totals
 from gpu_tracker.cuda_probe.engine.libbpf import open_libbpf
-from gpu_tracker.cuda_probe.engine.loading import LoadedObject
-from gpu_tracker.cuda_probe.engine.notices import read_notices
+from gpu_tracker.cuda_probe.engine.loading import LoadedObject, read_object
 from gpu_tracker.cuda_probe.engine.refusal import explain
-from gpu_tracker.cuda_probe.engine.totals import forget, read_totals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from gpu_tracker.cuda_probe.engine.attaching import Attacher
-    from gpu_tracker.cuda_probe.engine.notices import Notice
-    from gpu_tracker.cuda_probe.libraries.mapped import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.engine.layout import Notice
+    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.readings import Totals
 
@@ -72,11 +70,11 @@ class Engine:
         return self._files.attach(file)
 
     def is_new(self, file: CodeFile) -> bool:
-        """Tell whether a file has not been looked at."""
+        """Return whether a file is not known, or was changed since."""
         return self._files.is_new(file)
 
     def has_many_files(self) -> bool:
-        """Tell whether it is worth to look for files that nobody uses any more."""
+        """Return whether it is worth to look for files that nobody uses any more."""
         return self._files.temporary() > _MANY_FILES
 
     def release(self, used: Collection[FileOnDisk]) -> None:
@@ -98,7 +96,7 @@ class Engine:
         return self._next - 1
 
     def missed_calls(self, pid: int, process: int) -> None:
-        """Take note that a followed process may have chosen devices unseen."""
+        """Record that a followed process may have chosen devices unseen."""
         followed, key = self._loaded.maps['followed'], layout.FOLLOWED_KEY.pack(pid)
         found = followed.get(key)
         if found is not None:
@@ -119,11 +117,11 @@ class Engine:
         return [int(layout.FOLLOWED_KEY.unpack(key)[0]) for key, _ in self._loaded.maps['followed'].items()]
 
     def take_events(self) -> Iterator[tuple[int, ...]]:
-        """Return the events that were told since the last time, as plain tuples with the fields of ``Event``."""
+        """Return the events since the last call, as plain tuples with the fields of ``Event``."""
         return layout.EVENT.iter_unpack(self._loaded.events.take())
 
     def take_notices(self) -> Iterator[Notice]:
-        """Return the notices that were told since the last time."""
+        """Return the notices since the last call."""
         return read_notices(self._loaded.notices.take())
 
     def handles(self) -> tuple[int, int]:

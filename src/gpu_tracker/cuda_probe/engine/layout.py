@@ -1,9 +1,17 @@
-"""How the kernel's part lays out what it keeps: the structures of ``bpf/layout.h``."""
+"""The structures of ``bpf/layout.h``, and the totals and notices that are read from them."""
 
 from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.cuda_probe.readings import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals, Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from gpu_tracker.cuda_probe.engine.libbpf import KernelMap
 
 FOLLOWED_KEY = struct.Struct('<I')
 FOLLOWED = struct.Struct('<III')
@@ -20,14 +28,12 @@ COUNT = struct.Struct('<Q')
 INDEX = struct.Struct('<I')
 SETTINGS = struct.Struct('<IIQQ')
 EVENT = struct.Struct('<8xQQQQQIiHHI')
-"""A record of the ring of events, with its header: the fields of :class:`gpu_tracker.cuda_probe.events.Event`."""
+"""A record of the ring of events, with its header: the fields of :class:`gpu_tracker.cuda_probe.readings.Event`."""
 NOTICE = struct.Struct('<8xQQQIIII32s1024s')
 """A record of the ring of notices, with its header."""
-
 EVENT_BYTES = EVENT.size - 8
 NOTICE_BYTES = NOTICE.size - 8
 ALL_DEVICES = -1
-
 MAPS: dict[str, tuple[int, int]] = {
     'followed': (FOLLOWED_KEY.size, FOLLOWED.size),
     'processes': (PROCESS_KEY.size, PROCESS.size),
@@ -40,7 +46,7 @@ MAPS: dict[str, tuple[int, int]] = {
     'overflows': (INDEX.size, COUNT.size),
     'settings': (INDEX.size, SETTINGS.size),
 }
-"""Name of a map -> bytes of its keys and values; libbpf gives those of what Python looks into."""
+"""Name of a map -> bytes of its keys and values; of those maps that Python reads or writes."""
 
 
 class Overflow(IntEnum):
@@ -57,3 +63,107 @@ class Overflow(IntEnum):
     THREAD = 8
     FAILURE = 9
     PEAK = 10
+
+
+class NoticeKind(IntEnum):
+    """What a notice reports."""
+
+    FIRST_CALL = 1
+    """A program run has called CUDA for the first time."""
+    EXEC = 2
+    """A followed process has become another program, with a new number; the address is its number before."""
+    LIBRARIES = 3
+    """A followed process loads or unloads libraries."""
+    KERNEL_NAME = 4
+    """A kernel's handle was asked for, the address: by its name, the text, or by its host function, the value."""
+    VARIABLE = 5
+    """An environment variable of CUDA's was set or removed; the address is 1 where it was to stay if it was set."""
+    END = 6
+    """A program run that has called CUDA has ended."""
+    FORK = 7
+    """A followed process has forked: its number and pid are the child's, the address is the parent's number."""
+
+
+class Notice(NamedTuple):
+    """One notice."""
+
+    time: int
+    """Nanoseconds of the monotonic clock."""
+    address: int
+    value: int
+    process: int
+    pid: int
+    kind: int
+    name: str
+    """Of a variable, or in all other cases the kernel's of the thread."""
+    text: str | None
+    """None: the variable was removed."""
+
+
+def read_notices(records: bytes) -> Iterator[Notice]:
+    """Yield the notices in ``records``, as a ring gives them."""
+    for time, address, value, process, pid, kind, has_text, name, text in NOTICE.iter_unpack(records):
+        yield Notice(time, address, value, process, pid, kind, _text(name), _text(text) if has_text else None)
+
+
+def _text(raw: bytes) -> str:
+    return raw.partition(b'\0')[0].decode('utf-8', 'surrogateescape')
+
+
+def read_totals(maps: Mapping[str, KernelMap]) -> Totals:
+    """Read all maps; each of its figures is as new as this call, and none of them is of one moment with another."""
+    return Totals(
+        processes=tuple(_process(key, value) for key, value in maps['processes'].items()),
+        devices=tuple(_device(key, value) for key, value in maps['devices'].items()),
+        kernels=tuple(_kernel(key, value) for key, value in maps['kernels'].items()),
+        failures=tuple(_failure(key, value) for key, value in maps['failures'].items()),
+        overflows=tuple(_count(maps['overflows'], index) for index in Overflow),
+    )
+
+
+def forget(maps: Mapping[str, KernelMap], processes: Collection[int]) -> None:
+    """Remove all that is kept of program runs that have ended."""
+
+    def drop(name: str, process_of: Callable[[bytes], int]) -> None:
+        gone = [key for key, _ in maps[name].items() if process_of(key) in processes]
+        for key in gone:
+            maps[name].remove(key)
+
+    for name in ('kernels', 'streams', 'contexts', 'allocations'):
+        drop(name, lambda key: int(HANDLE.unpack(key)[1]))
+    for name in ('devices', 'failures', 'processes'):
+        drop(name, lambda key: int.from_bytes(key[:4], 'little'))
+
+
+def _process(key: bytes, value: bytes) -> ProcessTotals:
+    (number,) = PROCESS_KEY.unpack(key)
+    began, ended, streams, graphs, pid, parent, name = PROCESS.unpack(value)
+    return ProcessTotals(
+        process=number,
+        pid=pid,
+        parent=parent,
+        name=name.partition(b'\0')[0].decode('utf-8', 'replace'),
+        began=began,
+        ended=ended or None,
+        streams=streams,
+        graph_launches=graphs,
+    )
+
+
+def _device(key: bytes, value: bytes) -> DeviceTotals:
+    process, device = DEVICE_KEY.unpack(key)
+    return DeviceTotals(process, None if device == ALL_DEVICES else device, *DEVICE.unpack(value)[:-1])
+
+
+def _kernel(key: bytes, value: bytes) -> KernelTotals:
+    address, process = HANDLE.unpack(key)
+    return KernelTotals(process, address, *KERNEL.unpack(value))
+
+
+def _failure(key: bytes, value: bytes) -> FailureTotals:
+    return FailureTotals(*FAILURE_KEY.unpack(key), *COUNT.unpack(value))
+
+
+def _count(overflows: KernelMap, index: Overflow) -> int:
+    value = overflows.get(INDEX.pack(index))
+    return 0 if value is None else int(COUNT.unpack(value)[0])

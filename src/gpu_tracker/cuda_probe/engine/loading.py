@@ -1,16 +1,16 @@
-"""The BPF object in the kernel, its maps and programs at hand; it is gone when it is closed, or its process ends."""
+"""The BPF object that was compiled with the wheel, loaded into the kernel with its maps and programs."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
+from importlib import resources
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.engine.kernel_map import KernelMap
 from gpu_tracker.cuda_probe.engine.layout import EVENT_BYTES, INDEX, MAPS, NOTICE_BYTES, SETTINGS
-from gpu_tracker.cuda_probe.engine.libbpf import error_of
+from gpu_tracker.cuda_probe.engine.libbpf import KernelMap, error_of
 from gpu_tracker.cuda_probe.engine.ring import Ring
-from gpu_tracker.cuda_probe.engine.system_calls import BPF_TRACE_UPROBE_MULTI
+from gpu_tracker.cuda_probe.engine.system_calls import BPF_TRACE_UPROBE_MULTI, MACHINE, is_supported
 from gpu_tracker.errors import ProbeUnavailableError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _NOTICES_BYTES = 1 << 22
 _FIRST_NUMBER = 1_000_000
-"""Program runs that the kernel numbers have higher numbers than those that it was told to follow."""
+"""Program runs that the kernel numbers have higher numbers than those that :meth:`.engine.Engine.follow` numbers."""
 _TRACERS = ('forked', 'executed', 'exited')
 
 
@@ -53,7 +53,7 @@ class LoadedObject:
             raise
 
     def trace(self) -> None:
-        """Begin to follow forks, execs and exits; what was told to be followed before is followed from now on.
+        """Begin to follow forks, execs and exits; processes that were named before are followed from now on.
 
         :raises OSError: The kernel has refused it.
         """
@@ -125,3 +125,22 @@ def _run_options() -> ctypes.Array[ctypes.c_char]:
     """Return a struct bpf_test_run_opts that says nothing but its size: the first of its members."""
     size = 80
     return ctypes.create_string_buffer(size.to_bytes(8, 'little'), size)
+
+
+def read_object() -> bytes:
+    """Return the object file.
+
+    :raises gpu_tracker.errors.ProbeUnavailableError: There is none for this machine.
+    """
+    if not is_supported():
+        raise ProbeUnavailableError(
+            f'CUDA calls cannot be probed: the probe is made for x86-64 and aarch64, and this machine is {MACHINE}.'
+        )
+    file = resources.files('gpu_tracker.cuda_probe') / 'bpf' / f'probe_{MACHINE}.bpf.o'
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise ProbeUnavailableError(
+            'CUDA calls cannot be probed: this installation of gpu-tracker was built without clang and has no probe; '
+            'install clang and build it anew.'
+        ) from None

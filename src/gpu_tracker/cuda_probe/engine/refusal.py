@@ -1,4 +1,4 @@
-"""Why the kernel has refused the probe, in one sentence that names what is missing."""
+"""The reason for which the kernel has refused the probe, in one sentence that names what is missing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def explain(
 ) -> ProbeUnavailableError:
     """Return the error that users see where the kernel has answered ``error`` to the engine of that kind.
 
-    :param own: The folder in which the kernel tells of this process.
-    :param types: The file in which it tells its types.
+    :param own: The folder of this process in /proc.
+    :param types: The file with the kernel's types.
     """
     return ProbeUnavailableError(f'CUDA calls cannot be probed: {_reason(error, kind, own, types)}')
 
@@ -60,7 +60,7 @@ def _these(missing: list[str]) -> str:
 
 
 def _is_in_user_namespace(own: str) -> bool:
-    """Tell whether the users here are not all users of the machine, see user_namespaces(7)."""
+    """Return whether the users here are not all users of the machine, see user_namespaces(7)."""
     try:
         with open(f'{own}/uid_map', encoding='ascii') as file:
             return file.read().split() != ['0', '0', '4294967295']

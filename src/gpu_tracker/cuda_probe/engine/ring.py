@@ -1,4 +1,4 @@
-"""A BPF ring buffer, read where the kernel writes it: no call into the kernel for each record, or even for each look.
+"""A BPF ring buffer, read from shared memory: no call into the kernel for each record, or even for each read.
 
 The layout is that of kernel/bpf/ringbuf.c, which libbpf reads in the same way: a page with the reader's position, a
 page with the writer's, and the data, mapped twice in a row so that no record is ever cut. Each record has a header of

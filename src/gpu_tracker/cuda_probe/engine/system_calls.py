@@ -1,4 +1,4 @@
-"""bpf(2) and perf_event_open(2) themselves: libbpf knows links to many functions of a file at once from 1.3 on only."""
+"""bpf(2) and perf_event_open(2): libbpf links to many functions of a file at once from 1.3 on only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def link_functions(program: int, path: str, offsets: list[int], cookies: list[in
     """
     name = ctypes.create_string_buffer(os.fsencode(path))
     numbers = ctypes.c_uint64 * len(offsets)
-    places, marks = numbers(*offsets), numbers(*cookies)
+    offset_array, cookie_array = numbers(*offsets), numbers(*cookies)
     attributes = struct.pack(
         '<IIIIQQQQIIII',
         program,
@@ -36,9 +36,9 @@ def link_functions(program: int, path: str, offsets: list[int], cookies: list[in
         BPF_TRACE_UPROBE_MULTI,
         0,
         ctypes.addressof(name),
-        ctypes.addressof(places),
+        ctypes.addressof(offset_array),
         0,
-        ctypes.addressof(marks),
+        ctypes.addressof(cookie_array),
         len(offsets),
         _UPROBE_MULTI_RETURN if at_return else 0,
         0,
@@ -72,7 +72,7 @@ def enable_perf_event(event: int) -> None:
 
 
 def is_supported() -> bool:
-    """Tell whether this is one of the machines that the probe is compiled for."""
+    """Return whether this is one of the machines that the probe is compiled for."""
     return MACHINE in _NUMBERS
 
 

@@ -1,1 +1,1 @@
-"""Which files CUDA's functions are called in: those that processes have loaded, and those that they may load."""
+"""The files in which CUDA's functions are called: those that processes have loaded, and those that they may load."""

@@ -1,6 +1,6 @@
-"""From the events of CUDA calls to figures by process, GPU and window of time: no clock, no files, times come in.
+"""The model: figures by process, GPU and window of time, made of the events of CUDA calls without clock and files.
 
-Launches gather into spans by stream (``streams``), spans into what a process does with a GPU (``device_activity``) and
-altogether (``process_activity``), and ``statistics`` makes a window of that when it is asked. ``accumulated`` adds up
+Launches gather into spans by stream (``streams``), spans into the activity of a process on a GPU (``device_activity``)
+and on all GPUs (``process_activity``), and ``statistics`` makes a window of that on request. ``accumulated`` adds up
 the windows of a whole run.
 """

@@ -1,4 +1,4 @@
-"""The windows of a whole run, added up in constant memory."""
+"""The sums over all windows of a run, in constant memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DeviceRun:
 
     gpu: str | None = None
     seen: int = 0
-    """Nanoseconds of the windows in which it was told."""
+    """Nanoseconds of the windows that contain it."""
     busy: int = 0
     used_cores: CoresUse = field(default_factory=CoresUse)
     used_cores_normalised: CoresUse = field(default_factory=CoresUse)
@@ -89,7 +89,7 @@ class ProcessRun:
     """What one process has done so far; see :class:`.window.ProcessUse`."""
 
     seen: int = 0
-    """Nanoseconds of the windows in which it was told."""
+    """Nanoseconds of the windows that contain it."""
     busy: int = 0
     has_ended: bool = False
     devices: dict[int, DeviceRun] = field(default_factory=dict)

@@ -1,26 +1,25 @@
-"""What one process does with one GPU: its streams, their closed spans, and its memory."""
+"""The activity of one process on one GPU: its streams, their closed spans, and its memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpu_tracker.cuda_probe.model.span import Interval, length, union
 from gpu_tracker.cuda_probe.model.streams import Stream
-from gpu_tracker.cuda_probe.model.union import Interval, length, union
 from gpu_tracker.cuda_probe.model.window import DeviceUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.cuda_probe.model.kernel_times import KernelTimes
-    from gpu_tracker.cuda_probe.model.limits import ModelLimits
-    from gpu_tracker.cuda_probe.model.losses import Losses
-    from gpu_tracker.cuda_probe.model.span import Span
+    from gpu_tracker.cuda_probe.limits import ModelLimits
+    from gpu_tracker.cuda_probe.model.span import KernelTimes, Span
+    from gpu_tracker.cuda_probe.model.window import Losses
 
 
 class DeviceActivity:
-    """Adds up what is told of one window, and goes on with the next.
+    """Adds up the figures of one window, and goes on with the next.
 
-    :param admitted: Returns the address by which a kernel is told.
+    :param admitted: Returns the address by which a kernel is reported.
     """
 
     __slots__ = (
@@ -87,7 +86,7 @@ class DeviceActivity:
         self.streams.clear()
 
     def end(self, time: int) -> None:
-        """Take note that the process has ended: what it has not freed was leaked."""
+        """Record that the process has ended: what it has not freed was leaked."""
         self.finish(time)
         self._leaked, self._memory = self._memory, 0
 

@@ -1,4 +1,4 @@
-"""What one process does, on all its GPUs."""
+"""The activity of one process on all its GPUs."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.model.device_activity import DeviceActivity
-from gpu_tracker.cuda_probe.model.kernel_times import KernelTimes
-from gpu_tracker.cuda_probe.model.union import Interval, length, union
+from gpu_tracker.cuda_probe.model.span import Interval, KernelTimes, length, union
 from gpu_tracker.cuda_probe.model.window import DeviceUse, ProcessUse
 
 if TYPE_CHECKING:
-    from gpu_tracker.cuda_probe.model.limits import ModelLimits
-    from gpu_tracker.cuda_probe.model.losses import Losses
-    from gpu_tracker.cuda_probe.model.placement import Placement
+    from gpu_tracker.cuda_probe.limits import ModelLimits
+    from gpu_tracker.cuda_probe.model.physical_gpus import Placement
     from gpu_tracker.cuda_probe.model.span import Span
     from gpu_tracker.cuda_probe.model.streams import Stream
+    from gpu_tracker.cuda_probe.model.window import Losses
 
 _STREAMS_OF_THREADS = 1 << 63
 """From here on handles are default streams of threads: like 0, the default stream, each GPU has one of its own."""
 
 
 class ProcessActivity:
-    """Finds what an event speaks of, and adds up what is told of one window.
+    """Finds the stream or device of an event, and adds up the figures of one window.
 
     :param number: The number of the program run.
     :param start: When the present window has begun.
@@ -59,20 +58,20 @@ class ProcessActivity:
             self.settle(max(span.end for span in activity.spans))
 
     def synchronise(self, time: int, handle: int, device: int) -> None:
-        """Take note that all work of a stream is done."""
+        """Record that all work of a stream is done."""
         if found := self._find(handle, device):
             activity, stream = found
             self.hold(activity, stream.synchronise(time))
 
     def synchronise_device(self, time: int, device: int) -> None:
-        """Take note that all work of a GPU is done."""
+        """Record that all work of a GPU is done."""
         activity = self.devices.get(device)
         if activity is not None:
             for stream in [*activity.working]:
                 self.hold(activity, stream.synchronise(time))
 
     def record(self, event: int, handle: int, device: int) -> None:
-        """Take note that an event was recorded on a stream: an earlier record of it counts no more."""
+        """Record that an event was recorded on a stream: an earlier record of it counts no more."""
         self._records.pop(event, None)
         found = self._find(handle, device)
         if found is None or (place := found[1].record()) is None:
@@ -83,24 +82,24 @@ class ProcessActivity:
         self._records[event] = (*found, place)
 
     def reach(self, time: int, event: int) -> None:
-        """Take note that all before the last record of an event is done."""
+        """Record that all before the last record of an event is done."""
         if recorded := self._records.pop(event, None):
             activity, stream, place = recorded
             self.hold(activity, stream.reach(place, time))
 
     def destroy_event(self, event: int) -> None:
-        """Take note that the handle of an event is gone; what it was recorded behind is not done by that."""
+        """Record that the handle of an event is gone; what it was recorded behind is not done by that."""
         self._records.pop(event, None)
 
     def destroy_stream(self, time: int, handle: int, device: int) -> None:
-        """Take note that the handle of a stream is gone: it can come back for another stream."""
+        """Record that the handle of a stream is gone: it can come back for another stream."""
         if found := self._find(handle, device):
             activity, stream = found
             del activity.streams[handle]
             self.hold(activity, stream.finish(time))
 
     def reset_device(self, time: int, device: int) -> None:
-        """Take note that all that it had on a GPU is gone."""
+        """Record that all that it had on a GPU is gone."""
         activity = self.devices.get(device)
         if activity is not None:
             activity.finish(time)
@@ -111,7 +110,7 @@ class ProcessActivity:
         self.device(device).use_memory(in_use, time)
 
     def end(self, time: int) -> None:
-        """Take note that it has ended."""
+        """Record that it has ended."""
         self.has_ended = True
         for activity in self.devices.values():
             activity.end(time)
@@ -144,7 +143,7 @@ class ProcessActivity:
         return {(self.number, address): time for address, time in self._kernels.take().items()}
 
     def forget(self) -> None:
-        """Forget where its GPUs are: it has been told for the last time."""
+        """Forget where its GPUs are: it was reported for the last time."""
         for device in self.devices:
             self._placement.forget(self.number, device)
 

@@ -1,23 +1,21 @@
-"""The statistics generator: events go in, and when it is asked, what they come to in a window of time comes out."""
+"""The statistics generator: consumes events, and returns a window of figures on request."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.events import EventKind
 from gpu_tracker.cuda_probe.model.device_activity import DeviceActivity
-from gpu_tracker.cuda_probe.model.losses import Losses
-from gpu_tracker.cuda_probe.model.normalisation import normalised
-from gpu_tracker.cuda_probe.model.placement import Placement
+from gpu_tracker.cuda_probe.model.physical_gpus import Placement, normalised
 from gpu_tracker.cuda_probe.model.process_activity import ProcessActivity
-from gpu_tracker.cuda_probe.model.window import DeviceUse, Window
+from gpu_tracker.cuda_probe.model.window import DeviceUse, Losses, Window
+from gpu_tracker.cuda_probe.readings import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from gpu_tracker.cuda_probe.events import Event
-    from gpu_tracker.cuda_probe.model.limits import ModelLimits
+    from gpu_tracker.cuda_probe.limits import ModelLimits
     from gpu_tracker.cuda_probe.model.window import Capacity
+    from gpu_tracker.cuda_probe.readings import Event
 
 _LAUNCH = int(EventKind.LAUNCH)
 _END = int(EventKind.PROCESS_END)
@@ -72,7 +70,7 @@ class Statistics:
     def consume(self, events: Iterable[Event]) -> None:
         """Take events, in the order in which they came; those of a kind that is not known are skipped.
 
-        Plain tuples with the fields of :class:`gpu_tracker.cuda_probe.events.Event` will do.
+        Plain tuples with the fields of :class:`gpu_tracker.cuda_probe.readings.Event` will do.
         """
         at_process = at_device = None
         activity = DeviceActivity(self._limits, int, self._losses)  # of nothing yet
@@ -105,7 +103,7 @@ class Statistics:
         activity.threads += all_threads
 
     def end(self, process: int, time: int) -> None:
-        """Take note that a process ended at ``time``, where the event that tells it may have been lost.
+        """Record that a process ended at ``time``, where the event that tells it may have been lost.
 
         :param process: The number of the program run; one that is not known, or known to have ended, is left alone.
         """

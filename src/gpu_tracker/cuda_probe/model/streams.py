@@ -1,4 +1,4 @@
-"""One stream of a process: its launches, closed into spans by what waits for them."""
+"""A stream of a process: its launches, closed into spans by what synchronises them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_tracker.cuda_probe.model.span import Run, Span
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.cuda_probe.model.limits import ModelLimits
+    from gpu_tracker.cuda_probe.limits import ModelLimits
 
 
 class Stream:
@@ -20,7 +20,7 @@ class Stream:
     early; then a span is cut short where it would begin before the one before it has ended, and none is ever negative.
 
     :param working: The streams that have work: it adds and removes itself.
-    :param admitted: Returns the address by which a kernel is told.
+    :param admitted: Returns the address by which a kernel is reported.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class Stream:
         return closed
 
     def synchronise(self, time: int) -> Span | None:
-        """Take note that all launched before ``time`` is done."""
+        """Record that all launched before ``time`` is done."""
         run = self._run
         if run is not None and not self._recorded and 0 <= time - run.newest <= self._open:  # the hot path
             self._run = None
@@ -93,7 +93,7 @@ class Stream:
         return self._close(self._take_older(time), time)
 
     def record(self) -> int | None:
-        """Take note that an event is recorded here; return the number of the place, None: nothing is before it."""
+        """Record that an event is recorded here; return the number of the place, None: nothing is before it."""
         if self._run is not None:
             self._recorded.append(self._run)
             self._full_at -= self._run.launches
@@ -106,14 +106,14 @@ class Stream:
         return self._cuts if self._recorded else None
 
     def reach(self, place: int, time: int) -> Span | None:
-        """Take note at ``time`` that all before a place is done, as :meth:`record` has returned it."""
+        """Record that at ``time`` all before a place is done, as :meth:`record` has returned it."""
         done = place - self._cuts + len(self._recorded)
         if done <= 0:
             return None
         return self.expire(time) or self._close([self._recorded.popleft() for _ in range(done)], time)
 
     def finish(self, time: int) -> Span | None:
-        """Take note that nothing of it runs any more: it, its GPU's state or its process is gone."""
+        """Record that nothing of it runs any more: it, its GPU's state or its process is gone."""
         newest = self._newest()
         if newest is None:
             return None

@@ -1,7 +1,8 @@
-"""What a window of time has shown, in plain data."""
+"""The figures of a window of time, in plain data."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class ProcessUse(NamedTuple):
     active: float | None
     """The part of the window that was busy, 0 to 1; None in a window without length."""
     has_ended: bool
-    """Whether this is the last that is told of it."""
+    """Whether it is in no later window."""
 
 
 class Dropped(NamedTuple):
@@ -79,7 +80,7 @@ class Dropped(NamedTuple):
     stream_launches: int = 0
     """Launches to more streams than have room: counted, without times."""
     kernel_launches: int = 0
-    """Launches of more kernels than have room: their times are told together, as address 0."""
+    """Launches of more kernels than have room: their times are reported together, as address 0."""
     records: int = 0
     """Recorded events that were forgotten before anything waited for them."""
     process_events: int = 0
@@ -107,3 +108,21 @@ class Window(NamedTuple):
     def length(self) -> int:
         """Its nanoseconds."""
         return self.end - self.start
+
+
+@dataclass(slots=True)
+class Losses:
+    """One for a probe; each part of the model adds to its own field, which is one of :class:`Dropped`."""
+
+    stream_launches: int = 0
+    kernel_launches: int = 0
+    records: int = 0
+    process_events: int = 0
+    late_events: int = 0
+
+    def take(self) -> Dropped:
+        """Return what was counted since this was last asked."""
+        dropped = Dropped(**{name: getattr(self, name) for name in Dropped._fields})
+        for name in Dropped._fields:
+            setattr(self, name, 0)
+        return dropped

@@ -1,4 +1,4 @@
-"""Version 1 of control groups: the devices controller of the kernel, cgroup-v1/devices in its documentation."""
+"""Grants in version 1 of control groups: its devices controller, cgroup-v1/devices in the kernel documentation."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import stat
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.devices import control_groups, device_rules
-from gpu_tracker.cuda_probe.devices.grant.plan import GrantPlan, Write
+from gpu_tracker.cuda_probe.devices.grant.grant_plan import GrantPlan, Write
 from gpu_tracker.errors import GrantError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpu_tracker.cuda_probe.devices.control_groups import Group, Mount
-    from gpu_tracker.cuda_probe.devices.device_numbers import DeviceNumbers
-    from gpu_tracker.cuda_probe.devices.device_rules import Rule
+    from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers, Rule
 
 _LIST = 'devices.list'
 _ALLOW = 'devices.allow'

@@ -1,18 +1,18 @@
-"""Version 2 of control groups, where systemd keeps the filters of devices: systemd.resource-control(5)."""
+"""Grants in version 2 of control groups, where systemd owns the filters of devices: systemd.resource-control(5)."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.devices.grant.plan import Command, GrantPlan, run
+from gpu_tracker.cuda_probe.devices.grant.grant_plan import Command, GrantPlan, run
 from gpu_tracker.errors import GrantError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpu_tracker.cuda_probe.devices.control_groups import Group
-    from gpu_tracker.cuda_probe.devices.device_numbers import DeviceNumbers
+    from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers
 
 _LEAVES = ('.service', '.scope')
 _SLICE = '.slice'
@@ -24,7 +24,7 @@ _EARLIER = 'the file is there already: undoing removes what it says now too.'
 
 
 def plan(pid: int, name: str, group: Group, devices: Sequence[DeviceNumbers], run_folder: str) -> GrantPlan:
-    """Return what systemd is to be told.
+    """Return the command for systemd.
 
     :param run_folder: Where systemd keeps what lasts until the next start of the machine: ``/run``.
     :raises GrantError: It cannot be done so.
@@ -75,7 +75,7 @@ def unit_of(path: str) -> str | None:
 
 
 def _properties(unit: str) -> dict[str, list[str]]:
-    """Return what systemd tells of a unit: name -> values."""
+    """Return systemd's properties of a unit: name -> values."""
     names = 'LoadState,ControlGroup,DevicePolicy,DeviceAllow'
     known: dict[str, list[str]] = {}
     for line in run(('systemctl', 'show', f'--property={names}', '--', unit)).splitlines():

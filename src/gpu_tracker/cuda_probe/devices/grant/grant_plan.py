@@ -1,4 +1,4 @@
-"""What is to be changed for a process, in plain data, and how it is done and told."""
+"""The changes that a grant needs, as plain data, how they are made, and the text that reports them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpu_tracker.errors import GrantError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker.cuda_probe.devices.device_numbers import DeviceNumbers
+    from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers
 
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 """Seconds that a program may take: systemctl gives up itself after 25."""
 
 
@@ -104,7 +104,7 @@ def apply(plan: GrantPlan) -> None:
 
 
 def report(plan: GrantPlan, *, is_done: bool) -> str:
-    """Return the lines that tell people of a plan.
+    """Return the lines that describe a plan.
 
     :param is_done: Whether it has been done.
     """
@@ -127,13 +127,13 @@ def run(words: Sequence[str]) -> str:
     command = shlex.join(words)
     try:
         finished = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PATIENCE, check=False
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TIMEOUT, check=False
         )
     except FileNotFoundError:
         raise GrantError(f'{words[0]!r} is not on PATH') from None
     except subprocess.TimeoutExpired:
-        raise GrantError(f'"{command}" has not ended for {_PATIENCE:g} seconds') from None
+        raise GrantError(f'"{command}" has not ended for {_TIMEOUT:g} seconds') from None
     if finished.returncode:
-        told = finished.stderr.strip() or f'exit code {finished.returncode}'
-        raise GrantError(f'"{command}" has failed: {told}')
+        output = finished.stderr.strip() or f'exit code {finished.returncode}'
+        raise GrantError(f'"{command}" has failed: {output}')
     return finished.stdout
