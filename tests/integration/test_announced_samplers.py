@@ -64,15 +64,15 @@ def test_a_sampler_counts_from_its_announcement_to_its_end(samplers: AnnouncedSa
     sampler.do('burn')
     assert samplers.seconds() >= before + 0.2
     sampler.do('7.5')
-    assert samplers.seconds() == 7.5
+    assert eventually(lambda: samplers.seconds() == 7.5)  # the thread may just be taking it
     sampler.end()
-    assert samplers.seconds() == 7.5
+    assert eventually(lambda: samplers.seconds() == 7.5)  # the thread may just be taking it
 
 
 def test_a_sampler_that_is_killed_keeps_what_it_was_last_seen_with(samplers: AnnouncedSamplers) -> None:
     sampler = Sampler(os.getpid())
     sampler.do('None')
-    before = samplers.seconds()
+    before = eventually(samplers.seconds)
     sampler.process.kill()
     sampler.end()
     assert before > 0
@@ -87,11 +87,12 @@ def test_samplers_of_descendants_count_for_all_who_track_an_ancestor(samplers: A
         for what in ('None', '2.5'):
             sampler.do(what)
         sampler.end()
-        found = [listener.seconds() for listener in (samplers, other, of_owner)]
+        listeners = (samplers, other, of_owner)
+        heard = eventually(lambda: [listener.seconds() for listener in listeners] == [2.5, 2.5, 2.5])
         of_owner.close()
         owner.communicate()
     other.close()
-    assert found == [2.5, 2.5, 2.5]
+    assert heard
 
 
 def test_more_announcements_than_the_kernel_keeps_are_heard(samplers: AnnouncedSamplers) -> None:
@@ -119,7 +120,7 @@ def test_what_is_no_announcement_is_left_alone(samplers: AnnouncedSamplers) -> N
     sampler.do('None')
     sampler.do('1.5')
     sampler.end()
-    assert samplers.seconds() == 1.5
+    assert eventually(lambda: samplers.seconds() == 1.5)  # the thread may just be taking it
 
 
 def test_nobody_listens_and_nobody_minds() -> None:
