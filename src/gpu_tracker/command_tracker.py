@@ -93,6 +93,7 @@ class CommandTracker(ReportingTracker):
         """
         totals = self._require_totals()
         self._usage = None
+        _count_over(totals, self._seconds)
         seen = totals['cpu']['descendants'][0]
         if self._problem is not None:
             orphans_seconds = None  # they may have ended after the sampler
@@ -137,9 +138,7 @@ def _extend(totals: Totals, seconds: float, pid: int) -> None:
     :param pid: The command, a zombie now, which tells what was its own in the CPU time that its parent will hear of.
     """
     record, cpu = totals['record'], totals['cpu']
-    sampled, totals['seconds'] = totals['seconds'], seconds
-    of_system = cpu['system'][0]
-    cpu['system'][0] = of_system * seconds / sampled if of_system is not None and sampled > 0 else None
+    _count_over(totals, seconds)
     record['unreaped'] = record['adopted'] = 0.0  # of descendants that may have been waited for since
     try:
         with open(f'/proc/{pid}/stat', 'rb') as file:
@@ -151,6 +150,17 @@ def _extend(totals: Totals, seconds: float, pid: int) -> None:
     cpu['main'][0] = max(cpu['main'][0], command.own_cpu - record['cpu_before'])
     record['has_reaped'] = stat.has_reaped(line)
     record['has_descendants'] = record['has_descendants'] or record['has_reaped']
+
+
+def _count_over(totals: Totals, seconds: float) -> None:
+    """Let mean figures count over the ``seconds`` of the whole run, of which the kernel tells the CPU time exactly.
+
+    The first sample is before it and the last one after it, on a busy machine by some milliseconds.
+    """
+    sampled, totals['seconds'] = totals['seconds'], seconds
+    of_system = totals['cpu']['system']
+    known = of_system[0] is not None and sampled > 0
+    of_system[0] = of_system[0] * seconds / sampled if known else None
 
 
 def _keep_at_least(totals: Totals, descendants_seconds: float) -> None:

@@ -62,7 +62,7 @@ def _answer(source: GpuReader, command: str, words: list[str]) -> object:
         case 'error':
             return source.error
         case 'members':
-            source.members(None if words[0] == '-' else int(words[0]), _pids(words[1] if len(words) > 1 else ''))
+            source.follow(None if words[0] == '-' else int(words[0]), _pids(words[1] if len(words) > 1 else ''))
             return None
         case 'totals':
             return source.totals()
