@@ -60,7 +60,7 @@ def is_state(state):
 
 
 def is_down_with(error):
-    """A round that began before Prometheus was told something new may see a part of it."""
+    """Return the condition for one host; a round that began before Prometheus was told may see a part of that."""
     return lambda hosts: [(host.state, host.error) for host in hosts] == [('down', error)]
 
 
