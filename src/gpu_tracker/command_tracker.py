@@ -99,9 +99,11 @@ class CommandTracker(ReportingTracker):
             orphans_seconds = None  # they may have ended after the sampler
         settle_command(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT, orphans_seconds)
         record = totals['record']
-        if orphans_seconds == 0 and (not record['has_descendants'] or record['most_waited_for'] is not None):
-            # It has waited for all that it has started, as far as is known.
-            settle_sections(totals, {'combined': (exact.ru_nvcsw, exact.ru_nivcsw)})
+        switches = exact.ru_nvcsw, exact.ru_nivcsw
+        if not record['has_descendants']:
+            settle_sections(totals, {'main': switches, 'descendants': (0, 0), 'combined': switches})
+        elif orphans_seconds == 0 and None not in (record['most_waited_for'], record['faults_of_waited_for']):
+            settle_sections(totals, {'combined': switches})  # it has waited for all that it has started
         if self._problem is not None:
             _keep_at_least(totals, seen)
         if totals['ram']['main'][0] is None and self._problem is None and not self._parameters.disable_logs:

@@ -31,10 +31,13 @@ def as_text(usage: ResourceUsage) -> str:
     if usage.cuda.engine is None:
         fields['cuda'] = {'problem': usage.cuda.problem}  # forty lines of unknown figures would say no more
         return '\n'.join(_lines(fields, ''))
-    if usage.cuda.combined.processes == 0:
-        del fields['cuda']  # as above, of zeros
-        return '\n'.join([*_lines(fields, ''), *_lines_without_calls(usage.cuda)])
-    return '\n'.join([*_lines(fields, ''), f'{_INDENT}Footnote: {_CUDA_FOOTNOTE}'])
+    if usage.cuda.combined.processes == 0:  # as above, of zeros
+        after_it = [*_lines_without_calls(usage.cuda)]
+    else:
+        after_it = [*_lines({'cuda': fields['cuda']}, ''), f'{_INDENT}Footnote: {_CUDA_FOOTNOTE}']
+    at = list(fields).index('cuda')
+    before, after = list(fields.items())[:at], list(fields.items())[at + 1 :]
+    return '\n'.join([*_lines(dict(before), ''), *after_it, *_lines(dict(after), '')])
 
 
 def as_dictionary(usage: ResourceUsage) -> dict[str, object]:

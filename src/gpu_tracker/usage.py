@@ -173,12 +173,13 @@ class IOValues:
 
 @dataclass(frozen=True, slots=True)
 class IOUsage:
-    """What was read and written. What a child did after its last sample counts for the process that waited for it.
+    """What was read and written (Linux).
 
     :ivar unit: The unit of every size here; rates are in that unit a second.
     :ivar main: The tracked process itself.
     :ivar descendants: All processes that it started, directly or not.
-    :ivar combined: The tracked process and its descendants together: exact, also of what no sample has seen.
+    :ivar combined: The tracked process and its descendants together, also of what no sample has seen where one of them
+        has waited for it.
     """
 
     unit: str

@@ -46,9 +46,10 @@ class Machine:
             lambda: self.backend, are_ours=are_ours, powercap=str(powercap), monotonic=lambda: self.now
         )
 
-    def after(self, seconds: float):
+    def after(self, seconds: float, missed: float = 0.0):
         self.now += seconds
-        return usage_of({'energy': self.reader.look(OURS)}, UNITS)['energy']
+        totals = {'seconds': self.now - 100.0 + missed, 'energy': self.reader.look(OURS)}
+        return usage_of(totals, UNITS)['energy']
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_a_driver_that_does_not_work_leaves_the_rest(tmp_path: Path) -> None:
     reader = EnergyReader(fail, are_ours=True, powercap=str(tmp_path), monotonic=iter([0.0, 5.0]).__next__)
     reader.look(OURS)
     package(tmp_path, 'intel-rapl:0', 3_500_000)
-    energy = usage_of({'energy': reader.look(OURS)}, UNITS)['energy']
+    energy = usage_of({'seconds': 5.0, 'energy': reader.look(OURS)}, UNITS)['energy']
     assert (energy.gpu, energy.cpu_packages) == (None, 2.5)
 
 
@@ -137,6 +138,37 @@ def test_cpu_packages_are_added_up_and_their_counters_begin_again_at_zero(tmp_pa
     assert machine.after(2).cpu_packages == pytest.approx(3.0 + 0.5)
 
 
+def test_a_package_that_is_there_twice_counts_once(tmp_path: Path) -> None:
+    for zone in ('intel-rapl-mmio:0', 'intel-rapl:0'):
+        package(tmp_path, zone, 1_000_000)
+    machine = Machine(tmp_path)
+    machine.after(0)
+    for zone in ('intel-rapl-mmio:0', 'intel-rapl:0'):
+        package(tmp_path, zone, 4_000_000)
+    assert machine.after(2).cpu_packages == pytest.approx(3.0)
+
+
+def test_dies_that_each_show_their_whole_package_are_unknown(tmp_path: Path) -> None:
+    for die in (0, 1):
+        package(tmp_path, f'intel-rapl:{die}', 1_000_000, name=f'package-0-die-{die}')
+    machine = Machine(tmp_path)
+    machine.after(0)
+    assert machine.after(2).cpu_packages is None
+
+
+def test_what_has_stopped_answering_long_before_the_end_is_unknown(machine: Machine) -> None:
+    machine.backend.on = {'a': [ProcessMemory(10, 5)]}
+    machine.after(0)
+    assert machine.after(10, missed=2.5).gpu == 0.0
+    assert machine.after(10, missed=3.5).gpu is None
+
+
+def test_a_gpu_whose_processes_are_not_listed_makes_it_unknown_which_were_used(machine: Machine) -> None:
+    machine.backend.on = {'b': None}
+    machine.after(0)
+    assert machine.after(2).gpu is None
+
+
 def test_a_package_that_may_not_be_read_makes_all_unknown(tmp_path: Path) -> None:
     package(tmp_path, 'intel-rapl:0', 9_000_000)
     package(tmp_path, 'intel-rapl:1', 1, name='package-1')
@@ -147,5 +179,5 @@ def test_a_package_that_may_not_be_read_makes_all_unknown(tmp_path: Path) -> Non
 
 
 def test_what_has_not_been_read_is_unknown() -> None:
-    energy = usage_of({'energy': {}}, UNITS)['energy']
+    energy = usage_of({'seconds': 5.0, 'energy': {}}, UNITS)['energy']
     assert (energy.gpu, energy.gpus, energy.cpu_packages) == (None, (), None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.processes.process import Process
-from gpu_tracker.resources.io import BYTES, Io, IoFiles
+from gpu_tracker.resources.io import BYTES, Io, IoFiles, UnknownIo
 from gpu_tracker.resources.resource import FIRST, MIDDLE
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ class Tree:
         self.gone: list[Process] = []
         self.changes = 0
         self.ignoring: set[int] = set()
-        self.reaped_just_now = 0
-        """Page faults of children that the root has waited for since the tree was refreshed."""
         self.root = self.put(10, parent=1)
 
     def put(self, pid: int, parent: int = 10, faults: tuple[int, int, int, int] = (0, 0, 0, 0)) -> Process:
@@ -44,10 +42,6 @@ class Tree:
     def ignores_children(self, process: Process) -> bool:
         return process.pid in self.ignoring
 
-    def refresh_root(self) -> None:
-        if self.reaped_just_now:
-            self.put(10, parent=1, faults=(0, self.reaped_just_now, 0, 0))
-
 
 class Files:
     """What the kernel says of each process: bytes read and written, of itself alone and with children."""
@@ -57,6 +51,8 @@ class Files:
         self.alone: dict[int, tuple[int, int]] = {}
         self.forbidden: set[int] = set()
         self.forgotten: list[int] = []
+        self.reaped_just_now = 0
+        """Page faults of children that the root has waited for since the tree was refreshed."""
         self.when_read: dict[int, object] = {}
         """What happens in the moment at which a process is read."""
 
@@ -71,6 +67,9 @@ class Files:
     def own(self, process: Process) -> tuple[int, ...] | None:
         found = self.alone.get(process.pid)
         return None if found is None else (*found, 0, 0, 0)
+
+    def has_waited(self, process: Process, faults: int) -> bool:
+        return process.reaped_faults + self.reaped_just_now != faults
 
     def forget(self, process: Process) -> None:
         self.forgotten.append(process.pid)
@@ -178,10 +177,50 @@ def test_a_child_that_is_waited_for_just_before_the_root_is_read_is_no_part_of_m
     files.whole = files.alone = {10: (0, 0)}
     io = Io(tree, files)
     io.sample(0.0, FIRST)
-    tree.reaped_just_now = 9
+    files.reaped_just_now = 9
     files.whole, files.alone = {10: (41, 0)}, {10: (1, 0)}
     io.sample(1.0, MIDDLE)
     assert read_and_written(io) == {'main': [1, 0], 'descendants': [40, 0], 'combined': [41, 0]}
+
+
+def test_two_children_that_are_waited_for_while_the_members_are_read_count_once(tree: Tree, files: Files) -> None:
+    files.whole = files.alone = {10: (0, 0)}
+    io = Io(tree, files)
+    io.sample(0.0, FIRST)
+    tree.put(11)
+    tree.put(12)
+    files.whole = {10: (0, 0), 11: (40, 0), 12: (60, 0)}
+    io.sample(1.0, MIDDLE)
+
+    def end_second() -> None:  # when all had been read once, the first one of which was gone
+        files.whole = {10: (100, 0)}
+
+    files.whole = {10: (40, 0), 12: (60, 0)}
+    files.when_read[12] = end_second
+    io.sample(2.0, MIDDLE)
+    assert read_and_written(io)['combined'] == [100, 0]
+
+
+def test_threads_that_ended_before_the_first_child_stay_a_part_of_main(tree: Tree, files: Files) -> None:
+    files.whole = files.alone = {10: (0, 0)}
+    io = Io(tree, files)
+    io.sample(0.0, FIRST)
+    files.whole, files.alone = {10: (1000, 0)}, {10: (100, 0)}  # threads that have ended have read 900
+    io.sample(1.0, MIDDLE)
+    tree.put(10, parent=1, faults=(0, 9, 0, 0))
+    files.whole, files.alone = {10: (1057, 0)}, {10: (150, 0)}
+    io.sample(2.0, MIDDLE)
+    assert read_and_written(io) == {'main': [1050, 0], 'descendants': [7, 0], 'combined': [1057, 0]}
+
+
+def test_what_the_root_reads_while_its_counters_are_read_is_no_negative_figure(tree: Tree, files: Files) -> None:
+    files.whole = files.alone = {10: (0, 0)}
+    io = Io(tree, files)
+    io.sample(0.0, FIRST)
+    tree.put(10, parent=1, faults=(0, 9, 0, 0))
+    files.whole, files.alone = {10: (50, 0)}, {10: (53, 0)}
+    io.sample(1.0, MIDDLE)
+    assert read_and_written(io) == {'main': [53, 0], 'descendants': [0, 0], 'combined': [53, 0]}
 
 
 def test_the_end_of_the_root_keeps_what_it_had(tree: Tree, files: Files) -> None:
@@ -208,6 +247,14 @@ def test_another_users_process_makes_its_groups_unknown_and_is_told_once(tree: T
     assert read_and_written(io) == {'main': [0, 0], 'descendants': [None, None], 'combined': [None, None]}
     assert [level for level, _ in io.take_messages()] == ['warning']
     assert io.take_messages() == []
+
+
+def test_a_system_without_these_counters_makes_them_unknown(tree: Tree) -> None:
+    io = UnknownIo(tree)
+    io.sample(0.0, FIRST)
+    assert read_and_written(io) == {'main': [None, None], 'descendants': [None, None], 'combined': [None, None]}
+    assert io.totals()['combined']['faults'] == [None, None]
+    assert [level for level, _ in io.take_messages()] == ['warning']
 
 
 def test_main_is_unknown_where_nobody_tells_it_apart_from_its_children(tree: Tree, files: Files) -> None:

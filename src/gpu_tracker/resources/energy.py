@@ -29,6 +29,9 @@ POWERCAP = '/sys/class/powercap'
 _NAME = 'energy'
 _SHORTEST = 1.0
 """Seconds below which the difference of two readings says little: drivers renew the counter every 20 to 100 ms."""
+_LONGEST_GAP = 3.0
+"""Seconds of a run that the first and the last reading together may miss: a driver takes up to two to open."""
+_PACKAGE = 'package-'
 _LONGEST_END = 0.5
 """Seconds that the end of a run waits for the last reading."""
 _MICROJOULES = 1e-6
@@ -37,8 +40,14 @@ _MICROJOULES = 1e-6
 class Energy(Resource):
     """The figures that the thread has published last."""
 
-    def __init__(self, reader: SectionReader) -> None:
+    def __init__(self, reader: SectionReader, start: Callable[[], None]) -> None:
         self._reader = reader
+        self._start = start
+
+    def begin(self, now: float) -> None:
+        """Start the thread: what the devices have used before does not count."""
+        del now
+        self._start()
 
     def follow(self, main: int | None, descendants: frozenset[int]) -> None:
         """Hand the pids of the tree to the thread."""
@@ -91,6 +100,8 @@ class EnergyReader:
         self._used: set[str] = set()
         self._used_by_others: set[str] = set()
         self._divided: set[str] = set()
+        self._unlisted: set[str] = set()
+        """GPUs of which the driver has not listed the processes."""
         self._packages = [_Package(path) for path in _packages_in(powercap)]
 
     def look(self, members: frozenset[int]) -> dict[str, object]:
@@ -127,7 +138,8 @@ class EnergyReader:
 
     def _are_known(self) -> bool:
         """Tell whether it is known which GPUs were used: in a container the driver may know processes by other IDs."""
-        return not self._is_broken and (self._backend is None or self._are_ours or bool(self._used))
+        is_listed = self._are_ours and not self._unlisted
+        return not self._is_broken and (self._backend is None or is_listed or bool(self._used))
 
     def close(self) -> None:
         """Let go of the driver."""
@@ -136,7 +148,10 @@ class EnergyReader:
 
     def _read_gpu(self, backend: GpuBackend, uuid: str, members: frozenset[int]) -> None:
         self._gpus.setdefault(uuid, _Counter()).add(backend.energy(uuid))
-        for process in backend.processes(uuid) or ():
+        processes = backend.processes(uuid)
+        if processes is None:
+            self._unlisted.add(uuid)
+        for process in processes or ():
             (self._used if process.pid in members else self._used_by_others).add(uuid)
             if process.gpu_instance is not None:  # the counter is that of the whole device, with all other instances
                 self._divided.add(uuid)
@@ -188,12 +203,20 @@ class _Package:
 
 
 def _packages_in(folder: str) -> list[str]:
-    """Return the folders of the CPU packages; the parts of a package, and other zones, are left out."""
+    """Return the folders of the CPU packages; the parts of a package, and other zones, are left out.
+
+    Some laptops have each package a second time, as intel-rapl-mmio. Some processors show one counter for each die of a
+    package, all of them with the figure of the whole: then none is taken.
+    """
     try:
-        names = sorted(os.listdir(folder))
+        zones = sorted(name for name in os.listdir(folder) if 'mmio' not in name)
     except OSError:
         return []
-    return [f'{folder}/{name}' for name in names if _text(f'{folder}/{name}/name').startswith('package-')]
+    found = {
+        name: f'{folder}/{zone}' for zone in zones if (name := _text(f'{folder}/{zone}/name')).startswith(_PACKAGE)
+    }
+    are_whole = all(name.removeprefix(_PACKAGE).isdecimal() for name in found)
+    return list(found.values()) if are_whole else []
 
 
 def _text(path: str) -> str:
@@ -222,10 +245,13 @@ def open_resource(context: Context) -> Energy:
         return EnergyReader(open_backend, are_ours=in_initial_pid_namespace())
 
     reader = SectionReader(_NAME, dict)
-    root = context.tree.root.pid
-    target = Target(root, frozenset(context.tree.members) - {root})
-    reader.open(lambda: open_reader, target, is_waited_for=False)
-    return Energy(reader)
+
+    def start() -> None:
+        root = context.tree.root.pid
+        target = Target(root, frozenset(context.tree.members) - {root})
+        reader.open(lambda: open_reader, target, is_waited_for=False)
+
+    return Energy(reader, start)
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.EnergyUsage]:
@@ -234,7 +260,9 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.EnergyUsage]:
 
     del wanted  # joules are joules
     found: Mapping[str, Any] = totals[_NAME]
-    is_long_enough = found.get('seconds', 0.0) >= _SHORTEST
+    seconds = found.get('seconds', 0.0)
+    # What has not answered any more has told of a part of the run only.
+    is_long_enough = seconds >= _SHORTEST and totals['seconds'] - seconds <= _LONGEST_GAP
     gpus = found.get('gpus')
     of_gpus = tuple(
         usage.GPUEnergy(uuid, joules if is_long_enough else None, others) for uuid, joules, others in gpus or ()

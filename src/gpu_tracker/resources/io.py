@@ -1,9 +1,9 @@
-"""I/O: bytes read and written, page faults and context switches; part of the result where it is asked for.
+"""I/O: bytes read and written, page faults and context switches; part of the result where it is asked for. Linux only.
 
 Bytes come from ``/proc/PID/io``, see proc_pid_io(5). The kernel adds those of a child to its parent's when that waits
-for it. So the sum over all members is exact, as CPU time is, whatever comes and goes between two samples. What of it is
-the root's own its threads tell, in ``/proc/PID/task/TID/io``: where it has waited for children, the last moments of
-threads that have ended are missing there, and count for its descendants. Elsewhere psutil says less.
+for it. So the sum over all members is exact, as CPU time is, whatever comes and goes between two samples, but for what
+no member has waited for. What of it is the root's own its threads tell, in ``/proc/PID/task/TID/io``: from the first
+child on that it has waited for, what threads do that end between two samples counts for its descendants.
 
 Context switches are not in that file, and the counters of a process that has ended are lost but to who waits for it. So
 they are known where the kernel tells them of all: to the command line of its command with wait4(2), and to a process of
@@ -13,7 +13,7 @@ itself with getrusage(2).
 from __future__ import annotations
 
 import os
-import sys
+import time
 
 from gpu_tracker.processes import stat
 from gpu_tracker.resources.rates import MaximalRate
@@ -21,7 +21,7 @@ from gpu_tracker.resources.resource import COUNTER, FIRST, GROUPS, Column, Resou
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol
 
     from gpu_tracker import usage
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
         def own(self, process: Process) -> Counters | None:
             """Return those of the threads of ``process``, children that it has waited for left out; None: unknown."""
 
+        def has_waited(self, process: Process, faults: int) -> bool:
+            """Tell whether ``process`` has waited for a child since the page faults of those were ``faults``."""
+
         def read(self, process: Process) -> Counters | None:
             """Return those of ``process``; None where it is gone.
 
@@ -57,8 +60,10 @@ _FIELDS = (b'\nread_bytes: ', b'\nwrite_bytes: ', b'\ncancelled_write_bytes: ', 
 _RATES = ('read', 'written', 'read_by_calls', 'written_by_calls')
 _FAULTS = ('minor_page_faults', 'major_page_faults')
 _NONE = (0,) * len(BYTES)
+_MOST_BYTES = 512
 _SPARE_HANDLES = 128
 """Descriptors that are left for all else; files past that are opened anew for each reading."""
+_NO_FILES = 'This system keeps no account of I/O that can be read here (/proc/PID/io): it is unknown (N/A).'
 _UNREADABLE = (
     'I/O of processes that belong to another user cannot be read: it is unknown (N/A) for every group that has had one.'
 )
@@ -68,7 +73,7 @@ class Io(Resource):
     """Folds the counters of a tree's members.
 
     :param reader: Reads the counters of one process.
-    :param knows_faults: The members' page faults are known.
+    :param monotonic: The clock of the samples; None: reading takes no time.
     """
 
     columns = (
@@ -76,19 +81,20 @@ class Io(Resource):
         *(Column(f'{group}_{name}', 'count', COUNTER) for group in GROUPS for name in _FAULTS),
     )
 
-    def __init__(self, tree: ProcessTree, reader: Reader, *, knows_faults: bool = True) -> None:
+    def __init__(self, tree: ProcessTree, reader: Reader, monotonic: Callable[[], float] | None = None) -> None:
         self._tree = tree
         self._reader = reader
-        self._knows_faults = knows_faults
+        self._monotonic = monotonic
         self._changes = -1
         self._last: dict[Process, Counters] = {}
         """What each member had when it was last read."""
         self._kept = _NONE
         """What members had that somebody outside the tree has waited for, or nobody."""
         self._start = self._whole_start = _NONE
-        self._own_start: Counters | None = None
+        self._own_offset: Counters | None = None
+        """The root's own bytes that its threads' counters do not have; None before it has waited for a child."""
         self._reaped_faults_at_start = 0
-        self._root_has_waited = False
+        self._own_before: Counters | None = None
         self._bytes = dict.fromkeys(GROUPS, _NONE)
         self._faults_start: dict[str, Counters] = dict.fromkeys(GROUPS, (0, 0))
         self._faults: dict[str, Counters] = dict.fromkeys(GROUPS, (0, 0))
@@ -105,29 +111,39 @@ class Io(Resource):
         if tree.changes != self._changes:
             self._changes = tree.changes
             self._part_with_gone()
+        own = self._own_of_root()  # before the sum that it is a part of
         of_all = self._bytes_of_all()
         whole = self._last.get(root, _NONE)
-        own = self._own_of_root()
         faults = self._faults_now()
-        if not self._root_has_waited:
-            tree.refresh_root()  # a child that it has waited for since the refresh is in its counters already
         if kind == FIRST:
-            self._start, self._whole_start, self._own_start, self._faults_start = of_all, whole, own, faults
+            self._start, self._whole_start, self._faults_start = of_all, whole, faults
             self._reaped_faults_at_start = root.reaped_faults
-        self._root_has_waited = self._root_has_waited or root.reaped_faults != self._reaped_faults_at_start
-        combined = _larger(self._bytes['combined'], _less(of_all, self._start))
-        main = self._bytes['main']
-        if not self._root_has_waited:
-            main = _larger(main, _less(whole, self._whole_start))
-        elif own is None or self._own_start is None:
-            self._unknown |= {'main', 'descendants'}
-        else:
-            main = _larger(main, _less(own, self._own_start))
+            self._own_before = own
+        main = self._main_now(own, whole)
+        combined = _larger(_larger(self._bytes['combined'], _less(of_all, self._start)), main)
         self._bytes = {'main': main, 'descendants': _less(combined, main), 'combined': combined}
+        read_at = now if self._monotonic is None else self._monotonic()
         for group in GROUPS:
             self._faults[group] = _larger(self._faults[group], _less(faults[group], self._faults_start[group]))
             for name, rate in zip(_RATES, self._rates[group], strict=True):
-                rate.add(now, self._bytes[group][BYTES.index(name)])
+                rate.add(read_at, self._bytes[group][BYTES.index(name)], now)
+
+    def _main_now(self, own: Counters | None, whole: Counters) -> Counters:
+        """Return what the root has had itself since the first sample.
+
+        As long as it has waited for no child its counters tell, which have those of all threads that have ended.
+        """
+        main = self._bytes['main']
+        root = self._tree.root
+        if self._own_offset is None and not self._reader.has_waited(root, self._reaped_faults_at_start):
+            self._own_before = self._own_of_root()  # after the whole: nothing is in both
+            return _larger(main, _less(whole, self._whole_start))
+        if self._own_offset is None:
+            if own is None or self._own_before is None:
+                self._unknown |= {'main', 'descendants'}
+                return main
+            self._own_offset = _less(main, self._own_before)
+        return main if own is None else _larger(main, _sum([self._own_offset, own]))
 
     def row(self) -> Sequence[float | None]:
         """Return the bytes of the three groups so far, then their page faults."""
@@ -154,11 +170,12 @@ class Io(Resource):
     def _bytes_of_all(self) -> Counters:
         """Return what the members have had since they exist, and what is left of those that are gone."""
         members = list(self._tree.members.values())  # parents before their children
-        missing = [process for process in members if not self._read_one(process)]
-        if missing:  # since the tree was refreshed: who has waited for them has their counters now
-            for process in members:
-                if process not in missing:
-                    self._read_one(process)
+        missing: set[Process] = set()
+        is_steady = False
+        while not is_steady:  # who has waited for one that is gone since the refresh has its counters now
+            gone = {process for process in members if process not in missing and not self._read_one(process)}
+            missing |= gone
+            is_steady = not gone
         return _sum([self._kept, *[self._last[process] for process in self._last if process not in missing]])
 
     def _own_of_root(self) -> Counters | None:
@@ -212,7 +229,23 @@ class Io(Resource):
         return [None] * len(values) if group in self._unknown else list(values)
 
     def _known_faults(self, group: str) -> list[int | None]:
-        return list(self._faults[group]) if self._knows_faults else [None, None]
+        return list(self._faults[group])
+
+
+class UnknownIo(Io):
+    """I/O on systems that do not tell it."""
+
+    def __init__(self, tree: ProcessTree) -> None:
+        super().__init__(tree, IoFiles(most_handles=0))
+        self._unknown = set(GROUPS)
+        self._messages = [('warning', _NO_FILES)]
+
+    def sample(self, now: float, kind: str) -> None:
+        """Read nothing."""
+
+    def _known_faults(self, group: str) -> list[int | None]:
+        del group
+        return [None, None]
 
 
 class IoFiles:
@@ -223,46 +256,39 @@ class IoFiles:
 
     def __init__(self, proc: str = '/proc', most_handles: int | None = None) -> None:
         self._proc = proc
-        if most_handles is None:
-            import resource  # noqa: PLC0415 - not on every system
-
-            most_handles = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_HANDLES
-        self._most_handles = most_handles
+        self._most_handles = _limit_of_handles() if most_handles is None else most_handles
         self._handles: dict[Process, int] = {}
         self._threads: dict[int, int] = {}
         """The open files of the root's threads."""
         self._of_threads: dict[int, Counters] = {}
-        """What each of them had when it was last read, those that have ended included."""
+        """What each of those had when it was last read."""
+        self._of_ended = _NONE
+        """What threads had that have ended."""
 
     def own(self, process: Process) -> Counters:
-        """Return the counters of the threads of ``process``, which is always the same one.
-
-        :raises PermissionError: where they may not be read.
-        """
-        folder = f'{self._proc}/{process.pid}/task'
+        """Return the counters of the threads of ``process``, which is always the same one."""
         threads = [process.pid]
         if process.threads > 1:
             try:
-                threads = [int(name) for name in os.listdir(folder)]
+                threads = [int(name) for name in os.listdir(f'{self._proc}/{process.pid}/task')]
             except (FileNotFoundError, ProcessLookupError):
                 pass  # it has just ended
+        for thread in self._of_threads.keys() - set(threads):
+            self._end_thread(thread)
         for thread in threads:
-            try:
-                handle = self._threads.get(thread)
-                if handle is None:
-                    handle = os.open(f'{folder}/{thread}/io', os.O_RDONLY | os.O_CLOEXEC)
-                    self._threads[thread] = handle
-                self._of_threads[thread] = _parsed(os.pread(handle, 512, 0))
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has just ended
-            if handle >= self._most_handles:
-                os.close(self._threads.pop(thread))
-        for thread in self._threads.keys() - set(threads):
-            os.close(self._threads.pop(thread))
-        return _sum([_NONE, *self._of_threads.values()])
+            self._read_thread(process, thread)
+        return _sum([self._of_ended, *self._of_threads.values()])
+
+    def has_waited(self, process: Process, faults: int) -> bool:
+        """Tell whether ``process`` has waited for a child since the page faults of those were ``faults``.
+
+        Asked after its counters were read: a child that it has waited for since the tree was refreshed is in these.
+        """
+        line = self._stat(process)
+        return process.reaped_faults != faults if line is None else sum(stat.all_faults(line)[1]) != faults
 
     def read(self, process: Process) -> Counters | None:
-        """Return the counters of ``process``; None where it is gone.
+        """Return the counters of ``process``; None where it is gone, or has ended before it was first read.
 
         :raises PermissionError: where they may not be read.
         """
@@ -271,9 +297,14 @@ class IoFiles:
             if handle is None:
                 handle = os.open(f'{self._proc}/{process.pid}/io', os.O_RDONLY | os.O_CLOEXEC)
                 self._handles[process] = handle
-            content = os.pread(handle, 512, 0)
+            content = os.pread(handle, _MOST_BYTES, 0)
         except (FileNotFoundError, ProcessLookupError):
             return None
+        except PermissionError:
+            line = self._stat(process)
+            if line is None or stat.is_ending(line):
+                return None  # nobody may open the file of a process that has ended
+            raise
         if handle >= self._most_handles:
             self.forget(process)
         return _parsed(content)
@@ -284,39 +315,53 @@ class IoFiles:
         if handle is not None:
             os.close(handle)
 
-
-class PortableIo:
-    """Reads what psutil knows of a process: storage alone, but for Linux, and nothing on macOS."""
-
-    def own(self, process: Process) -> Counters | None:
-        """Return the counters of ``process`` where they leave out children; else None, as they do not on Linux."""
-        return None if sys.platform == 'linux' else self.read(process)
-
-    def read(self, process: Process) -> Counters | None:
-        """Return the counters of ``process``; None where it is gone.
-
-        :raises PermissionError: where they may not be read, or this system has none.
-        """
-        import psutil  # noqa: PLC0415 - elsewhere than on Linux
-
+    def _read_thread(self, process: Process, thread: int) -> None:
+        handle = self._threads.get(thread)
         try:
-            counters = psutil.Process(process.pid).io_counters()
-        except (AttributeError, psutil.AccessDenied):
-            raise PermissionError(process.pid) from None
-        except psutil.NoSuchProcess:
-            return None
-        of_calls = [getattr(counters, name, 0) for name in ('read_chars', 'write_chars')]
-        return counters.read_bytes, counters.write_bytes, 0, *of_calls
+            if handle is None:
+                path = f'{self._proc}/{process.pid}/task/{thread}/io'
+                handle = self._threads[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._of_threads[thread] = _parsed(os.pread(handle, _MOST_BYTES, 0))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has just ended, or is ending
+            self._end_thread(thread)
+            return
+        if handle >= self._most_handles:
+            os.close(self._threads.pop(thread))
 
-    def forget(self, process: Process) -> None:
-        """Do nothing: nothing is kept open."""
+    def _end_thread(self, thread: int) -> None:
+        """Close the file of a thread that has ended; another one may get its ID."""
+        self._of_ended = _sum([self._of_ended, self._of_threads.pop(thread, _NONE)])
+        handle = self._threads.pop(thread, None)
+        if handle is not None:
+            os.close(handle)
+
+    def _stat(self, process: Process) -> bytes | None:
+        try:
+            with open(f'{self._proc}/{process.pid}/stat', 'rb') as file:
+                return file.read()
+        except OSError:
+            return None  # it is gone
+
+
+def _limit_of_handles() -> int:
+    import resource  # noqa: PLC0415 - not on every system
+
+    try:
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_HANDLES
+    except OSError:
+        return 0  # some containers forbid the question
 
 
 def open_resource(context: Context) -> Io:
     """Return the I/O of the tree."""
     if context.config['reader'] == 'proc':
-        return Io(context.tree, IoFiles())
-    return Io(context.tree, PortableIo(), knows_faults=False)
+        try:
+            with open('/proc/self/io', 'rb') as file:
+                _parsed(file.read())
+            return Io(context.tree, IoFiles(), time.monotonic)
+        except (OSError, ValueError):
+            pass  # the kernel was built without, or container software shows another file
+    return UnknownIo(context.tree)
 
 
 def settle(totals: Totals, switches: Mapping[str, tuple[int, int]]) -> None:

@@ -1,4 +1,4 @@
-"""GPUs: the most memory in use, and how busy they were; read by a thread that is the only one to call the driver."""
+"""GPUs: the most memory in use, and how busy they were; read by a thread, since a driver may hang."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """GPUs, read in a thread of their own: a driver that hangs delays nothing else.
 
-The thread is the only one that calls the driver, the opening included. It publishes its figures whole, by assignment,
-and the sampler's loop takes the latest ones without waiting for it.
+The thread alone calls the driver for these figures, the opening included. It publishes them whole, by assignment, and
+the sampler's loop takes the latest ones without waiting for it.
 """
 
 from __future__ import annotations
