@@ -235,7 +235,7 @@ def _alone(process: Process, seen: Seen | None, resident: int) -> tuple[int, int
 
 def _leaving(process: Process, seen: Seen) -> int:
     """Return the bytes of ``process`` that were leaving at an exact reading and seem to have come since."""
-    come = process.anonymous - process.huge - seen.anonymous - (process.faults - seen.faults) * PAGE_SIZE
+    come = process.anonymous - process.huge - seen.anonymous - max(0, process.faults - seen.faults) * PAGE_SIZE
     return min(seen.leaving, max(0, come))
 
 

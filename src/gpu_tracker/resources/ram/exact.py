@@ -140,7 +140,7 @@ class ExactReadings:
         for process in counted:
             seen = then.get(process)
             if seen is not None:
-                changed += (process.faults - seen.faults) * PAGE_SIZE
+                changed += max(0, process.faults - seen.faults) * PAGE_SIZE
             elif process.forked:
                 changed += min(process.resident, process.faults * PAGE_SIZE)
             else:

@@ -28,16 +28,35 @@ _MOST_COME = 0.01
 class Seen:
     """What a process had when it was read: resident bytes, the anonymous and the huge ones among them, and page faults.
 
+    Those in ``faults`` are as of after the reading, those in ``faults_before`` as of before: some may come in between.
     ``copied`` are the bytes that it shared with processes of its fork family, at most, where only sums were read;
     ``alone`` are the other anonymous ones. ``doubled`` are those that it has mapped twice, where mappings were read.
     ``leaving`` are anonymous ones that no mapping had any more though they were resident a little later: munmap(2)
     first takes the mapping away, and then page by page. Others may have the same.
     """
 
-    __slots__ = ('alone', 'anonymous', 'copied', 'doubled', 'faults', 'leaving', 'of_files', 'resident')
+    __slots__ = (
+        'alone',
+        'anonymous',
+        'copied',
+        'doubled',
+        'faults',
+        'faults_before',
+        'leaving',
+        'of_files',
+        'resident',
+    )
 
     def __init__(
-        self, resident: int, anonymous: int, huge: int, copied: int, doubled: int, faults: int, leaving: int = 0
+        self,
+        resident: int,
+        anonymous: int,
+        huge: int,
+        copied: int,
+        doubled: int,
+        faults: int,
+        leaving: int = 0,
+        faults_before: int | None = None,
     ) -> None:
         self.resident = resident
         self.anonymous = anonymous
@@ -47,6 +66,7 @@ class Seen:
         self.doubled = doubled
         self.leaving = leaving
         self.faults = faults
+        self.faults_before = faults if faults_before is None else faults_before
 
 
 class Split:
@@ -77,6 +97,8 @@ class SplitReader:
         self._cpu_time = cpu_time
         self._sums_cost = CostEstimate(per_process=60e-6, per_byte=5.4e-12)
         self._mappings_cost = CostEstimate(per_process=300e-6, per_byte=16e-12)
+        self._faults: dict[Process, int] = {}
+        """Page faults of processes right after they were read."""
         self.unreadable = False
         """A process was met that may not be read, because it is another user's."""
 
@@ -93,6 +115,7 @@ class SplitReader:
             memory is what the kernel's proportional sizes say, which leaves out the parts of other processes.
         """
         before = self._cpu_time()
+        self._faults.clear()
         split, found = self._detailed(root, processes) if detailed else self._sums(root, processes)
         come = lost = 0
         got: dict[Process, tuple[int, int]] = {}
@@ -115,8 +138,9 @@ class SplitReader:
                 if process.forked or process.has_copies
                 else 0
             )
+            faults = max(process.faults, self._faults.get(process, 0))
             split.counted[process] = Seen(
-                process.resident, anonymous, process.huge, copied, doubled, process.faults, leaving
+                process.resident, anonymous, process.huge, copied, doubled, faults, leaving, process.faults
             )
             split.copied += copied
             lost += min(copied, got[process][1])
@@ -188,8 +212,8 @@ class SplitReader:
                 elif content := read(process.pid):
                     contents[process] = content
                     process.unreadable = False
-                    # Those that brought what has just been read, and none that is compared with it later.
-                    process.faults = max(process.faults, self._files.faults(process.pid) or 0)
+                    # Those that brought what has just been read, so that none is compared with it later.
+                    self._faults[process] = self._files.faults(process.pid) or 0
             except PermissionError:
                 self.unreadable = process.unreadable = True
                 unread.add(process)

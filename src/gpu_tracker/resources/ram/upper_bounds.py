@@ -257,7 +257,7 @@ class UpperBounds:
         if seen is None:
             faults, before = process.faults, process.first_anonymous
         else:
-            faults, before = process.faults - seen.faults, seen.resident
+            faults, before = process.faults - seen.faults_before, seen.resident
         huge = self._huge_bytes(faults, self._huge_pages_at_split)
         brought = faults * PAGE_SIZE + min(of_files, faults * (_SMALL - PAGE_SIZE)) + huge
         return max(brought, (process.peak or 0) - before)
