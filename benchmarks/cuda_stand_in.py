@@ -66,13 +66,13 @@ def prologues() -> tuple[Prologue, ...]:
 
 
 def load() -> Any:  # noqa: ANN401 - a module of the tests
-    """Return the module ``cuda_stand_in`` of the tests.
+    """Return the module ``support.cuda_stand_in`` of the tests.
 
     :raises FailedError: pytest, which it imports, is not installed.
     """
     sys.path.insert(0, str(CHECKOUT / 'tests'))
     try:
-        import cuda_stand_in  # type: ignore[import-not-found]  # noqa: PLC0415 - it is not on the path before
+        from support import cuda_stand_in  # type: ignore[import-not-found]  # noqa: PLC0415 - it is not on the path before
     except ImportError as error:
         raise FailedError(str(error)) from error
     finally:

@@ -15,13 +15,13 @@ _WRAPPED = ('state_read', 'state_free', 'call_begin', 'call_end')
 
 
 def load() -> Any:  # noqa: ANN401 - a module of the tests
-    """Return the module ``simulated_nvml`` of the tests.
+    """Return the module ``support.simulated_nvml`` of the tests.
 
     :raises ImportError: where pytest, which it imports, is not installed.
     """
     sys.path.insert(0, str(_TESTS))
     try:
-        import simulated_nvml  # type: ignore[import-not-found]  # noqa: PLC0415 - it is not on the path before
+        from support import simulated_nvml  # type: ignore[import-not-found]  # noqa: PLC0415 - it is not on the path before
     finally:
         sys.path.pop(0)
     return simulated_nvml
@@ -44,7 +44,7 @@ def kept_library() -> Path:
 
 
 def _library(more: Path, *more_options: str) -> Path:
-    folder = _TESTS / 'simulated_nvml'
+    folder = _TESTS / 'support' / 'simulated_nvml'
     sources = [*sorted(folder.glob('*.c')), more]
     kind = ['-std=gnu11', '-shared', '-fPIC', '-fvisibility=hidden', '-Wl,-soname,libnvidia-ml.so.1']
     options = [f'-I{folder}', '-DOLD_DRIVER=0', *kind, *more_options, '-lpthread']

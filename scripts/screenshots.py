@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from page_browser import PHONE, chromium, opened
-from page_fleet import (
+from support.page_browser import PHONE, chromium, opened
+from support.page_fleet import (
     NOW,
     busy_gpu,
     claimed_gpu,
@@ -21,7 +21,7 @@ from page_fleet import (
     unseen_gpu,
     up,
 )
-from page_server import PageServer
+from support.page_server import PageServer
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.hosts.host import HostState

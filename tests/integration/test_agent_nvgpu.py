@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_program import agent
-from cli_program import eventually
-from gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
-from real_nvgpu import KEYS, interpreter, nvgpu_server, status
-from simulated_nvml import Gpu, Mig, Process
+from support.agent_program import agent
+from support.cli_program import eventually
+from support.gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
+from support.real_nvgpu import KEYS, interpreter, nvgpu_server, status
+from support.simulated_nvml import Gpu, Mig, Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gpu_tracker
-from agent_program import agent
-from gpu_machine import GB, Machine
 from gpu_tracker.cli import agent as command
-from simulated_nvml import Gpu
-from tracked_program import run_words
+from support.agent_program import agent
+from support.gpu_machine import GB, Machine
+from support.simulated_nvml import Gpu
+from support.tracked_program import run_words
 
 if TYPE_CHECKING:
     from pathlib import Path

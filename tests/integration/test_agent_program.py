@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gpu_tracker
-from agent_program import AgentProgram, agent
-from cli_program import PATIENCE, eventually
-from gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
-from simulated_nvml import UNKNOWN, Failure, Gpu, Hang, Mig, Process
+from support.agent_program import AgentProgram, agent
+from support.cli_program import PATIENCE, eventually
+from support.gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
+from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang, Mig, Process
 
 if TYPE_CHECKING:
     from pathlib import Path

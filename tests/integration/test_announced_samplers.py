@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.processes.announced import AnnouncedSamplers
-from truth import environment, eventually
+from support.truth import environment, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from atop_daemon import AtopDaemon
-from cli_program import eventually
-from gpu_machine import GIB, Machine, running, sees_all_processes
-from own_network import OwnNetwork
-from real_atop import Atop, Atopsar
-from simulated_nvml import GPU_IS_LOST, Failure, Gpu, Process
-from tracked_program import as_root
+from support.atop_daemon import AtopDaemon
+from support.cli_program import eventually
+from support.gpu_machine import GIB, Machine, running, sees_all_processes
+from support.own_network import OwnNetwork
+from support.real_atop import Atop, Atopsar
+from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Process
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from atop_daemon import AtopDaemon
-from atopgpud_program import NO_LOG, Manager, OwnSocket, said, taken
-from cli_program import PATIENCE, PROGRAM, Marked, eventually
-from gpu_machine import GIB, Machine
-from honest_client import busy
-from own_network import TOOLS, OwnNetwork
-from simulated_nvml import DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, NO_PERMISSION, UNKNOWN, VERSION_MISMATCH, Failure, Gpu
-from tracked_program import IN_CI, as_root
+from support.atop_daemon import AtopDaemon
+from support.atopgpud_program import NO_LOG, Manager, OwnSocket, said, taken
+from support.cli_program import PATIENCE, PROGRAM, Marked, eventually
+from support.gpu_machine import GIB, Machine
+from support.honest_client import busy
+from support.own_network import TOOLS, OwnNetwork
+from support.simulated_nvml import (
+    DRIVER_NOT_LOADED,
+    LIBRARY_NOT_FOUND,
+    NO_PERMISSION,
+    UNKNOWN,
+    VERSION_MISMATCH,
+    Failure,
+    Gpu,
+)
+from support.tracked_program import IN_CI, as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

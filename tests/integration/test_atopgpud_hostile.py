@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from atop_client import parsed_statistics
-from atop_daemon import SOCKET, AtopDaemon
-from cli_program import eventually
-from gpu_machine import Machine, words_as_nobody
-from honest_client import BUSY, GPUS, asking, busy
-from own_network import OwnNetwork
-from tracked_program import IN_CI, MEGABYTE, as_root
+from support.atop_client import parsed_statistics
+from support.atop_daemon import SOCKET, AtopDaemon
+from support.cli_program import eventually
+from support.gpu_machine import Machine, words_as_nobody
+from support.honest_client import BUSY, GPUS, asking, busy
+from support.own_network import OwnNetwork
+from support.tracked_program import IN_CI, MEGABYTE, as_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from atop_client import GpuType, processes_of
-from atop_daemon import AtopDaemon
-from cli_program import eventually
-from gpu_machine import GIB, Machine, running
-from gpus_for_atop import COMPUTE_ONLY, H200, NOT_SUPPORTED, OLD, ONE, OTHER
-from own_network import OwnNetwork
-from simulated_nvml import Account, Failure, Gpu, Process
-from tracked_program import as_root
+from support.atop_client import GpuType, processes_of
+from support.atop_daemon import AtopDaemon
+from support.cli_program import eventually
+from support.gpu_machine import GIB, Machine, running
+from support.gpus_for_atop import COMPUTE_ONLY, H200, NOT_SUPPORTED, OLD, ONE, OTHER
+from support.own_network import OwnNetwork
+from support.simulated_nvml import Account, Failure, Gpu, Process
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from atop_client import AtopClient, GpuFigures
+    from support.atop_client import AtopClient, GpuFigures
 
 pytestmark = pytest.mark.server
 

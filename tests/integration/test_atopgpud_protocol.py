@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from atop_client import interval
-from atop_daemon import AtopDaemon
-from cli_program import eventually
-from gpu_machine import GIB, Machine
-from gpus_for_atop import COMPUTE_ONLY, H200, OLD, ONE, OTHER
-from own_network import OwnNetwork
-from simulated_nvml import GPU_IS_LOST, Failure, Gpu, Process
-from tracked_program import as_root
+from support.atop_client import interval
+from support.atop_daemon import AtopDaemon
+from support.cli_program import eventually
+from support.gpu_machine import GIB, Machine
+from support.gpus_for_atop import COMPUTE_ONLY, H200, OLD, ONE, OTHER
+from support.own_network import OwnNetwork
+from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Process
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from atop_client import AtopClient
+    from support.atop_client import AtopClient
 
 pytestmark = pytest.mark.server
 

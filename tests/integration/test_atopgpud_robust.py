@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from atop_client import parsed_statistics
-from atop_daemon import AtopDaemon
-from atopgpud_program import has_handler
-from cli_program import PATIENCE, eventually
-from gpu_machine import GIB, NO_SUCH_PROCESS, Machine
 from gpu_tracker.atopgpud.ledger import Gpu as KnownGpu
 from gpu_tracker.atopgpud.ledger import Ledger
 from gpu_tracker.gpus.activity import Account, GpuActivity, GpuIdentity, ProcessActivity
-from honest_client import BUS_IDS, BUSY, GPUS, bus_ids, busy, samples
-from own_network import OwnNetwork
-from simulated_nvml import GPU_IS_LOST, Failure, Gpu, Hang, Process
-from tracked_program import MEGABYTE, as_root
+from support.atop_client import parsed_statistics
+from support.atop_daemon import AtopDaemon
+from support.atopgpud_program import has_handler
+from support.cli_program import PATIENCE, eventually
+from support.gpu_machine import GIB, NO_SUCH_PROCESS, Machine
+from support.honest_client import BUS_IDS, BUSY, GPUS, bus_ids, busy, samples
+from support.own_network import OwnNetwork
+from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Hang, Process
+from support.tracked_program import MEGABYTE, as_root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from atop_daemon import AtopDaemon
-from atopgpud_program import NO_LOG, Manager, OwnSocket, has_handler, is_pending, said, taken
-from cli_program import PATIENCE, PROGRAM, Marked, eventually
-from gpu_machine import GIB, Machine
-from honest_client import bus_ids, busy, samples
-from own_network import OwnNetwork
-from simulated_nvml import UNKNOWN, Failure, Gpu, Hang
-from tracked_program import as_root
+from support.atop_daemon import AtopDaemon
+from support.atopgpud_program import NO_LOG, Manager, OwnSocket, has_handler, is_pending, said, taken
+from support.cli_program import PATIENCE, PROGRAM, Marked, eventually
+from support.gpu_machine import GIB, Machine
+from support.honest_client import bus_ids, busy, samples
+from support.own_network import OwnNetwork
+from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

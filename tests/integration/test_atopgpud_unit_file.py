@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from unit_file import UnitFile, systemd_analyze, with_systemd
+from support.unit_file import UnitFile, systemd_analyze, with_systemd
 
 UNIT = UnitFile('atopgpu.service')
 PROGRAM = '/usr/local/bin/atopgpud'

@@ -17,8 +17,8 @@ from benchmarks.results import Results
 from benchmarks.session import FailedError, Session
 from benchmarks.statistics_servers import constant_server, daemon
 
-from cli_program import PATIENCE
-from simulated_nvml import Gpu, Process, SimulatedDriver, require_compiler
+from support.cli_program import PATIENCE
+from support.simulated_nvml import Gpu, Process, SimulatedDriver, require_compiler
 
 pytestmark = pytest.mark.server
 

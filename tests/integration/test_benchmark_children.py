@@ -15,8 +15,8 @@ from benchmarks.results import Results
 from benchmarks.session import Session
 from benchmarks.short_children import Case, Shared, program_words, true_sizes
 
-from simulated_nvml import require_compiler
-from truth import need_root
+from support.simulated_nvml import require_compiler
+from support.truth import need_root
 
 ENVIRONMENT = Environment(OURS.name, Path(sys.executable).parent.parent, '6')
 FIGURES = {'measured descendants', 'measured combined', 'true descendants', 'true combined', 'life'}

@@ -15,8 +15,8 @@ from benchmarks.peers import BEFORE
 from benchmarks.session import FailedError
 from benchmarks.timing import timed
 
-from simulated_nvml import Gpu, SimulatedDriver, require_compiler
-from tracked_program import IN_CI
+from support.simulated_nvml import Gpu, SimulatedDriver, require_compiler
+from support.tracked_program import IN_CI
 
 LONGEST = 60
 STAND_IN = Path(benchmarks.__file__).parent / 'nvidia_smi.c'

@@ -17,8 +17,8 @@ from benchmarks.peers import BCC, BPFTRACE, OURS
 from benchmarks.results import Results
 from benchmarks.session import Session
 
-from probed_program import opened
-from simulated_nvml import require_compiler
+from support.probed_program import opened
+from support.simulated_nvml import require_compiler
 
 pytestmark = pytest.mark.ebpf
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from claim_actors import Actors, tool
-from claim_program import GPUS
-from cli_program import eventually
 from gpu_tracker.fleet.claims.folder import ClaimFolder
 from gpu_tracker.fleet.claims.wording import describe
-from tracked_program import as_root
+from support.claim_actors import Actors, tool
+from support.claim_program import GPUS
+from support.cli_program import eventually
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from claim_actors import Actor
+    from support.claim_actors import Actor
 
 pytestmark = as_root  # it makes PID namespaces
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from claim_actors import ONE, OTHER, PROGRAM, Actors, environment, shared_folder, tool
-from claim_program import GPUS, first_free
-from cli_program import eventually, state_of
 from gpu_tracker.fleet.claims import process
 from gpu_tracker.fleet.claims.folder import ClaimFolder
-from tracked_program import as_root, run, run_words
+from support.claim_actors import ONE, OTHER, PROGRAM, Actors, environment, shared_folder, tool
+from support.claim_program import GPUS, first_free
+from support.cli_program import eventually, state_of
+from support.tracked_program import as_root, run, run_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

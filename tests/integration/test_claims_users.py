@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from claim_actors import ONE, OTHER, Actors, shared_folder
-from claim_program import GPUS
-from tracked_program import as_root
+from support.claim_actors import ONE, OTHER, Actors, shared_folder
+from support.claim_program import GPUS
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,13 +10,13 @@ import sys
 import pytest
 
 import gpu_tracker
-from atopgpud_program import OwnSocket
-from cli_program import PATIENCE, eventually
-from gpu_machine import Machine
 from gpu_tracker.cli import atopgpud
-from honest_client import busy
-from simulated_nvml import Gpu
-from tracked_program import environment, run_words, start
+from support.atopgpud_program import OwnSocket
+from support.cli_program import PATIENCE, eventually
+from support.gpu_machine import Machine
+from support.honest_client import busy
+from support.simulated_nvml import Gpu
+from support.tracked_program import environment, run_words, start
 
 AS_ATOPGPUD = 'import sys; from gpu_tracker.cli.atopgpud import main; sys.exit(main())'
 """What the console script does."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_machine import GB, NO_SUCH_PROCESS, Machine
-from simulated_nvml import Failure, Gpu, Mig, Process
+from support.gpu_machine import GB, NO_SUCH_PROCESS, Machine
+from support.simulated_nvml import Failure, Gpu, Mig, Process
 
 if TYPE_CHECKING:
     from pathlib import Path

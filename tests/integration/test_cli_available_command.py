@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PROGRAM, eventually, shell
-from gpu_machine import GB, Machine
-from simulated_nvml import Failure, Gpu, Hang, Mig
-from tracked_program import status_of
+from support.cli_program import PROGRAM, eventually, shell
+from support.gpu_machine import GB, Machine
+from support.simulated_nvml import Failure, Gpu, Hang, Mig
+from support.tracked_program import status_of
 
 if TYPE_CHECKING:
     from pathlib import Path

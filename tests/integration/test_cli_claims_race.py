@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import eventually, text_of
-from gpu_machine import GB, Machine
-from simulated_nvml import Gpu
+from support.cli_program import eventually, text_of
+from support.gpu_machine import GB, Machine
+from support.simulated_nvml import Gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PROGRAM, Marked, eventually, gpu_tracker, number_in, shell, started, state_of, text_of
+from support.cli_program import PROGRAM, Marked, eventually, gpu_tracker, number_in, shell, started, state_of, text_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import Marked, eventually, number_in, started, text_of
 from gpu_tracker.processes import SAMPLER_MARK
+from support.cli_program import Marked, eventually, number_in, started, text_of
 
 if TYPE_CHECKING:
     from pathlib import Path

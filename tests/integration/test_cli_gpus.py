@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from cli_program import PROGRAM
-from gpu_machine import GB, NO_SUCH_PROCESS, NOBODY, Machine, running, sees_all_processes
-from simulated_nvml import Failure, Gpu, Mig, Process
-from tracked_program import as_root
+from support.cli_program import PROGRAM
+from support.gpu_machine import GB, NO_SUCH_PROCESS, NOBODY, Machine, running, sees_all_processes
+from support.simulated_nvml import Failure, Gpu, Mig, Process
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import Terminal, eventually
-from gpu_machine import GB, Machine
-from simulated_nvml import UNKNOWN, Failure, Gpu, Hang
-from tracked_program import status_of
+from support.cli_program import Terminal, eventually
+from support.gpu_machine import GB, Machine
+from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang
+from support.tracked_program import status_of
 
 if TYPE_CHECKING:
     from pathlib import Path

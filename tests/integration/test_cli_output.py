@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import gpu_tracker, shell, started
+from support.cli_program import gpu_tracker, shell, started
 
 if TYPE_CHECKING:
     from pathlib import Path

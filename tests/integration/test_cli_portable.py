@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from claim_actors import tool
-from cli_program import number_in
-from tracked_program import as_root
+from support.claim_actors import tool
+from support.cli_program import number_in
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cli_program import PROGRAM, Terminal, eventually, gpu_tracker, started, state_of
-from cuda_stand_in import stand_in
-from tracked_program import IN_CI, environment
+from support.cli_program import PROGRAM, Terminal, eventually, gpu_tracker, started, state_of
+from support.cuda_stand_in import stand_in
+from support.tracked_program import IN_CI, environment
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import Terminal, eventually, text_of
-from tracked_program import PACKAGE_PARENT, environment
+from support.cli_program import Terminal, eventually, text_of
+from support.tracked_program import PACKAGE_PARENT, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,15 @@ def target() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def words(log: Path, *arguments: object) -> list[str]:
-    return [sys.executable, '-m', 'staged_cuda_probe', str(log), '--live', '--interval=0.1', *map(str, arguments)]
+    return [
+        sys.executable,
+        '-m',
+        'support.staged_cuda_probe',
+        str(log),
+        '--live',
+        '--interval=0.1',
+        *map(str, arguments),
+    ]
 
 
 def variables(**more: str) -> dict[str, str]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PROGRAM, Marked, Terminal, eventually, gpu_tracker, started
 from gpu_tracker.cli import main
 from gpu_tracker.cli.running_process import open_process
 from gpu_tracker.errors import ParameterError
+from support.cli_program import PROGRAM, Marked, Terminal, eventually, gpu_tracker, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

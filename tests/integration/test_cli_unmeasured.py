@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from claim_actors import tool
-from cli_program import PATIENCE, PROGRAM, eventually, gpu_tracker
-from forbidden_calls import words_before
-from gpu_machine import words_as
-from tracked_program import as_root
+from support.claim_actors import tool
+from support.cli_program import PATIENCE, PROGRAM, eventually, gpu_tracker
+from support.forbidden_calls import words_before
+from support.gpu_machine import words_as
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cli_program import gpu_tracker
-from truth import MEGABYTE, environment, tracked
-from truth.figures import COUNTERS, contradictions
+from support.cli_program import gpu_tracker
+from support.truth import MEGABYTE, environment, tracked
+from support.truth.figures import COUNTERS, contradictions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ PARTS = ('total_rss', 'private_rss', 'shared_rss')
 
 def growing(size: int, seconds: float) -> list[str]:
     """Return the words of a program that grows to its end, and then prints its high-water mark."""
-    return [sys.executable, '-m', 'truth.growing', str(size), str(seconds)]
+    return [sys.executable, '-m', 'support.truth.growing', str(size), str(seconds)]
 
 
 def command_line(folder: Path, *arguments: str) -> tuple[dict[str, Any], int]:

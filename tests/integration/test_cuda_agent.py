@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_program import agent
-from cli_program import eventually
-from gpu_machine import GB, Machine, running, sees_all_processes
 from gpu_tracker.fleet.machine import host_name
-from offered_package import offer
-from simulated_nvml import Gpu, Process
+from support.agent_program import agent
+from support.cli_program import eventually
+from support.gpu_machine import GB, Machine, running, sees_all_processes
+from support.offered_package import offer
+from support.simulated_nvml import Gpu, Process
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.server
 PROBE = """
 from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics
 from gpu_tracker.cuda_probe.session import open_probe as probe_of
-from stand_in_probe import StandInProbe
+from support.stand_in_probe import StandInProbe
 
 def opened():
     return CudaMetrics(probe_of(StandInProbe))

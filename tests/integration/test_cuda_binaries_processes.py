@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cuda_launching import launching, runtime
-from cuda_toolkit import toolkit
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
-from tracked_program import IN_CI, as_root
+from support.cuda_launching import launching, runtime
+from support.cuda_toolkit import toolkit
+from support.tracked_program import IN_CI, as_root
 
 if TYPE_CHECKING:
     from pathlib import Path

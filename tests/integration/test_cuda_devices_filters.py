@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_machine import NO_SUCH_PROCESS
 from gpu_tracker.cuda_probe.devices import device_rules
 from gpu_tracker.cuda_probe.devices.control_groups import mounts
+from support.gpu_machine import NO_SUCH_PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PATIENCE
-from gpu_machine import GIB, Machine
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus, read_host_gpus
 from gpu_tracker.errors import GpuError
-from simulated_nvml import DRIVER_NOT_LOADED, VERSION_MISMATCH, Failure, Gpu, Mig
+from support.cli_program import PATIENCE
+from support.gpu_machine import GIB, Machine
+from support.simulated_nvml import DRIVER_NOT_LOADED, VERSION_MISMATCH, Failure, Gpu, Mig
 
 if TYPE_CHECKING:
     from pathlib import Path

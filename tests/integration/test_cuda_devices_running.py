@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PATIENCE
-from gpu_machine import NO_SUCH_PROCESS
 from gpu_tracker.cuda_probe.devices import environment
-from tracked_program import IN_CI
+from support.cli_program import PATIENCE
+from support.gpu_machine import NO_SUCH_PROCESS
+from support.tracked_program import IN_CI
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

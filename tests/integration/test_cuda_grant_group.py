@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PATIENCE, PROGRAM, eventually, gpu_tracker
-from gpu_machine import NO_SUCH_PROCESS, words_as_nobody
 from gpu_tracker.cuda_probe.devices.control_groups import DEVICES, mounts
 from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers
 from gpu_tracker.cuda_probe.devices.grant import apply, plan, report
 from gpu_tracker.errors import GrantError
-from tracked_program import as_root, environment
+from support.cli_program import PATIENCE, PROGRAM, eventually, gpu_tracker
+from support.gpu_machine import NO_SUCH_PROCESS, words_as_nobody
+from support.tracked_program import as_root, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers
 from gpu_tracker.cuda_probe.devices.grant import apply, plan, report
 from gpu_tracker.cuda_probe.devices.grant.by_systemd import unit_of
 from gpu_tracker.errors import GrantError
-from tracked_program import as_root
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from pathlib import Path

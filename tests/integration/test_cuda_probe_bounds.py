@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import eventually
-from cuda_comparison import assert_agree, assert_told_truly
-from cuda_stand_in import stand_in
 from gpu_tracker.cuda_probe.limits import Limits
-from probed_program import Probed, opened, probed, probing
+from support.cli_program import eventually
+from support.cuda_comparison import assert_agree, assert_told_truly
+from support.cuda_stand_in import stand_in
+from support.probed_program import Probed, opened, probed, probing
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.report import CudaReport

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PATIENCE, eventually
-from cuda_comparison import assert_agree
-from cuda_stand_in import stand_in
-from cuda_stand_in.running import started
-from probed_program import opened, probing
-from traces_of_probe import has_breakpoint, objects_of
-from tracked_program import environment
+from support.cli_program import PATIENCE, eventually
+from support.cuda_comparison import assert_agree
+from support.cuda_stand_in import stand_in
+from support.cuda_stand_in.running import started
+from support.probed_program import opened, probing
+from support.traces_of_probe import has_breakpoint, objects_of
+from support.tracked_program import environment
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cuda_stand_in import Running
+    from support.cuda_stand_in import Running
 
 pytestmark = pytest.mark.ebpf
 

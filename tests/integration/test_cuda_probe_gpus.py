@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cuda_comparison import assert_told_truly
-from cuda_stand_in import stand_in
-from gpu_machine import Machine
-from probed_program import probed
-from simulated_nvml import Gpu
-from tracked_program import IN_CI, answer
+from support.cuda_comparison import assert_told_truly
+from support.cuda_stand_in import stand_in
+from support.gpu_machine import Machine
+from support.probed_program import probed
+from support.simulated_nvml import Gpu
+from support.tracked_program import IN_CI, answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,9 +45,9 @@ CASES = {
 # Has programs wait until the driver has told the GPUs, and prints the GPUs that were told of each, and of its children.
 PROBES = """
 import json, os, subprocess, sys
-from cli_program import eventually
+from support.cli_program import eventually
 from gpu_tracker.processes import open_process_tree
-from probed_program import opened
+from support.probed_program import opened
 
 libraries, program, cases = json.loads(sys.argv[1])
 with opened(libraries=libraries) as probe:

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import tracked_program
-from cli_program import eventually
-from cuda_comparison import assert_agree
-from cuda_stand_in import StandIn, stand_in
-from cuda_stand_in.running import started
-from gpu_machine import Machine
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.libraries.code_files import mapped_files
-from probed_program import opened
-from simulated_nvml import Gpu
-from tracked_program import IN_CI, environment
+from support import tracked_program
+from support.cli_program import eventually
+from support.cuda_comparison import assert_agree
+from support.cuda_stand_in import StandIn, stand_in
+from support.cuda_stand_in.running import started
+from support.gpu_machine import Machine
+from support.probed_program import opened
+from support.simulated_nvml import Gpu
+from support.tracked_program import IN_CI, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cuda_stand_in import Ran, Running
     from gpu_tracker.cuda_probe.report import CudaReport
     from gpu_tracker.cuda_probe.session import Probe
+    from support.cuda_stand_in import Ran, Running
 
 pytestmark = pytest.mark.ebpf
 
@@ -167,8 +167,8 @@ def test_a_program_in_a_pid_namespace_is_seen_from_outside_by_its_id_there() -> 
 
 INSIDE = """
 import sys
-from cuda_comparison import assert_told_truly
-from probed_program import probed
+from support.cuda_comparison import assert_told_truly
+from support.probed_program import probed
 
 seen = probed(sys.argv[1])
 assert_told_truly(seen)
@@ -225,9 +225,9 @@ for number, path in enumerate(sys.argv[1:]):
 
 ON_A_MACHINE_WITH_GPUS = """
 import sys
-from cli_program import eventually
-from cuda_stand_in.running import started
-from probed_program import opened
+from support.cli_program import eventually
+from support.cuda_stand_in.running import started
+from support.probed_program import opened
 
 program, *runtimes = sys.argv[1:]
 with opened(libraries=runtimes) as probe, started([sys.executable, '-c', program, *runtimes], {}) as running:
@@ -296,8 +296,8 @@ def test_a_gpu_that_was_chosen_before_the_probe_came_is_not_known_until_one_is_c
 
 NEIGHBOUR = """
 import sys
-from cuda_stand_in import stand_in
-from probed_program import probing
+from support.cuda_stand_in import stand_in
+from support.probed_program import probing
 
 with probing(sys.argv[2]) as (probe, running):
     print(running.pid, stand_in().folder, flush=True)

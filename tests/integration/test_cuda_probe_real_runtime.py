@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from compiled_files import offsets
-from cuda_comparison import assert_agree
-from cuda_stand_in import stand_in
-from cuda_stand_in.running import started
-from cuda_toolkit import toolkit
 from gpu_tracker.cuda_probe.calls import FUNCTIONS, Library
 from gpu_tracker.cuda_probe.libraries.code_files import find_functions
-from probed_program import opened
+from support.compiled_files import offsets
+from support.cuda_comparison import assert_agree
+from support.cuda_stand_in import stand_in
+from support.cuda_stand_in.running import started
+from support.cuda_toolkit import toolkit
+from support.probed_program import opened
 
 if TYPE_CHECKING:
     from pathlib import Path

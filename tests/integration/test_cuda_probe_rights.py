@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import tracked_program
-from cli_program import PROGRAM
-from cuda_stand_in import stand_in
-from cuda_stand_in.running import started
-from gpu_machine import running, words_as_nobody
 from gpu_tracker.cuda_probe.engine.libbpf import open_libbpf
-from tracked_program import IN_CI, PACKAGE_PARENT, environment
+from support import tracked_program
+from support.cli_program import PROGRAM
+from support.cuda_stand_in import stand_in
+from support.cuda_stand_in.running import started
+from support.gpu_machine import running, words_as_nobody
+from support.tracked_program import IN_CI, PACKAGE_PARENT, environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +30,8 @@ SCRIPT = 'alloc a 1000; alloc b 500; free a; launches 30 axpy default 2 1 1 64 1
 
 COUNTS = """
 import sys
-from probed_program import probed
-from cuda_comparison import assert_told_truly
+from support.probed_program import probed
+from support.cuda_comparison import assert_told_truly
 
 seen = probed(sys.argv[1])
 assert_told_truly(seen)

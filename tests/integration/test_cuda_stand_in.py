@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cuda_stand_in import DeviceTruth, stand_in
 from gpu_tracker.cuda_probe.calls import FUNCTIONS
-from tracked_program import IN_CI
+from support.cuda_stand_in import DeviceTruth, stand_in
+from support.tracked_program import IN_CI
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cuda_stand_in import Ran
+    from support.cuda_stand_in import Ran
 
 
 @pytest.fixture

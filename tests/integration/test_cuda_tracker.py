@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cli_program import eventually, gpu_tracker, started, text_of
-from offered_package import offer
-from tracked_program import Samplers, answer, environment, run
+from support.cli_program import eventually, gpu_tracker, started, text_of
+from support.offered_package import offer
+from support.tracked_program import Samplers, answer, environment, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ PROBE = """
 from gpu_tracker.cuda_probe.session import open_probe as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
 from gpu_tracker.processes import open_process_tree
-from stand_in_probe import StandInProbe
+from support.stand_in_probe import StandInProbe
 
 class Probe(StandInProbe):
     def follow(self, pid):
@@ -250,7 +250,7 @@ def test_many_programs_find_room(tmp_path: Path) -> None:
     crowd = """
 from gpu_tracker.cuda_probe.session import open_probe as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
-from stand_in_probe import StandInProbe, device, process, report
+from support.stand_in_probe import StandInProbe, device, process, report
 
 def opened(target):
     crowd = [process(pid, name='x' * 300, command='y' * 300, devices=(device(),) * 16) for pid in range(1, 500)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tracked_program import IN_CI
+from support.tracked_program import IN_CI
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BPF = Path('src/gpu_tracker/cuda_probe/bpf')

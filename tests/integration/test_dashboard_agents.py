@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_program import agent
-from dashboard_program import Dashboard
-from gpu_machine import GB, Machine
-from real_nvgpu import interpreter, nvgpu_server
-from simulated_nvml import Gpu
-from web_certificates import Certificates
+from support.agent_program import agent
+from support.dashboard_program import Dashboard
+from support.gpu_machine import GB, Machine
+from support.real_nvgpu import interpreter, nvgpu_server
+from support.simulated_nvml import Gpu
+from support.web_certificates import Certificates
 
 if TYPE_CHECKING:
     from pathlib import Path

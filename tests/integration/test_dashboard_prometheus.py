@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dashboard_program import Dashboard
-from prometheus_in_place import prometheus_in_place
-from prometheus_samples import NOW, gpu, sample
+from support.dashboard_program import Dashboard
+from support.prometheus_in_place import prometheus_in_place
+from support.prometheus_samples import NOW, gpu, sample
 
 if TYPE_CHECKING:
     from pathlib import Path

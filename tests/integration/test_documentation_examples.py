@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from atop_daemon import AtopDaemon
-from cuda_stand_in import stand_in
-from gpu_machine import GIB, Machine
-from own_network import OwnNetwork
-from simulated_nvml import Gpu, Mig, Process, SimulatedDriver
-from tracked_program import as_root
+from support.atop_daemon import AtopDaemon
+from support.cuda_stand_in import stand_in
+from support.gpu_machine import GIB, Machine
+from support.own_network import OwnNetwork
+from support.simulated_nvml import Gpu, Mig, Process, SimulatedDriver
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

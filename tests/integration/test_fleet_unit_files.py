@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unit_file import UnitFile, systemd_analyze, with_systemd
+from support.unit_file import UnitFile, systemd_analyze, with_systemd
 
 PROGRAM = '/usr/local/bin/gpu-tracker'
 AGENT = UnitFile('gpu-tracker-agent.service')

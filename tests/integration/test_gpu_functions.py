@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import eventually, state_of
-from gpu_machine import GB, GIB, NO_SUCH_PROCESS, Machine
-from simulated_nvml import Failure, Gpu, Mig, Process
+from support.cli_program import eventually, state_of
+from support.gpu_machine import GB, GIB, NO_SUCH_PROCESS, Machine
+from support.simulated_nvml import Failure, Gpu, Mig, Process
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracked_program import PACKAGE_PARENT, answer, environment
+from support.tracked_program import PACKAGE_PARENT, answer, environment
 
 TESTS = Path(__file__).resolve().parent.parent
 
 TABLE = """
 import json, sys
 from gpu_tracker.fleet.display.table import table_text
-from gpus_on_show import GPUS, NOW, user_name
+from support.gpus_on_show import GPUS, NOW, user_name
 
 def table(color):
     return table_text(GPUS, width=80, now=NOW, user_name=user_name, color=color)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import eventually, state_of, text_of
 from gpu_tracker.idle.running import GUARDIAN_MARK
-from guarded_program import Guarded, nothing_left
-from tracked_program import cpu_seconds
+from support.cli_program import eventually, state_of, text_of
+from support.guarded_program import Guarded, nothing_left
+from support.tracked_program import cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cli_program import Marked
+    from support.cli_program import Marked
 
 FOR_EVER = 3600
 QUICK = 0.2

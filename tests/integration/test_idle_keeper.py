@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from cli_program import PATIENCE, Marked
 from gpu_tracker.idle.running import GUARDIAN_MARK
+from support.cli_program import PATIENCE, Marked
 
 # Keeps a program with a descendant in a session of its own; sends its guardian a signal, before which it may order the
 # end of the program, and tells who is left when it is told that the program has ended. In a process of its own, because

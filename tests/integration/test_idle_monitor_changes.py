@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from cli_program import eventually, text_of
-from idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, process
+from support.cli_program import eventually, text_of
+from support.idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, process
 
 
 def reload(monitor, text, times=1):

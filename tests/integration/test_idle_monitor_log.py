@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 
-from cli_program import eventually, text_of
 from gpu_tracker.users import user_name
-from idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, plain, process
+from support.cli_program import eventually, text_of
+from support.idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, plain, process
 
 USER = user_name(os.geteuid())
 SAYING = 'echo "$0: GPU $1 of $CUDA_VISIBLE_DEVICES by $CUDA_DEVICE_ORDER, $LEVEL, in $PWD"; exec sleep 3600'

@@ -6,11 +6,11 @@ import contextlib
 import os
 import signal
 
-from cli_program import PATIENCE, eventually
-from gpu_machine import NOBODY, words_as_nobody
 from gpu_tracker.users import user_name
-from idle_monitor import IdleMonitor, config, foreign, make_gpus, process
-from tracked_program import as_root
+from support.cli_program import PATIENCE, eventually
+from support.gpu_machine import NOBODY, words_as_nobody
+from support.idle_monitor import IdleMonitor, config, foreign, make_gpus, process
+from support.tracked_program import as_root
 
 USER = user_name(os.geteuid())
 ON_ZERO = '[gpu-mine]\ngpus=0\n'

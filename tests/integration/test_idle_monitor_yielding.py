@@ -10,11 +10,21 @@ import time
 
 import pytest
 
-from cli_program import eventually
 from gpu_tracker.idle.running import GUARDIAN_MARK
-from idle_monitor import NODES, IdleMonitor, config, device_nodes, foreign, make_gpus, make_node, make_program, process
-from own_network import OwnNetwork
-from tracked_program import as_root
+from support.cli_program import eventually
+from support.idle_monitor import (
+    NODES,
+    IdleMonitor,
+    config,
+    device_nodes,
+    foreign,
+    make_gpus,
+    make_node,
+    make_program,
+    process,
+)
+from support.own_network import OwnNetwork
+from support.tracked_program import as_root
 
 WRAPPER = """
 sh -c 'sleep 3600 < "$0" & echo ready; wait; true' "$GPU"

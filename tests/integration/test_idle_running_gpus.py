@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import Marked, eventually
 from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.running.messages import NotStarted
 from gpu_tracker.processes import SAMPLER_MARK
-from guarded_program import Guarded, nothing_left
-from simulated_nvml import Gpu, Hang, Process, SimulatedDriver
+from support.cli_program import Marked, eventually
+from support.guarded_program import Guarded, nothing_left
+from support.simulated_nvml import Gpu, Hang, Process, SimulatedDriver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

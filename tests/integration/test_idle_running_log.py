@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PATIENCE, eventually
 from gpu_tracker.idle.running.log_writer import LogWriter
 from gpu_tracker.idle.running.messages import NotStarted
-from guarded_program import Guarded, nothing_left
+from support.cli_program import PATIENCE, eventually
+from support.guarded_program import Guarded, nothing_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cli_program import Marked
+    from support.cli_program import Marked
 
 SIZE = 8192
 """Bytes that the pipes hold here: what a program writes does not go into the page that the first line has begun."""
@@ -27,7 +27,7 @@ SIZE = 8192
 # Starts a program without a log, and waits for its end.
 START = """
 import json, sys
-from guarded_program import Guarded
+from support.guarded_program import Guarded
 with Guarded(json.loads(sys.argv[1])) as guarded:
     guarded.started()
     guarded.ended()

@@ -9,12 +9,12 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from cli_program import PATIENCE
 from gpu_tracker.idle.running.held_program import HeldProgram
 from gpu_tracker.idle.running.log_writer import LogWriter
 from gpu_tracker.idle.running.measurement import Measurement
 from gpu_tracker.idle.running.messages import Ended
 from gpu_tracker.idle.running.running_program import RunningProgram
+from support.cli_program import PATIENCE
 
 # Has as many descriptors left as its argument says, and tells how many it has less after a pipe could not be made.
 WITHOUT_DESCRIPTORS = """

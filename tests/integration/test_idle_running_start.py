@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import text_of
 from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.running.messages import NotStarted
-from guarded_program import Guarded, nothing_left
+from support.cli_program import text_of
+from support.guarded_program import Guarded, nothing_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cli_program import Marked
+    from support.cli_program import Marked
 
 USE = """
 import time

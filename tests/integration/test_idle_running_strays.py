@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from cli_program import PATIENCE, eventually, state_of, text_of
 from gpu_tracker.idle.running import family
-from guarded_program import MONITOR, nothing_left
+from support.cli_program import PATIENCE, eventually, state_of, text_of
+from support.guarded_program import MONITOR, nothing_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from cli_program import Marked
+    from support.cli_program import Marked
 
 # A program with a child in a session of its own, which has one in another, whose parent has ended.
 FAMILY = """

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import Marked, eventually, state_of, text_of
 from gpu_tracker.idle.running.messages import Lost, NotStarted
-from guarded_program import Guarded, nothing_left
-from tracked_program import as_root
+from support.cli_program import Marked, eventually, state_of, text_of
+from support.guarded_program import Guarded, nothing_left
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

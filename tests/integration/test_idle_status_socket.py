@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PATIENCE, eventually
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle import status_socket
 from gpu_tracker.idle.status_socket import MonitorRunningError, NoMonitorError, ask, serve
 from gpu_tracker.users import user_name
-from tracked_program import as_root, environment
+from support.cli_program import PATIENCE, eventually
+from support.tracked_program import as_root, environment
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
-from cli_program import gpu_tracker
-from unit_file import UnitFile, systemd_analyze, with_systemd
+from support.cli_program import gpu_tracker
+from support.unit_file import UnitFile, systemd_analyze, with_systemd
 
 UNIT = UnitFile('gpu-tracker-idle.service')
 PROGRAM = '/usr/local/bin/gpu-tracker'

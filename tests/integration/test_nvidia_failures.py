@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulated_nvml import (
+from support.simulated_nvml import (
     DRIVER_NOT_LOADED,
     LIBRARY_NOT_FOUND,
     NO_PERMISSION,
@@ -18,7 +18,7 @@ from simulated_nvml import (
     Process,
     SimulatedDriver,
 )
-from simulated_nvml.probe import Probe, until
+from support.simulated_nvml.probe import Probe, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulated_nvml import WHOLE_GPU, Account, Failure, Gpu, Mig, Process, SimulatedDriver, ramp, steps
+from support.simulated_nvml import WHOLE_GPU, Account, Failure, Gpu, Mig, Process, SimulatedDriver, ramp, steps
 
 if TYPE_CHECKING:
     from pathlib import Path

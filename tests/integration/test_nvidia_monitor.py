@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_machine import GB, GIB
-from gpu_monitors import Monitors, idle, unknown
 from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity, ProcessActivity
-from simulated_nvml import Failure, Gpu, Process
+from support.gpu_machine import GB, GIB
+from support.gpu_monitors import Monitors, idle, unknown
+from support.simulated_nvml import Failure, Gpu, Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import eventually
-from gpu_machine import GB
-from gpu_monitors import Monitors
 from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity, ProcessActivity
-from simulated_nvml import Failure, Gpu, Hang, Process
+from support.cli_program import eventually
+from support.gpu_machine import GB
+from support.gpu_monitors import Monitors
+from support.simulated_nvml import Failure, Gpu, Hang, Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

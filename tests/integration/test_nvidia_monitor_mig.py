@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_machine import GB
-from gpu_monitors import Monitors, idle, unknown
 from gpu_tracker.gpus.activity import GpuActivity
-from simulated_nvml import WHOLE_GPU, Failure, Gpu, Mig, Process
+from support.gpu_machine import GB
+from support.gpu_monitors import Monitors, idle, unknown
+from support.simulated_nvml import WHOLE_GPU, Failure, Gpu, Mig, Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

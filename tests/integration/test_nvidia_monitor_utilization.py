@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_machine import words_as_nobody
-from gpu_monitors import START, Monitors
 from gpu_tracker.gpus.activity import Account, GpuActivity
-from simulated_nvml import Account as Kept
-from simulated_nvml import Failure, Gpu, Mig, Process
-from tracked_program import as_root
+from support.gpu_machine import words_as_nobody
+from support.gpu_monitors import START, Monitors
+from support.simulated_nvml import Account as Kept
+from support.simulated_nvml import Failure, Gpu, Mig, Process
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import gpu_tracker
-from gpu_machine import GB, Machine
-from simulated_nvml import UNKNOWN, Failure, Gpu
-from simulated_nvml.probe import Probe
-from tracked_program import run
+from support.gpu_machine import GB, Machine
+from support.simulated_nvml import UNKNOWN, Failure, Gpu
+from support.simulated_nvml.probe import Probe
+from support.tracked_program import run
 
 OPEN = """
 import json

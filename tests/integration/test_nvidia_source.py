@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulated_nvml import Account, Gpu, Mig, Process, SimulatedDriver
-from simulated_nvml.probe import Probe, until
+from support.simulated_nvml import Account, Gpu, Mig, Process, SimulatedDriver
+from support.simulated_nvml.probe import Probe, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_machine import GB, GIB, Machine
-from simulated_nvml import Failure, Gpu, Mig, Process
-from surveyed_gpus import NOTHING, process, survey
+from support.gpu_machine import GB, GIB, Machine
+from support.simulated_nvml import Failure, Gpu, Mig, Process
+from support.surveyed_gpus import NOTHING, process, survey
 
 if TYPE_CHECKING:
     from pathlib import Path

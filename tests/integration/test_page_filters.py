@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from page_browser import PHONE, chromium, expect, host, opened, row, shown_hosts
-from page_fleet import (
+from support.page_browser import PHONE, chromium, expect, host, opened, row, shown_hosts
+from support.page_fleet import (
     H100,
     H100_MEMORY,
     busy_gpu,
@@ -19,7 +19,7 @@ from page_fleet import (
     unseen_gpu,
     up,
 )
-from page_server import PageServer
+from support.page_server import PageServer
 
 pytestmark = pytest.mark.browser
 

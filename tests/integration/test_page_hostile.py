@@ -7,9 +7,9 @@ import json
 import pytest
 
 from gpu_tracker.fleet.hosts.report import parse_report
-from page_browser import PHONE, chromium, expect, host, opened, row
-from page_fleet import busy_gpu, up
-from page_server import PageServer
+from support.page_browser import PHONE, chromium, expect, host, opened, row
+from support.page_fleet import busy_gpu, up
+from support.page_server import PageServer
 
 pytestmark = pytest.mark.browser
 

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agent_program import agent
-from dashboard_program import Dashboard
-from gpu_machine import GIB, Machine
-from page_browser import chromium, expect, host, opened, row, summary
-from simulated_nvml import Gpu
+from support.agent_program import agent
+from support.dashboard_program import Dashboard
+from support.gpu_machine import GIB, Machine
+from support.page_browser import chromium, expect, host, opened, row, summary
+from support.simulated_nvml import Gpu
 
 if TYPE_CHECKING:
     from pathlib import Path

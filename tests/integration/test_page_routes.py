@@ -8,8 +8,8 @@ import urllib.request
 
 import pytest
 
-from page_fleet import NOW, busy_gpu, free_gpu, up
-from page_server import PATIENCE, PageServer
+from support.page_fleet import NOW, busy_gpu, free_gpu, up
+from support.page_server import PATIENCE, PageServer
 
 pytestmark = pytest.mark.server
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from page_browser import chromium, come_back, expect, leave, opened, row
-from page_fleet import busy_gpu, free_gpu, up
-from page_server import PageServer
+from support.page_browser import chromium, come_back, expect, leave, opened, row
+from support.page_fleet import busy_gpu, free_gpu, up
+from support.page_server import PageServer
 
 pytestmark = pytest.mark.browser
 

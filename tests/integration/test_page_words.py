@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from page_browser import chromium, expect, host, opened, row
-from page_fleet import NOW, busy_gpu, process, up
-from page_server import PageServer
+from support.page_browser import chromium, expect, host, opened, row
+from support.page_fleet import NOW, busy_gpu, process, up
+from support.page_server import PageServer
 
 pytestmark = pytest.mark.browser
 

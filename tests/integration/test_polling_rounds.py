@@ -20,8 +20,18 @@ from gpu_tracker.fleet.polling.http_client import HttpClient
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
 from gpu_tracker.fleet.resolver import Resolver
 from gpu_tracker.fleet.watch import Reading
-from hostile_agents import NVGPU_GPU, Recorder, answer, closed_port, report, requested, serving, talks_at_once, url_of
-from web_certificates import Authority, Certificates
+from support.hostile_agents import (
+    NVGPU_GPU,
+    Recorder,
+    answer,
+    closed_port,
+    report,
+    requested,
+    serving,
+    talks_at_once,
+    url_of,
+)
+from support.web_certificates import Authority, Certificates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -14,8 +14,8 @@ from gpu_tracker.fleet.agent.metrics import HostCollector
 from gpu_tracker.fleet.hosts.kind import KINDS
 from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.fleet.prometheus import queries
-from prometheus_server import DOCUMENTED, backfill, prometheus, promtool, with_prometheus
-from told_by_agent import HostThatTells
+from support.prometheus_server import DOCUMENTED, backfill, prometheus, promtool, with_prometheus
+from support.told_by_agent import HostThatTells
 
 pytestmark = pytest.mark.server
 

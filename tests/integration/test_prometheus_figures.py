@@ -13,8 +13,8 @@ from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.client import Client
 from gpu_tracker.fleet.prometheus.endpoint import endpoint
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
-from prometheus_server import backfill, prometheus, with_prometheus
-from told_by_agent import HostThatTells
+from support.prometheus_server import backfill, prometheus, with_prometheus
+from support.told_by_agent import HostThatTells
 
 pytestmark = [pytest.mark.server, with_prometheus]
 

@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 import pytest
 
 import gpu_tracker
-from agent_program import agent
-from dashboard_program import Dashboard
-from gpu_machine import GB, Machine
 from gpu_tracker.fleet.hosts.host import DOWN, STALE, UP
 from gpu_tracker.fleet.prometheus.endpoint import endpoint
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
-from prometheus_server import prometheus, promtool, with_prometheus
-from simulated_nvml import UNKNOWN, Failure, Gpu
+from support.agent_program import agent
+from support.dashboard_program import Dashboard
+from support.gpu_machine import GB, Machine
+from support.prometheus_server import prometheus, promtool, with_prometheus
+from support.simulated_nvml import UNKNOWN, Failure, Gpu
 
 if TYPE_CHECKING:
     from pathlib import Path

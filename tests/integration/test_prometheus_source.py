@@ -17,9 +17,9 @@ from gpu_tracker.fleet.prometheus.answers import PrometheusError
 from gpu_tracker.fleet.prometheus.client import Client
 from gpu_tracker.fleet.prometheus.endpoint import Endpoint, endpoint
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
-from prometheus_in_place import prometheus_in_place
-from prometheus_samples import NOW, gpu, sample
-from web_certificates import Authority
+from support.prometheus_in_place import prometheus_in_place
+from support.prometheus_samples import NOW, gpu, sample
+from support.web_certificates import Authority
 
 pytestmark = pytest.mark.server
 

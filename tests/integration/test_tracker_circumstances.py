@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tracked_program import answer, environment, run, run_words
+from support.tracked_program import answer, environment, run, run_words
 
 if TYPE_CHECKING:
     from pathlib import Path

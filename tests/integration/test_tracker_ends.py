@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import Terminal, eventually, state_of
-from tracked_program import Samplers, answer, cpu_seconds, run, start, status_of
+from support.cli_program import Terminal, eventually, state_of
+from support.tracked_program import Samplers, answer, cpu_seconds, run, start, status_of
 
 if TYPE_CHECKING:
     from pathlib import Path

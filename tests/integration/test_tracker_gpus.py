@@ -12,8 +12,8 @@ from typing import Self
 import pytest
 
 import gpu_tracker
-from simulated_nvml import Failure, Gpu, Hang, Process, SimulatedDriver
-from simulated_nvml.probe import until
+from support.simulated_nvml import Failure, Gpu, Hang, Process, SimulatedDriver
+from support.simulated_nvml.probe import until
 
 GIB = 2**30
 PACKAGE_PARENT = str(Path(gpu_tracker.__file__).parents[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracked_program import answer, run
+from support.tracked_program import answer, run
 
 PATCHED = """
 from gevent import monkey

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import gpu_tracker as gput
-from tracked_program import answer, as_root, run
+from support.tracked_program import answer, as_root, run
 
 
 @pytest.fixture(scope='module')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracked_program import BURN, Samplers, answer, start
+from support.tracked_program import BURN, Samplers, answer, start
 
 STARTING = 0.02
 """CPU seconds that the short-lived process which starts a sampler may have used: it is a child of the program."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from cli_program import PATIENCE
-from tracked_program import BURN, Samplers, answer, as_root, run
+from support.cli_program import PATIENCE
+from support.tracked_program import BURN, Samplers, answer, as_root, run
 
 WAIT_FOR_ALL = """
 import os

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import gpu_tracker as gput
-from tracked_program import Samplers
+from support.tracked_program import Samplers
 
 NO_PROCESS = 2**22 + 1
 """Above the largest process id that Linux gives."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tracked_program import IN_CI, PACKAGE_PARENT, environment, run, run_words
+from support.tracked_program import IN_CI, PACKAGE_PARENT, environment, run, run_words
 
 UNGUARDED = """
 import gpu_tracker as gput

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from claim_actors import tool
-from tracked_program import answer, as_root, run
+from support.claim_actors import tool
+from support.tracked_program import answer, as_root, run
 
 STARTED = """
 import os, sys

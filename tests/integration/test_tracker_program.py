@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracked_program import BURN, answer, environment, run
+from support.tracked_program import BURN, answer, environment, run
 
 HEAVY = """
 import sys

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from truth import need_root, tracked
-from truth.figures import apart, contradictions, outside
+from support.truth import need_root, tracked
+from support.truth.figures import apart, contradictions, outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ def sharer(tmp_path_factory: pytest.TempPathFactory) -> str:
     if shutil.which('cc') is None:
         (pytest.fail if os.environ.get('CI') == 'true' else pytest.skip)('needs cc')
     path = str(tmp_path_factory.mktemp('sharer') / 'sharer')
-    source = Path(__file__).parents[1] / 'truth' / 'sharer.c'
+    source = Path(__file__).parents[1] / 'support' / 'truth' / 'sharer.c'
     subprocess.run(['cc', '-std=gnu11', '-O1', '-Wall', '-Wextra', '-Werror', '-o', path, str(source)], check=True)
     return path
 

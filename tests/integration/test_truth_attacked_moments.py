@@ -10,8 +10,8 @@ import os
 
 import pytest
 
-from truth import need_root, tracked
-from truth.figures import apart, below, contradictions, outside
+from support.truth import need_root, tracked
+from support.truth.figures import apart, below, contradictions, outside
 
 TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
 FULL = os.environ.get('ATTACKS') == 'full'
@@ -38,7 +38,7 @@ def test_a_child_that_becomes_a_program_that_grows_to_its_end(waits: str, interv
         def work():
             hear_begin()
             os.dup2(tell, 1)
-            os.execv(sys.executable, [sys.executable, '-m', 'truth.growing', str(size), '0.8'])
+            os.execv(sys.executable, [sys.executable, '-m', 'support.truth.growing', str(size), '0.8'])
         with {TRACKER} as tracker:
             pid = child(work)
             own = status(os.getpid(), 'RssAnon')

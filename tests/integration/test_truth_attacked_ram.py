@@ -11,8 +11,8 @@ import textwrap
 
 import pytest
 
-from truth import need_root, tracked
-from truth.figures import apart, contradictions, outside
+from support.truth import need_root, tracked
+from support.truth.figures import apart, contradictions, outside
 
 TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
 FULL = os.environ.get('ATTACKS') == 'full'

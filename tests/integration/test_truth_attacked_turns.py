@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from truth import need_root, tracked
-from truth.figures import apart, below, contradictions, outside
+from support.truth import need_root, tracked
+from support.truth.figures import apart, below, contradictions, outside
 
 TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
 pytestmark = pytest.mark.pages

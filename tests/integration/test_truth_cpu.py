@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from truth import tracked
+from support.truth import tracked
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from truth import MEGABYTE, environment, tracked
+from support.truth import MEGABYTE, environment, tracked
 
 if TYPE_CHECKING:
     from pathlib import Path

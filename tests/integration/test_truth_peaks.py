@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from truth import MEGABYTE, need_root, tracked
+from support.truth import MEGABYTE, need_root, tracked
 
 TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
 REPETITIONS = range(int(os.environ.get('SPIKES', '2')))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from truth import MEGABYTE, need_root, tracked
+from support.truth import MEGABYTE, need_root, tracked
 
 TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
 
@@ -127,7 +127,7 @@ def test_a_mapping_that_unrelated_processes_share_counts_once(kind: str, tmp_pat
             twice = mmap.mmap(file.fileno(), size)
         for block_of_main in (memory, twice):
             block_of_main[::mmap.PAGESIZE] = bytes(size // mmap.PAGESIZE)
-        words = [sys.executable, '-m', 'truth.mapper', path]
+        words = [sys.executable, '-m', 'support.truth.mapper', path]
         wait, let_go = gate()
         forked = child(wait)
         unrelated = [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from random_programs.expect import bounds
-from random_programs.generate import generate
-from random_programs.run import run
-from random_programs.script import COMMAND, PROCESS, Actor, Program
-from random_programs.stage import build
-from truth import need_root
-from truth.figures import GROUPS, contradictions
+from support.random_programs.expect import bounds
+from support.random_programs.generate import generate
+from support.random_programs.run import run
+from support.random_programs.script import COMMAND, PROCESS, Actor, Program
+from support.random_programs.stage import build
+from support.truth import need_root
+from support.truth.figures import GROUPS, contradictions
 
 if TYPE_CHECKING:
-    from random_programs.run import Run
+    from support.random_programs.run import Run
 
 PROGRAMS = int(os.environ.get('RANDOM_PROGRAMS', '100'))
 AT_A_TIME = os.cpu_count() or 1

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from gpu_tracker.resources.system import open_system
-from truth import MEGABYTE, tracked
+from support.truth import MEGABYTE, tracked
 
 PROGRAM = """
 wait, let_go = gate()

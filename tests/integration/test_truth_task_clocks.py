@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cli_program import gpu_tracker
-from truth import environment, need_root, need_task_clocks, tracked
+from support.cli_program import gpu_tracker
+from support.truth import environment, need_root, need_task_clocks, tracked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ AS_NOBODY = ['setpriv', '--reuid=65534', '--clear-groups', '--inh-caps=-all,+dac
 NO_OTHER_RIGHTS = '--ambient-caps=-all,+dac_read_search,+dac_override'
 
 FOREIGN = """
-from truth.foreign import *
+from support.truth.foreign import *
 def work():
     {}
 foreign = Foreign(work)
@@ -75,7 +75,7 @@ def test_so_are_children_that_it_has_waited_for_apart_from_itself(interval: floa
 def test_and_threads_and_children_that_were_there_at_the_start() -> None:
     run = tracked(
         """
-        from truth.foreign import *
+        from support.truth.foreign import *
         def work():
             wait, let_go = gate()
             told, tell = os.pipe()
@@ -141,7 +141,7 @@ def test_an_ordinary_user_may_have_this_too() -> None:
             (pytest.fail if os.environ.get('CI') == 'true' else pytest.skip)('needs a perf_event_paranoid of 2 or less')
     run = tracked(
         """
-        from truth.foreign import *
+        from support.truth.foreign import *
         foreign = Foreign(lambda: burn_in_threads(0.3, 2))
         with gput.Tracker(process_id=foreign.pid, sleep_time=10) as tracker:
             foreign.let_go()
@@ -158,7 +158,7 @@ def test_an_ordinary_user_may_have_this_too() -> None:
 def test_where_the_kernel_refuses_it_the_figure_is_a_lower_bound(error: int) -> None:
     run = tracked(
         f"""
-        from truth.foreign import *
+        from support.truth.foreign import *
         forbid_task_clocks({error})
         wait, end = gate()
         foreign = Foreign(lambda: (burn(0.3), wait(), burn(0.5)))
@@ -233,7 +233,7 @@ def test_the_record_of_a_command_that_waits_for_its_children_says_nothing_of_tha
 def test_children_that_the_tracked_block_ignores_are_counted() -> None:
     run = tracked(
         """
-        from truth.foreign import *
+        from support.truth.foreign import *
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         told, tell = os.pipe()
         def work():
@@ -256,7 +256,7 @@ def test_children_that_the_tracked_block_ignores_are_counted() -> None:
 def test_so_are_those_of_a_child_that_has_no_file_to_say_so() -> None:
     run = tracked(
         """
-        from truth.foreign import *
+        from support.truth.foreign import *
         import ctypes
         class Action(ctypes.Structure):
             _fields_ = [('handler', ctypes.c_void_p), ('mask', ctypes.c_byte * 128), ('flags', ctypes.c_int)]

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from truth import MEGABYTE, environment, need_root, tracked
+from support.truth import MEGABYTE, environment, need_root, tracked
 
 TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
 

@@ -12,12 +12,12 @@ import subprocess
 import psutil
 import pytest
 
-from cli_program import PATIENCE, eventually
 from gpu_tracker.cli.serving import LAST_WORDS
 from gpu_tracker.fleet.web.limits import LAST_MOMENT, Limits
-from tracked_program import environment
-from web_certificates import Certificates
-from web_server import PATHS, PROGRAM, WebServer, curl
+from support.cli_program import PATIENCE, eventually
+from support.tracked_program import environment
+from support.web_certificates import Certificates
+from support.web_server import PATHS, PROGRAM, WebServer, curl
 
 pytestmark = pytest.mark.server
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PATIENCE, eventually
-from tracked_program import IN_CI, as_root
-from web_server import WebServer, curl
+from support.cli_program import PATIENCE, eventually
+from support.tracked_program import IN_CI, as_root
+from support.web_server import WebServer, curl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import eventually
 from gpu_tracker.fleet.web.access import AccessError, check_access
 from gpu_tracker.fleet.web.credentials import Token
 from gpu_tracker.fleet.web.tls import TlsError, TlsFiles, server_context
-from web_certificates import Authority, Certificates
-from web_server import WebServer, curl
+from support.cli_program import eventually
+from support.web_certificates import Authority, Certificates
+from support.web_server import WebServer, curl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

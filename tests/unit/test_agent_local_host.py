@@ -7,15 +7,15 @@ import os
 
 import pytest
 
-from brief_gpus import gpu
-from cli_program import eventually
 from gpu_tracker.fleet.agent.audience import Audience
 from gpu_tracker.fleet.agent.local_host import LocalHost
 from gpu_tracker.fleet.agent.source import LocalSource
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.own_report import OwnReport
 from gpu_tracker.fleet.watch import Reading, Watch
-from looked_at_machine import NOW, LookedAtMachine
+from support.brief_gpus import gpu
+from support.cli_program import eventually
+from support.looked_at_machine import NOW, LookedAtMachine
 
 NOT_YET = 'the GPU driver has not answered yet'
 

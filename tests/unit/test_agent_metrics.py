@@ -16,8 +16,8 @@ from gpu_tracker.fleet.hosts.kind import KINDS
 from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.fleet.snapshot_json import snapshot
-from gpus_on_show import FREE, GPUS, IN_USE, LOST, NOW, SHARED, SPLIT, UNIFIED, UNSEEN, user_name
-from tracked_program import IN_CI
+from support.gpus_on_show import FREE, GPUS, IN_USE, LOST, NOW, SHARED, SPLIT, UNIFIED, UNSEEN, user_name
+from support.tracked_program import IN_CI
 
 OF_GPU_1 = (
     'host="node01",index="1",mig_instance="",model="NVIDIA A100-SXM4-40GB",'

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PATIENCE, Marked, Terminal, eventually, number_in, shell, text_of
-from tracked_program import PACKAGE_PARENT
+from support.cli_program import PATIENCE, Marked, Terminal, eventually, number_in, shell, text_of
+from support.tracked_program import PACKAGE_PARENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from atop_client import parsed_statistics, parsed_types
 from gpu_tracker.atopgpud.ledger import REMEMBERED_ENDS, Gpu, Ledger
 from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity, ProcessActivity
+from support.atop_client import parsed_statistics, parsed_types
 
 KIB = 1024
 FIRST = Gpu('GPU-1', GpuIdentity(0, 'GPU-1', '00000000:01:00.0', 'A', lists_compute=True))

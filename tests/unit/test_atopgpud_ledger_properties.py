@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from atop_client import UNKNOWN, parsed_statistics
 from gpu_tracker.atopgpud.ledger import Gpu, Ledger
 from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity, ProcessActivity
+from support.atop_client import UNKNOWN, parsed_statistics
 
 KIB = 1024
 GPUS = ['GPU-0', 'GPU-1', 'GPU-2']

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli_program import shell
 from gpu_tracker.atopgpud.logs import Throttle, one_line, open_log
-from tracked_program import environment, run
+from support.cli_program import shell
+from support.tracked_program import environment, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from cli_program import PATIENCE
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.activity import GpuIdentity
 from gpu_tracker.in_thread import in_thread
-from observed_gpus import Backend, Monitor, Scene, observing, told, until
+from support.cli_program import PATIENCE
+from support.observed_gpus import Backend, Monitor, Scene, observing, told, until
 
 IMPATIENT = 1.5
 

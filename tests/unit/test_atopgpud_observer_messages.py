@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from cli_program import PATIENCE
 from gpu_tracker.atopgpud import observer
-from observed_gpus import Backend, Monitor, Scene, observing, until
+from support.cli_program import PATIENCE
+from support.observed_gpus import Backend, Monitor, Scene, observing, until
 
 A = 'GPU 0 (NVIDIA H200, 00000000:00:00.0)'
 B = 'GPU 1 (NVIDIA H200, 00000000:01:00.0)'

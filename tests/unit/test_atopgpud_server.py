@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from atop_client import LONGEST, connected, parsed_statistics
-from cli_program import PATIENCE, eventually
 from gpu_tracker import sockets
 from gpu_tracker.atopgpud import connection
 from gpu_tracker.atopgpud.ledger import Gpu, Ledger
 from gpu_tracker.atopgpud.server import MOST_CLIENTS, Server
 from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity, ProcessActivity
+from support.atop_client import LONGEST, connected, parsed_statistics
+from support.cli_program import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from atop_client import AtopClient
+    from support.atop_client import AtopClient
 
 TYPES = '1@00000000:17:00.0 NVIDIA_H200 1'
 MANY = tuple(ProcessActivity(pid, memory=2**30) for pid in range(100_000, 100_400))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import PATIENCE, eventually, state_of
-from gpu_machine import NO_SUCH_PROCESS
 from gpu_tracker.atopgpud.watch import Watch, start_of
 from gpu_tracker.gpus.activity import GpuActivity, ProcessActivity
+from support.cli_program import PATIENCE, eventually, state_of
+from support.gpu_machine import NO_SUCH_PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,11 +7,11 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atop_client import parsed_statistics, parsed_types
 from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.counters import GpuCounters, count
 from gpu_tracker.atopgpud.sections import Section
 from gpu_tracker.gpus.activity import Account, GpuActivity, GpuIdentity, ProcessActivity
+from support.atop_client import parsed_statistics, parsed_types
 
 KIB = 1024
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.fleet.claims.folder import ClaimFolder
-from simulated_machine import Machine, claim, claimed
+from support.simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
     from pathlib import Path

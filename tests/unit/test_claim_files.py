@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli_program import eventually
 from gpu_tracker.errors import ClaimsError
 from gpu_tracker.fleet.claims.folder import ClaimFolder
 from gpu_tracker.fleet.claims.record import MOST_BYTES
 from gpu_tracker.fleet.claims.record_files import MOST_RECORDS
-from simulated_machine import Machine, claim, claimed
-from tracked_program import as_root
+from support.cli_program import eventually
+from support.simulated_machine import Machine, claim, claimed
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError
 from gpu_tracker.fleet.claims.folder import ClaimFolder
 from gpu_tracker.fleet.claims.lock import Patience, lock
-from simulated_machine import Machine, claim, claimed
+from support.simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from cli_program import PATIENCE
 from gpu_tracker.fleet.claims import place
 from gpu_tracker.fleet.claims.folder import ClaimFolder
-from simulated_machine import Machine, claim, claimed
+from support.cli_program import PATIENCE
+from support.simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

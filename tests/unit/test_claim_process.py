@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tracker.fleet.claims import process
 from gpu_tracker.fleet.claims.moment import boot_id, machine, now
-from simulated_proc import ProcFolder
+from support.simulated_proc import ProcFolder
 
 NOBODYS = 2**22 + 1  # above what pid_max(5) may be
 

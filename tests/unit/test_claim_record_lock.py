@@ -9,7 +9,7 @@ import pytest
 from gpu_tracker.fleet.claims import record_files
 from gpu_tracker.fleet.claims.folder import ClaimFolder
 from gpu_tracker.fleet.claims.record_lock import RecordLock, is_held
-from simulated_machine import Machine, claim, claimed
+from support.simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,10 +15,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from cli_program import PATIENCE
 from gpu_tracker.fleet.claims.folder import ClaimFolder
 from gpu_tracker.fleet.claims.record import Record, encode
-from simulated_machine import Machine
+from support.cli_program import PATIENCE
+from support.simulated_machine import Machine
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.claims.claim import Claim

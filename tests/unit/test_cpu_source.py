@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.resources.cpu.counters import CpuCounters
-from simulated_processes import ROOT, Machine, SimulatedTree
+from support.simulated_processes import ROOT, Machine, SimulatedTree
 
 STEPS = st.lists(
     st.tuples(

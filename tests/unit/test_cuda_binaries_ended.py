@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compiled_files import library, offsets
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
-from simulated_proc import stat_line
+from support.compiled_files import library, offsets
+from support.simulated_proc import stat_line
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from gpu_tracker.cuda_probe.binaries.demangling import common_name, demangle
 from gpu_tracker.cuda_probe.binaries.findings import findings_from
 from gpu_tracker.cuda_probe.binaries.program_file import ProgramFile
 from gpu_tracker.cuda_probe.binaries.region import MemoryRegion
-from made_cubins import LZ4, ZSTD, MadeKernel, cubin, cubins_together, entry, fatbin, program
+from support.made_cubins import LZ4, ZSTD, MadeKernel, cubin, cubins_together, entry, fatbin, program
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compiled_files import compiled, library, stripped
 from gpu_tracker.cuda_probe.binaries.program_file import hides_runtime
+from support.compiled_files import compiled, library, stripped
 
 if TYPE_CHECKING:
     from pathlib import Path

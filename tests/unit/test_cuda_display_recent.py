@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuda_reports import TRAINING, device, process, report
 from gpu_tracker.cuda_probe.display.recent import recent
+from support.cuda_reports import TRAINING, device, process, report
 
 
 def seen(launches, seconds, *, used_cores=None, busy=None, **more):

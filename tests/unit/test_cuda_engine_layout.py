@@ -6,14 +6,14 @@ import struct
 
 import pytest
 
-import bpf_source
-from bpf_source import form, plain
 from gpu_tracker.cuda_probe.calls import FUNCTIONS, What
 from gpu_tracker.cuda_probe.engine import layout
 from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind, Overflow
 from gpu_tracker.cuda_probe.engine.loading import map_entries
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.readings import DeviceTotals, Event, EventKind
+from support import bpf_source
+from support.bpf_source import form, plain
 
 HEADER = '8x'
 """What the kernel puts before each record of a ring."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cuda_events import GPU, KERNEL, STREAM, allocation, end, launch, limits, statistics, sync
 from gpu_tracker.cuda_probe.model.accumulated import Accumulated
 from gpu_tracker.cuda_probe.model.window import Dropped
+from support.cuda_events import GPU, KERNEL, STREAM, allocation, end, launch, limits, statistics, sync
 
 
 def accumulated(made, *steps, ended=1024):

@@ -7,7 +7,10 @@ import tracemalloc
 
 import pytest
 
-from cuda_events import (
+from gpu_tracker.cuda_probe.limits import ModelLimits
+from gpu_tracker.cuda_probe.model.window import Dropped
+from gpu_tracker.errors import ParameterError
+from support.cuda_events import (
     KERNEL,
     OWN_STREAM,
     STREAM,
@@ -21,9 +24,6 @@ from cuda_events import (
     sync,
     window,
 )
-from gpu_tracker.cuda_probe.limits import ModelLimits
-from gpu_tracker.cuda_probe.model.window import Dropped
-from gpu_tracker.errors import ParameterError
 
 SECOND = 1_000_000_000
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuda_events import GPU, allocation, launch, use, window
 from gpu_tracker.cuda_probe.model.physical_gpus import normalised
 from gpu_tracker.cuda_probe.model.window import Capacity, DeviceUse
+from support.cuda_events import GPU, allocation, launch, use, window
 
 NEVER = DeviceUse(
     process=1,

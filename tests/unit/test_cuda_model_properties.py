@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuda_events import (
+from gpu_tracker.cuda_probe.model.accumulated import Accumulated
+from gpu_tracker.cuda_probe.readings import Event, EventKind
+from support.cuda_events import (
     CORES,
     OWN_STREAM,
     allocation,
@@ -25,8 +27,6 @@ from cuda_events import (
     statistics,
     sync,
 )
-from gpu_tracker.cuda_probe.model.accumulated import Accumulated
-from gpu_tracker.cuda_probe.readings import Event, EventKind
 
 LONGEST = 4
 OPEN = 15

@@ -7,9 +7,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuda_events import KERNEL, limits
 from gpu_tracker.cuda_probe.model.span import Span
 from gpu_tracker.cuda_probe.model.streams import Stream
+from support.cuda_events import KERNEL, limits
 
 OTHER = KERNEL + 64
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cuda_events import (
+from gpu_tracker.cuda_probe.engine import layout
+from support.cuda_events import (
     OWN_STREAM,
     STREAM,
     copy,
@@ -20,7 +21,6 @@ from cuda_events import (
     use,
     window,
 )
-from gpu_tracker.cuda_probe.engine import layout
 
 OTHER = STREAM + 4096
 EVENT = 0xE0

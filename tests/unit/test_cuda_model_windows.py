@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuda_events import KERNEL, STREAM, allocation, launch, limits, statistics, sync, use, window
+from support.cuda_events import KERNEL, STREAM, allocation, launch, limits, statistics, sync, use, window
 
 OTHER = STREAM + 4096
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import cuda_events
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.collecting import Collector
@@ -18,7 +17,8 @@ from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind, Overflow
 from gpu_tracker.cuda_probe.libraries.code_files import code_file
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
-from made_up_engine import MadeUpEngine
+from support import cuda_events
+from support.made_up_engine import MadeUpEngine
 
 if TYPE_CHECKING:
     from pathlib import Path

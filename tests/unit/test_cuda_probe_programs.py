@@ -11,7 +11,7 @@ from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, PhysicalGpu
 from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind
 from gpu_tracker.cuda_probe.programs import Programs
-from simulated_proc import stat_line
+from support.simulated_proc import stat_line
 
 if TYPE_CHECKING:
     from pathlib import Path

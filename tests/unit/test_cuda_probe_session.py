@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import cuda_events
-from cli_program import eventually
-from compiled_files import library
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.engine.attached_files import Refused
 from gpu_tracker.cuda_probe.libraries.code_files import code_file
 from gpu_tracker.cuda_probe.session import Probe
 from gpu_tracker.errors import ParameterError, ProbeUnavailableError, TrackerStateError
-from made_up_engine import MadeUpEngine
+from support import cuda_events
+from support.cli_program import eventually
+from support.compiled_files import library
+from support.made_up_engine import MadeUpEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

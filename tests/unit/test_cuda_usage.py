@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from cuda_reports import kernel
 from gpu_tracker.cuda_probe.section import SectionFigures
 from gpu_tracker.cuda_usage import CUDAFigures, cuda_usage
 from gpu_tracker.render import FORMATS
 from gpu_tracker.result import Units, build
-from stand_in_probe import process, report
+from support.cuda_reports import kernel
+from support.stand_in_probe import process, report
 
 MAIN = 100
 TOTALS = {

@@ -5,7 +5,7 @@ import pytest
 from gpu_tracker.resources.ram.estimates import DESCENDANTS, Estimates, reconcile
 from gpu_tracker.resources.ram.reading import Resident
 from gpu_tracker.resources.ram.split import Split, SplitReader
-from simulated_memory import MEGABYTE, FakeFiles, FakeProcess, FakeTree
+from support.simulated_memory import MEGABYTE, FakeFiles, FakeProcess, FakeTree
 
 ROOT, CHILD = 10, 11
 COMBINED = 2

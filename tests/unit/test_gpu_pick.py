@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from brief_gpus import SEEN, claim, gpu, lost, used
 from gpu_tracker.errors import ClaimsLockedError, GpuError, GpusUnavailableError
 from gpu_tracker.fleet.pick import PAUSE, Picker, Terms, Waiting, purpose
 from gpu_tracker.fleet.request import Request
 from gpu_tracker.fleet.wish import ANY
+from support.brief_gpus import SEEN, claim, gpu, lost, used
 
 BUSY = used(0, 9, SEEN)
 FREE = gpu(0)

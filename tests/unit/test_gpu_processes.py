@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cli_program import eventually
 from gpu_tracker.fleet.gpu import GpuProcess
 from gpu_tracker.fleet.processes import ProcessLookup, program_of
 from gpu_tracker.gpus.reading import ProcessMemory
+from support.cli_program import eventually
 
 NOBODY_HERE = 2**22 + 1  # above every process ID that Linux gives
 

@@ -9,7 +9,7 @@ from gpu_tracker.fleet.display.cells import MARKS, rows
 from gpu_tracker.fleet.display.claim_lines import claim_lines
 from gpu_tracker.fleet.gpu import Gpu, GpuProcess
 from gpu_tracker.gpus.state import DeviceState
-from gpus_on_show import CLAIMED, FREE, IN_USE, LOST, MINUTE, NOW, SPLIT, claim, user_name, uuid
+from support.gpus_on_show import CLAIMED, FREE, IN_USE, LOST, MINUTE, NOW, SPLIT, claim, user_name, uuid
 
 STRANGE = 'a\x1b[2Jb\u202egpj\u2066c\nd\udc80e'
 """Clears the screen, turns text around, starts a line, and is no text at all."""

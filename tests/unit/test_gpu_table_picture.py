@@ -6,8 +6,8 @@ import re
 from xml.etree import ElementTree as ET
 
 from gpu_tracker.fleet.display.table import table_text
-from gpus_on_show import GPUS, NOW, user_name
-from picture_of_table import COLUMNS, PICTURE, picture
+from support.gpus_on_show import GPUS, NOW, user_name
+from support.picture_of_table import COLUMNS, PICTURE, picture
 
 
 def test_the_picture_is_the_one_that_would_be_drawn_now():

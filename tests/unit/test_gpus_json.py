@@ -6,7 +6,7 @@ import json
 
 from gpu_tracker.fleet.gpu import GpuProcess
 from gpu_tracker.fleet.snapshot_json import snapshot
-from gpus_on_show import CLAIMED, FREE, GPUS, IN_USE, LOST, NOW, SPLIT, UNIFIED, UNSEEN, claim, user_name, uuid
+from support.gpus_on_show import CLAIMED, FREE, GPUS, IN_USE, LOST, NOW, SPLIT, UNIFIED, UNSEEN, claim, user_name, uuid
 
 IN_USE_AS_JSON = {
     'index': 1,

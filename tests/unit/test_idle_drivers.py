@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from cli_program import PATIENCE, eventually
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.state import DeviceState
 from gpu_tracker.idle.observing.drivers import CHEAP, DriverLook, Drivers
+from support.cli_program import PATIENCE, eventually
 
 A = DeviceState(0, 'GPU-a')
 B = DeviceState(1, 'GPU-b')

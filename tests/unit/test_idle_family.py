@@ -3,8 +3,8 @@ from __future__ import annotations
 import subprocess
 import threading
 
-from cli_program import eventually
 from gpu_tracker.idle.running import family
+from support.cli_program import eventually
 
 
 def test_children_of_all_threads_are_found_both_ways() -> None:

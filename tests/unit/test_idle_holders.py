@@ -10,7 +10,7 @@ import pytest
 from gpu_tracker.idle.observing import file_identity
 from gpu_tracker.idle.observing.file_identity import Identity, StatFinder, StatxFinder, identity_of
 from gpu_tracker.idle.observing.holders import Holders
-from simulated_proc import stat_line
+from support.simulated_proc import stat_line
 
 KERNEL_THREAD = 0x200000
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from cli_program import PATIENCE
 from gpu_tracker.idle.log import flush, open_log
+from support.cli_program import PATIENCE
 
 
 @pytest.fixture(params=[os.pipe, os.openpty], ids=['pipe', 'terminal'])

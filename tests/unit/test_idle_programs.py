@@ -6,7 +6,7 @@ import pytest
 
 from gpu_tracker.idle.observation import GpuUser
 from gpu_tracker.idle.observing.programs import Programs
-from simulated_proc import ProcFolder
+from support.simulated_proc import ProcFolder
 
 MONITOR = 5
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from cli_program import eventually
 from gpu_tracker.idle.observing.user_names import UserNames
+from support.cli_program import eventually
 
 ALICE, BOB = 1000, 1001
 

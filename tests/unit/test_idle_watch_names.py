@@ -13,12 +13,12 @@ import uuid
 
 import pytest
 
-from cli_program import PATIENCE, eventually
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.peer import Peer
 from gpu_tracker.idle.watch_names import PREFIX, Taken, WatchNames
 from gpu_tracker.users import user_name
-from tracked_program import environment
+from support.cli_program import PATIENCE, eventually
+from support.tracked_program import environment
 
 ME = Peer(os.getpid(), os.geteuid())
 MY_NAME = user_name(os.geteuid())

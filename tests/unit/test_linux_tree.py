@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.processes import SAMPLER_MARK
 from gpu_tracker.processes.linux import LinuxProcessTree
-from simulated_proc import PAGE, ProcFolder
+from support.simulated_proc import PAGE, ProcFolder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from brief_gpus import mig, state
 from gpu_tracker.errors import GpuError, ParameterError
 from gpu_tracker.fleet.inventory import Inventory
 from gpu_tracker.fleet.machine import Machine, Seen, host_name, snapshot_of
 from gpu_tracker.gpus.state import DeviceState
+from support.brief_gpus import mig, state
 
 
 class Driver:

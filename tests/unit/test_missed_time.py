@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.resources.cpu.counters import CpuCounters
 from gpu_tracker.resources.cpu.missed_time import MissedTime
-from simulated_processes import ROOT, Machine, SimulatedTree
+from support.simulated_processes import ROOT, Machine, SimulatedTree
 
 STEPS = st.lists(
     st.tuples(

@@ -10,8 +10,8 @@ from gpu_tracker.fleet.hosts.nvgpu_report import parse_nvgpu_report
 from gpu_tracker.fleet.hosts.report import GpuReport, HostReport, ProcessReport, parse_report
 from gpu_tracker.fleet.nvgpu_form import nvgpu_report
 from gpu_tracker.fleet.snapshot_json import snapshot
-from gpus_on_show import GPUS, IN_USE, NOW, UNIFIED, user_name
-from real_nvgpu import KEYS
+from support.gpus_on_show import GPUS, IN_USE, NOW, UNIFIED, user_name
+from support.real_nvgpu import KEYS
 
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 A100 = 'NVIDIA A100-SXM4-40GB'

@@ -14,7 +14,7 @@ from gpu_tracker.sampler.control import STOP
 from gpu_tracker.sampler.grid import Grid
 from gpu_tracker.sampler.lineage import Lineage
 from gpu_tracker.sampler.loop import Loop
-from simulated_memory import FakeFiles, FakeTree
+from support.simulated_memory import FakeFiles, FakeTree
 
 if TYPE_CHECKING:
     from gpu_tracker.processes.process import Process

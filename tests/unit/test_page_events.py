@@ -13,7 +13,7 @@ from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.page.encoded import PIECE, EncodedFleet
 from gpu_tracker.fleet.page.events import events
 from gpu_tracker.fleet.page.routes import page_routes
-from page_fleet import NOW, MadeUpSource, busy_gpu, free_gpu, up
+from support.page_fleet import NOW, MadeUpSource, busy_gpu, free_gpu, up
 
 NEVER = 60.0
 

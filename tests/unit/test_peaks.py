@@ -3,7 +3,7 @@ from __future__ import annotations
 from gpu_tracker.allowance import Allowance
 from gpu_tracker.resources.ram.peaks import PeakReader
 from gpu_tracker.resources.resource import FIRST, LAST, MIDDLE
-from simulated_memory import MEGABYTE, FakeFiles, FakeTree
+from support.simulated_memory import MEGABYTE, FakeFiles, FakeTree
 
 ROOT = 10
 

@@ -8,7 +8,7 @@ from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
 from gpu_tracker.fleet.prometheus.agents import Agent, Reach, Target, agents, reached
 from gpu_tracker.fleet.prometheus.roster import FORGET, Roster
-from prometheus_samples import NODE01, NOW, gpu, sample
+from support.prometheus_samples import NODE01, NOW, gpu, sample
 
 NODE02 = Target('gpu-tracker', 'node02:1080')
 UP = Reach(None, None, is_up=True, scraped=NOW - 3)

@@ -9,7 +9,7 @@ import pytest
 from gpu_tracker.allowance import Allowance
 from gpu_tracker.resources.ram.linux import LinuxRamReader
 from gpu_tracker.resources.resource import FIRST, LAST, MIDDLE
-from simulated_memory import MEGABYTE, FakeFiles, FakeProcess, FakeTree
+from support.simulated_memory import MEGABYTE, FakeFiles, FakeProcess, FakeTree
 
 if TYPE_CHECKING:
     from gpu_tracker.resources.ram.reading import RamReading, Resident

@@ -7,12 +7,12 @@ import threading
 
 import pytest
 
-from cli_program import eventually
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.resources.cuda import Cuda, open_reader
 from gpu_tracker.resources.entry_points import load
 from gpu_tracker.resources.section import SectionReader, Target
-from offered_package import offer
+from support.cli_program import eventually
+from support.offered_package import offer
 
 
 class Section:

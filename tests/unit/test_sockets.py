@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker import sockets
 from gpu_tracker.errors import GpuTrackerError, ParameterError
-from tracked_program import start
+from support.tracked_program import start
 
 EVERYWHERE = '0.0.0.0'  # noqa: S104 - it is never listened on for longer than a test
 ANY_PORT = sockets.Address(socket.AF_INET, '127.0.0.1', 0, ('127.0.0.1', 0))

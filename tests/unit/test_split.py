@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.resources.ram.split import SplitReader
-from simulated_memory import MEGABYTE, FakeFiles, FakeTree
+from support.simulated_memory import MEGABYTE, FakeFiles, FakeTree
 
 if TYPE_CHECKING:
     from gpu_tracker.resources.ram.reading import Resident

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.processes import stat
 from gpu_tracker.processes.process import Process
-from simulated_proc import PAGE, TICKS, stat_line
+from support.simulated_proc import PAGE, TICKS, stat_line
 
 RECORDED = (
     b'1234 (Web Content) S 1200 1190 1180 34816 1234 4194560 5001 70 12 3 250 50 30 7 20 0 9 0 8812 2703290368 61234 '

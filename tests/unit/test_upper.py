@@ -5,7 +5,7 @@ import pytest
 from gpu_tracker.resources.ram.reading import Resident
 from gpu_tracker.resources.ram.split import Seen, Split
 from gpu_tracker.resources.ram.upper_bounds import UpperBounds
-from simulated_memory import MEGABYTE, FakeProcess, FakeTree
+from support.simulated_memory import MEGABYTE, FakeProcess, FakeTree
 
 ROOT, CHILD = 10, 11
 FAULT = 64 / 1024

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from brief_gpus import gpu, lost, mig, split
 from gpu_tracker.fleet.visible import counts_otherwise, find, visible
+from support.brief_gpus import gpu, lost, mig, split
 
 GPUS = [
     gpu(0, uuid='GPU-aaaa-1'),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from brief_gpus import gpu
-from cli_program import eventually
 from gpu_tracker.fleet.watch import Watch, pause_between
-from looked_at_machine import NOW, LookedAtMachine
+from support.brief_gpus import gpu
+from support.cli_program import eventually
+from support.looked_at_machine import NOW, LookedAtMachine
 
 SOON = 0.001
 

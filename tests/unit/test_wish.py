@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
 from gpu_tracker.fleet import status
 from gpu_tracker.fleet.status import status_of
 from gpu_tracker.fleet.wish import ANY, CLAIMED, Obstacle, Wish, obstacle
+from support.brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
 
 DRAWS = SEEN._replace(computes=False)
 

@@ -1,0 +1,167 @@
+"""The monitors of a simulated machine's GPUs, in a process of their own that a test asks one thing after the other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Self
+
+from gpu_tracker.gpus.activity import Account, GpuActivity, GpuIdentity, ProcessActivity
+from support.gpu_machine import Machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = 1000
+"""The second since 1970 in which each script begins, so that time stamps are short."""
+
+_PROGRAM = """
+import json, sys, threading
+import pynvml
+from gpu_tracker.gpus.nvidia.backend import NvidiaBackend
+
+now = 0
+backend = None
+threads = {}
+
+def look_in_thread(number):
+    def work():
+        threads[number][1] = monitors[number].look()._asdict()
+    thread = threading.Thread(target=work, daemon=True)
+    threads[number] = [thread, None]
+    thread.start()
+
+for line in sys.stdin:
+    command, *words = json.loads(line)
+    answer = None
+    if command == 'clock':
+        now = words[0]
+    elif command == 'open':
+        if backend is not None:
+            backend.close()
+        pynvml.nvmlInit()
+        backend = NvidiaBackend(lambda: now)
+        monitors = backend.monitors(words[0])
+        answer = len(monitors)
+    elif command == 'look':
+        answer = monitors[words[0]].look()._asdict()
+    elif command == 'identity':
+        answer = monitors[words[0]].identity._asdict()
+    elif command == 'keep_accounts':
+        answer = monitors[words[0]].keep_accounts()
+    elif command == 'start':
+        look_in_thread(words[0])
+    elif command == 'is_looking':
+        answer = threads[words[0]][0].is_alive()
+    elif command == 'seen':
+        threads[words[0]][0].join()
+        answer = threads[words[0]][1]
+    print(json.dumps(answer), flush=True)
+"""
+
+
+class Monitors:
+    """What ``NvidiaBackend.monitors`` returns on the machine; a context manager that ends the process.
+
+    :param folder: Where the machine's state and log go.
+    :param words: What stands before the interpreter.
+    :param generation: See SimulatedDriver.
+    """
+
+    def __init__(self, folder: Path, *, words: tuple[str, ...] = (), generation: int = 0) -> None:
+        machine = Machine(folder, generation)
+        self._driver = machine.driver
+        self._driver.start = START
+        self._process = subprocess.Popen(
+            [*words, sys.executable, '-c', _PROGRAM],
+            env=machine.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._calls_told = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def write(self, now: float = 0, **state: Any) -> None:
+        """Replace the state, as SimulatedDriver.write does, and set the clocks of the driver and of the monitors."""
+        self._driver.write(now=now, **state)
+        self._ask('clock', START + now)
+
+    def open(self, interval: float = 1.0) -> int:
+        """Open the driver anew, and return how many monitors there are."""
+        count = self._ask('open', interval)
+        self.calls()
+        return count
+
+    def begin(self, now: float = 0, interval: float = 1.0, **state: Any) -> None:
+        """Replace the state and open the driver on it."""
+        self.write(now, **state)
+        self.open(interval)
+
+    def look(self, number: int = 0) -> GpuActivity:
+        """Return what a monitor's look shows."""
+        return _activity(self._ask('look', number))
+
+    def identity(self, number: int = 0) -> GpuIdentity:
+        """Return what a monitor knows of its GPU."""
+        return GpuIdentity(**self._ask('identity', number))
+
+    def keep_accounts(self, number: int = 0) -> str | None:
+        """Return what a monitor says when it is to switch accounting mode on."""
+        return self._ask('keep_accounts', number)
+
+    def start_look(self, number: int) -> None:
+        """Let a monitor look in a thread of its own."""
+        self._ask('start', number)
+
+    def is_looking(self, number: int) -> bool:
+        """Tell whether the look that has been started still lasts."""
+        return self._ask('is_looking', number)
+
+    def seen(self, number: int) -> GpuActivity:
+        """Return what the look shows that has been started, as soon as it has ended."""
+        return _activity(self._ask('seen', number))
+
+    def calls(self) -> list[str]:
+        """Return the driver's functions that have been called since the last time, without their common beginning."""
+        calls = self._driver.calls()
+        new, self._calls_told = calls[self._calls_told :], len(calls)
+        return [name.removeprefix('nvmlDevice') for name in new]
+
+    def _ask(self, *command: object) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(command) + '\n')
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, 'the process with the monitors has ended'
+        return json.loads(answer)
+
+
+def idle(pid: int, memory: int | None, *, computes: bool = True, draws: bool = False) -> ProcessActivity:
+    """Return a process on a GPU whose driver can tell how busy it is."""
+    return ProcessActivity(pid, memory, computes, draws, 0, 0)
+
+
+def unknown(pid: int, memory: int | None, *, computes: bool = True, draws: bool = False) -> ProcessActivity:
+    """Return a process of which is not known how busy it keeps the GPU, as in MIG mode."""
+    return ProcessActivity(pid, memory, computes, draws, None, None)
+
+
+def _activity(fields: dict[str, Any]) -> GpuActivity:
+    """Return the activity whose parts are lists, as JSON makes them of tuples."""
+    processes = fields['processes']
+    return GpuActivity(
+        **fields
+        | {
+            'processes': None if processes is None else tuple(ProcessActivity(*process) for process in processes),
+            'ended': tuple(Account(*account) for account in fields['ended']),
+        }
+    )
