@@ -11,7 +11,7 @@ import pytest
 
 from gpu_tracker.atopgpud.ledger import Gpu as KnownGpu
 from gpu_tracker.atopgpud.ledger import Ledger
-from gpu_tracker.gpus.activity import Account, GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.gpus.state import Account, GpuActivity, GpuIdentity, ProcessActivity
 from support.atop_client import parsed_statistics
 from support.atop_daemon import AtopDaemon
 from support.atopgpud_program import has_handler

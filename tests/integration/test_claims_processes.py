@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.fleet.claims import process
-from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims import holder
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 from support.claim_actors import ONE, OTHER, PROGRAM, Actors, environment, shared_folder, tool
 from support.claim_program import GPUS, first_free
 from support.cli_program import eventually, state_of
@@ -134,11 +134,11 @@ def test_a_claim_is_kept_while_any_thread_of_its_process_runs(actors: Actors, pa
     actor.tell('execute', sys.executable, '-c', FIRST_THREAD_ENDS)
     assert eventually(lambda: state_of(actor.pid) == 'Z')
     assert claimed(path) == ['GPU-0']
-    assert process.lives(actor.pid, claim.process_start, reader='proc')
-    assert process.lives(actor.pid, None, reader='psutil')
+    assert holder.lives(actor.pid, claim.process_start, reader='proc')
+    assert holder.lives(actor.pid, None, reader='psutil')
     os.kill(actor.pid, signal.SIGKILL)
     assert eventually(lambda: claimed(path) == [])
-    assert eventually(lambda: not process.lives(actor.pid, None, reader='psutil'))
+    assert eventually(lambda: not holder.lives(actor.pid, None, reader='psutil'))
 
 
 def test_a_process_that_is_stopped_keeps_what_it_has(actors: Actors, path: str) -> None:
@@ -190,7 +190,7 @@ def test_claims_cost_no_large_imports(path: str) -> None:
     text = """
 import os, sys
 before = set(sys.modules)
-from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 folder = ClaimFolder(sys.argv[1])
 folder.claim(lambda _: ['GPU-0'], process_id=os.getpid(), seconds=1, command='x')
 folder.claims()[0]
@@ -219,7 +219,7 @@ sys.modules['fcntl'] = sys.modules['pwd'] = None
 for name in ('O_DIRECTORY', 'O_NOFOLLOW', 'O_NONBLOCK', 'O_NOCTTY', 'fchmod', 'geteuid', 'sysconf', 'uname'):
     delattr(os, name)
 from gpu_tracker.errors import ClaimsError
-from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.users import user_name
 print(ClaimFolder(sys.argv[1]).claims(), user_name(7))
 try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
 from support.cli_program import eventually
 from support.gpu_machine import GB
 from support.gpu_monitors import Monitors

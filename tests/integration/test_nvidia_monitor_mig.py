@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus.activity import GpuActivity
+from gpu_tracker.gpus.state import GpuActivity
 from support.gpu_machine import GB
 from support.gpu_monitors import Monitors, idle, unknown
 from support.simulated_nvml import WHOLE_GPU, Failure, Gpu, Mig, Process

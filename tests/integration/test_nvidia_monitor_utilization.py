@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus.activity import Account, GpuActivity
+from gpu_tracker.gpus.state import Account, GpuActivity
 from support.gpu_machine import words_as_nobody
 from support.gpu_monitors import START, Monitors
 from support.simulated_nvml import Account as Kept

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpu_tracker.fleet.claims.claim import Claim
-from gpu_tracker.fleet.gpu import Gpu, GpuProcess
+from gpu_tracker.gpus.claims.record import Claim
+from gpu_tracker.gpus.model import Gpu, GpuProcess
 from gpu_tracker.gpus.state import DeviceState
 
 GB = 1_000_000_000

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
-from gpu_tracker.gpus.activity import Account, GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.gpus.state import Account, GpuActivity, GpuIdentity, ProcessActivity
 from support.gpu_machine import Machine
 
 if TYPE_CHECKING:

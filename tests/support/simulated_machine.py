@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet.claims.moment import Moment
+from gpu_tracker.gpus.claims.holder import Moment
 
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.claims.folder import ClaimFolder, HeldClaim
+    from gpu_tracker.gpus.claims.folder import ClaimFolder, HeldClaim
 
 
 class Machine:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_tracker.atopgpud.counters import REMEMBERED, GpuCounters, ProcessCounters, count, opened_anew
-from gpu_tracker.gpus.activity import Account, GpuActivity, ProcessActivity
+from gpu_tracker.gpus.state import Account, GpuActivity, ProcessActivity
 
 KIB = 1024
 SAME = {7: 100.0, 8: 200.0}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from gpu_tracker.atopgpud.drivers import Drivers
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.activity import GpuIdentity
+from gpu_tracker.gpus.state import GpuIdentity
 
 
 class Monitor:

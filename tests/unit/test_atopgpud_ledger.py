@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_tracker.atopgpud.ledger import REMEMBERED_ENDS, Gpu, Ledger
-from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
 from support.atop_client import parsed_statistics, parsed_types
 
 KIB = 1024

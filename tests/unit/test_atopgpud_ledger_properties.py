@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gpu_tracker.atopgpud.ledger import Gpu, Ledger
-from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
 from support.atop_client import UNKNOWN, parsed_statistics
 
 KIB = 1024

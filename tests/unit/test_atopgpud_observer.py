@@ -7,7 +7,7 @@ import time
 import pytest
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.activity import GpuIdentity
+from gpu_tracker.gpus.state import GpuIdentity
 from gpu_tracker.in_thread import in_thread
 from support.cli_program import PATIENCE
 from support.observed_gpus import Backend, Monitor, Scene, observing, told, until

@@ -14,7 +14,7 @@ from gpu_tracker import sockets
 from gpu_tracker.atopgpud import connection
 from gpu_tracker.atopgpud.ledger import Gpu, Ledger
 from gpu_tracker.atopgpud.server import MOST_CLIENTS, Server
-from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
 from support.atop_client import LONGEST, connected, parsed_statistics
 from support.cli_program import PATIENCE, eventually
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.atopgpud.watch import Watch, start_of
-from gpu_tracker.gpus.activity import GpuActivity, ProcessActivity
+from gpu_tracker.gpus.state import GpuActivity, ProcessActivity
 from support.cli_program import PATIENCE, eventually, state_of
 from support.gpu_machine import NO_SUCH_PROCESS
 

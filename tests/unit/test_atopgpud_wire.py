@@ -7,7 +7,7 @@ import pytest
 from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.counters import GpuCounters, ProcessCounters
 from gpu_tracker.atopgpud.sections import Section, offsets_after
-from gpu_tracker.gpus.activity import GpuIdentity
+from gpu_tracker.gpus.state import GpuIdentity
 from support.atop_client import parsed_statistics, parsed_types
 
 H200 = GpuIdentity(0, 'GPU-1', '00000000:17:00.0', 'NVIDIA H200', lists_compute=True, keeps_accounts=True)

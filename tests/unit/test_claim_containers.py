@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 from support.simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:

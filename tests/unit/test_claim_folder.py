@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError, ParameterError
-from gpu_tracker.fleet.claims.folder import ClaimFolder
-from gpu_tracker.fleet.claims.lock import Patience, lock
+from gpu_tracker.gpus.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims.lock import Patience, lock
 from support.simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpu_tracker.fleet.claims.claim import Claim
-    from gpu_tracker.fleet.claims.moment import Moment
+    from gpu_tracker.gpus.claims.holder import Moment
+    from gpu_tracker.gpus.claims.record import Claim
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError
-from gpu_tracker.fleet.claims.folder import ClaimFolder
-from gpu_tracker.fleet.claims.lock import Patience, lock
+from gpu_tracker.gpus.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims.lock import Patience, lock
 from support.simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:

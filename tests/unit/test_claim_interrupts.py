@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from gpu_tracker.fleet.claims import place
-from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims import place
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 from support.cli_program import PATIENCE
 from support.simulated_machine import Machine, claim, claimed
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from gpu_tracker.fleet.claims.folder import HeldClaim
+    from gpu_tracker.gpus.claims.folder import HeldClaim
 
 
 class CtrlC:
@@ -46,7 +46,7 @@ class CtrlC:
             sys.setprofile(None)
 
     def _look(self, frame: FrameType, event: str, argument: object) -> None:
-        if event not in {'call', 'c_return'} or '/fleet/claims/' not in frame.f_code.co_filename:
+        if event not in {'call', 'c_return'} or '/gpus/claims/' not in frame.f_code.co_filename:
             return
         if self._left == 0:
             self.came = True

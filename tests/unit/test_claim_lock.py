@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError
-from gpu_tracker.fleet.claims import place
-from gpu_tracker.fleet.claims.lock import Patience, _is_locked, lock, under_lock
-from gpu_tracker.fleet.claims.lock_holder import holder_of
+from gpu_tracker.gpus.claims import place
+from gpu_tracker.gpus.claims.lock import Patience, _is_locked, holder_of, lock, under_lock
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.errors import ClaimsError, GpuTrackerError, ParameterError
-from gpu_tracker.fleet.claims import place
+from gpu_tracker.gpus.claims import place
 from gpu_tracker.users import user_name
 
 ME = user_name(os.geteuid())

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.fleet.claims.claim import Claim
-from gpu_tracker.fleet.claims.moment import Moment
-from gpu_tracker.fleet.claims.record import (
+from gpu_tracker.gpus.claims.holder import Moment
+from gpu_tracker.gpus.claims.record import (
     MOST_BYTES,
+    Claim,
     Record,
     bounded,
     claim_of,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.fleet.claims import record_files
-from gpu_tracker.fleet.claims.folder import ClaimFolder
-from gpu_tracker.fleet.claims.record_lock import RecordLock, is_held
+from gpu_tracker.gpus.claims import record_files
+from gpu_tracker.gpus.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims.record_files import RecordLock, is_held
 from support.simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from gpu_tracker.fleet.claims.folder import ClaimFolder
-from gpu_tracker.fleet.claims.record import Record, encode
+from gpu_tracker.gpus.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims.record import Record, encode
 from support.cli_program import PATIENCE
 from support.simulated_machine import Machine
 
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.claims.claim import Claim
-    from gpu_tracker.fleet.claims.folder import HeldClaim
+    from gpu_tracker.gpus.claims.folder import HeldClaim
+    from gpu_tracker.gpus.claims.record import Claim
 
 GPUS = ('GPU-0', 'GPU-1', 'GPU-2', 'GPU-3')
 PIDS = st.integers(1, 6)

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from gpu_tracker.gpus.attribution import Attribution, uses_cuda
 from gpu_tracker.gpus.reading import ProcessMemory
-from gpu_tracker.resources.gpu.attribution import Attribution, uses_cuda
 
 MB = 10**6
 OURS = frozenset({1, 2})

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tracker.fleet.gpu import GpuProcess
-from gpu_tracker.fleet.processes import ProcessLookup, program_of
+from gpu_tracker.gpus.model import GpuProcess
+from gpu_tracker.gpus.processes import ProcessLookup, program_of
 from gpu_tracker.gpus.reading import ProcessMemory
 from support.cli_program import eventually
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.fleet import status
-from gpu_tracker.fleet.display.cells import MARKS, rows
-from gpu_tracker.fleet.display.claim_lines import claim_lines
-from gpu_tracker.fleet.gpu import Gpu, GpuProcess
+from gpu_tracker.gpus import free
+from gpu_tracker.gpus.model import Gpu, GpuProcess
 from gpu_tracker.gpus.state import DeviceState
+from gpu_tracker.gpus.table.cells import MARKS, rows
+from gpu_tracker.gpus.table.lines import claim_lines
 from support.gpus_on_show import CLAIMED, FREE, IN_USE, LOST, MINUTE, NOW, SPLIT, claim, user_name, uuid
 
 STRANGE = 'a\x1b[2Jb\u202egpj\u2066c\nd\udc80e'
@@ -34,13 +34,13 @@ def claims(*gpus):
 
 def test_every_status_has_a_mark_of_its_own():
     statuses = {
-        status.FREE,
-        status.IN_USE,
-        status.IN_USE_UNSEEN,
-        status.CLAIMED,
-        status.UNKNOWN,
-        status.SPLIT,
-        status.UNREADABLE,
+        free.FREE,
+        free.IN_USE,
+        free.IN_USE_UNSEEN,
+        free.CLAIMED,
+        free.UNKNOWN,
+        free.SPLIT,
+        free.UNREADABLE,
     }
     assert set(MARKS) == statuses
     assert len(set(MARKS.values())) == len(statuses)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.fleet.display.columns import COLUMNS, LEFT_OUT_FIRST
-from gpu_tracker.fleet.display.lines import table_lines
-from gpu_tracker.fleet.gpu import Gpu, GpuProcess
+from gpu_tracker.gpus.model import Gpu, GpuProcess
 from gpu_tracker.gpus.state import DeviceState
+from gpu_tracker.gpus.table.cells import COLUMNS, LEFT_OUT_FIRST
+from gpu_tracker.gpus.table.lines import table_lines
 from gpu_tracker.table_layout import GAP, Column, layout
 from gpu_tracker.terminal_text import width_of
 from support.gpus_on_show import FREE, LOST, NOW, claim

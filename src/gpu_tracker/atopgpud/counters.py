@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpu_tracker.gpus.activity import Account, GpuActivity, ProcessActivity
+    from gpu_tracker.gpus.state import Account, GpuActivity, ProcessActivity
 
 REMEMBERED = 256
 """Processes that have left a GPU and live on, and whose counters are kept: clients subtract what they were told."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpu_tracker.gpus import GpuBackend
-    from gpu_tracker.gpus.activity import GpuIdentity, GpuMonitor
+    from gpu_tracker.gpus.state import GpuIdentity, GpuMonitor
 
 
 class MonitoredGpu(NamedTuple):

@@ -13,7 +13,7 @@ from gpu_tracker.atopgpud.sections import Section, offsets_after
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity
+    from gpu_tracker.gpus.state import GpuActivity, GpuIdentity
 
 REMEMBERED_ENDS = 1024
 """Ends of processes that are kept for clients that ask rarely; an answer has room for a few hundred."""

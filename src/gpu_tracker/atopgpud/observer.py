@@ -11,7 +11,7 @@ from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.ledger import Gpu
 from gpu_tracker.atopgpud.logs import Throttle
 from gpu_tracker.atopgpud.watch import Watch, start_of
-from gpu_tracker.gpus.activity import GpuActivity
+from gpu_tracker.gpus.state import GpuActivity
 from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:

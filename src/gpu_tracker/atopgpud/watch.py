@@ -8,14 +8,14 @@ import time
 from typing import TYPE_CHECKING
 
 from gpu_tracker.atopgpud.counters import REMEMBERED
-from gpu_tracker.gpus.activity import GpuActivity
+from gpu_tracker.gpus.state import GpuActivity
 from gpu_tracker.processes import stat
 from gpu_tracker.sampler.grid import Grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.gpus.activity import GpuMonitor
+    from gpu_tracker.gpus.state import GpuMonitor
 
     Deliver = Callable[[GpuActivity, dict[int, float | None]], None]
     """Takes a reading and, by process ID, what tells its processes from others that have had the same ID."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpu_tracker.atopgpud.counters import ProcessCounters
     from gpu_tracker.atopgpud.records import Record
     from gpu_tracker.atopgpud.sections import Section
-    from gpu_tracker.gpus.activity import GpuIdentity
+    from gpu_tracker.gpus.state import GpuIdentity
 
 REQUEST_LENGTH = 2
 TYPES = ord('T')

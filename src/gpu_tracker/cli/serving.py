@@ -78,7 +78,7 @@ def access(
 
 def token(path: object, option: str = '--token-file') -> Token | None:
     """Return the token in the file that the option names; None where ``path`` is None."""
-    from gpu_tracker.fleet import secret_files  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.config import secret_files  # noqa: PLC0415 - as above
     from gpu_tracker.fleet.web import credentials  # noqa: PLC0415 - as above
 
     if path is None:
@@ -88,7 +88,7 @@ def token(path: object, option: str = '--token-file') -> Token | None:
 
 def passwords(path: object, option: str = '--password-file') -> Passwords | None:
     """Return the passwords in the file that the option names; None where ``path`` is None."""
-    from gpu_tracker.fleet import secret_files  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.config import secret_files  # noqa: PLC0415 - as above
     from gpu_tracker.fleet.web import credentials  # noqa: PLC0415 - as above
 
     if path is None:

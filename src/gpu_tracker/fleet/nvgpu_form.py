@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet import status
-from gpu_tracker.fleet.display.durations import ago
 from gpu_tracker.fleet.hosts.host import UP
+from gpu_tracker.gpus import free
+from gpu_tracker.gpus.table.cells import ago
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,14 +53,14 @@ def nvgpu_report(report: HostReport, now: float) -> dict[str, object]:
 def _gpu(gpu: GpuReport, index: str, now: float) -> dict[str, object]:
     processes = _computing(gpu)
     users = ','.join(process.user or _UNSEEN for process in processes)
-    if not processes and gpu.status in {status.IN_USE_UNSEEN, status.UNREADABLE}:
+    if not processes and gpu.status in {free.IN_USE_UNSEEN, free.UNREADABLE}:
         users = _UNSEEN
     return {
         'type': gpu.type,
         # In nvgpu's own words no process computes on it. Here it is what `gpu-tracker available` would give: there is
         # one definition of a free GPU. By the other a claimed GPU would be shown as free, and one that a process of
         # another container fills; while the few megabytes that a debugger leaves on a GPU would keep it from all.
-        'is_available': gpu.status == status.FREE,
+        'is_available': gpu.status == free.FREE,
         'pids': ','.join(str(process.pid) for process in processes),
         'users': users,
         'running_since': _since(gpu, processes, now),
@@ -99,12 +99,12 @@ def _command(processes: Sequence[ProcessReport]) -> str | None:
 
 def _remark(gpu: GpuReport) -> str | None:
     """Return why a GPU without processes is not available, in the only place where a master shows words."""
-    if gpu.status == status.CLAIMED:
+    if gpu.status == free.CLAIMED:
         return 'claimed' if gpu.claim is None or not gpu.claim.user else f'claimed by {gpu.claim.user}'
     return {
-        status.UNREADABLE: gpu.problem,
-        status.SPLIT: 'in MIG mode',
-        status.UNKNOWN: 'its claims are not known',
+        free.UNREADABLE: gpu.problem,
+        free.SPLIT: 'in MIG mode',
+        free.UNKNOWN: 'its claims are not known',
     }.get(gpu.status)
 
 

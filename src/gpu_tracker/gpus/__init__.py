@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from gpu_tracker.gpus.activity import GpuMonitor
-    from gpu_tracker.gpus.details import DeviceDetails
     from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
-    from gpu_tracker.gpus.state import DeviceState
+    from gpu_tracker.gpus.state import DeviceDetails, DeviceState, GpuMonitor
 
     class GpuBackend(Protocol):
         """The driver of one vendor, opened.

@@ -235,7 +235,7 @@ def _number(path: str) -> int | None:
 def open_resource(context: Context) -> Energy:
     """Return the energy of the machine's GPUs and CPU packages."""
     from gpu_tracker.gpus import BACKENDS  # noqa: PLC0415 - most runs do not ask for this
-    from gpu_tracker.resources.gpu.attribution import in_initial_pid_namespace  # noqa: PLC0415 - as above
+    from gpu_tracker.gpus.attribution import in_initial_pid_namespace  # noqa: PLC0415 - as above
     from gpu_tracker.resources.section import SectionReader, Target  # noqa: PLC0415 - as above
 
     open_backend = BACKENDS[context.config['brand']]

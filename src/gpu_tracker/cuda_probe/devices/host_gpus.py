@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpu_tracker.gpus import GpuBackend
-    from gpu_tracker.gpus.details import DeviceDetails
+    from gpu_tracker.gpus.state import DeviceDetails
 
 DRIVER_TIMEOUT = 30.0
 """Seconds that the drivers have to answer; to open one takes up to 3 s a GPU where nothing else keeps it loaded."""

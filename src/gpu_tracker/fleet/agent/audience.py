@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from gpu_tracker.fleet.watch import Watch
+    from gpu_tracker.gpus.watch import Watch
 
 
 class Audience:

@@ -7,14 +7,14 @@ import time
 from typing import TYPE_CHECKING
 
 from gpu_tracker.fleet.hosts.host import HostState
+from gpu_tracker.fleet.hosts.own_report import OwnReport
 from gpu_tracker.fleet.hosts.report import parse_report
-from gpu_tracker.fleet.machine import Seen, host_name, snapshot_of
-from gpu_tracker.fleet.own_report import OwnReport
+from gpu_tracker.gpus.machine import Seen, host_name, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.fleet.watch import Reading, Watch
+    from gpu_tracker.gpus.watch import Reading, Watch
 
 HOST_ID = '0'
 

@@ -20,9 +20,9 @@ from gpu_tracker.fleet.config.cluster import (
     check_distinct,
 )
 from gpu_tracker.fleet.config.host_url import ACCEPTED, UrlError, agent_url, is_on_loopback
+from gpu_tracker.fleet.config.secret_files import SecretFileError, read_token
 from gpu_tracker.fleet.config.table import Table
 from gpu_tracker.fleet.config.tls_context import tls_context
-from gpu_tracker.fleet.secret_files import SecretFileError, read_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

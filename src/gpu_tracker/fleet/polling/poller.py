@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.hosts.fleet import Fleet
     from gpu_tracker.fleet.hosts.report import HostReport
     from gpu_tracker.fleet.hosts.source import Past
-    from gpu_tracker.fleet.watch import Watch
+    from gpu_tracker.gpus.watch import Watch
 
 
 def waiting_hosts(cluster: Cluster) -> list[HostState]:

@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
+from gpu_tracker.fleet.hosts.own_report import OwnReport
 from gpu_tracker.fleet.nvgpu_form import NOT_AVAILABLE
-from gpu_tracker.fleet.own_report import OwnReport
 from gpu_tracker.fleet.polling.failure import AgentError
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.hosts.report import HostReport
-    from gpu_tracker.fleet.watch import Watch
+    from gpu_tracker.gpus.watch import Watch
 
 _LOOKS_EVERY = 0.05
 

@@ -9,8 +9,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 from gpu_tracker.fleet.config.cluster import ClusterError, TlsFiles
+from gpu_tracker.fleet.config.secret_files import read_token
 from gpu_tracker.fleet.config.tls_context import tls_context
-from gpu_tracker.fleet.secret_files import read_token
 
 if TYPE_CHECKING:
     import ssl

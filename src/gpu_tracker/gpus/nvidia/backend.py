@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from ctypes import c_void_p
     from typing import TypeVar
 
-    from gpu_tracker.gpus.details import DeviceDetails
     from gpu_tracker.gpus.nvidia.monitor import NvidiaMonitor
-    from gpu_tracker.gpus.state import DeviceState
+    from gpu_tracker.gpus.state import DeviceDetails, DeviceState
 
     T = TypeVar('T')
 
@@ -92,7 +91,7 @@ class NvidiaBackend:
 
         :raises GpuError: The driver has stopped working.
         """
-        from gpu_tracker.gpus.nvidia.details import details  # noqa: PLC0415 - a run's sampler needs none of it
+        from gpu_tracker.gpus.nvidia.survey import details  # noqa: PLC0415 - a run's sampler needs none of it
 
         try:
             return details(self._calls)

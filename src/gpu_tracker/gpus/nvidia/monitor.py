@@ -1,4 +1,4 @@
-"""One GPU under observation for months, through NVML: ``gpu_tracker.gpus.activity.GpuMonitor``."""
+"""One GPU under observation for months, through NVML: ``gpu_tracker.gpus.state.GpuMonitor``."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import pynvml
 
-from gpu_tracker.gpus.activity import GpuActivity, GpuIdentity, ProcessActivity
 from gpu_tracker.gpus.nvidia.calls import COMPUTE, GRAPHICS, is_in_mig_mode, quietly
 from gpu_tracker.gpus.nvidia.errors import problem_of, why_no_accounts
-from gpu_tracker.gpus.nvidia.order import in_bus_order
 from gpu_tracker.gpus.nvidia.process_lists import ProcessLists
 from gpu_tracker.gpus.nvidia.process_utilization import UNKNOWN, ProcessUtilization, percent
+from gpu_tracker.gpus.nvidia.survey import in_bus_order
+from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from ctypes import c_void_p
     from typing import TypeVar
 
-    from gpu_tracker.gpus.activity import Account
     from gpu_tracker.gpus.nvidia.calls import Calls
     from gpu_tracker.gpus.nvidia.process_lists import Listing
+    from gpu_tracker.gpus.state import Account
 
     T = TypeVar('T')
 

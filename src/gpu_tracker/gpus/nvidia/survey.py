@@ -1,4 +1,4 @@
-"""One look at all GPUs of the driver and at their MIG devices."""
+"""The order in which GPUs are numbered."""
 
 from __future__ import annotations
 
@@ -17,15 +17,34 @@ from gpu_tracker.gpus.nvidia.calls import (
     without_doubles,
 )
 from gpu_tracker.gpus.nvidia.errors import problem_of
-from gpu_tracker.gpus.nvidia.order import in_bus_order
-from gpu_tracker.gpus.state import DeviceState
+from gpu_tracker.gpus.state import DeviceDetails, DeviceState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from ctypes import c_void_p
+    from typing import TypeVar
 
     from gpu_tracker.gpus.nvidia.calls import Calls
     from gpu_tracker.gpus.reading import ProcessMemory
+
+    T = TypeVar('T')
+
+
+def in_bus_order(gpus: Iterable[T], pci_bus_id: Callable[[T], str | None]) -> list[T]:
+    """Return GPUs in PCI bus order; one whose bus ID is unknown keeps the driver's place.
+
+    The driver numbers its GPUs in that order too, but nvml.h promises nothing.
+    """
+    known = [(pci_bus_id(gpu), gpu) for gpu in gpus]
+    in_order = iter(sorted(((_position(bus_id), gpu) for bus_id, gpu in known if bus_id), key=lambda found: found[0]))
+    return [next(in_order)[1] if bus_id else gpu for bus_id, gpu in known]
+
+
+def _position(pci_bus_id: str) -> tuple[int, ...]:
+    """Return domain, bus and device as numbers; the function after the dot is always 0."""
+    return tuple(int(part, 16) for part in pci_bus_id.partition('.')[0].split(':'))
+
 
 _OUT_OF_REACH = {pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED}
 
@@ -147,3 +166,66 @@ def _watts(milliwatts: int | None) -> float | None:
 
 def _available(number: int | None) -> int | None:
     return None if number == NOT_AVAILABLE else number
+
+
+_CORES_OF_MULTIPROCESSOR = {(8, 0): 64, (9, 0): 128, (10, 0): 128, (10, 3): 128, (12, 0): 128}
+"""Compute capability -> CUDA cores of a multiprocessor, of the GPUs that can be divided: _ConvertSMVer2Cores in
+helper_cuda.h of NVIDIA's samples."""
+
+
+def details(calls: Calls) -> list[DeviceDetails]:
+    """Return all GPUs that the driver counts, in PCI bus order; one that cannot be opened keeps the driver's place.
+
+    :raises pynvml.NVMLError: The driver does not count them.
+    """
+    driver = quietly(pynvml.nvmlSystemGetDriverVersion)
+    found = [_gpu(calls, index, driver) for index in range(pynvml.nvmlDeviceGetCount())]
+    placed = in_bus_order(found, lambda entry: entry[1])
+    return [gpu._replace(number=place) for place, (gpu, _) in enumerate(placed)]
+
+
+def _gpu(calls: Calls, index: int, driver: str | None) -> tuple[DeviceDetails, str | None]:
+    """Return a GPU and its PCI bus ID."""
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        uuid = pynvml.nvmlDeviceGetUUID(handle)
+    except pynvml.NVMLError:
+        return DeviceDetails(index, driver=driver), None
+    pci = quietly(lambda: pynvml.nvmlDeviceGetPciInfo(handle))
+    gpu = DeviceDetails(
+        index,
+        uuid,
+        quietly(lambda: pynvml.nvmlDeviceGetName(handle)),
+        driver,
+        minor=quietly(lambda: pynvml.nvmlDeviceGetMinorNumber(handle)),
+        memory=_memory(calls, handle),
+        cores=quietly(lambda: pynvml.nvmlDeviceGetNumGpuCores(handle)) or None,
+    )
+    if quietly(lambda: is_in_mig_mode(handle)):
+        capability = quietly(lambda: pynvml.nvmlDeviceGetCudaComputeCapability(handle))
+        cores = None if capability is None else _CORES_OF_MULTIPROCESSOR.get((capability[0], capability[1]))
+        parts = [_mig_device_details(calls, number, part, driver, cores) for number, part in mig_devices(handle)]
+        gpu = gpu._replace(mig_devices=tuple(parts))
+    return gpu, None if pci is None else pci.busId
+
+
+def _mig_device_details(
+    calls: Calls, number: int, handle: c_void_p, driver: str | None, cores_of_multiprocessor: int | None
+) -> DeviceDetails:
+    attributes = quietly(lambda: pynvml.nvmlDeviceGetAttributes_v2(handle))
+    multiprocessors = 0 if attributes is None else attributes.multiprocessorCount
+    return DeviceDetails(
+        number,
+        quietly(partial(pynvml.nvmlDeviceGetUUID, handle)),
+        quietly(partial(pynvml.nvmlDeviceGetName, handle)),
+        driver,
+        memory=_memory(calls, handle),
+        cores=multiprocessors * (cores_of_multiprocessor or 0) or None,
+        gpu_instance=quietly(lambda: pynvml.nvmlDeviceGetGpuInstanceId(handle)),
+        compute_instance=quietly(lambda: pynvml.nvmlDeviceGetComputeInstanceId(handle)),
+    )
+
+
+def _memory(calls: Calls, handle: c_void_p) -> int | None:
+    memory = quietly(lambda: calls.memory(handle))
+    return None if memory is None else memory.total or None  # 0: unified memory, the GPU has none of its own

@@ -6,6 +6,7 @@ import functools
 import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from gpu_tracker.gpus.attribution import in_initial_pid_namespace, uses_cuda
 from gpu_tracker.idle.observation import Observation
 from gpu_tracker.idle.observing.devices import find_devices
 from gpu_tracker.idle.observing.drivers import DriverLook, Drivers
@@ -16,7 +17,6 @@ from gpu_tracker.idle.observing.programs import Programs
 from gpu_tracker.idle.observing.sighting import Sighting, exists
 from gpu_tracker.idle.observing.terminals import TerminalUsers
 from gpu_tracker.idle.observing.user_names import UserNames
-from gpu_tracker.resources.gpu.attribution import in_initial_pid_namespace, uses_cuda
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from gpu_tracker.resources.gpu import attribution as gpu_attribution
+from gpu_tracker.gpus import attribution as gpu_attribution
 from gpu_tracker.resources.gpu.folding import AccountedPeaks, Maximum, UtilizationSum
 
 TYPE_CHECKING = False

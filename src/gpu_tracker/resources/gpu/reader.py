@@ -11,7 +11,7 @@ import time
 from collections import deque
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.resources.gpu import attribution as gpu_attribution
+from gpu_tracker.gpus import attribution as gpu_attribution
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids
 
 TYPE_CHECKING = False

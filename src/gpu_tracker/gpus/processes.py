@@ -9,9 +9,9 @@ import sys
 import time
 from itertools import pairwise
 
-from gpu_tracker.fleet.gpu import GpuProcess
+from gpu_tracker.gpus.attribution import in_initial_pid_namespace, uses_cuda
+from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.processes import stat
-from gpu_tracker.resources.gpu.attribution import in_initial_pid_namespace, uses_cuda
 from gpu_tracker.users import user_name
 
 TYPE_CHECKING = False

@@ -12,13 +12,16 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from gpu_tracker.errors import ClaimsLockedError
-from gpu_tracker.fleet.claims import place
+from gpu_tracker.gpus.claims import place
+from gpu_tracker.gpus.claims.record import bounded
+from gpu_tracker.users import user_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 if sys.platform != 'win32':
     import fcntl
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Result = TypeVar('Result')
 
@@ -102,7 +105,7 @@ def _is_locked(folder: int, path: str) -> bool:
 
 
 def _complaint(path: str, seconds: float) -> str:
-    from gpu_tracker.fleet.claims.lock_holder import holder_of  # noqa: PLC0415 - only where something is wrong
+    from gpu_tracker.gpus.claims.lock import holder_of  # noqa: PLC0415 - only where something is wrong
 
     holder = holder_of(path) or 'another process'
     lasting = f'has been locked for {seconds:g} s' if seconds else 'is locked'
@@ -110,3 +113,37 @@ def _complaint(path: str, seconds: float) -> str:
         f'No GPU can be claimed: {path} {lasting} by {holder}, and gpu-tracker itself locks it for milliseconds only. '
         f'{place.VARIABLE} chooses another folder.'
     )
+
+
+def holder_of(path: str, proc: str = '/proc') -> str | None:
+    """Describe a process that holds a flock(2) on the file or folder, None where none can be told.
+
+    Not to be told are processes of other PID namespaces, and locks on file systems that number their files in another
+    way than the kernel's table does (Btrfs).
+    """
+    try:
+        info = os.stat(path, follow_symlinks=False)
+        with open(f'{proc}/locks', encoding='utf-8', errors='replace') as locks:
+            lines = [line.split() for line in locks]
+    except OSError:
+        return None
+    file = f'{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}'
+    for words in lines:
+        # '1: FLOCK  ADVISORY  WRITE 1234 00:19:567 0 EOF', see proc_locks(5); those that wait have '->' before FLOCK.
+        match words:
+            case [_, 'FLOCK', _, _, pid, at, *_] if at == file and pid.isdecimal() and pid != '0':
+                return _describe(pid, proc)
+    return None
+
+
+def _describe(pid: str, proc: str) -> str:
+    try:
+        with open(f'{proc}/{pid}/status', encoding='utf-8', errors='replace') as status:
+            # Not the owner of its folder in /proc, who is root for a process that has changed its user.
+            user = next(int(line.split()[2]) for line in status if line.startswith('Uid:'))
+        with open(f'{proc}/{pid}/cmdline', 'rb') as cmdline:
+            words = cmdline.read().rstrip(b'\0').replace(b'\0', b' ').decode(errors='replace')
+    except (OSError, StopIteration):
+        return f'process {pid}'
+    command = bounded(words)
+    return f'process {pid} of {user_name(user)}' + (f' ({command})' if command else '')

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.fleet.display.cells import Row, rows
-from gpu_tracker.fleet.display.claim_lines import claim_lines
-from gpu_tracker.fleet.display.columns import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK
+from gpu_tracker.gpus.claims.record import describe
+from gpu_tracker.gpus.table.cells import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK, Row, rows
 from gpu_tracker.table_layout import GAP, layout
 from gpu_tracker.terminal_text import cut, padded, shortened, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from gpu_tracker.fleet.gpu import Gpu
+    from gpu_tracker.gpus.claims.record import Claim
+    from gpu_tracker.gpus.model import Gpu
     from gpu_tracker.table_layout import Column
 
 HEADER = 'header'
@@ -81,3 +81,45 @@ def _fitted(line: list[Span], width: int | None) -> list[Span]:
         kept.append(span)
         room -= width_of(span.text)
     return kept
+
+
+def claim_lines(gpus: Iterable[Gpu], now: float, user_name: Callable[[int], str]) -> list[str]:
+    """Return a line for each claim: ``GPU 1: claimed by alice (pid 4242, python train.py)``.
+
+    :param now: Seconds since 1970.
+    :param user_name: Tells the name of the user with an ID.
+    """
+    claimed: dict[Claim, list[str]] = {}
+    for gpu in gpus:
+        for part in gpu.devices():
+            if part.claim is not None:
+                claimed.setdefault(part.claim, []).append(part.label)
+    return [f'{", ".join(labels)}: {describe(claim, now, user_name)}' for claim, labels in claimed.items()]
+
+
+def table_text(
+    gpus: Sequence[Gpu], *, width: int | None, now: float, user_name: Callable[[int], str], color: bool = False
+) -> str:
+    """Return the table, without a line break at its end.
+
+    The text is the same with and without colours, and with and without rich.
+
+    :param width: The columns of the terminal; None: a line may be as long as it is.
+    :param now: Seconds since 1970.
+    :param user_name: Tells the name of the user with an ID.
+    :param color: Whether to colour it, where rich is installed.
+    """
+    lines = table_lines(gpus, width=width, now=now, user_name=user_name)
+    if color:
+        try:
+            from gpu_tracker.gpus.table.colored import colored  # noqa: PLC0415 - rich costs 20 ms
+        except ImportError:
+            pass  # rich is an extra
+        else:
+            return colored(lines)
+    return plain(lines)
+
+
+def plain(lines: Iterable[Iterable[Span]]) -> str:
+    """Return the text alone."""
+    return '\n'.join(''.join(span.text for span in line) for line in lines)

@@ -8,18 +8,18 @@ import warnings
 from typing import TYPE_CHECKING, TypedDict
 
 from gpu_tracker.errors import GpusUnavailableError, TrackerStateError
-from gpu_tracker.fleet.claims.folder import ClaimFolder
-from gpu_tracker.fleet.inventory import Inventory
-from gpu_tracker.fleet.pick import Picker, Terms, Waiting, purpose
-from gpu_tracker.fleet.request import check_count, check_seconds, make_request
-from gpu_tracker.fleet.visible import VARIABLE
+from gpu_tracker.gpus.claims.folder import ClaimFolder
+from gpu_tracker.gpus.cuda_visible import VARIABLE
+from gpu_tracker.gpus.inventory import Inventory
+from gpu_tracker.gpus.pick import Picker, Terms, Waiting, purpose
+from gpu_tracker.gpus.selection import check_count, check_seconds, make_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from gpu_tracker.fleet.pick import Picked
-    from gpu_tracker.fleet.request import Request
+    from gpu_tracker.gpus.pick import Picked
+    from gpu_tracker.gpus.selection import Request
 
 _MEBIBYTE = 2**20
 

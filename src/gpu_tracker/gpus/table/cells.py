@@ -1,28 +1,69 @@
-"""GPUs as the rows of a table."""
+"""Ages in words."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.fleet import status
-from gpu_tracker.fleet.display.columns import INDEX, MARK
-from gpu_tracker.fleet.display.durations import ago
+from gpu_tracker.gpus import free
 from gpu_tracker.printable import printable
+from gpu_tracker.table_layout import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpu_tracker.fleet.gpu import Gpu, GpuProcess
+    from gpu_tracker.gpus.model import Gpu, GpuProcess
     from gpu_tracker.gpus.state import DeviceState
 
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+_MOMENT = 10
+"""Seconds; whatever is not older has happened just now."""
+
+_UNITS = ((_DAY, 'a day', 'days'), (_HOUR, 'an hour', 'hours'), (_MINUTE, 'a minute', 'minutes'))
+
+
+def ago(seconds: float) -> str:
+    """Return an age in whole units: ``14 hours ago``; a clock that was set back makes it ``just now``."""
+    for length, one, many in _UNITS:
+        count = int(seconds // length)
+        if count == 1:
+            return f'{one} ago'
+        if count > 1:
+            return f'{count} {many} ago'
+    return f'{int(seconds)} seconds ago' if seconds >= _MOMENT else 'just now'
+
+
+INDEX = 'index'
+MARK = 'mark'
+
+COLUMNS = (
+    Column(INDEX, 'GPU'),
+    Column(MARK, ''),
+    Column('type', 'type', least=14),
+    Column('utilization', 'util', is_number=True),
+    Column('memory', 'memory GB', is_number=True),
+    Column('temperature', 'temp', is_number=True),
+    Column('clock', 'MHz', is_number=True),
+    Column('power', 'power', is_number=True),
+    Column('users', 'users', least=8),
+    Column('since', 'since', least=11),
+    Column('pids', 'pids', least=7),
+    Column('command', 'command', least=10),
+)
+
+LEFT_OUT_FIRST = ('clock', 'power', 'since', 'temperature', 'pids', 'type', 'command', 'utilization', 'users')
+"""Which columns go where there is no room, the first of these first; the others stay."""
+
+
 MARKS = {
-    status.FREE: '[ ]',
-    status.IN_USE: '[~]',
-    status.IN_USE_UNSEEN: '[!]',
-    status.CLAIMED: '[c]',
-    status.UNKNOWN: '[?]',
-    status.SPLIT: '[-]',
-    status.UNREADABLE: '[x]',
+    free.FREE: '[ ]',
+    free.IN_USE: '[~]',
+    free.IN_USE_UNSEEN: '[!]',
+    free.CLAIMED: '[c]',
+    free.UNKNOWN: '[?]',
+    free.SPLIT: '[-]',
+    free.UNREADABLE: '[x]',
 }
 
 _UNKNOWN = 'N/A'
@@ -53,7 +94,7 @@ def rows(gpus: Iterable[Gpu], now: float) -> list[Row]:
 
 def _row(gpu: Gpu, now: float) -> Row:
     state = gpu.state
-    gpu_status = status.status_of(gpu)
+    gpu_status = free.status_of(gpu)
     cells = {
         INDEX: str(state.number) if gpu.parent is None else f'{gpu.parent.number}:{state.number}',
         MARK: MARKS[gpu_status],
@@ -67,7 +108,7 @@ def _row(gpu: Gpu, now: float) -> Row:
         **_sensors(state, unknown=_UNKNOWN if gpu.parent is None else ''),
         **_process_cells(_own_processes(gpu), now),
     }
-    if gpu_status == status.IN_USE_UNSEEN and gpu.processes == ():
+    if gpu_status == free.IN_USE_UNSEEN and gpu.processes == ():
         cells['users'] = _UNSEEN  # they are not even listed
     return Row(gpu_status, cells)
 

@@ -7,18 +7,18 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpu_tracker.errors import ClaimsLockedError
-from gpu_tracker.fleet.choice import Choice, choose
-from gpu_tracker.fleet.claims.folder import LOCK_TIMEOUT
-from gpu_tracker.fleet.inventory import with_claims
+from gpu_tracker.gpus.claims.folder import LOCK_TIMEOUT
+from gpu_tracker.gpus.inventory import with_claims
+from gpu_tracker.gpus.selection import Choice, choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpu_tracker.errors import GpuTrackerError
-    from gpu_tracker.fleet.claims.claim import Claim
-    from gpu_tracker.fleet.claims.folder import ClaimFolder, HeldClaim
-    from gpu_tracker.fleet.gpu import Gpu
-    from gpu_tracker.fleet.request import Request
+    from gpu_tracker.gpus.claims.folder import ClaimFolder, HeldClaim
+    from gpu_tracker.gpus.claims.record import Claim
+    from gpu_tracker.gpus.model import Gpu
+    from gpu_tracker.gpus.selection import Request
 
     class Looks(Protocol):
         """What looks at the GPUs of a machine."""

@@ -6,17 +6,16 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.errors import ClaimsError
-from gpu_tracker.fleet.claims import place, record_files
-from gpu_tracker.fleet.claims.lock import Patience, under_lock
-from gpu_tracker.fleet.claims.record import encode, is_void
+from gpu_tracker.gpus.claims import place, record_files
+from gpu_tracker.gpus.claims.lock import Patience, under_lock
+from gpu_tracker.gpus.claims.record import encode, is_void
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.fleet.claims.claim import Claim
-    from gpu_tracker.fleet.claims.moment import Moment
-    from gpu_tracker.fleet.claims.record import Record
-    from gpu_tracker.fleet.claims.record_lock import RecordLock
+    from gpu_tracker.gpus.claims.holder import Moment
+    from gpu_tracker.gpus.claims.record import Claim, Record
+    from gpu_tracker.gpus.claims.record_files import RecordLock
 
 
 class Written:

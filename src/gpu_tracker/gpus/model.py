@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.claims.claim import Claim
+    from gpu_tracker.gpus.claims.record import Claim
     from gpu_tracker.gpus.state import DeviceState
 
 

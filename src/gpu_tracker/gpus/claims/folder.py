@@ -8,18 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ClaimsError, ParameterError
-from gpu_tracker.fleet.claims import moment as present
-from gpu_tracker.fleet.claims import place, record, record_files
-from gpu_tracker.fleet.claims.held import HeldClaim, Written
-from gpu_tracker.fleet.claims.lock import Patience, under_lock
-from gpu_tracker.fleet.claims.record_lock import RecordLock
+from gpu_tracker.gpus.claims import holder as present
+from gpu_tracker.gpus.claims import place, record, record_files
+from gpu_tracker.gpus.claims.held import HeldClaim, Written
+from gpu_tracker.gpus.claims.lock import Patience, under_lock
+from gpu_tracker.gpus.claims.record_files import RecordLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.fleet.claims.claim import Claim
-    from gpu_tracker.fleet.claims.moment import Moment
-    from gpu_tracker.fleet.claims.record_files import RecordFile
+    from gpu_tracker.gpus.claims.holder import Moment
+    from gpu_tracker.gpus.claims.record import Claim
+    from gpu_tracker.gpus.claims.record_files import RecordFile
 
 __all__ = ['ClaimFolder', 'HeldClaim']
 

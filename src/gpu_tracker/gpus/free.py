@@ -1,11 +1,11 @@
-"""What a GPU has to be like to be chosen, and why one is not: the one definition of a free GPU."""
+"""The one definition of a free GPU: within which limits it is free, why it is not, and what its state is called."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.gpu import Gpu
+    from gpu_tracker.gpus.model import Gpu
 
 _WHOLE = 100
 """Percent: then it does not matter how much memory is in use."""
@@ -119,3 +119,31 @@ def _too_hot(gpu: Gpu, wish: Wish) -> Obstacle | None:
 
 def _claimed(gpu: Gpu, _: Wish) -> Obstacle | None:
     return None if gpu.claim is None else Obstacle(CLAIMED, '')
+
+
+FREE = 'free'
+IN_USE_UNSEEN = 'in_use_unseen'
+"""In use, by processes that cannot be looked up from here or are not even listed."""
+UNKNOWN = 'unknown'
+"""Not in use, but the claims could not be read."""
+
+_MOST = 0.5
+"""The share of the memory in use that is more than what a driver and its contexts take beside the processes."""
+
+
+def status_of(gpu: Gpu) -> str:
+    """Return one of FREE, IN_USE, IN_USE_UNSEEN, CLAIMED, UNKNOWN, SPLIT and UNREADABLE."""
+    found = obstacle(gpu, ANY)
+    if found is None:
+        return FREE if gpu.is_claim_known else UNKNOWN
+    return IN_USE_UNSEEN if found.kind == IN_USE and not _is_use_seen(gpu) else found.kind
+
+
+def _is_use_seen(gpu: Gpu) -> bool:
+    """Tell whether all processes that are listed can be looked up, and whether they account for what is in use."""
+    if not gpu.processes or not all(process.is_seen for process in gpu.processes):
+        return False
+    sizes = [process.memory for process in gpu.processes if process.memory is not None]
+    if len(sizes) < len(gpu.processes) or gpu.state.memory_used is None:
+        return True
+    return sum(sizes) >= _MOST * gpu.state.memory_used

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.gpus.visible import ORDER_VARIABLE, PCI_ORDER, UUID_PREFIXES, VARIABLE, place_of
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker.fleet.gpu import Gpu
+    from gpu_tracker.gpus.model import Gpu
 
-__all__ = ['ORDER_VARIABLE', 'PCI_ORDER', 'VARIABLE', 'counts_otherwise', 'find', 'visible']
+VARIABLE = 'CUDA_VISIBLE_DEVICES'
+ORDER_VARIABLE = 'CUDA_DEVICE_ORDER'
+PCI_ORDER = 'PCI_BUS_ID'
+
+UUID_PREFIXES = ('GPU-', 'MIG-')
+"""How an entry begins that is a UUID, or the beginning of one."""
+
+
+def place_of(uuids: Sequence[str | None], beginning: str) -> int | None:
+    """Return the place of the one UUID that begins so; None where none does, or more than one."""
+    wanted = beginning.lower()
+    matching = [place for place, uuid in enumerate(uuids) if (uuid or '').lower().startswith(wanted)]
+    return matching[0] if len(matching) == 1 else None
 
 
 def visible(gpus: Sequence[Gpu], value: str | None) -> list[Gpu]:
