@@ -35,7 +35,7 @@ __all__ = [
     'gpu_info',
 ]
 
-_MODULES = {'Tracker': 'tracker', 'available_gpus': 'gpus.api', 'claim_gpus': 'fleet.api', 'gpu_info': 'fleet.api'}
+_MODULES = {'Tracker': 'tracker', 'available_gpus': 'gpus.api', 'claim_gpus': 'gpus.api', 'gpu_info': 'gpus.api'}
 """Name -> the module that it is from, for those that are not from ``usage``."""
 
 
