@@ -7,11 +7,9 @@ import os
 
 import pytest
 
-from gpu_tracker.fleet.agent.audience import Audience
-from gpu_tracker.fleet.agent.local_host import LocalHost
-from gpu_tracker.fleet.agent.source import LocalSource
+from gpu_tracker.fleet.agent.local_host import Audience, LocalHost, LocalSource
 from gpu_tracker.fleet.hosts.host import HostState
-from gpu_tracker.fleet.hosts.own_report import OwnReport
+from gpu_tracker.fleet.polling.own_report import OwnReport
 from gpu_tracker.gpus.watch import Reading, Watch
 from support.brief_gpus import gpu
 from support.cli_program import eventually
