@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.api import available_gpus, claim_gpus, gpu_info
+    from gpu_tracker.gpus.api import available_gpus, claim_gpus, gpu_info
     from gpu_tracker.tracker import Tracker
     from gpu_tracker.usage import (
         ComputeTime,
@@ -35,7 +35,7 @@ __all__ = [
     'gpu_info',
 ]
 
-_MODULES = {'Tracker': 'tracker', 'available_gpus': 'fleet.api', 'claim_gpus': 'fleet.api', 'gpu_info': 'fleet.api'}
+_MODULES = {'Tracker': 'tracker', 'available_gpus': 'gpus.api', 'claim_gpus': 'gpus.api', 'gpu_info': 'gpus.api'}
 """Name -> the module that it is from, for those that are not from ``usage``."""
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.fleet.claims import process
-from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims import liveness as process
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 from support.claim_actors import ONE, OTHER, PROGRAM, Actors, environment, shared_folder, tool
 from support.claim_program import GPUS, first_free
 from support.cli_program import eventually, state_of
@@ -190,7 +190,7 @@ def test_claims_cost_no_large_imports(path: str) -> None:
     text = """
 import os, sys
 before = set(sys.modules)
-from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 folder = ClaimFolder(sys.argv[1])
 folder.claim(lambda _: ['GPU-0'], process_id=os.getpid(), seconds=1, command='x')
 folder.claims()[0]
@@ -219,7 +219,7 @@ sys.modules['fcntl'] = sys.modules['pwd'] = None
 for name in ('O_DIRECTORY', 'O_NOFOLLOW', 'O_NONBLOCK', 'O_NOCTTY', 'fchmod', 'geteuid', 'sysconf', 'uname'):
     delattr(os, name)
 from gpu_tracker.errors import ClaimsError
-from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.users import user_name
 print(ClaimFolder(sys.argv[1]).claims(), user_name(7))
 try:

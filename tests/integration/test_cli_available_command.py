@@ -259,7 +259,7 @@ def test_ctrl_c_ends_a_look_at_a_driver_that_hangs(machine: Machine) -> None:
 
 HANGING = """
 from gpu_tracker.errors import GpuError
-from gpu_tracker.fleet.inventory import Inventory
+from gpu_tracker.gpus.inventory import Inventory
 
 inventory = Inventory(patience=0.2)
 try:

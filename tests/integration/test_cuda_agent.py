@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.fleet.machine import host_name
+from gpu_tracker.gpus.machine import host_name
 from support.agent_program import agent
 from support.cli_program import eventually
 from support.gpu_machine import GB, Machine, running, sees_all_processes

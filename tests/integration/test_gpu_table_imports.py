@@ -10,7 +10,7 @@ TESTS = Path(__file__).resolve().parent.parent
 
 TABLE = """
 import json, sys
-from gpu_tracker.fleet.display.table import table_text
+from gpu_tracker.gpus.table import table_text
 from support.gpus_on_show import GPUS, NOW, user_name
 
 def table(color):
@@ -52,7 +52,7 @@ def test_json_needs_nothing_of_the_table():
         answer_of(
             """
 import json, sys
-import gpu_tracker.fleet.snapshot_json
+import gpu_tracker.gpus.machine
 print(json.dumps([name for name in sys.modules if name.startswith('rich') or '.display' in name]))
 """
         )

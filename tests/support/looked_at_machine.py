@@ -5,18 +5,19 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet.machine import Seen
+from gpu_tracker.gpus.machine import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker.fleet.gpu import Gpu
+    from gpu_tracker.gpus.model import Gpu
+
 
 NOW = 1_800_000_000.0
 
 
 class LookedAtMachine:
-    """Stands in for ``gpu_tracker.fleet.machine.Machine``.
+    """Stands in for ``gpu_tracker.gpus.machine.Machine``.
 
     :param answers: False: the driver hangs until ``may_answer`` is set.
     """

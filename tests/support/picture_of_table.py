@@ -12,8 +12,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet import status
-from gpu_tracker.fleet.display.lines import HEADER, Span, table_lines
+from gpu_tracker.gpus import constraints as status
+from gpu_tracker.gpus.table import HEADER, Span, table_lines
 from support.gpus_on_show import GPUS, NOW, user_name
 
 if TYPE_CHECKING:

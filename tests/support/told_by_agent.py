@@ -6,7 +6,7 @@ import json
 
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.report import parse_report
-from gpu_tracker.fleet.snapshot_json import snapshot
+from gpu_tracker.gpus.machine import snapshot
 from support.gpus_on_show import GPUS, NOW, user_name
 
 

@@ -15,7 +15,7 @@ from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.kind import KINDS
 from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.fleet.hosts.totals import totals_of
-from gpu_tracker.fleet.snapshot_json import snapshot
+from gpu_tracker.gpus.machine import snapshot
 from support.gpus_on_show import FREE, GPUS, IN_USE, LOST, NOW, SHARED, SPLIT, UNIFIED, UNSEEN, user_name
 from support.tracked_program import IN_CI
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 from support.simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(path: Path, machine: Machine) -> ClaimFolder:
-    return ClaimFolder(str(path), lock_timeout=5, moment=machine.moment)
+    return ClaimFolder(str(path), lock_timeout=5, circumstances=machine.moment)
 
 
 def test_a_claim_of_another_container_holds_while_its_file_is_locked(folder: ClaimFolder, machine: Machine) -> None:

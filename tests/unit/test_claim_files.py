@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.errors import ClaimsError
-from gpu_tracker.fleet.claims.folder import ClaimFolder
-from gpu_tracker.fleet.claims.record import MOST_BYTES
-from gpu_tracker.fleet.claims.record_files import MOST_RECORDS
+from gpu_tracker.gpus.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims.record import MOST_BYTES
+from gpu_tracker.gpus.claims.record_files import MOST_RECORDS
 from support.cli_program import eventually
 from support.simulated_machine import Machine, claim, claimed
 from support.tracked_program import as_root
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(path: Path) -> ClaimFolder:
-    return ClaimFolder(str(path), lock_timeout=5, moment=Machine().moment)
+    return ClaimFolder(str(path), lock_timeout=5, circumstances=Machine().moment)
 
 
 @pytest.mark.parametrize('umask', [0o000, 0o077, 0o777])

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from gpu_tracker.fleet.claims import place
-from gpu_tracker.fleet.claims.folder import ClaimFolder
+from gpu_tracker.gpus.claims import shared_folder
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 from support.cli_program import PATIENCE
 from support.simulated_machine import Machine, claim, claimed
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from gpu_tracker.fleet.claims.folder import HeldClaim
+    from gpu_tracker.gpus.claims.folder import HeldClaim
 
 
 class CtrlC:
@@ -46,7 +46,7 @@ class CtrlC:
             sys.setprofile(None)
 
     def _look(self, frame: FrameType, event: str, argument: object) -> None:
-        if event not in {'call', 'c_return'} or '/fleet/claims/' not in frame.f_code.co_filename:
+        if event not in {'call', 'c_return'} or '/gpus/claims/' not in frame.f_code.co_filename:
             return
         if self._left == 0:
             self.came = True
@@ -57,7 +57,7 @@ class CtrlC:
 
 
 def is_locked(path: str) -> bool:
-    descriptor = place.open_folder(path)
+    descriptor = shared_folder.open_folder(path)
     if descriptor is None:
         return False
     try:
@@ -91,7 +91,7 @@ def interrupt_everywhere(tmp_path: Path, prepare: Callable[[ClaimFolder], Work])
         n = len(left)
         place_of_its_own = tmp_path / str(n)
         place_of_its_own.mkdir()
-        folder = ClaimFolder(f'{place_of_its_own}/claims', lock_timeout=PATIENCE, moment=Machine().moment)
+        folder = ClaimFolder(f'{place_of_its_own}/claims', lock_timeout=PATIENCE, circumstances=Machine().moment)
         before = descriptors()
         work = prepare(folder)
         ctrl_c = CtrlC(n)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tracker.fleet.claims import process
-from gpu_tracker.fleet.claims.moment import boot_id, machine, now
+from gpu_tracker.gpus.claims import liveness as process
+from gpu_tracker.gpus.claims.liveness import boot_id, machine, now
 from support.simulated_proc import ProcFolder
 
 NOBODYS = 2**22 + 1  # above what pid_max(5) may be

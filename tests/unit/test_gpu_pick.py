@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.errors import ClaimsLockedError, GpuError, GpusUnavailableError
-from gpu_tracker.fleet.pick import PAUSE, Picker, Terms, Waiting, purpose
-from gpu_tracker.fleet.request import Request
-from gpu_tracker.fleet.wish import ANY
+from gpu_tracker.gpus.constraints import ANY
+from gpu_tracker.gpus.pick import PAUSE, Picker, Terms, Waiting, purpose
+from gpu_tracker.gpus.selection import Request
 from support.brief_gpus import SEEN, claim, gpu, lost, used
 
 BUSY = used(0, 9, SEEN)

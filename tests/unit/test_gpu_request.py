@@ -5,7 +5,7 @@ import math
 import pytest
 
 from gpu_tracker.errors import ParameterError
-from gpu_tracker.fleet.request import Request, check_count, check_seconds, make_request
+from gpu_tracker.gpus.selection import Request, check_count, check_seconds, make_request
 from gpu_tracker.units import parse_size
 
 PERCENTAGE = 'a percentage from 0 to 100'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from gpu_tracker.fleet.gpu import GpuProcess
-from gpu_tracker.fleet.snapshot_json import snapshot
+from gpu_tracker.gpus.machine import snapshot
+from gpu_tracker.gpus.model import GpuProcess
 from support.gpus_on_show import CLAIMED, FREE, GPUS, IN_USE, LOST, NOW, SPLIT, UNIFIED, UNSEEN, claim, user_name, uuid
 
 IN_USE_AS_JSON = {

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.fleet import status
-from gpu_tracker.fleet.status import status_of
-from gpu_tracker.fleet.wish import ANY, CLAIMED, Obstacle, Wish, obstacle
+from gpu_tracker.gpus import constraints as status
+from gpu_tracker.gpus.constraints import ANY, CLAIMED, Obstacle, Wish, obstacle, status_of
 from support.brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
 
 DRAWS = SEEN._replace(computes=False)

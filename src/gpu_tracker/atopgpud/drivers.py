@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpu_tracker.gpus import GpuBackend
-    from gpu_tracker.gpus.activity import GpuIdentity, GpuMonitor
+    from gpu_tracker.gpus.model import Gpu, GpuMonitor
 
 
 class MonitoredGpu(NamedTuple):
@@ -58,8 +58,8 @@ class Drivers:
             return []
         self._opened.append(backend)
         monitors = backend.monitors(self._interval)
-        return [MonitoredGpu(_key(brand, monitor.identity), monitor) for monitor in monitors]
+        return [MonitoredGpu(_key(brand, monitor.gpu), monitor) for monitor in monitors]
 
 
-def _key(brand: str, identity: GpuIdentity) -> str:
+def _key(brand: str, identity: Gpu) -> str:
     return identity.uuid or f'{brand} {identity.number}'

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from gpu_tracker import __version__
 from gpu_tracker.cli import command_words, options, output
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
-from gpu_tracker.fleet import visible
-from gpu_tracker.fleet.claims.folder import ClaimFolder
-from gpu_tracker.fleet.inventory import Inventory
-from gpu_tracker.fleet.pick import Picker, Terms, Waiting, purpose
-from gpu_tracker.fleet.request import check_seconds, make_request
+from gpu_tracker.gpus import visible_devices as visible
+from gpu_tracker.gpus.claims.folder import ClaimFolder
+from gpu_tracker.gpus.inventory import Inventory
+from gpu_tracker.gpus.pick import Picker, Terms, Waiting, purpose
+from gpu_tracker.gpus.selection import check_seconds, make_request
 
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.pick import Picked
-    from gpu_tracker.fleet.request import Request
+    from gpu_tracker.gpus.pick import Picked
+    from gpu_tracker.gpus.selection import Request
 
 TEXT = """
 Names the free GPUs of this machine, or runs a command on them.

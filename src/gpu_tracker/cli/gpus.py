@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import ParameterError
-from gpu_tracker.fleet.machine import Machine, snapshot_of
+from gpu_tracker.gpus.machine import Machine, snapshot_of
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.machine import Seen
+    from gpu_tracker.gpus.machine import Seen
 
 TEXT = """
 Shows the GPUs of this machine: what is in use, by whom, and who has claimed what.
@@ -124,7 +124,7 @@ class _Table:
     def _text(self, seen: Seen) -> str:
         if not seen.gpus:
             return 'no GPU' if seen.driver_problem is None else f'not known: {seen.driver_problem}'
-        from gpu_tracker.fleet.display.table import table_text  # noqa: PLC0415 - JSON does without
+        from gpu_tracker.gpus.table import table_text  # noqa: PLC0415 - JSON does without
 
         width = screen.width() if self._place is None else self._place.width()
         return table_text(seen.gpus, width=width, now=seen.time, user_name=user_name, color=self._color)

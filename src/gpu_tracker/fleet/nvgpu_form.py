@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet import status
-from gpu_tracker.fleet.display.durations import ago
 from gpu_tracker.fleet.hosts.host import UP
+from gpu_tracker.gpus import constraints as status
+from gpu_tracker.gpus.table_cells import ago
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

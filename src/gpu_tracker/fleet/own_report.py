@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from gpu_tracker.fleet.hosts.report import HostReport, ReportError, parse_report
-from gpu_tracker.fleet.machine import host_name
+from gpu_tracker.gpus.machine import host_name
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.watch import Reading, Watch

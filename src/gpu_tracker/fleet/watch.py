@@ -8,7 +8,7 @@ from collections import deque
 from statistics import median_low
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.fleet.machine import Seen, snapshot_of
+from gpu_tracker.gpus.machine import Seen, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ class Reading(NamedTuple):
     taken: float
     """When it began, in monotonic seconds: what it tells may be as old as that."""
     snapshot: dict[str, object]
-    """See :func:`gpu_tracker.fleet.snapshot_json.snapshot`."""
+    """See :func:`gpu_tracker.gpus.snapshot.snapshot`."""
 
 
 class Watch:

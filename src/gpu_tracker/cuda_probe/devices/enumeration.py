@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.gpus.visible import ORDER_VARIABLE, PCI_ORDER, UUID_PREFIXES, VARIABLE, place_of
+from gpu_tracker.gpus.visible_devices import ORDER_VARIABLE, PCI_ORDER, UUID_PREFIXES, VARIABLE, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

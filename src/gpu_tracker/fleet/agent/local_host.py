@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.report import parse_report
-from gpu_tracker.fleet.machine import Seen, host_name, snapshot_of
 from gpu_tracker.fleet.own_report import OwnReport
+from gpu_tracker.gpus.machine import Seen, host_name, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,11 +16,11 @@ from gpu_tracker.fleet.agent.probed import ProbedMetrics
 from gpu_tracker.fleet.agent.source import LocalSource
 from gpu_tracker.fleet.config.cluster import INTERVAL
 from gpu_tracker.fleet.hosts.fleet import Fleet
-from gpu_tracker.fleet.machine import Machine, host_name
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.watch import Watch
 from gpu_tracker.fleet.web.gate import HEALTH
 from gpu_tracker.fleet.web.serve import serve
+from gpu_tracker.gpus.machine import Machine, host_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

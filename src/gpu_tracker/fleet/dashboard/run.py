@@ -9,13 +9,13 @@ from gpu_tracker.fleet.dashboard.polled import PolledAnswers
 from gpu_tracker.fleet.dashboard.settings import PolledHosts
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.history import History
-from gpu_tracker.fleet.machine import Machine
 from gpu_tracker.fleet.polling.connections import most_connections, too_few_for
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from gpu_tracker.fleet.watch import Watch
 from gpu_tracker.fleet.web.open_files import allow_many_files
 from gpu_tracker.fleet.web.serve import serve
+from gpu_tracker.gpus.machine import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

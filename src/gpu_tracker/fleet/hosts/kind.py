@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpu_tracker.fleet.hosts.host import UP
-from gpu_tracker.fleet.status import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT
+from gpu_tracker.gpus.constraints import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.hosts.host import HostState

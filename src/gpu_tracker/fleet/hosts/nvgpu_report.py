@@ -16,7 +16,7 @@ from gpu_tracker.fleet.hosts.report import (
     objects,
     with_own_keys,
 )
-from gpu_tracker.fleet.status import FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN
+from gpu_tracker.gpus.constraints import FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.hosts import untrusted
 from gpu_tracker.fleet.hosts.json_parts import has_more_parts
-from gpu_tracker.fleet.status import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN, UNREADABLE
+from gpu_tracker.gpus.constraints import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN, UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ class ClaimReport(NamedTuple):
 
 
 class GpuReport(NamedTuple):
-    """A GPU, or a MIG device of one; names and units are those of :mod:`gpu_tracker.fleet.snapshot_json`."""
+    """A GPU, or a MIG device of one; names and units are those of :mod:`gpu_tracker.gpus.machine`."""
 
     key: str
     """Unique on its host, and the same from report to report: the UUID, or the index where that is unknown."""

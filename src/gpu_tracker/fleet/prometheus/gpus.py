@@ -10,7 +10,7 @@ from gpu_tracker.fleet.hosts import untrusted
 from gpu_tracker.fleet.hosts.report import STATUSES, GpuReport, ProcessReport, with_own_keys
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.agents import Target, target_of
-from gpu_tracker.fleet.status import SPLIT, UNKNOWN
+from gpu_tracker.gpus.constraints import SPLIT, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

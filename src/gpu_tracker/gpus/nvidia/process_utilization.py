@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pynvml
 
-from gpu_tracker.gpus.activity import Account
+from gpu_tracker.gpus.model import Account
 from gpu_tracker.gpus.nvidia.calls import CLOCK_TOLERANCE_US, FULL, quietly
 
 if TYPE_CHECKING:

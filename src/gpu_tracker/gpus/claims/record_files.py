@@ -1,0 +1,183 @@
+"""The files of claims in their folder: each is written whole, and read with distrust.
+
+Everything goes through the folder's descriptor, so nobody can put another folder in its place meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.files import write_all
+from gpu_tracker.gpus.claims.locks import is_held
+from gpu_tracker.gpus.claims.record import MOST_BYTES, decode
+
+if TYPE_CHECKING:
+    from gpu_tracker.gpus.claims.locks import RecordLock
+    from gpu_tracker.gpus.claims.record import Record
+
+# Their own names only: a user may have chosen a folder in which other things stand as well.
+_RECORD = re.compile(r'\d+-\d+-[0-9a-f]{16}\.json')
+_UNFINISHED = re.compile(r'\.\d+-\d+-[0-9a-f]{16}\.tmp')
+_MODE = 0o644
+MOST_RECORDS = 256
+"""How many of one user are read: a stranger with thousands must not make everybody wait."""
+_TEN_YEARS = 10 * 365 * 86400
+
+
+class _Listed(NamedTuple):
+    """A file that may be read, as it is listed."""
+
+    changed: int
+    name: str
+
+
+class RecordFile(NamedTuple):
+    """A file with a claim in it."""
+
+    name: str
+    owner: int
+    changed: int
+    """When it was last changed, in nanoseconds since 1970, by a clock that its owner cannot turn back."""
+    record: Record
+    is_held: bool
+    """Somebody held the lock on it."""
+
+
+def read_records(folder: int) -> list[RecordFile]:
+    """Return the files that claims stand in, those first that were written first; all others are passed over.
+
+    Of each user only the first :data:`MOST_RECORDS` files are opened.
+
+    :raises OSError: if the folder cannot be listed.
+    """
+    found = []
+    for listed in _listed(folder).values():
+        for file in sorted(listed)[:MOST_RECORDS]:
+            read = read_record(folder, file.name)
+            if read is not None:
+                found.append(read)
+    return sorted(found, key=lambda file: (file.changed, file.name))
+
+
+def is_full(folder: int) -> bool:
+    """Tell whether this user has so many files that one more would not be read.
+
+    :raises OSError: if the folder cannot be listed.
+    """
+    return len(_listed(folder).get(os.geteuid(), ())) >= MOST_RECORDS
+
+
+def new_name() -> str:
+    """Return a name for the file of a claim that no other has."""
+    return f'{os.geteuid()}-{os.getpid()}-{os.urandom(8).hex()}.json'
+
+
+def write_record(folder: int, name: str, data: bytes, lock: RecordLock | None) -> None:
+    """Write a claim into a new file.
+
+    :param lock: What locks the file before others can see it; None: nothing does.
+    :raises OSError: if that fails, for instance because the folder is gone; no file of it is left, but maybe the lock.
+    """
+    try:
+        replace_record(folder, name, data, lock)
+    except BaseException:
+        remove(folder, name)  # Ctrl-C may come when it is there already
+        raise
+
+
+def replace_record(folder: int, name: str, data: bytes, lock: RecordLock | None = None) -> None:
+    """Write a claim in the place of the one that stands in the file, if there is one.
+
+    :param lock: As in :func:`write_record`. The file is another than before, so its lock is another as well.
+    :raises OSError: if that fails; the file is as it was.
+    """
+    unfinished = f'.{name.removesuffix(".json")}.tmp'
+    try:
+        _write(folder, unfinished, data, lock)
+        os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        remove(folder, unfinished)
+        raise
+
+
+def remove(folder: int, name: str) -> None:
+    """Remove a file, where it is there and may be removed."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        pass  # a claim that holds no more is passed over wherever claims are read
+
+
+def remove_unfinished(folder: int) -> None:
+    """Remove what writers have left that were killed; under the lock, where no other writer can be at work.
+
+    Those of this user only, or all of them for root.
+    """
+    for name in os.listdir(folder):
+        if _UNFINISHED.fullmatch(name):
+            try:
+                owner = os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
+            except FileNotFoundError:
+                continue
+            if is_own(owner):
+                remove(folder, name)
+
+
+def is_own(owner: int) -> bool:
+    """Tell whether this process tidies up the files of that user."""
+    return os.geteuid() in {0, owner}
+
+
+def read_record(folder: int, name: str) -> RecordFile | None:
+    """Return the file with this name, None where no claim stands in it or it cannot be read."""
+    try:
+        # O_NONBLOCK: opening a FIFO would wait for somebody to write into it.
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
+    except OSError:
+        return None  # removed since it was listed, a link, a socket, or closed to this user
+    try:
+        info = os.fstat(file)
+        if not stat.S_ISREG(info.st_mode):
+            return None
+        data = os.read(file, MOST_BYTES + 1)
+        held = is_held(file)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    record = decode(data)
+    return None if record is None else RecordFile(name, info.st_uid, info.st_ctime_ns, record, held)
+
+
+def _listed(folder: int) -> dict[int, list[_Listed]]:
+    """Return the files that claims may stand in, by their owners."""
+    found: dict[int, list[_Listed]] = {}
+    for name in os.listdir(folder):
+        if _RECORD.fullmatch(name):
+            try:
+                info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            except OSError:
+                continue  # removed since it was listed
+            if stat.S_ISREG(info.st_mode) and info.st_size <= MOST_BYTES:
+                found.setdefault(info.st_uid, []).append(_Listed(info.st_ctime_ns, name))
+    return found
+
+
+def _write(folder: int, name: str, data: bytes, lock: RecordLock | None) -> None:
+    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+    try:
+        if lock is not None:
+            lock.take(file)
+        write_all(file, data)
+        os.fchmod(file, _MODE)  # whatever the umask
+        # systemd-tmpfiles and its like remove what has not been touched for some days, and with it the claim of a
+        # training of three weeks. The later time of access keeps the kernel from renewing that one when somebody reads
+        # the file (relatime, mount(8)).
+        future = time.time() + _TEN_YEARS
+        os.utime(file, (future + 1, future))
+    finally:
+        os.close(file)

@@ -1,0 +1,186 @@
+"""Picks GPUs: looks, chooses, claims what it chose where asked to, and waits where asked to."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from gpu_tracker.errors import ClaimsLockedError
+from gpu_tracker.gpus.claims.folder import LOCK_TIMEOUT
+from gpu_tracker.gpus.inventory import with_claims
+from gpu_tracker.gpus.selection import Choice, choose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpu_tracker.errors import GpuTrackerError
+    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claims.folder import ClaimFolder, HeldClaim
+    from gpu_tracker.gpus.model import GpuReading
+    from gpu_tracker.gpus.selection import Request
+
+    class Looks(Protocol):
+        """What looks at the GPUs of a machine."""
+
+        def look(self, *, with_load: bool) -> list[GpuReading]:
+            """Return all GPUs as they are now; see Inventory."""
+
+
+PAUSE = 1.0
+"""Seconds between two looks while waiting."""
+
+FRESH = 1.0
+"""Seconds: how old a look at the GPUs may be when they are claimed."""
+
+
+class Terms(NamedTuple):
+    """What a claim is held by: a process and, where given, a time."""
+
+    process_id: int
+    seconds: float | None
+    command: str | None
+    survives_exec: bool = False
+    """Whether the process goes on holding it when it becomes another program."""
+
+
+def purpose(words: Sequence[str]) -> str | None:
+    """Return the command line that GPUs are claimed for."""
+    return shlex.join(words) or None
+
+
+class Waiting(NamedTuple):
+    """How to wait until the request can be met.
+
+    :ivar seconds: At most so long; None: for ever.
+    :ivar tell: Called once, when waiting begins, with the reason.
+    """
+
+    seconds: float | None
+    tell: Callable[[GpuTrackerError], None] = lambda _: None
+
+
+class Picked(NamedTuple):
+    """GPUs that meet a request, and all GPUs that there are."""
+
+    chosen: list[GpuReading]
+    gpus: list[GpuReading]
+
+    @property
+    def uncounted(self) -> str:
+        """The GPUs that CUDA may not count, so that others have lower indices there: they cannot be read.
+
+        Empty where none of them comes before one that was chosen.
+        """
+        highest = max((gpu.parent or gpu).number for gpu in self.chosen)
+        return ', '.join(gpu.label for gpu in self.gpus if gpu.problem and gpu.number < highest)
+
+
+class Picker:
+    """Picks GPUs of a machine, and holds the claim on them.
+
+    :param inventory: Looks at the GPUs.
+    :param folder: The claims of all users.
+    :param clock: Seconds, for deadlines.
+    """
+
+    def __init__(
+        self,
+        inventory: Looks,
+        folder: ClaimFolder,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._inventory = inventory
+        self._folder = folder
+        self._clock = clock
+        self._sleep = sleep
+        self.held: HeldClaim | None = None
+
+    def pick(self, request: Request, terms: Terms | None = None, waiting: Waiting | None = None) -> Picked:
+        """Pick GPUs as the request says, claiming them on the terms given.
+
+        Nothing stays claimed where this raises.
+
+        :raises GpusUnavailableError: Too few are free, and waiting is not wanted, does not help, or took too long.
+        :raises GpuError: A driver does not work.
+        :raises ClaimsError: The claims cannot be read or written.
+        """
+        deadline = None if waiting is None or waiting.seconds is None else self._clock() + waiting.seconds
+        has_told = False
+        while True:
+            blocked: Choice | ClaimsLockedError | None
+            try:
+                picked, blocked = self._try(request, terms, deadline)
+            except ClaimsLockedError as error:
+                picked, blocked = None, error
+            if picked is not None:
+                return picked
+            if blocked is None:
+                continue
+            left = PAUSE if deadline is None else deadline - self._clock()
+            may_help = not isinstance(blocked, Choice) or blocked.is_possible
+            if waiting is None or not may_help or left <= 0:
+                raise _error(blocked)
+            if not has_told:
+                waiting.tell(_error(blocked))
+                has_told = True
+            self._sleep(min(PAUSE, left))
+
+    def release(self) -> None:
+        """Give back what has been claimed, if anything."""
+        if self.held is not None:
+            self.held.release()
+            self.held = None
+
+    def _try(
+        self, request: Request, terms: Terms | None, deadline: float | None
+    ) -> tuple[Picked | None, Choice | None]:
+        """Look and choose; with terms, record the claim under the lock under which those of others were read.
+
+        Returns no choice where what was chosen has been taken meanwhile: there is to be another look.
+        """
+        began = self._clock()
+        # A claim for a time may end between the look and the choice, when its job has only just taken the memory that
+        # the look has not seen. So what was claimed before the look is not chosen either.
+        earlier = self._folder.claims()
+        gpus = self._inventory.look(with_load=request.needs_load)
+        if terms is None:
+            choice = choose(with_claims(gpus, [*self._folder.claims(), *earlier]), request)
+            return (Picked(choice.chosen, gpus) if choice.is_enough else None), choice
+        made: list[Choice] = []
+
+        def decide(claims: Sequence[Claim]) -> list[str]:
+            made.append(choose(with_claims(gpus, [*claims, *earlier]), request))
+            return made[-1].uuids if made[-1].is_enough else []
+
+        self.held = self._folder.claim(
+            decide,
+            process_id=terms.process_id,
+            seconds=terms.seconds,
+            command=terms.command,
+            survives_exec=terms.survives_exec,
+            lock_timeout=None if deadline is None else min(LOCK_TIMEOUT, deadline - self._clock()),
+        )
+        choice = made[-1]
+        if self.held is None:
+            return None, choice
+        try:
+            is_still_free = self._clock() - began <= FRESH or self._is_still_free(choice, request)
+        except BaseException:
+            self.release()
+            raise
+        if is_still_free:
+            return Picked(choice.chosen, gpus), choice
+        self.release()
+        return None, None
+
+    def _is_still_free(self, choice: Choice, request: Request) -> bool:
+        """Look again, after the first look or the lock took long: what was free may have been taken meanwhile."""
+        gpus = self._inventory.look(with_load=request.needs_load)
+        return set(choice.uuids) <= set(choose(gpus, request._replace(exactly=None, at_most=None)).uuids)
+
+
+def _error(blocked: Choice | ClaimsLockedError) -> GpuTrackerError:
+    """Return what says why there is nothing yet; users' names are looked up for it, so not at each look."""
+    return blocked.error(time.time()) if isinstance(blocked, Choice) else blocked
