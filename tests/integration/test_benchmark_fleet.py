@@ -32,7 +32,7 @@ from benchmarks.peers import OURS
 from benchmarks.results import Results
 from benchmarks.session import FailedError, Session
 
-from gpu_tracker.fleet.hosts.nvgpu_report import parse_nvgpu_report
+from gpu_tracker.fleet.hosts.nvgpu import parse_nvgpu_report
 from gpu_tracker.fleet.hosts.report import parse_report
 from support.cli_program import PATIENCE, eventually
 from support.tracked_program import IN_CI

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, TlsFiles, Token
-from gpu_tracker.fleet.hosts.fleet import Fleet
-from gpu_tracker.fleet.hosts.history import History
+from gpu_tracker.fleet.hosts.fleet import Fleet, History
 from gpu_tracker.fleet.polling.http_client import HttpClient
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
 from gpu_tracker.fleet.resolver import Resolver
-from gpu_tracker.fleet.watch import Reading
+from gpu_tracker.gpus.watch import Reading
 from support.hostile_agents import (
     NVGPU_GPU,
     Recorder,

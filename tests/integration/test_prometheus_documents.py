@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from gpu_tracker.fleet.agent.metrics import HostCollector
-from gpu_tracker.fleet.hosts.kind import KINDS
+from gpu_tracker.fleet.hosts.nvgpu import KINDS
 from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.fleet.prometheus import queries
 from support.prometheus_server import DOCUMENTED, backfill, prometheus, promtool, with_prometheus

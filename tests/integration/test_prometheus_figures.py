@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from gpu_tracker.fleet.agent.metrics import HostCollector
 from gpu_tracker.fleet.prometheus import queries
-from gpu_tracker.fleet.prometheus.client import Client
-from gpu_tracker.fleet.prometheus.endpoint import endpoint
+from gpu_tracker.fleet.prometheus.client import Client, endpoint
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from support.prometheus_server import backfill, prometheus, with_prometheus
 from support.told_by_agent import HostThatTells

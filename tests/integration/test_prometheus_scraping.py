@@ -15,7 +15,7 @@ import pytest
 
 import gpu_tracker
 from gpu_tracker.fleet.hosts.host import DOWN, STALE, UP
-from gpu_tracker.fleet.prometheus.endpoint import endpoint
+from gpu_tracker.fleet.prometheus.client import endpoint
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from support.agent_program import agent
 from support.dashboard_program import Dashboard

@@ -11,11 +11,10 @@ from typing import Self
 import pytest
 from aiohttp import web
 
-from gpu_tracker.fleet.hosts.source import Series
+from gpu_tracker.fleet.hosts.fleet import Series
 from gpu_tracker.fleet.prometheus import queries
-from gpu_tracker.fleet.prometheus.answers import PrometheusError
-from gpu_tracker.fleet.prometheus.client import Client
-from gpu_tracker.fleet.prometheus.endpoint import Endpoint, endpoint
+from gpu_tracker.fleet.prometheus.client import Client, Endpoint, endpoint
+from gpu_tracker.fleet.prometheus.queries import PrometheusError
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from support.prometheus_in_place import prometheus_in_place
 from support.prometheus_samples import NOW, gpu, sample

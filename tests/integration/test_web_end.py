@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from gpu_tracker.cli.serving import LAST_WORDS
-from gpu_tracker.fleet.web.limits import LAST_MOMENT, Limits
+from gpu_tracker.fleet.web.connection import LAST_MOMENT, Limits
 from support.cli_program import PATIENCE, eventually
 from support.tracked_program import environment
 from support.web_certificates import Certificates

@@ -8,9 +8,8 @@ import socket
 import pytest
 
 from gpu_tracker.fleet.web.access import Access
-from gpu_tracker.fleet.web.limits import Limits
-from gpu_tracker.fleet.web.listener import Listener
-from gpu_tracker.fleet.web.listening import listening_sockets
+from gpu_tracker.fleet.web.connection import Limits
+from gpu_tracker.fleet.web.listener import Listener, listening_sockets
 from gpu_tracker.fleet.web.service import Service
 from gpu_tracker.sockets import addresses
 

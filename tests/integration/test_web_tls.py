@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.fleet.web.access import AccessError, check_access
+from gpu_tracker.fleet.web.access import AccessError, TlsError, TlsFiles, check_access, server_context
 from gpu_tracker.fleet.web.credentials import Token
-from gpu_tracker.fleet.web.tls import TlsError, TlsFiles, server_context
 from support.cli_program import eventually
 from support.web_certificates import Authority, Certificates
 from support.web_server import WebServer, curl

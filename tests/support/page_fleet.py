@@ -6,9 +6,9 @@ import math
 import random
 from typing import TYPE_CHECKING
 
+from gpu_tracker.fleet.hosts.fleet import Past, Series
 from gpu_tracker.fleet.hosts.host import UP, HostState
 from gpu_tracker.fleet.hosts.report import ClaimReport, GpuReport, HostReport, ProcessReport
-from gpu_tracker.fleet.hosts.source import Past, Series
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.hosts.fleet import Fleet

@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpu_tracker.gpus import constraints as status
+from gpu_tracker.gpus import constraints
 from gpu_tracker.gpus.table import HEADER, Span, table_lines
 from support.gpus_on_show import GPUS, NOW, user_name
 
@@ -30,11 +30,11 @@ CORNER = 6
 
 TONES = {
     HEADER: ' font-weight="bold" fill="#ffffff"',
-    status.FREE: ' fill="#5fd07a"',
-    status.IN_USE: ' fill="#74b0ff"',
-    status.IN_USE_UNSEEN: ' fill="#ff7b72"',
-    status.CLAIMED: ' fill="#e8c04a"',
-    status.UNREADABLE: ' fill="#dd8df2"',
+    constraints.FREE: ' fill="#5fd07a"',
+    constraints.IN_USE: ' fill="#74b0ff"',
+    constraints.IN_USE_UNSEEN: ' fill="#ff7b72"',
+    constraints.CLAIMED: ' fill="#e8c04a"',
+    constraints.UNREADABLE: ' fill="#dd8df2"',
 }
 
 

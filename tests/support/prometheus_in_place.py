@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable
 
-    from gpu_tracker.fleet.prometheus.answers import Sample
+    from gpu_tracker.fleet.prometheus.queries import Sample
 
 
 class PrometheusInPlace:

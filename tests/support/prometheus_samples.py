@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.agents import Target
-from gpu_tracker.fleet.prometheus.answers import Sample
 from gpu_tracker.fleet.prometheus.gpus import Answers
+from gpu_tracker.fleet.prometheus.queries import Sample
 
 NOW = 1_800_000_000.0
 NODE01 = Target('gpu-tracker', 'node01:1080')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from gpu_tracker.fleet.agent.cluster_status import ClusterStatus
+from gpu_tracker.fleet.agent.answers import ClusterStatus
 from gpu_tracker.fleet.agent.run import others_of
 from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost
 from gpu_tracker.fleet.hosts.fleet import Fleet

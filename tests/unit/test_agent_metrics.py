@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from gpu_tracker.fleet.agent.metrics import HostCollector
 from gpu_tracker.fleet.hosts.host import HostState
-from gpu_tracker.fleet.hosts.kind import KINDS
+from gpu_tracker.fleet.hosts.nvgpu import KINDS
 from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.gpus.machine import snapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.fleet.config.host_url import UrlError, agent_url, is_on_loopback
+from gpu_tracker.fleet.config.cluster import UrlError, agent_url, is_on_loopback
 
 ACCEPTED = "must be 'self' or the URL of an agent, such as 'http://node02:1080'"
 

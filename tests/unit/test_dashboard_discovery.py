@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, Token
-from gpu_tracker.fleet.dashboard.discovery import targets
+from gpu_tracker.fleet.dashboard.polled import targets
 from gpu_tracker.fleet.hosts.report import HostReport
 from gpu_tracker.fleet.polling.poller import waiting_hosts
 

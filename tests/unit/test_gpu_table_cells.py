@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.gpus import constraints as status
+from gpu_tracker.gpus import constraints
 from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.gpus.table import claim_lines
 from gpu_tracker.gpus.table_cells import MARKS, rows
@@ -34,13 +34,13 @@ def claims(*gpus):
 
 def test_every_status_has_a_mark_of_its_own():
     statuses = {
-        status.FREE,
-        status.IN_USE,
-        status.IN_USE_UNSEEN,
-        status.CLAIMED,
-        status.UNKNOWN,
-        status.SPLIT,
-        status.UNREADABLE,
+        constraints.FREE,
+        constraints.IN_USE,
+        constraints.IN_USE_UNSEEN,
+        constraints.CLAIMED,
+        constraints.UNKNOWN,
+        constraints.SPLIT,
+        constraints.UNREADABLE,
     }
     assert set(MARKS) == statuses
     assert len(set(MARKS.values())) == len(statuses)

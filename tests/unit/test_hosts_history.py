@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.fleet.hosts.history import HALF_AN_HOUR, STEP, History
+from gpu_tracker.fleet.hosts.fleet import HALF_AN_HOUR, STEP, History, Series
 from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
-from gpu_tracker.fleet.hosts.source import Series
 
 LENGTH = 180
 

@@ -1,6 +1,6 @@
 """What hosts are called."""
 
-from gpu_tracker.fleet.hosts.names import Known, names
+from gpu_tracker.fleet.hosts.host import Known, names
 
 
 def test_a_host_goes_by_its_name():

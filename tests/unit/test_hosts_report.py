@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.fleet.hosts.host import HostState, host_as_json
-from gpu_tracker.fleet.hosts.nvgpu_report import parse_nvgpu_report
+from gpu_tracker.fleet.hosts.nvgpu import parse_nvgpu_report
 from gpu_tracker.fleet.hosts.report import ClaimReport, GpuReport, HostReport, ProcessReport, ReportError, parse_report
 from gpu_tracker.fleet.hosts.totals import totals_of
 

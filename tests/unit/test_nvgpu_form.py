@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from gpu_tracker.fleet.hosts.nvgpu_report import parse_nvgpu_report
+from gpu_tracker.fleet.hosts.nvgpu import nvgpu_report, parse_nvgpu_report
 from gpu_tracker.fleet.hosts.report import GpuReport, HostReport, ProcessReport, parse_report
-from gpu_tracker.fleet.nvgpu_form import nvgpu_report
 from gpu_tracker.gpus.machine import snapshot
 from support.gpus_on_show import GPUS, IN_USE, NOW, UNIFIED, user_name
 from support.real_nvgpu import KEYS

@@ -10,8 +10,7 @@ from starlette.applications import Starlette
 
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.host import HostState
-from gpu_tracker.fleet.page.encoded import PIECE, EncodedFleet
-from gpu_tracker.fleet.page.events import events
+from gpu_tracker.fleet.page.encoded import PIECE, EncodedFleet, events
 from gpu_tracker.fleet.page.routes import page_routes
 from support.page_fleet import NOW, MadeUpSource, busy_gpu, free_gpu, up
 

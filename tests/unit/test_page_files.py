@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.fleet import page
-from gpu_tracker.fleet.page.files import index, page_files
+from gpu_tracker.fleet.page.routes import index, page_files
 
 FOLDER = Path(page.__file__).parent / 'static'
 OURS = sorted(file.relative_to(FOLDER).as_posix() for file in FOLDER.iterdir() if file.is_file())

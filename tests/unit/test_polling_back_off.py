@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.fleet.polling.back_off import BackOff
+from gpu_tracker.fleet.polling.http_client import BackOff
 
 
 def asked_at(back_off: BackOff, interval: float, rounds: int) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.fleet.polling.connections import most_connections, too_few_for
+from gpu_tracker.fleet.polling.http_client import most_connections, too_few_for
 
 
 @pytest.mark.parametrize(('descriptors', 'most'), [(65536, 64960), (1024, 448), (640, 160), (200, 50), (3, 1)])

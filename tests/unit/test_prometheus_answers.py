@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_tracker.fleet.prometheus.answers import (
+from gpu_tracker.fleet.prometheus.queries import (
     PrometheusError,
     Sample,
     Track,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.errors import GpuTrackerError, ParameterError
-from gpu_tracker.fleet.prometheus.endpoint import Endpoint, endpoint
+from gpu_tracker.fleet.prometheus.client import Endpoint, endpoint
 
 ACCEPTED = 'a URL such as http://localhost:9090 or https://prometheus.example.org/prefix'
 

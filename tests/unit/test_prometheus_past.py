@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.fleet.hosts.source import Past, Series
-from gpu_tracker.fleet.prometheus.answers import Track
-from gpu_tracker.fleet.prometheus.past import Span, past_of, span_of
+from gpu_tracker.fleet.hosts.fleet import Past, Series
+from gpu_tracker.fleet.prometheus.gpus import Span, past_of, span_of
+from gpu_tracker.fleet.prometheus.queries import Track
 
 NOW = 1_800_000_007.0
 

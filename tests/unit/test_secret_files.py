@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gpu_tracker.fleet.secret_files import SecretFileError, read_passwords, read_token
+from gpu_tracker.fleet.config.secret_files import SecretFileError, read_passwords, read_token
 from support.tracked_program import as_root
 
 TOKEN = '0123456789abcdef'  # noqa: S105 - of tests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.fleet.watch import Watch, pause_between
+from gpu_tracker.gpus.watch import Watch, pause_between
 from support.brief_gpus import gpu
 from support.cli_program import eventually
 from support.looked_at_machine import NOW, LookedAtMachine

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpu_tracker.fleet.web.complaints import Complaints
+from gpu_tracker.fleet.web.service import Complaints
 
 
 class Clock:

@@ -6,9 +6,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from gpu_tracker.fleet.web.connection import Connection
+from gpu_tracker.fleet.web.connection import Connection, Limits
 from gpu_tracker.fleet.web.gate import MAY_READ
-from gpu_tracker.fleet.web.limits import Limits
 from gpu_tracker.fleet.web.places import Place, Places
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from gpu_tracker.fleet.web.daemon_threads import MOST_THREADS, DaemonThreads
+from gpu_tracker.fleet.web.serve import MOST_THREADS, DaemonThreads
 
 
 def test_it_does_what_an_executor_does():

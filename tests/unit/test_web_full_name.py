@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from gpu_tracker.fleet.web.full_name import FullName
-from gpu_tracker.fleet.web.host_names import HostNames
+from gpu_tracker.fleet.web.host_names import FullName, HostNames
 
 NEVER = 1000.0
 PATIENCE = 60

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from gpu_tracker.fleet.web.listening import listening_sockets, url
+from gpu_tracker.fleet.web.listener import listening_sockets, url
 from gpu_tracker.sockets import Address, AddressTakenError, addresses
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.fleet.web.limits import Limits
+from gpu_tracker.fleet.web.connection import Limits
 from gpu_tracker.fleet.web.places import NoPlaceError, Place, Places, counted_address
 
 

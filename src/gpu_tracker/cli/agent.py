@@ -49,8 +49,8 @@ def run(arguments: list[str]) -> int:
         raise options.UsageError('--cuda needs --export-processes')
     interval = bounded.seconds('--interval', str(values['--interval']), _INTERVALS)
     with serving.extra_needed('agent'):
+        from gpu_tracker.fleet.agent.run import Settings  # noqa: PLC0415 - as above
         from gpu_tracker.fleet.agent.run import run as serve  # noqa: PLC0415 - not where only help is wanted
-        from gpu_tracker.fleet.agent.settings import Settings  # noqa: PLC0415 - as above
         from gpu_tracker.fleet.config.read import read_cluster  # noqa: PLC0415 - as above
     config = values['--config']
     settings = Settings(

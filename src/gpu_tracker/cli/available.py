@@ -173,10 +173,11 @@ def _waiting(values: Values) -> Waiting | None:
 
 def _warn(request: Request, picked: Picked, words: list[str] | None) -> None:
     """Say what CUDA may understand in another way than the user."""
-    if visible.counts_otherwise(picked.gpus, request.visible_devices, os.environ.get(visible.ORDER_VARIABLE)):
+    order = os.environ.get(visible.ORDER_VARIABLE)
+    if visible.counts_otherwise(picked.gpus, request.visible_devices, order):
         output.complain(
-            f'{visible.VARIABLE}={request.visible_devices} was read in PCI bus order; the GPUs here differ, and CUDA '
-            f'itself counts otherwise unless {visible.ORDER_VARIABLE} is {visible.PCI_ORDER}'
+            f'{visible.VARIABLE}={request.visible_devices} was read in PCI bus order; the GPUs here differ, and '
+            f'CUDA itself counts otherwise unless {visible.ORDER_VARIABLE} is {visible.PCI_ORDER}'
         )
     is_list = words is None and (request.exactly, request.at_most) == (None, None)
     if len(picked.chosen) > 1 and any(gpu.parent is not None for gpu in picked.chosen) and not is_list:

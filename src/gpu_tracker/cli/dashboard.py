@@ -9,7 +9,7 @@ from gpu_tracker.cli import bounded, options, output, serving
 from gpu_tracker.fleet.config.cluster import DEADLINES, INTERVAL, INTERVALS
 
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.dashboard.settings import Settings
+    from gpu_tracker.fleet.dashboard.run import Settings
 
 _PORT = 1081
 _PROMETHEUS_DEADLINE = 10.0
@@ -73,7 +73,7 @@ def _seconds(option: str, given: str | None, limits: tuple[float, float]) -> flo
 def _polled(given: dict[str, str | None], interval: float | None, deadline: float | None) -> Settings:
     """Return what to do with the hosts of a file."""
     from gpu_tracker.fleet.config.read import read_cluster  # noqa: PLC0415 - as above
-    from gpu_tracker.fleet.dashboard.settings import PolledHosts  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.dashboard.run import PolledHosts  # noqa: PLC0415 - as above
 
     for option in ('--prometheus-token-file', '--prometheus-ca'):
         if given[option] is not None:
@@ -89,8 +89,8 @@ def _polled(given: dict[str, str | None], interval: float | None, deadline: floa
 
 def _prometheus(url: str, given: dict[str, str | None], interval: float | None, deadline: float | None) -> Settings:
     """Return what to do with a Prometheus."""
-    from gpu_tracker.fleet.dashboard.settings import Prometheus  # noqa: PLC0415 - as above
-    from gpu_tracker.fleet.prometheus.endpoint import endpoint  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.dashboard.run import Prometheus  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.prometheus.client import endpoint  # noqa: PLC0415 - as above
 
     if given['--config'] is not None:
         raise options.UsageError('--config and --prometheus do not go together: the hosts come from one of the two')

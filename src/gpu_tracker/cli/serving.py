@@ -14,9 +14,8 @@ from gpu_tracker.errors import GpuTrackerError, ParameterError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from gpu_tracker.fleet.web.access import Access
+    from gpu_tracker.fleet.web.access import Access, TlsFiles
     from gpu_tracker.fleet.web.credentials import Credentials, Passwords, Token
-    from gpu_tracker.fleet.web.tls import TlsFiles
 
 LAST_WORDS = 0.5
 """Seconds that the last lines have at the end to be written."""
@@ -78,7 +77,7 @@ def access(
 
 def token(path: object, option: str = '--token-file') -> Token | None:
     """Return the token in the file that the option names; None where ``path`` is None."""
-    from gpu_tracker.fleet import secret_files  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.config import secret_files  # noqa: PLC0415 - as above
     from gpu_tracker.fleet.web import credentials  # noqa: PLC0415 - as above
 
     if path is None:
@@ -88,7 +87,7 @@ def token(path: object, option: str = '--token-file') -> Token | None:
 
 def passwords(path: object, option: str = '--password-file') -> Passwords | None:
     """Return the passwords in the file that the option names; None where ``path`` is None."""
-    from gpu_tracker.fleet import secret_files  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.config import secret_files  # noqa: PLC0415 - as above
     from gpu_tracker.fleet.web import credentials  # noqa: PLC0415 - as above
 
     if path is None:
@@ -129,7 +128,7 @@ def extra_needed(command: str) -> Iterator[None]:
 
 
 def _tls_files(values: Mapping[str, str | bool | list[str] | None]) -> TlsFiles | None:
-    from gpu_tracker.fleet.web.tls import TlsFiles  # noqa: PLC0415 - as above
+    from gpu_tracker.fleet.web.access import TlsFiles  # noqa: PLC0415 - as above
 
     certificate, key, client_ca = (values[option] for option in ('--tls-cert', '--tls-key', '--tls-client-ca'))
     if certificate is None:

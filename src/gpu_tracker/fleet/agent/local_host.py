@@ -1,20 +1,25 @@
-"""This machine as the agent tells of it: from the newest reading, never from the driver."""
+"""This machine as the agent reports it, from its newest reading; it is read less often while nobody asks."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import TYPE_CHECKING
 
+from gpu_tracker.fleet.hosts.fleet import Fleet, History
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.report import parse_report
-from gpu_tracker.fleet.own_report import OwnReport
+from gpu_tracker.fleet.polling.own_report import OwnReport
 from gpu_tracker.gpus.machine import Seen, host_name, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.fleet.watch import Reading, Watch
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from gpu_tracker.fleet.hosts.fleet import Past
+    from gpu_tracker.gpus.watch import Reading, Watch
 
 HOST_ID = '0'
 
@@ -62,3 +67,73 @@ class LocalHost:
         report = parse_report(json.dumps(self.body()).encode()) if reading is None else self._report.of(reading)
         self._state = self._state.reported(report, self._now())
         return self._state
+
+
+class Audience:
+    """Passes requests on and lets the watch know of them, for as long as they last: a page stays open for hours.
+
+    :param exempt: Paths that tell nothing of GPUs.
+    """
+
+    def __init__(self, watch: Watch, exempt: frozenset[str]) -> None:
+        self._watch = watch
+        self._exempt = exempt
+        self._open = 0
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """Return the application with this in front of it."""
+
+        async def observed(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope['type'] != 'http' or scope['path'] in self._exempt:
+                await app(scope, receive, send)
+                return
+            self._open += 1
+            self._watch.latest()
+            try:
+                await app(scope, receive, send)
+            finally:
+                self._open -= 1
+
+        return observed
+
+    def ask_if_there(self) -> None:
+        """Ask the watch on behalf of those whose requests are still being answered."""
+        if self._open:
+            self._watch.latest()
+
+
+_LONGEST_PAUSE = 1.0
+_SHORTEST_PAUSE = 0.1
+
+
+class LocalSource:
+    """Takes each new reading of this machine; see ``gpu_tracker.fleet.hosts.fleet.FleetSource``.
+
+    :param interval: Seconds between two readings.
+    :param complain: Takes lines for people.
+    """
+
+    def __init__(self, host: LocalHost, audience: Audience, interval: float, complain: Callable[[str], None]) -> None:
+        self._host = host
+        self._audience = audience
+        self._complain = complain
+        self._has_complained = False
+        self._history = History(interval=interval)
+        self._pause = min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, interval / 2))
+        self.fleet = Fleet([host.state()], interval=interval, history=self._history)
+
+    async def run(self) -> None:
+        """Keep the fleet up to date until it is cancelled."""
+        while True:
+            self._audience.ask_if_there()
+            try:
+                self.fleet.put(self._host.state())  # the same reading too: until there is another, it is what is known
+            except Exception as error:  # noqa: BLE001 - whatever one reading holds, the next is due
+                if not self._has_complained:
+                    self._has_complained = True
+                    self._complain(f'a reading cannot be shown: {type(error).__name__}: {error}')
+            await asyncio.sleep(self._pause)
+
+    async def past(self, host_id: str, seconds: float) -> Past | None:
+        """Return the last half hour; None: there is no such host."""
+        return None if self.fleet.state(host_id) is None else self._history.past(host_id, seconds)

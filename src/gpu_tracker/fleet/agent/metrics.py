@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
 from gpu_tracker.fleet.hosts.host import UP
-from gpu_tracker.fleet.hosts.kind import KINDS, kind_of
+from gpu_tracker.fleet.hosts.nvgpu import KINDS, kind_of
 from gpu_tracker.fleet.hosts.report import STATUSES
 from gpu_tracker.printable import printable
 

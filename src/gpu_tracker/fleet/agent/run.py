@@ -1,34 +1,46 @@
-"""The agent, put together."""
+"""The agent, put together, and its settings."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.applications import Starlette
 
-from gpu_tracker.fleet.agent.answers import Answers
-from gpu_tracker.fleet.agent.audience import Audience
-from gpu_tracker.fleet.agent.cluster_status import ClusterStatus
-from gpu_tracker.fleet.agent.local_host import LocalHost
+from gpu_tracker.fleet.agent.answers import Answers, ClusterStatus
+from gpu_tracker.fleet.agent.local_host import Audience, LocalHost, LocalSource
 from gpu_tracker.fleet.agent.metrics import HostCollector
 from gpu_tracker.fleet.agent.probed import ProbedMetrics
-from gpu_tracker.fleet.agent.source import LocalSource
 from gpu_tracker.fleet.config.cluster import INTERVAL
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.page.routes import page_routes
-from gpu_tracker.fleet.watch import Watch
 from gpu_tracker.fleet.web.gate import HEALTH
 from gpu_tracker.fleet.web.serve import serve
 from gpu_tracker.gpus.machine import Machine, host_name
+from gpu_tracker.gpus.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.fleet.agent.cluster_status import OtherHosts
-    from gpu_tracker.fleet.agent.settings import Settings
+    from gpu_tracker.fleet.agent.answers import OtherHosts
     from gpu_tracker.fleet.config.cluster import Cluster
     from gpu_tracker.fleet.web.access import Access
+
+
+class Settings(NamedTuple):
+    """Settings of an agent, checked."""
+
+    cluster: Cluster
+    """The hosts of ``/cluster_status``, in order; where there are none, there is no page either."""
+    interval: float
+    """Seconds between two looks at the GPUs."""
+    export_processes: bool = False
+    """Whether metrics tell the memory of each process."""
+    export_users: bool = False
+    """Whether metrics tell the names of users."""
+    probes: tuple[str, ...] = ()
+    """Names of entry points whose metrics are wanted too; these tell of processes one by one."""
+
 
 _FIRST_READING = 1.0
 """Seconds that the first clients wait at most for a driver that is slow to answer."""

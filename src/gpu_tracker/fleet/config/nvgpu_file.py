@@ -6,8 +6,16 @@ import ast
 import warnings
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet.config.cluster import SELF, Cluster, ClusterError, ConfiguredHost, check_distinct
-from gpu_tracker.fleet.config.host_url import ACCEPTED, UrlError, agent_url
+from gpu_tracker.fleet.config.cluster import (
+    ACCEPTED,
+    SELF,
+    Cluster,
+    ClusterError,
+    ConfiguredHost,
+    UrlError,
+    agent_url,
+    check_distinct,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

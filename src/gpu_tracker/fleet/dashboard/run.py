@@ -1,31 +1,64 @@
-"""The dashboard, put together."""
+"""The dashboard, put together, and its settings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.fleet.dashboard.app import application
+from starlette.applications import Starlette
+
 from gpu_tracker.fleet.dashboard.polled import PolledAnswers
-from gpu_tracker.fleet.dashboard.settings import PolledHosts
-from gpu_tracker.fleet.hosts.fleet import Fleet
-from gpu_tracker.fleet.hosts.history import History
-from gpu_tracker.fleet.polling.connections import most_connections, too_few_for
+from gpu_tracker.fleet.hosts.fleet import Fleet, History
+from gpu_tracker.fleet.page.routes import page_routes
+from gpu_tracker.fleet.polling.http_client import most_connections, too_few_for
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
+from gpu_tracker.fleet.program_answers import health
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
-from gpu_tracker.fleet.watch import Watch
-from gpu_tracker.fleet.web.open_files import allow_many_files
+from gpu_tracker.fleet.web.listener import allow_many_files
 from gpu_tracker.fleet.web.serve import serve
 from gpu_tracker.gpus.machine import Machine
+from gpu_tracker.gpus.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from starlette.applications import Starlette
+    from starlette.routing import BaseRoute
 
     from gpu_tracker.fleet.config.cluster import Cluster
-    from gpu_tracker.fleet.dashboard.settings import Prometheus, Settings
-    from gpu_tracker.fleet.hosts.source import FleetSource
+    from gpu_tracker.fleet.hosts.fleet import FleetSource
+    from gpu_tracker.fleet.prometheus.client import Endpoint
     from gpu_tracker.fleet.web.access import Access
+
+
+class PolledHosts(NamedTuple):
+    """A dashboard that asks the agents itself."""
+
+    cluster: Cluster
+
+
+class Prometheus(NamedTuple):
+    """A dashboard that asks a Prometheus, which scrapes the agents."""
+
+    endpoint: Endpoint
+    interval: float
+    """Seconds between two rounds of questions."""
+    deadline: float
+    """Seconds that a question may take."""
+
+
+Settings = PolledHosts | Prometheus
+
+
+_TITLE = 'GPU fleet'
+
+
+def application(source: FleetSource, others: Sequence[BaseRoute] = ()) -> Starlette:
+    """Return the application.
+
+    :param others: Routes beside those of the page and ``/healthz``.
+    """
+    app = Starlette(routes=[health(), *others, *page_routes(source, _TITLE)])
+    app.router.redirect_slashes = False  # a path with a slash too many is not there
+    return app
 
 
 def run(settings: Settings, access: Access, complain: Callable[[str], None]) -> None:

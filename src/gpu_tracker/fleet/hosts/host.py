@@ -1,13 +1,88 @@
-"""How a host of the fleet is, and what a browser is told of it."""
+"""Moments that a host tells by its own clock, brought to this machine's."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gpu_tracker.fleet.hosts.clock_error import corrected, error_of
+from gpu_tracker.fleet.hosts import untrusted
 
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
+    from collections.abc import Mapping
+
+    from gpu_tracker.fleet.hosts.report import ClaimReport, GpuReport, HostReport, ProcessReport
+
+_TOLERANCE = 2.0
+"""Seconds: an answer may be as long under way, and what is seen of a process shall not change with each."""
+_MOST = 1e10
+"""Seconds, some 300 years: no clock is that wrong, and sums beyond all numbers cannot be told to a browser."""
+
+
+def error_of(report: HostReport, now: float, known: float) -> float:
+    """Return by how many seconds a host's clock is behind this machine's, which is negative where it is ahead.
+
+    :param now: Seconds since 1970 by this machine's clock, when the report came in.
+    :param known: What was returned for the report before, 0 at first; it stays so where it is about right.
+    """
+    if report.time is None or report.age is None:
+        return known
+    error = now - report.age - report.time
+    return float(round(error)) if abs(error - known) > _TOLERANCE and abs(error) < _MOST else known
+
+
+def corrected(report: HostReport, error: float) -> HostReport:
+    """Return a report whose processes and claims have moments by this machine's clock."""
+    if not error or report.gpus is None:
+        return report
+    return report._replace(gpus=tuple(_gpu(gpu, error) for gpu in report.gpus))
+
+
+def _gpu(gpu: GpuReport, error: float) -> GpuReport:
+    return gpu._replace(
+        processes=None if gpu.processes is None else tuple(_process(process, error) for process in gpu.processes),
+        claim=None if gpu.claim is None else _claim(gpu.claim, error),
+        mig_devices=None if gpu.mig_devices is None else tuple(_gpu(part, error) for part in gpu.mig_devices),
+    )
+
+
+def _process(process: ProcessReport, error: float) -> ProcessReport:
+    return process._replace(started=_moment(process.started, error))
+
+
+def _claim(claim: ClaimReport, error: float) -> ClaimReport:
+    return claim._replace(made=_moment(claim.made, error), expires=_moment(claim.expires, error))
+
+
+def _moment(told: float | None, error: float) -> float | None:
+    return None if told is None else untrusted.number(told + error)
+
+
+Key = TypeVar('Key')
+
+
+class Known(NamedTuple):
+    """What is known of a host that is to be called something."""
+
+    name: str | None
+    """What somebody has called it, else as it calls itself; None: neither is known."""
+    place: str
+    """Host and port where its agent is."""
+
+
+def names(hosts: Mapping[Key, Known]) -> dict[Key, str]:
+    """Return what to call each host: its name, with its place behind where others have that name too.
+
+    A host whose name is not known goes by its place.
+    """
+    counts = Counter(host.name for host in hosts.values())
+    return {key: _called(host, is_shared=counts[host.name] > 1) for key, host in hosts.items()}
+
+
+def _called(host: Known, *, is_shared: bool) -> str:
+    if host.name is None:
+        return host.place
+    return f'{host.name} ({host.place})' if is_shared else host.name
+
 
 WAITING = 'waiting'
 """It has not answered yet, and nothing has gone wrong."""

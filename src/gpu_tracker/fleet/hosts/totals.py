@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.fleet.hosts.host import UP
-from gpu_tracker.fleet.hosts.kind import KINDS, kind_of
+from gpu_tracker.fleet.hosts.nvgpu import KINDS, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

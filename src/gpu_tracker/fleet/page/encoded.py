@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.fleet.hosts.host import host_as_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from gpu_tracker.fleet.hosts.fleet import Fleet
     from gpu_tracker.fleet.hosts.host import HostState
-
 
 PIECE = 65536
 """Bytes that are sent at once: what a reader who does not read keeps of its own."""
@@ -107,3 +107,41 @@ class EncodedFleet:
 def _json(value: object) -> bytes:
     """Encode in ASCII, without a line break: both can stand in an event as they are."""
     return json.dumps(value, separators=(',', ':'), allow_nan=False).encode('ascii')
+
+
+SILENCE = 15.0
+"""Seconds after which something is said even if nothing has changed: so the page knows that it is connected."""
+
+_RETRY = 2000
+"""Milliseconds after which a browser comes back when the stream has broken."""
+
+
+async def events(fleet: Fleet, encoded: EncodedFleet, silence: float = SILENCE) -> AsyncIterator[bytes]:
+    """Yield the events of one reader, in pieces, until the fleet is closed.
+
+    :param silence: Seconds.
+    """
+    seen = encoded.version
+    for piece in _event(b'fleet', encoded.everything(), b'retry: %d\n' % _RETRY):
+        yield piece
+    while not fleet.is_closed:
+        try:
+            async with asyncio.timeout(silence):
+                await fleet.change(seen.changes)
+        except TimeoutError:
+            for piece in _event(b'hosts', encoded.nothing_new(), b': still here\n'):
+                yield piece
+            continue
+        if fleet.is_closed:
+            return
+        before, seen = seen, encoded.version
+        if before.removals == seen.removals:
+            event = _event(b'hosts', encoded.changes(before))
+        else:  # there is no event for hosts that are no more
+            event = _event(b'fleet', encoded.everything())
+        for piece in event:
+            yield piece
+
+
+def _event(name: bytes, data: EncodedObject, before: bytes = b'') -> Iterator[bytes]:
+    return data.pieces(before + b'event: ' + name + b'\ndata: ', b'\n\n')

@@ -1,21 +1,99 @@
-"""HTTP as far as asking agents needs it, with a limit on everything that the other side sends."""
+"""How long a host that fails is left alone."""
 
 from __future__ import annotations
 
+import random
+import resource
 from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
 
 from gpu_tracker import __version__
-from gpu_tracker.fleet.polling.connections import most_connections
-from gpu_tracker.fleet.polling.failure import AgentError, no_report, of_connection
+from gpu_tracker.fleet.polling.agent import AgentError, no_report, of_connection
 from gpu_tracker.fleet.resolver import Resolver
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from yarl import URL
+
+LONGEST = 30.0
+"""Seconds: a host that comes back is seen by then."""
+
+_MOST_DOUBLINGS = 16
+
+
+class BackOff:
+    """Doubles the pause of one host with each failure, by chance a little less: not all are asked in the same round.
+
+    After the first failure it is asked in the next round.
+
+    :param interval: Seconds between two rounds.
+    :param longest: Seconds that no pause exceeds, unless ``interval`` does.
+    :param chance: Tells numbers from 0 to 1.
+    """
+
+    __slots__ = ('_chance', '_due', '_failures', '_interval', '_longest')
+
+    def __init__(self, interval: float, longest: float = LONGEST, chance: Callable[[], float] = random.random) -> None:
+        self._interval = interval
+        self._longest = longest
+        self._chance = chance
+        self._failures = 0
+        self._due = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether the round that begins is the last one in which it can be asked in time.
+
+        :param now: Monotonic seconds.
+        """
+        return not self._failures or now + self._interval > self._due
+
+    def succeeded(self) -> None:
+        """Have it asked in each round."""
+        self._failures = 0
+
+    def failed(self, now: float) -> None:
+        """Have it left alone for a while.
+
+        :param now: When it was asked, in monotonic seconds.
+        """
+        pause = min(self._interval * 2.0 ** min(self._failures, _MOST_DOUBLINGS), self._longest)
+        self._failures += 1
+        self._due = now + pause * (1 - self._chance() / 2)
+
+
+_FOR_OTHERS = 512 + 64
+"""Descriptors for as many clients as are served at a time, and for files."""
+_LEAST_SHARE = 4
+"""A quarter of all descriptors is for hosts, however few these are."""
+
+
+def most_connections(descriptors: int | None = None) -> int:
+    """Return how many connections to hosts may be open at a time, at least one.
+
+    :param descriptors: How many this process may have; None: as the system says.
+    """
+    if descriptors is None:
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if descriptors == resource.RLIM_INFINITY:
+            return 2**16
+    return max(descriptors - _FOR_OTHERS, descriptors // _LEAST_SHARE, 1)
+
+
+def too_few_for(hosts: int, most: int) -> str | None:
+    """Return what to tell people where hosts have to take turns; None where each can have its connection.
+
+    :param most: Connections at a time.
+    """
+    if hosts <= most:
+        return None
+    return (
+        f'{hosts} hosts are asked over {most} connections at a time, since this process may open few files: a higher'
+        ' limit (ulimit -n, LimitNOFILE= of systemd) makes room'
+    )
+
 
 LARGEST_ANSWER = 4 * 2**20
 """Bytes of a body. A host with 16 GPUs and 100 processes on each tells 1 MiB."""
@@ -55,7 +133,7 @@ class HttpClient:
     """Keeps a connection to each host, over which it is asked again and again. It belongs to one event loop.
 
     :param hosts: How many there are. Where they are more than ``most``, no connection is kept, and hosts take turns.
-    :param most: Connections at a time; None: see :func:`gpu_tracker.fleet.polling.connections.most_connections`.
+    :param most: Connections at a time; None: see :func:`gpu_tracker.fleet.polling.http_client.most_connections`.
     """
 
     def __init__(self, resolver: Resolver | None = None, *, hosts: int = 0, most: int | None = None) -> None:

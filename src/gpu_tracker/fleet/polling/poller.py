@@ -6,25 +6,21 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet.config.tls_context import tls_context
-from gpu_tracker.fleet.hosts.host import HostState
-from gpu_tracker.fleet.hosts.names import Known, names
-from gpu_tracker.fleet.nvgpu_form import NOT_AVAILABLE
-from gpu_tracker.fleet.polling.agent import Agent
-from gpu_tracker.fleet.polling.back_off import LONGEST, BackOff
-from gpu_tracker.fleet.polling.failure import AgentError, late, looking_up
-from gpu_tracker.fleet.polling.http_client import HttpClient, Progress
-from gpu_tracker.fleet.polling.this_machine import ThisMachine, not_yet
+from gpu_tracker.fleet.config.cluster import tls_context
+from gpu_tracker.fleet.hosts.host import HostState, Known, names
+from gpu_tracker.fleet.hosts.nvgpu import NOT_AVAILABLE
+from gpu_tracker.fleet.polling.agent import Agent, AgentError, late, looking_up
+from gpu_tracker.fleet.polling.http_client import LONGEST, BackOff, HttpClient, Progress
+from gpu_tracker.fleet.polling.own_report import ThisMachine, not_yet
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
     from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, TlsFiles
-    from gpu_tracker.fleet.hosts.fleet import Fleet
+    from gpu_tracker.fleet.hosts.fleet import Fleet, Past
     from gpu_tracker.fleet.hosts.report import HostReport
-    from gpu_tracker.fleet.hosts.source import Past
-    from gpu_tracker.fleet.watch import Watch
+    from gpu_tracker.gpus.watch import Watch
 
 
 def waiting_hosts(cluster: Cluster) -> list[HostState]:
@@ -50,7 +46,7 @@ class _Asked:
 
 
 class Poller:
-    """Asks all hosts of a cluster at once, in rounds; see :class:`gpu_tracker.fleet.hosts.source.FleetSource`.
+    """Asks all hosts of a cluster at once, in rounds; see :class:`gpu_tracker.fleet.hosts.fleet.FleetSource`.
 
     Whoever wants to know of other hosts, as the agent for its ``/cluster_status``, runs one in the background::
 

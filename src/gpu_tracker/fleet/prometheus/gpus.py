@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.fleet.hosts import untrusted
+from gpu_tracker.fleet.hosts.fleet import Past, Series
 from gpu_tracker.fleet.hosts.report import STATUSES, GpuReport, ProcessReport, with_own_keys
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.agents import Target, target_of
@@ -15,7 +17,7 @@ from gpu_tracker.gpus.constraints import SPLIT, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpu_tracker.fleet.prometheus.answers import Sample
+    from gpu_tracker.fleet.prometheus.queries import Sample, Track
 
 _INDEX = re.compile(r'([0-9]{1,9})(?::([0-9]{1,9}))?')
 """A GPU's number, and for a MIG device its number on that GPU."""
@@ -172,3 +174,53 @@ def _processes_of_users(samples: Iterable[Sample]) -> Iterator[ProcessReport]:
 def _name(sample: Sample, label: str) -> str | None:
     text = untrusted.text(sample.label(label), _LONGEST_NAME)
     return None if text in {'', _UNSEEN} else text
+
+
+_LEAST_STEP = 10
+_MOST_STEPS = 360
+_LONGEST = 366 * 86400.0
+
+
+class Span(NamedTuple):
+    """The moments of which values are wanted, in seconds since 1970 by Prometheus's clock."""
+
+    start: float
+    end: float
+    step: float
+    steps: int
+
+
+def span_of(seconds: float, now: float) -> Span:
+    """Return the last ``seconds`` in steps of 10 s, or of so many times that as leave few enough of them.
+
+    The last is the step that goes on. All begin at whole steps, so that who looks again sees the same values.
+    """
+    seconds = min(max(seconds, _LEAST_STEP), _LONGEST)
+    step = _LEAST_STEP * math.ceil(seconds / _LEAST_STEP / _MOST_STEPS)
+    count = math.ceil(seconds / step)
+    end = math.ceil(now / step) * step
+    return Span(end - (count - 1) * step, end, step, count)
+
+
+def past_of(span: Span, utilization: Iterable[Track], memory: Iterable[Track]) -> Past:
+    """Return the values by GPU; None where there is none."""
+    busy, used = _by_key(span, utilization), _by_key(span, memory)
+    unknown: list[float | None] = [None] * span.steps
+    return Past(
+        step=span.step,
+        end=span.end,
+        gpus={key: Series(busy.get(key, unknown), used.get(key, unknown)) for key in {**busy, **used}},
+    )
+
+
+def _by_key(span: Span, tracks: Iterable[Track]) -> dict[str, Sequence[float | None]]:
+    found: dict[str, Sequence[float | None]] = {}
+    for track in tracks:
+        values: list[float | None] = [None] * span.steps
+        for moment, value in track.points:
+            step = round((moment - span.start) / span.step)
+            if 0 <= step < span.steps:
+                percent = untrusted.number(value)
+                values[step] = None if percent is None else min(100.0, round(percent, 1))
+        found[key_of(track.labels.get('uuid', ''), track.labels.get('index', ''))] = values
+    return found

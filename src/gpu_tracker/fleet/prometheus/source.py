@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.prometheus import queries
-from gpu_tracker.fleet.prometheus.agents import agents, reached
-from gpu_tracker.fleet.prometheus.answers import PrometheusError
+from gpu_tracker.fleet.prometheus.agents import Roster, agents, reached
 from gpu_tracker.fleet.prometheus.client import Client
-from gpu_tracker.fleet.prometheus.gpus import Answers, gpus_by_target
-from gpu_tracker.fleet.prometheus.past import past_of, span_of
-from gpu_tracker.fleet.prometheus.roster import Roster
+from gpu_tracker.fleet.prometheus.gpus import Answers, gpus_by_target, past_of, span_of
+from gpu_tracker.fleet.prometheus.queries import PrometheusError
 from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gpu_tracker.fleet.hosts.fleet import Past
     from gpu_tracker.fleet.hosts.report import GpuReport
-    from gpu_tracker.fleet.hosts.source import Past
     from gpu_tracker.fleet.prometheus.agents import Target
-    from gpu_tracker.fleet.prometheus.answers import Sample
-    from gpu_tracker.fleet.prometheus.endpoint import Endpoint
-    from gpu_tracker.fleet.prometheus.queries import Queries
+    from gpu_tracker.fleet.prometheus.client import Endpoint
+    from gpu_tracker.fleet.prometheus.queries import Queries, Sample
 
 _VIEWERS_AT_A_TIME = 2
 """Whose wishes for the past are asked for at once: the figures of now come first."""
@@ -33,7 +30,7 @@ _VIEWERS_AT_A_TIME = 2
 class PrometheusSource:
     """A fleet out of the targets of a Prometheus that scrapes agents of gpu-tracker.
 
-    :param endpoint: The Prometheus, see :func:`gpu_tracker.fleet.prometheus.endpoint.endpoint`.
+    :param endpoint: The Prometheus, see :func:`gpu_tracker.fleet.prometheus.client.endpoint`.
     :param interval: Seconds between two rounds; one that takes long is followed by as long a pause.
     :param deadline: Seconds that a query may take.
     :param now: Tells seconds since 1970.

@@ -1,25 +1,83 @@
-"""What every request passes before the application sees it, and every answer before the client does."""
+"""The answers that the servers give by themselves, and the headers of every answer."""
 
 from __future__ import annotations
 
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any
-
-from gpu_tracker.fleet.web import answers
-from gpu_tracker.fleet.web.answers import Answer
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 
+    from gpu_tracker.fleet.web.connection import Limits
     from gpu_tracker.fleet.web.credentials import Credentials
     from gpu_tracker.fleet.web.host_names import HostNames
-    from gpu_tracker.fleet.web.limits import Limits
 
     Message = MutableMapping[str, Any]
-    Scope = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[Message]]
+
     Send = Callable[[Message], Awaitable[None]]
+
+    Scope = MutableMapping[str, Any]
+
+    Receive = Callable[[], Awaitable[Message]]
+
     Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+CONTENT_SECURITY_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""A page runs and shows what this server itself has sent, whatever an agent's strings hold."""
+
+HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b'content-security-policy', CONTENT_SECURITY_POLICY),
+    (b'x-content-type-options', b'nosniff'),
+    (b'x-frame-options', b'DENY'),
+    (b'referrer-policy', b'no-referrer'),
+    (b'cross-origin-opener-policy', b'same-origin'),
+    (b'cross-origin-resource-policy', b'same-origin'),
+    (b'cache-control', b'no-store'),
+)
+
+
+class Answer(NamedTuple):
+    """A short text for whoever has asked."""
+
+    status: int
+    text: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    closes: bool = False
+    """Whether no more is wanted of this connection."""
+
+    async def send(self, send: Send) -> None:
+        """Send it as a whole answer of ASGI."""
+        body = f'{self.text}\n'.encode()
+        headers = [
+            (b'content-type', b'text/plain; charset=utf-8'),
+            (b'content-length', b'%d' % len(body)),
+            *self.headers,
+            *([(b'connection', b'close')] if self.closes else []),
+        ]
+        await send({'type': 'http.response.start', 'status': self.status, 'headers': headers})
+        await send({'type': 'http.response.body', 'body': body})
+
+
+def completed(headers: Iterable[tuple[bytes, bytes]], date: bytes) -> list[tuple[bytes, bytes]]:
+    """Return headers of an answer with those of every answer that they have not."""
+    given = [(name.lower(), value) for name, value in headers]
+    present = {name for name, _ in given}
+    return given + [(name, value) for name, value in (*HEADERS, (b'date', date)) if name not in present]
+
+
+BAD_REQUEST = Answer(400, 'Bad Request', closes=True)
+NO_HOST = Answer(400, 'Bad Request: exactly one Host header is needed', closes=True)
+NO_BODY = Answer(413, 'Content Too Large: nothing here takes a request body', closes=True)
+TARGET_TOO_LONG = Answer(414, 'URI Too Long', closes=True)
+WRONG_HOST = Answer(
+    421, 'Misdirected Request: this server does not go by that name; its option --server-name adds names', closes=True
+)
+HEAD_TOO_LARGE = Answer(431, 'Request Header Fields Too Large', closes=True)
+SERVER_ERROR = Answer(500, 'Internal Server Error')
+
 
 HEALTH = '/healthz'
 """Tells that a server lives."""
@@ -82,7 +140,7 @@ class Gate:
                 return
             self._complain(f'internal error: {scope["method"]} {scope["path"]}: {type(error).__name__}: {error}')
         if not (sending.began or sending.is_in_vain):
-            await answers.SERVER_ERROR.send(sending)
+            await SERVER_ERROR.send(sending)
         # An answer that has begun and not ended is cut off by the server, so that nobody takes it for whole.
 
     def _refusal(self, scope: Scope) -> Answer | None:
@@ -99,21 +157,21 @@ class Gate:
     def _of_size(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> Answer | None:
         path, query = scope['raw_path'], scope['query_string']
         if len(path) + len(query) > self._limits.target_size:
-            return answers.TARGET_TOO_LONG
+            return TARGET_TOO_LONG
         # A head that has arrived in one piece was not stopped while it was read.
         if sum(len(name) + len(value) for name, value in headers) > self._limits.head_size:
-            return answers.HEAD_TOO_LARGE
+            return HEAD_TOO_LARGE
         lengths = _values(headers, b'content-length')
         if _values(headers, b'transfer-encoding') or any(length.strip(b'0') for length in lengths):
-            return answers.NO_BODY
+            return NO_BODY
         # Anything else is a proxy's form of request, or CONNECT's.
-        return None if path.startswith(b'/') else answers.BAD_REQUEST
+        return None if path.startswith(b'/') else BAD_REQUEST
 
     def _of_host(self, headers: list[tuple[bytes, bytes]]) -> Answer | None:
         hosts = _values(headers, b'host')
         if len(hosts) != 1 or not hosts[0]:
-            return answers.NO_HOST
-        return None if self._names.contain(hosts[0]) else answers.WRONG_HOST
+            return NO_HOST
+        return None if self._names.contain(hosts[0]) else WRONG_HOST
 
     def _unauthorized(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> Answer | None:
         if self._credentials is None:
@@ -147,7 +205,7 @@ class _Sending:
         if message['type'] == 'http.response.start':
             self.began = True
             date = formatdate(usegmt=True).encode()
-            message = {**message, 'headers': answers.completed(message.get('headers', []), date)}
+            message = {**message, 'headers': completed(message.get('headers', []), date)}
         await self._send(message)
 
 

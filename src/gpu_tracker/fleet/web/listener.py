@@ -1,19 +1,76 @@
-"""Takes clients in, no more than there is room for, and turns the others away at once."""
+"""Room for connections: each takes a descriptor."""
 
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from typing import TYPE_CHECKING
 
+from gpu_tracker import sockets
 from gpu_tracker.fleet.web.places import NoPlaceError, Places
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.fleet.web.limits import Limits
+    from gpu_tracker.fleet.web.connection import Limits
     from gpu_tracker.fleet.web.places import Place
+
+ENOUGH = 65536
+"""More are of no use, and some containers allow a thousand millions, which old libraries walk through one by one."""
+
+
+def allow_many_files() -> None:
+    """Raise how many files this process may have open, as far as it may: the usual 1,024 are few for a server."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+_TRIES = 10
+"""To find a port that is free at each of several addresses."""
+
+
+def listening_sockets(addresses: Sequence[sockets.Address]) -> list[socket.socket]:
+    """Return a listening socket for each address; where the port is 0, all get the same, any that is free.
+
+    :raises AddressTakenError: Another program has the port.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return _all_or_none(addresses)
+        except sockets.AddressTakenError:
+            if len(addresses) == 1 or addresses[0].port:
+                raise
+    return _all_or_none(addresses)
+
+
+def url(scheme: str, listener: socket.socket) -> str:
+    """Return the URL of a listening socket."""
+    host, port = listener.getsockname()[:2]
+    if listener.family == socket.AF_INET6:
+        host = f'[{host.replace("%", "%25")}]'
+    return f'{scheme}://{host}:{port}'
+
+
+def _all_or_none(addresses: Sequence[sockets.Address]) -> list[socket.socket]:
+    found: list[socket.socket] = []
+    try:
+        for address in addresses:
+            port = address.port or (found[0].getsockname()[1] if found else 0)
+            found.append(sockets.tcp_socket(_at_port(address, port)))
+    except sockets.AddressTakenError:
+        for listener in found:
+            listener.close()
+        raise
+    return found
+
+
+def _at_port(address: sockets.Address, port: int) -> sockets.Address:
+    return address._replace(port=port, place=(address.place[0], port, *address.place[2:]))
+
 
 _AT_A_TIME = 16
 """Connections accepted in one turn of the event loop, so that many that come do not stop those that are there."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.fleet.web.limits import Limits
+    from gpu_tracker.fleet.web.connection import Limits
 
 
 class NoPlaceError(Exception):

@@ -1,40 +1,19 @@
-"""Serves an application until a signal ends it.
-
-The whole of a command, once its options are checked::
-
-    from gpu_tracker.cli import serving                      # cli/serving.py
-
-    with serving.extra_needed('agent'):                      # starlette, uvicorn, ... are imported in here only
-        from gpu_tracker.fleet.web.serve import serve
-    access = serving.access(values, serving.token(values['--token-file']), '--token-file')
-
-    def run(complain):                                       # gets whole lines, printable, not too many; never blocks
-        serve(app, access,
-              ready=lambda urls: complain(f'agent: serving {" and ".join(urls)}'),
-              complain=complain,
-              background=source.run,                         # a coroutine function that never returns, or None
-              on_stop=fleet.close)                           # in the event loop, when the end begins
-
-    return serving.served(run, access)                       # after Ctrl-C KeyboardInterrupt is raised
-
-``serve`` puts the :class:`~gpu_tracker.fleet.web.gate.Gate` around the application: routes need no authorization, no
-look at the Host header, no security headers (a header that the application sets itself stays).
-"""
+"""Threads for an event loop that keep nobody from ending."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import queue
 import signal
-from typing import TYPE_CHECKING, Any
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.fleet.web.complaints import Complaints
-from gpu_tracker.fleet.web.daemon_threads import DaemonThreads
-from gpu_tracker.fleet.web.limits import LAST_MOMENT, Limits
-from gpu_tracker.fleet.web.listening import listening_sockets, url
-from gpu_tracker.fleet.web.open_files import allow_many_files
-from gpu_tracker.fleet.web.service import Service
+from gpu_tracker.fleet.web.connection import LAST_MOMENT, Limits
+from gpu_tracker.fleet.web.listener import allow_many_files, listening_sockets, url
+from gpu_tracker.fleet.web.service import Complaints, Service
 from gpu_tracker.notify import tell_systemd
 
 if TYPE_CHECKING:
@@ -42,6 +21,55 @@ if TYPE_CHECKING:
 
     from gpu_tracker.fleet.web.access import Access
     from gpu_tracker.fleet.web.gate import Application
+
+Parameters = ParamSpec('Parameters')
+Result = TypeVar('Result')
+
+MOST_THREADS = 16
+
+
+class DaemonThreads(ThreadPoolExecutor):
+    """What asyncio runs beside its loop, such as the look-up of a host's name.
+
+    The interpreter waits at its end for the threads of the usual executor, and a look-up takes as long as a name server
+    that is down makes it take. asyncio accepts no executor but a ThreadPoolExecutor; nothing of it is used here.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(1)  # starts no thread before it gets work, and gets none
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._started = 0
+        self._free = 0
+        self._counting = threading.Lock()
+
+    def submit(
+        self, function: Callable[Parameters, Result], /, *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Future[Result]:
+        """Have a thread call the function, and return what will have its result."""
+        future: Future[Result] = Future()
+
+        def job() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(function(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+                future.set_exception(error)
+
+        with self._counting:
+            if self._free:
+                self._free -= 1
+            elif self._started < MOST_THREADS:
+                self._started += 1
+                threading.Thread(target=self._work, daemon=True).start()
+        self._jobs.put(job)
+        return future
+
+    def _work(self) -> None:
+        while True:
+            self._jobs.get()()
+            with self._counting:
+                self._free += 1
 
 
 class BackgroundError(GpuTrackerError):
@@ -67,7 +95,7 @@ def serve(
     :param complain: Takes lines about what went wrong with a client or a request.
     :param background: Runs beside the answering, and is cancelled when that ends. It has to go on for ever.
     :param on_stop: Called first when the end has begun: streams of events should end here.
-    :param limits: By default those of :class:`~gpu_tracker.fleet.web.limits.Limits`.
+    :param limits: By default those of :class:`~gpu_tracker.fleet.web.connection.Limits`.
     :raises AddressTakenError: Another program has the port.
     :raises BackgroundError: ``background`` has ended; one of its own GpuTrackerErrors is passed on as it is.
     """

@@ -1,29 +1,66 @@
-"""An application on its sockets, from the first client to the last."""
+"""Says what goes wrong with clients, in so few lines that no client can fill a disk with them."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from uvicorn.server import ServerState
 
-from gpu_tracker.fleet.web.complaints import Complaints
-from gpu_tracker.fleet.web.connection import Connection
-from gpu_tracker.fleet.web.full_name import FullName
+from gpu_tracker.fleet.web.connection import LAST_MOMENT, Connection
 from gpu_tracker.fleet.web.gate import Gate
-from gpu_tracker.fleet.web.host_names import LOCAL_NAMES, HostNames
-from gpu_tracker.fleet.web.limits import LAST_MOMENT
+from gpu_tracker.fleet.web.host_names import LOCAL_NAMES, FullName, HostNames
 from gpu_tracker.fleet.web.listener import Listener
+from gpu_tracker.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpu_tracker.fleet.web.access import Access
+    from gpu_tracker.fleet.web.connection import Limits
     from gpu_tracker.fleet.web.gate import Application
-    from gpu_tracker.fleet.web.limits import Limits
     from gpu_tracker.fleet.web.places import Place
+
+_LONGEST = 500
+"""Characters of a line."""
+
+
+class Complaints:
+    """Lets the first lines of each period through and counts the others.
+
+    :param say: Takes a line.
+    :param most: Lines of a period.
+    :param period: Seconds.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        most: int = 5,
+        period: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._say = say
+        self._most = most
+        self._period = period
+        self._clock = clock
+        self._began = clock()
+        self._count = 0
+
+    def __call__(self, line: str) -> None:
+        """Say a line, without what could command a terminal, or only count it."""
+        now = self._clock()
+        if now - self._began >= self._period:
+            if self._count > self._most:
+                self._say(f'{self._count - self._most} more messages of this kind were left out')
+            self._began, self._count = now, 0
+        self._count += 1
+        if self._count <= self._most:
+            self._say(printable(line[:_LONGEST]))
+
 
 _STEP = 0.02
 """Seconds between two looks at whether all clients have gone."""

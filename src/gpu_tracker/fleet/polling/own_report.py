@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
+from gpu_tracker import __version__
+from gpu_tracker.fleet.hosts.nvgpu import NOT_AVAILABLE
 from gpu_tracker.fleet.hosts.report import HostReport, ReportError, parse_report
+from gpu_tracker.fleet.polling.agent import AgentError
 from gpu_tracker.gpus.machine import host_name
 
 if TYPE_CHECKING:
-    from gpu_tracker.fleet.watch import Reading, Watch
+    from gpu_tracker.gpus.watch import Reading, Watch
 
 
 class OwnReport:
@@ -46,3 +50,25 @@ class OwnReport:
         except ReportError as error:  # as much as no machine has; the next reading may be another
             problem = f'what the GPUs tell cannot be used: {error}'
             return HostReport(host_name(), f'gpu-tracker {self._version}', None, driver_problem=problem)
+
+
+_LOOKS_EVERY = 0.05
+
+
+class ThisMachine:
+    """Reports the newest reading of a watch."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._report = OwnReport(watch, __version__)
+
+    async def ask(self) -> HostReport:
+        """Return the newest reading, as soon as there is one. There is no limit in time: whoever asks cancels."""
+        while (reading := self._watch.latest()) is None:  # noqa: ASYNC110 - the watch is a thread and has no events
+            await asyncio.sleep(_LOOKS_EVERY)  # only where the dashboard has just been started
+        return self._report.of(reading)
+
+
+def not_yet() -> AgentError:
+    """Return the error of a first look that takes longer than a round may."""
+    return AgentError('its GPU driver has not answered yet', NOT_AVAILABLE)

@@ -45,7 +45,7 @@ class Reading(NamedTuple):
     taken: float
     """When it began, in monotonic seconds: what it tells may be as old as that."""
     snapshot: dict[str, object]
-    """See :func:`gpu_tracker.gpus.snapshot.snapshot`."""
+    """See :func:`gpu_tracker.gpus.machine.snapshot`."""
 
 
 class Watch:
