@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-_DEFAULT_BRAND = 'nvidia'
 _LONGEST = 1e9
 """Seconds: above this, clocks and timeouts overflow on some systems."""
 _MOST_PERCENT = 100
@@ -54,7 +53,7 @@ class Parameters:
         self.resource_usage_file = None if resource_usage_file is None else _file(resource_usage_file)
         self.n_join_attempts = _count('n_join_attempts', n_join_attempts)
         self.join_timeout = _positive('join_timeout', join_timeout, 'a positive number of seconds')
-        self.gpu_brand = _DEFAULT_BRAND if gpu_brand is None else _one_of('gpu_brand', gpu_brand, BACKENDS)
+        self.gpu_brand = None if gpu_brand is None else _one_of('gpu_brand', gpu_brand, BACKENDS)
         self.max_overhead_percent = None if max_overhead_percent is None else _percent(max_overhead_percent)
         self.sections = _sections(sections, cuda=_flag('cuda', cuda))
         """The names of what is wanted beside the documented sections."""
