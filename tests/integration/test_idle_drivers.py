@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _EYE = """
 import asyncio, json, sys
-from gpu_tracker.idle.config.settings import GpuSection, Settings
+from gpu_tracker.idle.config.idle_settings import GpuSection, Settings
 from gpu_tracker.idle.observing.drivers import Drivers
 from gpu_tracker.idle.observing.observer import open_observer
 

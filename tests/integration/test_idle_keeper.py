@@ -17,9 +17,9 @@ from support.cli_program import PATIENCE, Marked
 # that becomes the parent of orphans.
 KEEPER = """
 import asyncio, logging, os, signal, sys
-from gpu_tracker.idle.config.settings import Program
+from gpu_tracker.idle.config.idle_settings import Program
 from gpu_tracker.idle.decision import Start
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.keeper import GuardedPrograms
 from gpu_tracker.idle.observation import SeenGpu
 
@@ -103,9 +103,9 @@ exec sleep 3600
 
 KEEPER_OF_STUCK = """
 import asyncio, logging, os, signal, sys
-from gpu_tracker.idle.config.settings import Program
+from gpu_tracker.idle.config.idle_settings import Program
 from gpu_tracker.idle.decision import Start
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.keeper import GuardedPrograms
 from gpu_tracker.idle.observation import SeenGpu
 

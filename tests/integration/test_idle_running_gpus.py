@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.running.messages import NotStarted
 from gpu_tracker.processes import SAMPLER_MARK

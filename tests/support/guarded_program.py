@@ -8,8 +8,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from gpu_tracker.idle.config.settings import Program
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId, Program
 from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.running.launch import orders_for
 from gpu_tracker.idle.running.messages import Ended, Message, Started

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypothesis import strategies as st
 
-from gpu_tracker.idle.config.settings import Program
+from gpu_tracker.idle.config.idle_settings import GpuId, Program
 from gpu_tracker.idle.decision import Start, Stop, decide
-from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import ActiveUser, GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.state import State, with_end
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.gpus.reading import ProcessMemory
 from gpu_tracker.gpus.state import DeviceState
-from gpu_tracker.idle.config.settings import GpuSection, Settings
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId, GpuSection, Settings
 from gpu_tracker.idle.observation import GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.observing.drivers import DriverLook
 from gpu_tracker.idle.observing.file_identity import Identity

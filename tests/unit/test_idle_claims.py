@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.gpu_claims import GpuClaims
-from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import Observation, SeenGpu
 from gpu_tracker.idle.peer import Peer
 from gpu_tracker.idle.watch_names import Taken

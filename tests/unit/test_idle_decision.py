@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.idle import decision
-from gpu_tracker.idle.config.settings import Program
+from gpu_tracker.idle.config.idle_settings import GpuId, Program
 from gpu_tracker.idle.decision import Start, Stop, decide, stop_all
-from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import ActiveUser, GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.state import State, with_end
 from gpu_tracker.idle.waiting import waiting

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.idle import decision, status
-from gpu_tracker.idle.config.keys import KEYS
+from gpu_tracker.idle.config.key_table import KEYS
 from gpu_tracker.idle.observing.exempt import EXEMPT
 
 DOCS = Path(__file__).parents[2] / 'docs'

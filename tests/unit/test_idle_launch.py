@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.idle.config.settings import Program
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId, Program
 from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.running.launch import LaunchError, Orders, command_for, orders_for, visible_devices
 

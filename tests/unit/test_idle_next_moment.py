@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from gpu_tracker.idle.config.settings import Program
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId, Program
 from gpu_tracker.idle.next_moment import next_moment
 from gpu_tracker.idle.state import Rest, Run, State
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from gpu_tracker.gpus.state import DeviceState
-from gpu_tracker.idle.config.settings import Settings, Terminals
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
 from gpu_tracker.idle.observation import ActiveUser, GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.observing.drivers import DriverLook
 from gpu_tracker.idle.observing.sighting import exists

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.gpus.state import DeviceState
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.observing.drivers import DriverLook
 from support.watched_machine import SILENT, WatchedMachine, divided, gpu, mig, only
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpu_tracker.idle.config.settings import Program
+from gpu_tracker.idle.config.idle_settings import GpuId, Program
 from gpu_tracker.idle.decision import Start, decide, stop_all
-from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.report import status_of
 from gpu_tracker.idle.state import State, with_end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.observation import GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.status import GpuStatus, ProcessStatus
 from gpu_tracker.idle.tally import ProgramCount, Tally

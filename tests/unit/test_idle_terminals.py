@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gpu_tracker.idle.config.settings import Terminals
+from gpu_tracker.idle.config.idle_settings import Terminals
 from gpu_tracker.idle.observation import ActiveUser
 from gpu_tracker.idle.observing.terminals import TerminalUsers
 

@@ -61,7 +61,7 @@ from gpu_tracker.idle.waiting import gpus_in_words, gpus_of, in_use, obstacle, r
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker.idle.config.settings import Program
+    from gpu_tracker.idle.config.idle_settings import Program
     from gpu_tracker.idle.observation import Observation, SeenGpu
 
 

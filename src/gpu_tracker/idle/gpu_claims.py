@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Iterable, Mapping
 
-    from gpu_tracker.idle.gpu_id import GpuId
+    from gpu_tracker.idle.config.idle_settings import GpuId
     from gpu_tracker.idle.observation import Observation
     from gpu_tracker.idle.watch_names import Taken
 

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Iterator, Sequence
 
-    from gpu_tracker.idle.config.settings import Settings
+    from gpu_tracker.idle.config.idle_settings import GpuId, Settings
     from gpu_tracker.idle.decision import Action
-    from gpu_tracker.idle.gpu_id import GpuId
     from gpu_tracker.idle.keeper import End, Keeper
 
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)

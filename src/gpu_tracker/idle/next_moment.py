@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker.idle.config.settings import Program
+    from gpu_tracker.idle.config.idle_settings import Program
     from gpu_tracker.idle.state import State
 
 

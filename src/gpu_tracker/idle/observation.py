@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from gpu_tracker.idle.gpu_id import GpuId
+    from gpu_tracker.idle.config.idle_settings import GpuId
 
 
 class GpuUser(NamedTuple):

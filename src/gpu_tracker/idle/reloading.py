@@ -6,15 +6,15 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING
 
-from gpu_tracker.idle.config.read import read as read_configuration
+from gpu_tracker.idle.config.configuration_file import read as read_configuration
 from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
-    from gpu_tracker.idle.config.read import Reading
-    from gpu_tracker.idle.config.settings import Settings
+    from gpu_tracker.idle.config.configuration_file import Reading
+    from gpu_tracker.idle.config.idle_settings import Settings
 
 
 class Reloading:

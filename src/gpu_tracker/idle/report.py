@@ -21,7 +21,7 @@ from gpu_tracker.idle.waiting import waiting
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpu_tracker.idle.config.settings import Program
+    from gpu_tracker.idle.config.idle_settings import Program
     from gpu_tracker.idle.observation import Observation
     from gpu_tracker.idle.state import Rest, State
     from gpu_tracker.idle.tally import Tally

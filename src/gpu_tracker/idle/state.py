@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpu_tracker.idle.config.settings import Program
-    from gpu_tracker.idle.gpu_id import GpuId
+    from gpu_tracker.idle.config.idle_settings import GpuId, Program
     from gpu_tracker.idle.observation import Observation
 
 LONGEST_REST = 300.0

@@ -13,7 +13,7 @@ from gpu_tracker.idle.status import BUSY, IDLE, UNAVAILABLE, GpuStatus, ProcessS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from gpu_tracker.idle.gpu_id import GpuId
+    from gpu_tracker.idle.config.idle_settings import GpuId
     from gpu_tracker.idle.observation import Observation, SeenGpu
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpu_tracker.idle.config.settings import Program
-    from gpu_tracker.idle.gpu_id import GpuId
+    from gpu_tracker.idle.config.idle_settings import GpuId, Program
     from gpu_tracker.idle.observation import Observation
     from gpu_tracker.idle.state import State
 

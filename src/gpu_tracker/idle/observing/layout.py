@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from gpu_tracker.gpus.state import DeviceState
-    from gpu_tracker.idle.config.settings import GpuSection
+    from gpu_tracker.idle.config.idle_settings import GpuSection
 
 _MEGABYTE = 1e6
 _GIGABYTE = 1e9

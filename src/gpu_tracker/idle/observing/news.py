@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from gpu_tracker.idle.gpu_id import GpuId
+    from gpu_tracker.idle.config.idle_settings import GpuId
 
 _MOST_NAMED = 3
 _NO_GPU = 'there is no GPU at the moment'

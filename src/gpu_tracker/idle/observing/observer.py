@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from gpu_tracker.gpus.state import DeviceState
-    from gpu_tracker.idle.config.settings import Settings, Terminals
-    from gpu_tracker.idle.gpu_id import GpuId
+    from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
     from gpu_tracker.idle.observation import ActiveUser
     from gpu_tracker.idle.observing.file_identity import Identity
     from gpu_tracker.idle.observing.layout import Place

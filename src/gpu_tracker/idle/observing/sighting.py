@@ -11,7 +11,7 @@ from gpu_tracker.idle.observing.load import load_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from gpu_tracker.idle.config.settings import GpuSection
+    from gpu_tracker.idle.config.idle_settings import GpuSection
     from gpu_tracker.idle.observing.layout import Place
 
 

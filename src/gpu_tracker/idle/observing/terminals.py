@@ -17,7 +17,7 @@ from gpu_tracker.users import user_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from gpu_tracker.idle.config.settings import Terminals
+    from gpu_tracker.idle.config.idle_settings import Terminals
 
 _CONSOLE = re.compile(r'tty(S?[0-9]+)')
 _ALIAS = 'tty0'

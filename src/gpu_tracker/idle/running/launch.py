@@ -10,7 +10,7 @@ from gpu_tracker.errors import GpuTrackerError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpu_tracker.idle.config.settings import Program
+    from gpu_tracker.idle.config.idle_settings import Program
     from gpu_tracker.idle.observation import SeenGpu
 
 
