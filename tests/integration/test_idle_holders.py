@@ -12,10 +12,10 @@ import sys
 
 import pytest
 
-from gpu_tracker.idle.observing.devices import find_devices
-from gpu_tracker.idle.observing.holders import Holders
-from gpu_tracker.idle.observing.programs import Programs
-from gpu_tracker.idle.observing.wake import Wake
+from gpu_tracker.idle.observing.device_events import Wake
+from gpu_tracker.idle.observing.device_files import find_devices
+from gpu_tracker.idle.observing.gpu_processes import Programs
+from gpu_tracker.idle.observing.open_devices import Holders
 from support.cli_program import eventually
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root makes device nodes and becomes other users')
@@ -50,8 +50,8 @@ mine.recv(1)
 # The interpreter may be where other users cannot reach it: it is started before.
 UNSEEN = """
 import os, sys
-from gpu_tracker.idle.observing.file_identity import Identity
-from gpu_tracker.idle.observing.holders import Holders
+from gpu_tracker.idle.observing.device_files import Identity
+from gpu_tracker.idle.observing.open_devices import Holders
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)

@@ -21,7 +21,7 @@ from gpu_tracker.idle.config.idle_settings import Program
 from gpu_tracker.idle.decision import Start
 from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.keeper import GuardedPrograms
-from gpu_tracker.idle.observation import SeenGpu
+from gpu_tracker.idle.state import SeenGpu
 
 logging.basicConfig(stream=sys.stdout, format='%(levelname)s %(message)s', level=logging.INFO)
 PROGRAM = "trap '' TERM; setsid sh -c 'setsid sleep 3600 & sleep 3601' & wait"
@@ -107,7 +107,7 @@ from gpu_tracker.idle.config.idle_settings import Program
 from gpu_tracker.idle.decision import Start
 from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.keeper import GuardedPrograms
-from gpu_tracker.idle.observation import SeenGpu
+from gpu_tracker.idle.state import SeenGpu
 
 class Stuck(logging.Handler):
     def emit(self, record):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.idle.config.idle_settings import GpuId
-from gpu_tracker.idle.observation import SeenGpu
-from gpu_tracker.idle.running.messages import NotStarted
+from gpu_tracker.idle.running.guardian_protocol import NotStarted
+from gpu_tracker.idle.state import SeenGpu
 from gpu_tracker.processes import SAMPLER_MARK
 from support.cli_program import Marked, eventually
 from support.guarded_program import Guarded, nothing_left

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.idle.running.log_writer import LogWriter
-from gpu_tracker.idle.running.messages import NotStarted
+from gpu_tracker.idle.running.guardian import LogWriter
+from gpu_tracker.idle.running.guardian_protocol import NotStarted
 from support.cli_program import PATIENCE, eventually
 from support.guarded_program import Guarded, nothing_left
 

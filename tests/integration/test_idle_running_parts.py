@@ -9,10 +9,10 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from gpu_tracker.idle.running.guardian import LogWriter
+from gpu_tracker.idle.running.guardian_protocol import Ended
 from gpu_tracker.idle.running.held_program import HeldProgram
-from gpu_tracker.idle.running.log_writer import LogWriter
 from gpu_tracker.idle.running.measurement import Measurement
-from gpu_tracker.idle.running.messages import Ended
 from gpu_tracker.idle.running.running_program import RunningProgram
 from support.cli_program import PATIENCE
 
@@ -49,7 +49,7 @@ except OSError:
 FAMILY_WITH_SAMPLER = """
 import os, subprocess
 from gpu_tracker.idle.running.ending import Family
-from gpu_tracker.idle.running.watch import Watch
+from gpu_tracker.idle.running.guardian_events import Watch
 control, _ = os.pipe()
 watch = Watch(control, os.getppid(), 3600)
 sampler = subprocess.Popen(['sh', '-c', 'read line', 'sh', 'gpu-tracker-sampler'], stdin=subprocess.PIPE)

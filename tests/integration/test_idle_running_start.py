@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.idle.config.idle_settings import GpuId
-from gpu_tracker.idle.observation import SeenGpu
-from gpu_tracker.idle.running.messages import NotStarted
+from gpu_tracker.idle.running.guardian_protocol import NotStarted
+from gpu_tracker.idle.state import SeenGpu
 from support.cli_program import text_of
 from support.guarded_program import Guarded, nothing_left
 

@@ -9,10 +9,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from gpu_tracker.idle.config.idle_settings import GpuId, Program
-from gpu_tracker.idle.observation import SeenGpu
-from gpu_tracker.idle.running.launch import orders_for
-from gpu_tracker.idle.running.messages import Ended, Message, Started
+from gpu_tracker.idle.running.guardian_protocol import Ended, Message, Started, orders_for
 from gpu_tracker.idle.running.running_program import RunningProgram
+from gpu_tracker.idle.state import SeenGpu
 from support.cli_program import PATIENCE, Marked, eventually
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ Kind = TypeVar('Kind', bound=Message)
 MONITOR = """
 import json, os, signal, sys
 from support.guarded_program import Guarded
-from gpu_tracker.idle.running.family import children_now
-from gpu_tracker.idle.running.strays import Strays
+from gpu_tracker.idle.running.descendants import children_now
+from gpu_tracker.idle.running.orphans import Strays
 
 strays = Strays()
 guarded = Guarded(json.loads(sys.argv[1]), **json.loads(sys.argv[2]))

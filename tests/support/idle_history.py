@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.idle.config.idle_settings import GpuId, Program
 from gpu_tracker.idle.decision import Start, Stop, decide
-from gpu_tracker.idle.observation import ActiveUser, GpuUser, Observation, SeenGpu
-from gpu_tracker.idle.state import State, with_end
+from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, SeenGpu, State, with_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

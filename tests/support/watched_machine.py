@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from gpu_tracker.gpus.reading import ProcessMemory
 from gpu_tracker.gpus.state import DeviceState
 from gpu_tracker.idle.config.idle_settings import GpuId, GpuSection, Settings
-from gpu_tracker.idle.observation import GpuUser, Observation, SeenGpu
+from gpu_tracker.idle.observing.device_files import Identity
 from gpu_tracker.idle.observing.drivers import DriverLook
-from gpu_tracker.idle.observing.file_identity import Identity
 from gpu_tracker.idle.observing.observer import Inputs, Observer
+from gpu_tracker.idle.state import GpuUser, Observation, SeenGpu
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -9,8 +9,7 @@ import pytest
 from gpu_tracker.idle import decision
 from gpu_tracker.idle.config.idle_settings import GpuId, Program
 from gpu_tracker.idle.decision import Start, Stop, decide, stop_all
-from gpu_tracker.idle.observation import ActiveUser, GpuUser, Observation, SeenGpu
-from gpu_tracker.idle.state import State, with_end
+from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, SeenGpu, State, with_end
 from gpu_tracker.idle.waiting import waiting
 
 ALICE = ActiveUser('alice', 'pts/3', 2.0)

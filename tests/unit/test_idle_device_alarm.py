@@ -7,8 +7,7 @@ import itertools
 import logging
 import os
 
-from gpu_tracker.idle.device_alarm import DeviceAlarm
-from gpu_tracker.idle.observing.wake import Happened
+from gpu_tracker.idle.observing.device_events import DeviceAlarm, Happened
 
 
 class Storm:

@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from gpu_tracker.idle.observing import file_identity
-from gpu_tracker.idle.observing.file_identity import Identity, StatFinder, StatxFinder, identity_of
-from gpu_tracker.idle.observing.holders import Holders
+from gpu_tracker.idle.observing import device_files
+from gpu_tracker.idle.observing.device_files import Identity, StatFinder, StatxFinder, identity_of
+from gpu_tracker.idle.observing.open_devices import Holders
 from support.simulated_proc import stat_line
 
 KERNEL_THREAD = 0x200000
@@ -236,7 +236,7 @@ def test_tells_those_whose_descriptors_are_not_to_be_seen(proc, gpu):
 @pytest.fixture(params=['statx', 'stat'])
 def find(request):
     def found(identities, folder):
-        statx = file_identity._statx()
+        statx = device_files._statx()
         if request.param == 'statx' and statx is None:
             pytest.skip('no statx here')
         finder = StatxFinder(identities, statx) if request.param == 'statx' else StatFinder(identities)

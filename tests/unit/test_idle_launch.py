@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.idle.config.idle_settings import GpuId, Program
-from gpu_tracker.idle.observation import SeenGpu
-from gpu_tracker.idle.running.launch import LaunchError, Orders, command_for, orders_for, visible_devices
+from gpu_tracker.idle.running.guardian_protocol import LaunchError, Orders, command_for, orders_for, visible_devices
+from gpu_tracker.idle.state import SeenGpu
 
 FIRST, SECOND = SeenGpu(GpuId(0), 'GPU-a'), SeenGpu(GpuId(1), 'GPU-b')
 UNKNOWN = SeenGpu(GpuId(2))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gpu_tracker.idle.config.idle_settings import GpuId, Program
-from gpu_tracker.idle.next_moment import next_moment
+from gpu_tracker.idle.schedule import next_moment
 from gpu_tracker.idle.state import Rest, Run, State
 
 ZERO, ONE = GpuId(0), GpuId(1)

@@ -4,9 +4,9 @@ import asyncio
 
 from gpu_tracker.gpus.state import DeviceState
 from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
-from gpu_tracker.idle.observation import ActiveUser, GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.observing.drivers import DriverLook
 from gpu_tracker.idle.observing.sighting import exists
+from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, SeenGpu
 from support.gpu_machine import NO_SUCH_PROCESS
 from support.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, gpu, only, seen
 

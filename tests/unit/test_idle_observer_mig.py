@@ -3,8 +3,8 @@ from __future__ import annotations
 from gpu_tracker.gpus.reading import ProcessMemory
 from gpu_tracker.gpus.state import DeviceState
 from gpu_tracker.idle.config.idle_settings import GpuId
-from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.observing.drivers import DriverLook
+from gpu_tracker.idle.state import SeenGpu
 from support.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, divided, gpu, mig, only, seen
 
 

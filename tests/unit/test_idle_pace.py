@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpu_tracker.idle.pace import Pace
+from gpu_tracker.idle.schedule import Pace
 
 
 def dues(pace: Pace, count: int, *, cost: float = 0.0) -> list[float]:

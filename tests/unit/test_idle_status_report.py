@@ -6,11 +6,9 @@ from dataclasses import replace
 
 from gpu_tracker.idle.config.idle_settings import GpuId, Program
 from gpu_tracker.idle.decision import Start, decide, stop_all
-from gpu_tracker.idle.observation import GpuUser, Observation, SeenGpu
-from gpu_tracker.idle.report import status_of
-from gpu_tracker.idle.state import State, with_end
+from gpu_tracker.idle.state import GpuUser, Observation, SeenGpu, State, with_end
 from gpu_tracker.idle.status import GpuStatus, MonitorStatus, ProgramStatus
-from gpu_tracker.idle.tally import Tally
+from gpu_tracker.idle.status_report import Tally, status_of
 
 MONITOR = MonitorStatus(123, '6.1.0', '/etc/gpu_mon.conf', '2027-01-15T08:00:00+00:00', 10.0, False, 'alice')
 FOLD = Program('fold', (GpuId(0),), ('fold',), '/', restart_backoff=4)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpu_tracker.idle.config.idle_settings import GpuId
-from gpu_tracker.idle.observation import GpuUser, Observation, SeenGpu
+from gpu_tracker.idle.state import GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.status import GpuStatus, ProcessStatus
-from gpu_tracker.idle.tally import ProgramCount, Tally
+from gpu_tracker.idle.status_report import ProgramCount, Tally
 
 ZERO, ONE = GpuId(0), GpuId(1)
 PYTHON = GpuUser(17, 'python', 'bob')

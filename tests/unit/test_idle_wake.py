@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tracker.idle.observing.wake import Happened, Wake, open_wake
+from gpu_tracker.idle.observing.device_events import Happened, Wake, open_wake
 
 NOTHING = Happened()
 

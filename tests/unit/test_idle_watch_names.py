@@ -14,8 +14,8 @@ import uuid
 import pytest
 
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.idle.peer import Peer
 from gpu_tracker.idle.watch_names import PREFIX, Taken, WatchNames
+from gpu_tracker.sockets import Peer
 from gpu_tracker.users import user_name
 from support.cli_program import PATIENCE, eventually
 from support.tracked_program import environment

@@ -78,7 +78,7 @@ def run(arguments: list[str]) -> int:
 
 def _watch(path: str, settings: Settings, values: dict[str, str | bool | list[str] | None]) -> int:
     from gpu_tracker.idle import monitor  # noqa: PLC0415 - as above
-    from gpu_tracker.idle.log import open_log  # noqa: PLC0415
+    from gpu_tracker.idle.monitor_log import open_log  # noqa: PLC0415
 
     given = monitor.Options(
         config=path,

@@ -54,15 +54,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from gpu_tracker.idle.durations import duration
 from gpu_tracker.idle.state import Run, State, starts_alike, with_look
 from gpu_tracker.idle.waiting import gpus_in_words, gpus_of, in_use, obstacle, resting, turn_of_all, waiting
+from gpu_tracker.idle.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpu_tracker.idle.config.idle_settings import Program
-    from gpu_tracker.idle.observation import Observation, SeenGpu
+    from gpu_tracker.idle.state import Observation, SeenGpu
 
 
 class Start(NamedTuple):

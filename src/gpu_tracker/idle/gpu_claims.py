@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from gpu_tracker.idle.config.idle_settings import GpuId
-    from gpu_tracker.idle.observation import Observation
+    from gpu_tracker.idle.state import Observation
     from gpu_tracker.idle.watch_names import Taken
 
     class Names(Protocol):

@@ -7,17 +7,16 @@ import os
 import signal
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gpu_tracker.idle.running.launch import LaunchError, orders_for
-from gpu_tracker.idle.running.messages import Ended, Lost, NotStarted, Started, Stuck
+from gpu_tracker.idle.running.guardian_protocol import Ended, LaunchError, Lost, NotStarted, Started, Stuck, orders_for
+from gpu_tracker.idle.running.orphans import Strays
 from gpu_tracker.idle.running.running_program import RunningProgram
-from gpu_tracker.idle.running.strays import Strays
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Mapping
 
     from gpu_tracker.idle.decision import Start
-    from gpu_tracker.idle.running.messages import Message
+    from gpu_tracker.idle.running.guardian_protocol import Message
 
 _PATIENCE = 15.0
 """Seconds of a guardian beyond the grace that it gives: it tells of what SIGKILL does not end after 10, and the last

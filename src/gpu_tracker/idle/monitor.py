@@ -12,25 +12,22 @@ from typing import TYPE_CHECKING
 
 import gpu_tracker
 from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.idle.config.configuration_file import Reloading
 from gpu_tracker.idle.decision import Start, decide, stop_all
-from gpu_tracker.idle.device_alarm import DeviceAlarm
 from gpu_tracker.idle.gpu_claims import GpuClaims
 from gpu_tracker.idle.keeper import GuardedPrograms, Rehearsal
-from gpu_tracker.idle.log import flush
-from gpu_tracker.idle.next_moment import next_moment
-from gpu_tracker.idle.observation import Observation
+from gpu_tracker.idle.monitor_log import flush
+from gpu_tracker.idle.observing.device_events import DeviceAlarm
+from gpu_tracker.idle.observing.gpu_processes import Programs
 from gpu_tracker.idle.observing.observer import open_observer
-from gpu_tracker.idle.observing.programs import Programs
-from gpu_tracker.idle.observing.user_names import UserNames
-from gpu_tracker.idle.pace import Pace
-from gpu_tracker.idle.reloading import Reloading
-from gpu_tracker.idle.report import status_of
-from gpu_tracker.idle.state import State, with_end
+from gpu_tracker.idle.schedule import Pace, next_moment
+from gpu_tracker.idle.state import Observation, State, with_end
 from gpu_tracker.idle.status import MonitorStatus, iso_time, to_json, wall_clock
+from gpu_tracker.idle.status_report import Tally, status_of
 from gpu_tracker.idle.status_socket import serve
-from gpu_tracker.idle.tally import Tally
 from gpu_tracker.idle.waiting import gpus_in_words
 from gpu_tracker.idle.watch_names import WatchNames
+from gpu_tracker.users import UserNames
 
 if TYPE_CHECKING:
     import logging

@@ -16,8 +16,8 @@ import time
 from typing import TYPE_CHECKING
 
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.idle.peer import peer_of
 from gpu_tracker.idle.run_folder import check_length, make_folder
+from gpu_tracker.sockets import peer_of
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _whole_answer(client: socket.socket, deadline: float, monitor: str, timeout:
 
 def _peer(connected: socket.socket) -> str:
     try:
-        return peer_of(connected).in_words()
+        return peer_of(connected).in_words(user_name)
     except OSError:
         return 'of an unknown process'
 

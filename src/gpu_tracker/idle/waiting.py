@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpu_tracker.idle.config.idle_settings import GpuId, Program
-    from gpu_tracker.idle.observation import Observation
-    from gpu_tracker.idle.state import State
+    from gpu_tracker.idle.state import Observation, State
 
 
 def waiting(

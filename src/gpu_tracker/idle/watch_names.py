@@ -14,13 +14,13 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.idle.peer import peer_of
+from gpu_tracker.sockets import peer_of
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from gpu_tracker.idle.peer import Peer
+    from gpu_tracker.sockets import Peer
 
 PREFIX = 'gpu-tracker-idle/'
 _BACKLOG = 128

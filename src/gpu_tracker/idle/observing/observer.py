@@ -7,26 +7,26 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpu_tracker.gpus.attribution import in_initial_pid_namespace, uses_cuda
-from gpu_tracker.idle.observation import Observation
-from gpu_tracker.idle.observing.devices import find_devices
+from gpu_tracker.idle.observing.device_files import find_devices
 from gpu_tracker.idle.observing.drivers import DriverLook, Drivers
-from gpu_tracker.idle.observing.holders import Holders
+from gpu_tracker.idle.observing.gpu_processes import Programs
 from gpu_tracker.idle.observing.layout import lay_out, only_with, without_figures
 from gpu_tracker.idle.observing.news import News
-from gpu_tracker.idle.observing.programs import Programs
+from gpu_tracker.idle.observing.open_devices import Holders
 from gpu_tracker.idle.observing.sighting import Sighting, exists
 from gpu_tracker.idle.observing.terminals import TerminalUsers
-from gpu_tracker.idle.observing.user_names import UserNames
+from gpu_tracker.idle.state import Observation
+from gpu_tracker.users import UserNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from gpu_tracker.gpus.state import DeviceState
     from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
-    from gpu_tracker.idle.observation import ActiveUser
-    from gpu_tracker.idle.observing.file_identity import Identity
+    from gpu_tracker.idle.observing.device_files import Identity
     from gpu_tracker.idle.observing.layout import Place
     from gpu_tracker.idle.observing.sighting import ProcessLookup
+    from gpu_tracker.idle.state import ActiveUser
 
 
 _GONE = 'the GPU driver is not loaded any more'

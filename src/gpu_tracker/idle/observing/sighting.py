@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gpu_tracker.idle.observation import GpuUser, SeenGpu
 from gpu_tracker.idle.observing.load import load_of
+from gpu_tracker.idle.state import GpuUser, SeenGpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -11,7 +11,7 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.idle.observation import ActiveUser
+from gpu_tracker.idle.state import ActiveUser
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:

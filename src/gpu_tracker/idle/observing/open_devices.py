@@ -22,13 +22,13 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.idle.observing.file_identity import finder_for
+from gpu_tracker.idle.observing.device_files import finder_for
 from gpu_tracker.processes.linux import cpu_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpu_tracker.idle.observing.file_identity import Identity
+    from gpu_tracker.idle.observing.device_files import Identity
 
 _ROUND = 60.0
 """Seconds in which every process is read again at least once, whatever its clock says; spread over all looks."""

@@ -1,8 +1,16 @@
-"""When to look: each interval, soon after a device was opened, and when something is due."""
+"""When to poll: each interval, soon after a device was opened, and when time alone changes what is to be done."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpu_tracker.sampler.grid import Grid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker.idle.config.idle_settings import Program
+    from gpu_tracker.idle.state import State
 
 _AFTER_OPEN = (0.0, 0.03, 0.15, 0.5, 1.5)
 """Seconds after a device was opened at which to look.
@@ -65,3 +73,25 @@ class Pace:
         else:
             self._saved -= cost
         self._not_before = ended + max(_LEAST_PAUSE, -self._saved / _LARGEST_SHARE)
+
+
+def next_moment(programs: Sequence[Program], state: State, now: float) -> float | None:
+    """Return when the rest of a program is over, or its GPUs have been idle for long enough, whichever comes later.
+
+    :param programs: All that are configured.
+    :param state: With what the last look shows.
+    :param now: In seconds of monotonic time, as the moment that is returned.
+    :return: The first such moment of all programs that lies ahead; None: there is none.
+    """
+    moments = [_moment(program, state) for program in programs if program.name not in state.runs]
+    return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+
+def _moment(program: Program, state: State) -> float | None:
+    """Return from when on the time speaks for a program; None: one of its GPUs is not idle."""
+    gpus = state.idle_since if program.gpus is None else program.gpus
+    if not gpus or not all(gpu in state.idle_since for gpu in gpus):
+        return None
+    idle = max(state.idle_since[gpu] for gpu in gpus) + program.idle_before_start
+    rest = state.rest_of(program)
+    return idle if rest is None else max(idle, rest.not_before)
