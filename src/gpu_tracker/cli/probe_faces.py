@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import output, screen
-from gpu_tracker.cuda_probe.display.recent import recent
-from gpu_tracker.cuda_probe.display.text import problem_text, report_text
+from gpu_tracker.cuda_probe.display.text import problem_text, recent, report_text
 from gpu_tracker.cuda_probe.report import problem_json, report_json
 
 if TYPE_CHECKING:
