@@ -6,9 +6,10 @@ import pytest
 
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.inventory import Inventory, with_claims, without_claims
-from gpu_tracker.gpus.reading import ProcessMemory
+from gpu_tracker.gpus.model import GpuProcess
 from support.brief_gpus import claim, gpu, mig, split, state
 from support.cli_program import eventually
+from support.gpu_readings import changed
 
 
 class Backend:
@@ -34,15 +35,15 @@ class Backend:
 
 
 def test_gpus_of_all_vendors_with_their_mig_devices() -> None:
-    part = mig(0, 'MIG-a', processes=[ProcessMemory(2**31 - 1, 5)])
+    part = mig(0, 'MIG-a', processes=[GpuProcess(2**31 - 1, 5)])
     backend = Backend(state(0), state(1, mig_devices=(part,)))
     inventory = Inventory({'one': lambda: backend, 'none': lambda: None})
     first, second = inventory.look()
-    assert first == gpu(0)
+    assert first == changed(gpu(0), vendor='one')
     assert second.label == 'GPU 1'
     (device,) = second.mig_devices
     assert device.label == 'GPU 1 MIG 0'
-    assert device.parent == second.state
+    assert device.parent == second._replace(mig_devices=None)
     assert [(process.pid, process.memory, process.is_seen) for process in device.processes] == [(2**31 - 1, 5, False)]
     assert inventory.has_driver
     inventory.close()

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
+from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN
 from gpu_tracker.resources.gpu.reader import GpuReader, next_reading
+from support.gpu_readings import capable, sampled
 
 TIMEOUT = 30.0
 
@@ -24,19 +25,19 @@ class OneGpu:
         self.is_blocked = threading.Event()
         self.problem: Exception | None = None
 
-    def devices(self) -> tuple[Device, ...]:
-        return (Device(0, 'a', 'GPU', 1000),)
+    def gpus(self) -> tuple[Gpu, ...]:
+        return (capable(0, 'a', 'GPU', 1000),)
 
-    def read(self, uuid: str) -> DeviceReading:
+    def read(self, uuid: str) -> GpuReading:
         if not self.gate.wait(0):
             self.is_blocked.set()
             self.gate.wait(TIMEOUT)
         if self.problem is not None:
             raise self.problem
-        return DeviceReading(500, self.processes(uuid), [])
+        return sampled(500, self.processes(uuid), [])
 
-    def processes(self, uuid: str) -> list[ProcessMemory] | None:
-        return [ProcessMemory(7, 300)]
+    def processes(self, uuid: str) -> list[GpuProcess] | None:
+        return [GpuProcess(7, 300)]
 
     def utilization(self, uuid: str) -> float | None:
         return 25.0

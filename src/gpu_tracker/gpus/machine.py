@@ -1,4 +1,4 @@
-"""This machine: its GPUs with the claims on them, what was wrong, and both as plain data for JSON."""
+"""One reading of this machine, its GPUs with the claims on them and what was wrong, also as plain data."""
 
 from __future__ import annotations
 
@@ -8,110 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ClaimsError, GpuError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from gpu_tracker.gpus.free import status_of
+from gpu_tracker.gpus.constraints import status_of
 from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, without_claims
-from gpu_tracker.gpus.trouble import Trouble
+from gpu_tracker.trouble import Trouble
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.gpus.claims.record import Claim
-    from gpu_tracker.gpus.model import Gpu, GpuProcess
-
-
-def snapshot(
-    gpus: Sequence[Gpu] | None,
-    *,
-    hostname: str,
-    now: float,
-    user_name: Callable[[int], str],
-    driver_problem: str | None = None,
-    claims_problem: str | None = None,
-) -> dict[str, object]:
-    """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus`` in index order.
-
-    ``driver_problem`` tells why the GPUs are not known, whose list then is null; it is null where they are.
-    ``claims_problem`` tells why the claims could not be read, and is null where they could.
-
-    A GPU has these keys, and so has a MIG device, which stands in the ``mig_devices`` of its GPU:
-
-    - ``index``: its place in PCI bus order, from 0; a MIG device's number on its GPU
-    - ``uuid``, ``pci_bus_id``, ``type``: as the driver tells them
-    - ``status``: ``free``, ``in_use``, ``in_use_unseen``, ``claimed``, ``unknown`` (it may be claimed), ``split`` or
-      ``unreadable``
-    - ``problem``: why it cannot be read, in words; null where it can
-    - ``utilization_percent``, ``memory_total_bytes``, ``memory_used_bytes``, ``memory_free_bytes``,
-      ``temperature_celsius``, ``sm_clock_hertz``, ``power_watts``, ``power_limit_watts``
-    - ``processes``: null where the driver does not list them; of a GPU with MIG devices also those on them, once for
-      each. Each has ``pid``, ``user``, ``command`` (the whole command line), ``program`` (what it is about),
-      ``started`` in seconds since 1970, ``memory_bytes``, and ``computes``, which is false where it only draws; of one
-      that cannot be looked up from here, ``user``, ``command``, ``program`` and ``started`` are null. ``command`` is
-      cut at 4,000 characters and ``program`` at 200; the last then is ``…``.
-    - ``claim``: null, or ``user``, ``user_id``, ``pid`` (null: none holds it),
-      ``in_another_container`` (then the pid is one of that container), ``made`` and ``expires`` in seconds
-      since 1970 (null: when its process ends), and ``command``
-    - ``mig_devices``: null where it is not in MIG mode
-
-    :param now: Seconds since 1970.
-    :param user_name: Tells the name of the user with an ID.
-    """
-    in_order = None if gpus is None else sorted(gpus, key=lambda gpu: gpu.state.number)
-    return {
-        'hostname': hostname,
-        'time': now,
-        'driver_problem': driver_problem,
-        'claims_problem': claims_problem,
-        'gpus': None if in_order is None else [_gpu(gpu, user_name) for gpu in in_order],
-    }
-
-
-def _gpu(gpu: Gpu, user_name: Callable[[int], str]) -> dict[str, object]:
-    state = gpu.state
-    return {
-        'index': state.number,
-        'uuid': state.uuid,
-        'pci_bus_id': state.pci_bus_id,
-        'type': state.name,
-        'status': status_of(gpu),
-        'problem': state.problem,
-        'utilization_percent': state.utilization,
-        'memory_total_bytes': state.memory_total,
-        'memory_used_bytes': state.memory_used,
-        'memory_free_bytes': state.memory_free,
-        'temperature_celsius': state.temperature,
-        'sm_clock_hertz': state.sm_clock,
-        'power_watts': state.power,
-        'power_limit_watts': state.power_limit,
-        'processes': None if gpu.processes is None else [_process(process) for process in gpu.processes],
-        'claim': None if gpu.claim is None else _claim(gpu.claim, user_name),
-        'mig_devices': None if gpu.mig_devices is None else [_gpu(part, user_name) for part in gpu.mig_devices],
-    }
-
-
-def _process(process: GpuProcess) -> dict[str, object]:
-    return {
-        'pid': process.pid,
-        'user': process.user,
-        'command': process.command,
-        'program': process.program,
-        'started': process.started,
-        'memory_bytes': process.memory,
-        'computes': process.computes,
-    }
-
-
-def _claim(claim: Claim, user_name: Callable[[int], str]) -> dict[str, object]:
-    return {
-        'user': user_name(claim.user_id),
-        'user_id': claim.user_id,
-        'pid': claim.process_id,
-        'in_another_container': claim.in_another_container,
-        'made': claim.made,
-        'expires': claim.expires,
-        'command': claim.command,
-    }
-
+    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.model import GpuProcess, GpuReading
 
 _BETWEEN_SEARCHES = 30.0
 """Seconds between two searches for a driver that was not there: some libraries start a program to load it."""
@@ -122,7 +28,7 @@ class Seen(NamedTuple):
 
     time: float
     """Seconds since 1970."""
-    gpus: list[Gpu] | None
+    gpus: list[GpuReading] | None
     """None: not known."""
     driver_problem: str | None = None
     """Why the GPUs are not known."""
@@ -220,3 +126,95 @@ def snapshot_of(seen: Seen) -> dict[str, object]:
         driver_problem=seen.driver_problem,
         claims_problem=seen.claims_problem,
     )
+
+
+def snapshot(
+    gpus: Sequence[GpuReading] | None,
+    *,
+    hostname: str,
+    now: float,
+    user_name: Callable[[int], str],
+    driver_problem: str | None = None,
+    claims_problem: str | None = None,
+) -> dict[str, object]:
+    """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus`` in index order.
+
+    ``driver_problem`` tells why the GPUs are not known, whose list then is null; it is null where they are.
+    ``claims_problem`` tells why the claims could not be read, and is null where they could.
+
+    A GPU has these keys, and so has a MIG device, which stands in the ``mig_devices`` of its GPU:
+
+    - ``index``: its place in PCI bus order, from 0; a MIG device's number on its GPU
+    - ``uuid``, ``pci_bus_id``, ``type``: as the driver tells them
+    - ``status``: ``free``, ``in_use``, ``in_use_unseen``, ``claimed``, ``unknown`` (it may be claimed), ``split`` or
+      ``unreadable``
+    - ``problem``: why it cannot be read, in words; null where it can
+    - ``utilization_percent``, ``memory_total_bytes``, ``memory_used_bytes``, ``memory_free_bytes``,
+      ``temperature_celsius``, ``sm_clock_hertz``, ``power_watts``, ``power_limit_watts``
+    - ``processes``: null where the driver does not list them; of a GPU with MIG devices also those on them, once for
+      each. Each has ``pid``, ``user``, ``command`` (the whole command line), ``program`` (what it is about),
+      ``started`` in seconds since 1970, ``memory_bytes``, and ``computes``, which is false where it only draws; of one
+      that cannot be looked up from here, ``user``, ``command``, ``program`` and ``started`` are null. ``command`` is
+      cut at 4,000 characters and ``program`` at 200; the last then is ``…``.
+    - ``claim``: null, or ``user``, ``user_id``, ``pid`` (null: none holds it),
+      ``in_another_container`` (then the pid is one of that container), ``made`` and ``expires`` in seconds
+      since 1970 (null: when its process ends), and ``command``
+    - ``mig_devices``: null where it is not in MIG mode
+
+    :param now: Seconds since 1970.
+    :param user_name: Tells the name of the user with an ID.
+    """
+    in_order = None if gpus is None else sorted(gpus, key=lambda gpu: gpu.number)
+    return {
+        'hostname': hostname,
+        'time': now,
+        'driver_problem': driver_problem,
+        'claims_problem': claims_problem,
+        'gpus': None if in_order is None else [_gpu(gpu, user_name) for gpu in in_order],
+    }
+
+
+def _gpu(gpu: GpuReading, user_name: Callable[[int], str]) -> dict[str, object]:
+    return {
+        'index': gpu.number,
+        'uuid': gpu.uuid,
+        'pci_bus_id': gpu.gpu.pci_bus_id,
+        'type': gpu.name,
+        'status': status_of(gpu),
+        'problem': gpu.problem,
+        'utilization_percent': gpu.utilization,
+        'memory_total_bytes': gpu.memory_total,
+        'memory_used_bytes': gpu.memory_used,
+        'memory_free_bytes': gpu.memory_free,
+        'temperature_celsius': gpu.temperature,
+        'sm_clock_hertz': gpu.sm_clock,
+        'power_watts': gpu.power,
+        'power_limit_watts': gpu.power_limit,
+        'processes': None if gpu.processes is None else [_process(process) for process in gpu.processes],
+        'claim': None if gpu.claim is None else _claim(gpu.claim, user_name),
+        'mig_devices': None if gpu.mig_devices is None else [_gpu(part, user_name) for part in gpu.mig_devices],
+    }
+
+
+def _process(process: GpuProcess) -> dict[str, object]:
+    return {
+        'pid': process.pid,
+        'user': process.user,
+        'command': process.command,
+        'program': process.program,
+        'started': process.started,
+        'memory_bytes': process.memory,
+        'computes': process.computes,
+    }
+
+
+def _claim(claim: Claim, user_name: Callable[[int], str]) -> dict[str, object]:
+    return {
+        'user': user_name(claim.user_id),
+        'user_id': claim.user_id,
+        'pid': claim.process_id,
+        'in_another_container': claim.in_another_container,
+        'made': claim.made,
+        'expires': claim.expires,
+        'command': claim.command,
+    }

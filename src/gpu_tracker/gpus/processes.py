@@ -9,8 +9,8 @@ import sys
 import time
 from itertools import pairwise
 
-from gpu_tracker.gpus.attribution import in_initial_pid_namespace, uses_cuda
 from gpu_tracker.gpus.model import GpuProcess
+from gpu_tracker.gpus.process_ids import in_initial_pid_namespace, uses_cuda
 from gpu_tracker.processes import stat
 from gpu_tracker.users import user_name
 
@@ -18,7 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from gpu_tracker.gpus.reading import ProcessMemory
 
 _IPYTHON_KERNELS = ('ipykernel_launcher', 'ipykernel')
 _LONGEST_COMMAND = 4000
@@ -49,7 +48,7 @@ class ProcessLookup:
         self._is_certain = in_initial_pid_namespace() if is_certain is None else is_certain
         self._known: dict[int, GpuProcess] = {}
 
-    def describe(self, entries: Iterable[ProcessMemory]) -> tuple[GpuProcess, ...]:
+    def describe(self, entries: Iterable[GpuProcess]) -> tuple[GpuProcess, ...]:
         """Return the processes of a GPU by pid; one that is on it more than once has the sum of its memory."""
         found: dict[int, GpuProcess] = {}
         for entry in entries:

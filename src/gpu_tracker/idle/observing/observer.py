@@ -6,7 +6,7 @@ import functools
 import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gpu_tracker.gpus.attribution import in_initial_pid_namespace, uses_cuda
+from gpu_tracker.gpus.process_ids import in_initial_pid_namespace, uses_cuda
 from gpu_tracker.idle.observing.device_files import find_devices
 from gpu_tracker.idle.observing.drivers import DriverLook, Drivers
 from gpu_tracker.idle.observing.gpu_processes import Programs
@@ -21,7 +21,7 @@ from gpu_tracker.users import UserNames
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from gpu_tracker.gpus.state import DeviceState
+    from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
     from gpu_tracker.idle.observing.device_files import Identity
     from gpu_tracker.idle.observing.layout import Place
@@ -90,7 +90,7 @@ class Observer:
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
         self._news = News()
-        self._layout: tuple[DeviceState, ...] | None = None
+        self._layout: tuple[GpuReading, ...] | None = None
         """What the driver has told last of where GPUs are, which numbers go by as long as it tells nothing."""
         self._nodes: frozenset[int] | None = None
         self._identities: dict[GpuId, str] = {}
@@ -143,12 +143,12 @@ class Observer:
 
     def _look_for_new_gpus(self, nodes: Collection[int]) -> None:
         """Have the driver opened anew where there is another device file: one that is open knows no GPU added later."""
-        known = {gpu.minor for gpu in self._layout or ()}
+        known = {gpu.gpu.minor for gpu in self._layout or ()}
         if self._nodes is not None and not self._nodes.union(known).issuperset(nodes):
             self._inputs.drivers.open_anew()
         self._nodes = frozenset(nodes)
 
-    def _gpus(self, answer: DriverLook) -> tuple[DeviceState, ...] | None:
+    def _gpus(self, answer: DriverLook) -> tuple[GpuReading, ...] | None:
         """Return what is known of all GPUs, at least their places; None where no driver has told of any."""
         if answer.gpus is None:
             return self._layout

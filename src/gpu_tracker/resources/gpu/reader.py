@@ -11,7 +11,7 @@ import time
 from collections import deque
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import attribution as gpu_attribution
+from gpu_tracker.gpus import process_ids
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ class GpuReader:
         monotonic: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         in_initial_pid_namespace: bool | None = None,
-        pid_exists: Callable[[int], bool] = gpu_attribution.pid_exists,
+        pid_exists: Callable[[int], bool] = process_ids.pid_exists,
         brand: str = 'NVIDIA',
         most_share: float | None = None,
     ) -> None:
@@ -70,7 +70,7 @@ class GpuReader:
         self._monotonic = monotonic
         self._wall_clock = wall_clock
         if in_initial_pid_namespace is None:
-            in_initial_pid_namespace = gpu_attribution.in_initial_pid_namespace()
+            in_initial_pid_namespace = process_ids.in_initial_pid_namespace()
         self._in_initial_pid_namespace = in_initial_pid_namespace
         self._pid_exists = pid_exists
         self._brand = brand
@@ -174,7 +174,7 @@ class GpuReader:
     def _open(self) -> GpuFigures | None:
         """Return what folds the readings, None where there is nothing to be read."""
         backend = self._open_backend()
-        self.error = unknown_uuids(self._uuids or (), () if backend is None else backend.devices())
+        self.error = unknown_uuids(self._uuids or (), () if backend is None else backend.gpus())
         if backend is None:
             self._published = NO_GPUS
             self._messages.append(('info', _NO_DRIVER))

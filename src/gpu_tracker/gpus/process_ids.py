@@ -7,9 +7,9 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from gpu_tracker.gpus.reading import ProcessMemory
+    from gpu_tracker.gpus.model import GpuProcess
 
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 """PROC_PID_INIT_INO in Linux' include/linux/proc_ns.h: the inode of the machine's own PID namespace."""
@@ -74,10 +74,10 @@ class Attribution:
 
     def check(
         self,
-        processes: list[ProcessMemory],
+        processes: Sequence[GpuProcess],
         used: int | None,
         ours: frozenset[int],
-        look_again: Callable[[], list[ProcessMemory] | None],
+        look_again: Callable[[], Sequence[GpuProcess] | None],
     ) -> None:
         """Look at one GPU's list; a process that had just ended is no longer there at a second look."""
         if self._is_trusted or not ours:  # without a process of the tree there is nothing to be doubted
@@ -96,11 +96,11 @@ class Attribution:
         ):
             self._is_doubted = True
 
-    def _one_is_missing(self, processes: list[ProcessMemory], ours: frozenset[int]) -> bool:
+    def _one_is_missing(self, processes: Sequence[GpuProcess], ours: frozenset[int]) -> bool:
         """Tell whether a process of the tree has CUDA at work and none is listed."""
         if any(process.pid in ours for process in processes):
             return False
         return any(self._uses(pid) for pid in sorted(ours)[:_LOOKED_AT])
 
-    def _strangers(self, processes: list[ProcessMemory]) -> set[int]:
+    def _strangers(self, processes: Sequence[GpuProcess]) -> set[int]:
         return {process.pid for process in processes if not self._exists(process.pid)}
