@@ -8,9 +8,8 @@ import pytest
 
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.config.idle_settings import GpuId
-from gpu_tracker.idle.gpu_claims import GpuClaims
+from gpu_tracker.idle.gpu_claims import GpuClaims, Taken
 from gpu_tracker.idle.state import Observation, SeenGpu
-from gpu_tracker.idle.watch_names import Taken
 from gpu_tracker.sockets import Peer
 
 ZERO, ONE = GpuId(0), GpuId(1)

@@ -4,7 +4,7 @@ import asyncio
 
 from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
 from gpu_tracker.idle.observing.drivers import DriverLook
-from gpu_tracker.idle.observing.sighting import exists
+from gpu_tracker.idle.observing.watched_gpus import exists
 from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, SeenGpu
 from support.gpu_machine import NO_SUCH_PROCESS
 from support.gpu_readings import reading

@@ -14,7 +14,7 @@ import gpu_tracker
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.config.configuration_file import Reloading
 from gpu_tracker.idle.decision import Start, decide, stop_all
-from gpu_tracker.idle.gpu_claims import GpuClaims
+from gpu_tracker.idle.gpu_claims import GpuClaims, WatchNames
 from gpu_tracker.idle.keeper import GuardedPrograms, Rehearsal
 from gpu_tracker.idle.monitor_log import flush
 from gpu_tracker.idle.observing.device_events import DeviceAlarm
@@ -26,7 +26,6 @@ from gpu_tracker.idle.status import MonitorStatus, iso_time, to_json, wall_clock
 from gpu_tracker.idle.status_report import Tally, status_of
 from gpu_tracker.idle.status_socket import serve
 from gpu_tracker.idle.waiting import gpus_in_words
-from gpu_tracker.idle.watch_names import WatchNames
 from gpu_tracker.users import UserNames
 
 if TYPE_CHECKING:

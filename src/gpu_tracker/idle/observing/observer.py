@@ -1,4 +1,4 @@
-"""One look at the machine: device files, their holders, what the drivers tell, and terminals, put together."""
+"""The observer: one poll of device files, the processes that have them open, drivers and terminals, put together."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from gpu_tracker.gpus.process_ids import in_initial_pid_namespace, uses_cuda
 from gpu_tracker.idle.observing.device_files import find_devices
 from gpu_tracker.idle.observing.drivers import DriverLook, Drivers
 from gpu_tracker.idle.observing.gpu_processes import Programs
-from gpu_tracker.idle.observing.layout import lay_out, only_with, without_figures
-from gpu_tracker.idle.observing.news import News
 from gpu_tracker.idle.observing.open_devices import Holders
-from gpu_tracker.idle.observing.sighting import Sighting, exists
 from gpu_tracker.idle.observing.terminals import TerminalUsers
+from gpu_tracker.idle.observing.watched_gpus import Sighting, exists, lay_out, only_with, without_figures
 from gpu_tracker.idle.state import Observation
 from gpu_tracker.users import UserNames
 
@@ -24,10 +22,8 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
     from gpu_tracker.idle.observing.device_files import Identity
-    from gpu_tracker.idle.observing.layout import Place
-    from gpu_tracker.idle.observing.sighting import ProcessLookup
+    from gpu_tracker.idle.observing.watched_gpus import Place, ProcessLookup
     from gpu_tracker.idle.state import ActiveUser
-
 
 _GONE = 'the GPU driver is not loaded any more'
 _FEW_FOR_ROOT = 0.1
@@ -222,3 +218,78 @@ def open_observer(
             is_root=os.geteuid() == 0,
         )
     )
+
+
+_MOST_NAMED = 3
+_NO_GPU = 'there is no GPU at the moment'
+_NONE_WATCHED = 'none of the GPUs that are watched is there at the moment'
+_IN_CONTAINER = (
+    'in this container, which has process IDs of its own, processes outside it cannot be seen: they make a GPU busy '
+    'only by its memory and utilization, where thresholds are set for them'
+)
+
+
+class News:
+    """Keeps what was told, and what is to be told."""
+
+    def __init__(self) -> None:
+        self._messages: list[str] = []
+        self._told: set[str] = set()
+        self._problem: str | None = None
+        self._gpus: frozenset[GpuId] | None = None
+        self._watched: frozenset[GpuId] = frozenset()
+        self._lack: str | None = None
+
+    def take(self) -> list[str]:
+        """Return what was not taken yet."""
+        messages, self._messages = self._messages, []
+        return messages
+
+    def tell_of_container(self) -> None:
+        """Tell that this is a container with process IDs of its own."""
+        self._once('container', _IN_CONTAINER)
+
+    def tell_of_unseen(self, pids: Collection[int], *, is_root: bool, has_driver: bool) -> None:
+        """Tell that there are processes whose descriptors cannot be read, the first time only.
+
+        :param pids: Which ones; they are named where they are few.
+        :param is_root: Whether this is root, whom containers and services may deny the right.
+        :param has_driver: Whether a driver tells who uses GPUs.
+        """
+        what = f'{len(pids)} processes'
+        if len(pids) <= _MOST_NAMED:
+            what = f'process{"" if len(pids) == 1 else "es"} {", ".join(map(str, sorted(pids)))}'
+        why = 'cannot be read, even by root here' if is_root else 'can be read by root only'
+        rest = 'only the GPU driver tells what is used there' if has_driver else 'no use of a GPU is seen there'
+        self._once('unseen', f'the descriptors of {what} {why}: {rest}')
+
+    def tell_of_driver(self, problem: str | None) -> None:
+        """Tell of a problem of the driver when it begins, and when it has ended."""
+        if problem != self._problem:
+            self._messages.append('the GPU driver works again' if problem is None else problem)
+        self._problem = problem
+
+    def tell_of_gpus(self, there: Collection[GpuId], watched: Collection[GpuId]) -> None:
+        """Tell which of the watched GPUs have come or gone, and where there is none.
+
+        :param there: All GPUs.
+        :param watched: Those of them that are watched, which a new configuration may change without any being gone.
+        """
+        gpus = frozenset(there)
+        if self._gpus is not None:
+            gone = sorted(self._watched - gpus, key=_place)
+            appeared = sorted(frozenset(watched) - self._gpus, key=_place)
+            self._messages += [f'GPU {gpu} has gone' for gpu in gone] + [f'GPU {gpu} has appeared' for gpu in appeared]
+        lack = None if watched else _NONE_WATCHED if there else _NO_GPU
+        if lack is not None and lack != self._lack:
+            self._messages.append(lack)
+        self._gpus, self._watched, self._lack = gpus, frozenset(watched), lack
+
+    def _once(self, what: str, text: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self._messages.append(text)
+
+
+def _place(gpu: GpuId) -> tuple[int, int]:
+    return gpu.number, -1 if gpu.mig is None else gpu.mig
