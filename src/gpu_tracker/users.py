@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PATIENCE = 0.1
+_TIMEOUT = 0.1
 """Seconds that are waited for a name asked for first; one that stands in files is there after 0.1 ms."""
 _KEPT = 300.0
 """Seconds for which a name is believed."""
@@ -40,7 +40,7 @@ class UserNames:
     Each is asked for in a thread of its own, so that those in files are told while others are awaited.
 
     :param look_up: Tells the name of the user with an ID, or the ID as text; may take as long as it likes.
-    :param patience: Seconds that are waited for a name that is asked for first.
+    :param timeout: Seconds that are waited for a name that is asked for first.
     :param monotonic: Tells the time.
     """
 
@@ -48,11 +48,11 @@ class UserNames:
         self,
         look_up: Callable[[int], str] = user_name,
         *,
-        patience: float = _PATIENCE,
+        timeout: float = _TIMEOUT,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look_up = look_up
-        self._patience = patience
+        self._timeout = timeout
         self._monotonic = monotonic
         self._changed = threading.Condition()
         self._answers: dict[int, _Answer] = {}
@@ -67,7 +67,7 @@ class UserNames:
                 if (
                     is_asked and answer is None and len(self._asked) == 1
                 ):  # where others are awaited, so would be this one
-                    self._changed.wait_for(lambda: user_id in self._answers, self._patience)
+                    self._changed.wait_for(lambda: user_id in self._answers, self._timeout)
                     answer = self._answers.get(user_id)
         return str(user_id) if answer is None else answer.name
 

@@ -28,7 +28,7 @@ class Devices:
             clock=lambda: self.now,
             monotonic=lambda: self.monotonic,
             sessions=self._logged_in,
-            look=self._look,
+            stat=self._look,
         )
 
     def put(self, name, user, idle) -> None:

@@ -28,7 +28,7 @@ _MOST_SAVED = 0.25
 look takes 0.01 s where there are 2,000 processes."""
 
 
-class Pace:
+class PollSchedule:
     """Tells when the next look is due.
 
     :param interval: Seconds between two looks if nothing happens.
@@ -50,7 +50,7 @@ class Pace:
         extra = [*self._extra[:1], *([] if self._moment is None else [self._moment])]
         return min(self._grid.due, max(self._not_before, min(extra))) if extra else self._grid.due
 
-    def hurry(self, now: float) -> None:
+    def poll_soon(self, now: float) -> None:
         """Look as soon as may be: something has changed."""
         self._extra = sorted({now, *self._extra})
 
@@ -63,7 +63,7 @@ class Pace:
         later = [when for when in self._extra if when <= now]
         self._extra = sorted({*later, *(now + delay for delay in _AFTER_OPEN)})
 
-    def looked(self, begun: float, ended: float, cost: float) -> None:
+    def polled(self, begun: float, ended: float, cost: float) -> None:
         """Take note of a look, and of the CPU seconds that it has cost."""
         self._extra = [when for when in self._extra if when > begun]
         self._saved = min(_MOST_SAVED, self._saved + _LARGEST_SHARE * (ended - self._saved_at))
@@ -75,7 +75,7 @@ class Pace:
         self._not_before = ended + max(_LEAST_PAUSE, -self._saved / _LARGEST_SHARE)
 
 
-def next_moment(programs: Sequence[Program], state: State, now: float) -> float | None:
+def next_change(programs: Sequence[Program], state: State, now: float) -> float | None:
     """Return when the rest of a program is over, or its GPUs have been idle for long enough, whichever comes later.
 
     :param programs: All that are configured.

@@ -43,7 +43,7 @@ class ActiveUser(NamedTuple):
         return f'{self.name} at {self.terminal}'
 
 
-class SeenGpu(NamedTuple):
+class WatchedGpu(NamedTuple):
     """A watched GPU that is there."""
 
     gpu: GpuId
@@ -67,7 +67,7 @@ class SeenGpu(NamedTuple):
 class Observation(NamedTuple):
     """One look at all that matters."""
 
-    gpus: tuple[SeenGpu, ...] = ()
+    gpus: tuple[WatchedGpu, ...] = ()
     """Those that are watched and there, in order."""
     active: tuple[ActiveUser, ...] = ()
 
@@ -142,7 +142,7 @@ def starts_alike(one: Program, other: Program) -> bool:
     )
 
 
-def with_look(state: State, programs: Sequence[Program], observation: Observation, now: float) -> State:
+def with_observation(state: State, programs: Sequence[Program], observation: Observation, now: float) -> State:
     """Remember what a look shows, and forget the rests of programs that are not configured (so) any more.
 
     A change of what a start makes no use of holds from now on, for a run and a rest that has begun as well.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpu_tracker.idle.config.idle_settings import GpuId, Program
-    from gpu_tracker.idle.state import Observation, Rest, SeenGpu, State
+    from gpu_tracker.idle.state import Observation, Rest, State, WatchedGpu
 
 
 class ProgramCount(NamedTuple):
@@ -84,10 +84,10 @@ class _Gpu:
     program: str | None = None
     state: str = UNAVAILABLE
     since: float | None = None
-    seen: SeenGpu | None = None
+    seen: WatchedGpu | None = None
     """None: the last look has not shown it."""
 
-    def look(self, seen: SeenGpu | None, now: float) -> None:
+    def poll(self, seen: WatchedGpu | None, now: float) -> None:
         state = _state(seen)
         if self.since is None or state != self.state:
             self.since = now
@@ -112,7 +112,7 @@ class Tally:
         self._gpus: dict[GpuId, _Gpu] = {}
         self._programs: dict[str, _Program] = {}
 
-    def look(self, observation: Observation, now: float) -> None:
+    def poll(self, observation: Observation, now: float) -> None:
         """Take what a look at the machine has shown.
 
         A GPU that is gone stays, unavailable, until ``keep`` says otherwise, or until its number stands for something
@@ -122,7 +122,7 @@ class Tally:
         numbers = {gpu.number for gpu in shown}
         self.keep(lambda gpu: gpu in shown or gpu.number not in numbers)
         for gpu in dict.fromkeys([*self._gpus, *shown]):
-            self._gpu(gpu).look(shown.get(gpu), now)
+            self._gpu(gpu).poll(shown.get(gpu), now)
 
     def keep(self, is_watched: Callable[[GpuId], bool]) -> None:
         """Forget the GPUs that are not watched any more, as a new configuration may have it."""
@@ -177,13 +177,13 @@ class Tally:
         return self._gpus.setdefault(gpu, _Gpu())
 
 
-def _state(seen: SeenGpu | None) -> str:
+def _state(seen: WatchedGpu | None) -> str:
     if seen is None or seen.problem is not None:
         return UNAVAILABLE
     return IDLE if seen.busy is None else BUSY
 
 
-def _reason(seen: SeenGpu | None) -> str | None:
+def _reason(seen: WatchedGpu | None) -> str | None:
     if seen is None:
         return 'is not there'
     return seen.problem or seen.busy

@@ -50,7 +50,7 @@ _REASONS = {
 }
 
 
-class Happened(NamedTuple):
+class DeviceChanges(NamedTuple):
     """What has happened since it was asked last; false where nothing has."""
 
     opened: frozenset[int] = frozenset()
@@ -65,7 +65,7 @@ class Happened(NamedTuple):
         return bool(self.opened or self.closed or self.folder)
 
 
-class Wake:
+class DeviceEvents:
     """Notes what happens to the nodes ``nvidiaN`` in a folder.
 
     :param folder: Where the nodes are.
@@ -108,7 +108,7 @@ class Wake:
             self._library.inotify_rm_watch(self._handle, watch)  # fails where the node is gone, and the watch with it
         return problem
 
-    def drain(self) -> Happened:
+    def drain(self) -> DeviceChanges:
         """Return what has happened since it was called last, without waiting; of very much only the first part."""
         opened: set[int] = set()
         closed: set[int] = set()
@@ -132,7 +132,7 @@ class Wake:
                         opened.add(self._numbers[watch])
                     if mask & _CLOSE:
                         closed.add(self._numbers[watch])
-        return Happened(frozenset(opened), frozenset(closed), folder)
+        return DeviceChanges(frozenset(opened), frozenset(closed), folder)
 
     def close(self) -> None:
         """Let go of the descriptor; may be called twice."""
@@ -153,10 +153,10 @@ class Wake:
         return watch
 
 
-def open_wake(folder: str = '/dev') -> tuple[Wake | None, str | None]:
+def open_device_events(folder: str = '/dev') -> tuple[DeviceEvents | None, str | None]:
     """Return what notes changes in ``folder``, or None and the reason, in words, why there is nothing that could."""
     try:
-        return Wake(folder), None
+        return DeviceEvents(folder), None
     except OSError as error:
         return None, error.strerror
 
@@ -179,13 +179,13 @@ _SHORTEST_REST, _LONGEST_REST = 0.02, 1.0
 """Seconds; what would be a shorter rest counts for the next one."""
 
 
-class DeviceAlarm:
+class DeviceListener:
     """Listens to what happens to device files; where that cannot be had it says so once, and stays silent.
 
     Who opens one all the time does not keep the monitor busy: it listens for a twentieth of the time at most.
 
     :param folder: Of the device files.
-    :param opened_wake: Returns what tells of changes there, or why there is no such thing.
+    :param open_events: Returns what tells of changes there, or why there is no such thing.
     :param thread_time: Tells the processor time of this thread.
     """
 
@@ -194,7 +194,7 @@ class DeviceAlarm:
         folder: str,
         log: logging.Logger,
         *,
-        opened_wake: Callable[[str], tuple[Wake | None, str | None]] = open_wake,
+        open_events: Callable[[str], tuple[DeviceEvents | None, str | None]] = open_device_events,
         thread_time: Callable[[], float] = time.thread_time,
     ) -> None:
         self._log = log
@@ -203,7 +203,7 @@ class DeviceAlarm:
         """Seconds that are still to be rested, at the moment :attr:`_heard`."""
         self._heard = 0.0
         self._resting: asyncio.TimerHandle | None = None
-        self._wake, self._problem = opened_wake(folder)
+        self._wake, self._problem = open_events(folder)
         self._tell(self._problem)
 
     def listen(self, changed: Changed) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpu_tracker.gpus.process_ids import in_initial_pid_namespace, uses_cuda
 from gpu_tracker.idle.observing.device_files import find_devices
-from gpu_tracker.idle.observing.drivers import DriverLook, Drivers
+from gpu_tracker.idle.observing.drivers import DriverAnswer, Drivers
 from gpu_tracker.idle.observing.gpu_processes import Programs
-from gpu_tracker.idle.observing.open_devices import Holders
+from gpu_tracker.idle.observing.open_devices import OpenDevices
 from gpu_tracker.idle.observing.terminals import TerminalUsers
-from gpu_tracker.idle.observing.watched_gpus import Sighting, exists, lay_out, only_with, without_figures
+from gpu_tracker.idle.observing.watched_gpus import GpuPoll, exists, only_with, usable_gpus, without_figures
 from gpu_tracker.idle.state import Observation
 from gpu_tracker.users import UserNames
 
@@ -41,14 +41,14 @@ class HolderLookup(Protocol):
     def count(self) -> int:
         """How many processes there were at the last look."""
 
-    def look(self, identities: Mapping[int, Identity]) -> Mapping[int, frozenset[int]]:
+    def poll(self, identities: Mapping[int, Identity]) -> Mapping[int, frozenset[int]]:
         """Return the processes that hold each device file open, by its number."""
 
 
 class DriverLookup(Protocol):
     """Tells what the drivers tell."""
 
-    async def look(self) -> DriverLook:
+    async def poll(self) -> DriverAnswer:
         """Look at all GPUs."""
 
     def open_anew(self) -> None:
@@ -85,7 +85,7 @@ class Observer:
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
-        self._news = News()
+        self._messages = ObserverMessages()
         self._layout: tuple[GpuReading, ...] | None = None
         """What the driver has told last of where GPUs are, which numbers go by as long as it tells nothing."""
         self._nodes: frozenset[int] | None = None
@@ -101,7 +101,7 @@ class Observer:
         """What each watched GPU of the last look is known by for all programs of this machine."""
         return self._identities
 
-    async def look(self, settings: Settings, is_ours: Callable[[int], bool]) -> Observation:
+    async def poll(self, settings: Settings, is_ours: Callable[[int], bool]) -> Observation:
         """Look once.
 
         The driver is asked first, so that what is read without waiting is not old when it is returned.
@@ -111,14 +111,14 @@ class Observer:
         """
         inputs = self._inputs
         nodes = inputs.nodes()
-        self._look_for_new_gpus(nodes)
-        answer = await inputs.drivers.look()
+        self._check_for_new_gpus(nodes)
+        answer = await inputs.drivers.poll()
         gpus = self._gpus(answer)
-        holders = inputs.holders.look(nodes)
-        places = lay_out(nodes, gpus)
+        holders = inputs.holders.poll(nodes)
+        places = usable_gpus(nodes, gpus)
         watched = [(place, section) for place in places if (section := settings.section_of(place.gpu)) is not None]
         self._identities = {place.gpu: _identity(place, nodes) for place, _ in watched}
-        sighting = Sighting(inputs.programs, is_ours, inputs.exists, is_certain=inputs.is_meant is None)
+        sighting = GpuPoll(inputs.programs, is_ours, inputs.exists, is_certain=inputs.is_meant is None)
         seen = []
         for place, section in watched:
             held_by = frozenset() if place.node is None else holders.get(place.node, frozenset())
@@ -126,25 +126,25 @@ class Observer:
             seen.append(sighting.see(place, section, held_by, problem))
         self._tell(answer)
         if not answer.is_awaited:  # there may be others than is known yet
-            self._news.tell_of_gpus({place.gpu for place in places}, {gpu.gpu for gpu in seen})
+            self._messages.report_gpus({place.gpu for place in places}, {gpu.gpu for gpu in seen})
         return Observation(tuple(seen), inputs.terminals(settings.terminals) if settings.terminals else ())
 
     def take_messages(self) -> list[str]:
         """Return what is to be told and was not taken yet, each thing once."""
-        return self._news.take()
+        return self._messages.take()
 
     async def close(self) -> None:
         """Let go of the drivers."""
         await self._inputs.drivers.close()
 
-    def _look_for_new_gpus(self, nodes: Collection[int]) -> None:
+    def _check_for_new_gpus(self, nodes: Collection[int]) -> None:
         """Have the driver opened anew where there is another device file: one that is open knows no GPU added later."""
         known = {gpu.gpu.minor for gpu in self._layout or ()}
         if self._nodes is not None and not self._nodes.union(known).issuperset(nodes):
             self._inputs.drivers.open_anew()
         self._nodes = frozenset(nodes)
 
-    def _gpus(self, answer: DriverLook) -> tuple[GpuReading, ...] | None:
+    def _gpus(self, answer: DriverAnswer) -> tuple[GpuReading, ...] | None:
         """Return what is known of all GPUs, at least their places; None where no driver has told of any."""
         if answer.gpus is None:
             return self._layout
@@ -155,7 +155,7 @@ class Observer:
         asked_once = functools.cache(is_meant)
         return tuple(only_with(asked_once, gpu) for gpu in answer.gpus)
 
-    def _silence(self, answer: DriverLook, *, has_node: bool) -> str | None:
+    def _silence(self, answer: DriverAnswer, *, has_node: bool) -> str | None:
         """Return why a GPU cannot be used, of which the driver tells nothing; None where it can.
 
         What can be seen without the driver is who holds its device file.
@@ -168,18 +168,18 @@ class Observer:
             return 'cannot be used: its driver is not loaded any more'
         return None if has_node else f'cannot be seen: {answer.problem}'
 
-    def _tell(self, answer: DriverLook) -> None:
+    def _tell(self, answer: DriverAnswer) -> None:
         if self._inputs.is_meant is not None:
-            self._news.tell_of_container()
-        self._tell_of_unseen(answer)
-        is_gone = answer == DriverLook() and self._layout is not None
-        self._news.tell_of_driver(_GONE if is_gone else answer.problem)
+            self._messages.report_container()
+        self._report_unseen(answer)
+        is_gone = answer == DriverAnswer() and self._layout is not None
+        self._messages.report_driver(_GONE if is_gone else answer.problem)
 
-    def _tell_of_unseen(self, answer: DriverLook) -> None:
+    def _report_unseen(self, answer: DriverAnswer) -> None:
         holders, is_root = self._inputs.holders, self._inputs.is_root
         # Root may read all but a few that have more rights than it has here, as what has started a virtual machine.
         if len(holders.unseen) > (holders.count * _FEW_FOR_ROOT if is_root else 0):
-            self._news.tell_of_unseen(holders.unseen, is_root=is_root, has_driver=answer != DriverLook())
+            self._messages.report_unseen(holders.unseen, is_root=is_root, has_driver=answer != DriverAnswer())
 
 
 def _identity(place: Place, nodes: Mapping[int, Identity]) -> str:
@@ -210,7 +210,7 @@ def open_observer(
     return Observer(
         Inputs(
             nodes=functools.partial(find_devices, devices),
-            holders=Holders(),
+            holders=OpenDevices(),
             programs=Programs(name_of=name_of) if programs is None else programs,
             terminals=TerminalUsers(name_of=name_of).active,
             drivers=Drivers() if drivers is None else drivers,
@@ -229,7 +229,7 @@ _IN_CONTAINER = (
 )
 
 
-class News:
+class ObserverMessages:
     """Keeps what was told, and what is to be told."""
 
     def __init__(self) -> None:
@@ -245,11 +245,11 @@ class News:
         messages, self._messages = self._messages, []
         return messages
 
-    def tell_of_container(self) -> None:
+    def report_container(self) -> None:
         """Tell that this is a container with process IDs of its own."""
         self._once('container', _IN_CONTAINER)
 
-    def tell_of_unseen(self, pids: Collection[int], *, is_root: bool, has_driver: bool) -> None:
+    def report_unseen(self, pids: Collection[int], *, is_root: bool, has_driver: bool) -> None:
         """Tell that there are processes whose descriptors cannot be read, the first time only.
 
         :param pids: Which ones; they are named where they are few.
@@ -263,13 +263,13 @@ class News:
         rest = 'only the GPU driver tells what is used there' if has_driver else 'no use of a GPU is seen there'
         self._once('unseen', f'the descriptors of {what} {why}: {rest}')
 
-    def tell_of_driver(self, problem: str | None) -> None:
+    def report_driver(self, problem: str | None) -> None:
         """Tell of a problem of the driver when it begins, and when it has ended."""
         if problem != self._problem:
             self._messages.append('the GPU driver works again' if problem is None else problem)
         self._problem = problem
 
-    def tell_of_gpus(self, there: Collection[GpuId], watched: Collection[GpuId]) -> None:
+    def report_gpus(self, there: Collection[GpuId], watched: Collection[GpuId]) -> None:
         """Tell which of the watched GPUs have come or gone, and where there is none.
 
         :param there: All GPUs.

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpu_tracker.idle.config.idle_settings import GpuId
-from gpu_tracker.idle.state import GpuUser, SeenGpu
+from gpu_tracker.idle.state import GpuUser, WatchedGpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -47,7 +47,7 @@ class Place(NamedTuple):
         return here | ((frozenset(holders) | _pids(self.whole.processes)) - elsewhere)
 
 
-def lay_out(nodes: Collection[int], gpus: Sequence[GpuReading] | None) -> list[Place]:
+def usable_gpus(nodes: Collection[int], gpus: Sequence[GpuReading] | None) -> list[Place]:
     """Return all GPUs and MIG devices in order.
 
     Without a driver a GPU's number is that of its device file. Where the driver does not tell which file is a GPU's, as
@@ -154,7 +154,7 @@ class ProcessLookup(Protocol):
         """Return what a process is called and whose it is."""
 
 
-class Sighting(NamedTuple):
+class GpuPoll(NamedTuple):
     """What GPUs are looked at with, at one look."""
 
     programs: ProcessLookup
@@ -165,7 +165,7 @@ class Sighting(NamedTuple):
     is_certain: bool
     """Whether the driver tells of every process on a GPU by an ID that is valid here; not in some containers."""
 
-    def see(self, place: Place, section: GpuSection, holders: Collection[int], problem: str | None) -> SeenGpu:
+    def see(self, place: Place, section: GpuSection, holders: Collection[int], problem: str | None) -> WatchedGpu:
         """Return what a watched GPU shows.
 
         A GPU that the driver cannot read counts as one that cannot be used, also where this user merely may not read
@@ -181,11 +181,11 @@ class Sighting(NamedTuple):
         users = tuple(self.programs.describe(pid) for pid in sorted(pids - ours - ended) if self._counts(pid, section))
         state = place.state
         if state is None:
-            return SeenGpu(place.gpu, None, users, None, problem)
+            return WatchedGpu(place.gpu, None, users, None, problem)
         load = load_of(state, section, ours, ended=ended, is_certain=self.is_certain)
         if state.problem is not None:
             problem = f'cannot be used: {state.problem}'
-        return SeenGpu(place.gpu, state.uuid, users, load, problem)
+        return WatchedGpu(place.gpu, state.uuid, users, load, problem)
 
     def _counts(self, pid: int, section: GpuSection) -> bool:
         return not (self.programs.never_counts(pid) or self.programs.is_ignored(pid, section.ignore_programs))

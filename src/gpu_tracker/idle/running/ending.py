@@ -23,7 +23,7 @@ _STUCK_AFTER = 10.0
 """Seconds of SIGKILL after which it is told that processes do not end."""
 
 
-class Family:
+class ProgramProcesses:
     """The program and all its descendants, which all are below this process and handed to it where their parents end.
 
     :param program: Its pid, a child of this process that leads a process group.
@@ -82,18 +82,18 @@ class Family:
         """Send SIGTERM to all that are there now, and give them the time that they have."""
         begun = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_SECOND + 1
         pause = _SHORT_PAUSE
-        look_at = time.monotonic()
+        next_scan = time.monotonic()
         first = True
         while self._reap():
             now = time.monotonic()
             deadline = self._watch.deadline or now
             if now >= deadline:
                 return
-            if now >= look_at:
+            if now >= next_scan:
                 self._terminate(begun, whole_group=first)
                 first = False
-                look_at, pause = now + pause, min(2 * pause, _LONG_PAUSE)
-            self._watch.wait(min(look_at, deadline) - time.monotonic())
+                next_scan, pause = now + pause, min(2 * pause, _LONG_PAUSE)
+            self._watch.wait(min(next_scan, deadline) - time.monotonic())
 
     def _terminate(self, begun: float, *, whole_group: bool) -> None:
         """Send SIGTERM once to each that was there at the boot time ``begun``, in clock ticks.
@@ -115,22 +115,22 @@ class Family:
     def _end_by_force(self) -> None:
         """Send SIGKILL to all that is left and all that comes, until nothing does."""
         pause = _SHORT_PAUSE
-        look_at = begun = time.monotonic()
+        next_scan = begun = time.monotonic()
         seen: set[tuple[int, float]] = set()
-        is_told = False
+        is_reported = False
         while self._reap():
             now = time.monotonic()
-            if now >= look_at:
+            if now >= next_scan:
                 left = self._kill()
                 found = {(process.pid, process.start) for process in left}
                 pause = min(2 * pause, _LONG_PAUSE) if found <= seen else _SHORT_PAUSE
                 seen = found
-                look_at = time.monotonic() + pause
-                if left and not is_told and now - begun > _STUCK_AFTER:
-                    is_told = True
+                next_scan = time.monotonic() + pause
+                if left and not is_reported and now - begun > _STUCK_AFTER:
+                    is_reported = True
                     self._stuck(', '.join(map(_in_words, left)))
             self._kill_orphans()
-            self._watch.wait(look_at - time.monotonic())
+            self._watch.wait(next_scan - time.monotonic())
 
     def _kill(self) -> list[Process]:
         """Send SIGKILL to all that are found, and return them."""

@@ -14,7 +14,7 @@ import time
 
 from gpu_tracker.idle import wording
 from gpu_tracker.idle.running import descendants, held_program
-from gpu_tracker.idle.running.ending import Family, end_all
+from gpu_tracker.idle.running.ending import ProgramProcesses, end_all
 from gpu_tracker.idle.running.guardian_events import Watch
 from gpu_tracker.idle.running.held_program import HeldProgram
 from gpu_tracker.idle.running.measurement import Measurement
@@ -83,10 +83,10 @@ class _Guardian:
             self._log.write(f'stopped {self._short_words} before it was started: {error}')
             return
         _tell(self._status, 'started', pid=program.pid, unmeasured=measurement.problem)
-        family = Family(program.pid, self._watch, self._tell_stuck, spares_samplers=measurement.is_late)
+        family = ProgramProcesses(program.pid, self._watch, self._report_stuck, spares_samplers=measurement.is_late)
         family.wait()
         seconds = time.monotonic() - started
-        self._tell_end(family, measurement, seconds)
+        self._report_end(family, measurement, seconds)
 
     def _start(self) -> tuple[HeldProgram, Measurement, float]:
         """Return the running program, what measures it, and when it was started.
@@ -169,7 +169,7 @@ class _Guardian:
             return None, environment
         return user, held_program.variables_for(user, environment, self._orders['configured'])
 
-    def _tell_end(self, family: Family, measurement: Measurement, seconds: float) -> None:
+    def _report_end(self, family: ProgramProcesses, measurement: Measurement, seconds: float) -> None:
         usage = measurement.stop(family.exact, family.orphans_seconds)
         cpu = None if family.exact is None else family.exact.ru_utime + family.exact.ru_stime + family.orphans_seconds
         usage['cpu_seconds'] = cpu
@@ -194,7 +194,7 @@ class _Guardian:
             f'{wording.usage_in_words(seconds, self._orders["gpu_count"], usage)}'
         )
 
-    def _tell_stuck(self, left: str) -> None:
+    def _report_stuck(self, left: str) -> None:
         _tell(self._status, 'stuck', left=left)
         self._log.write(f'SIGKILL does not end {left}')
 
@@ -230,7 +230,7 @@ def _because(reason: str | None) -> str:
     return f': {reason}' if reason else ''
 
 
-_PATIENCE = 1.0
+_TIMEOUT = 1.0
 """Seconds for which a line is waited for."""
 
 
@@ -242,9 +242,9 @@ class LogWriter:
     :param handle: The open log; None: lines go nowhere.
     """
 
-    def __init__(self, handle: int | None = None, patience: float = _PATIENCE) -> None:
+    def __init__(self, handle: int | None = None, timeout: float = _TIMEOUT) -> None:
         self._handle = handle
-        self._patience = patience
+        self._timeout = timeout
         self._busy = _thread.allocate_lock()
 
     def write(self, text: str) -> None:
@@ -256,7 +256,7 @@ class LogWriter:
         except RuntimeError:  # no thread is to be had: no program ends for its log's sake
             self._busy.release()
             return
-        if self._busy.acquire(timeout=self._patience):
+        if self._busy.acquire(timeout=self._timeout):
             self._busy.release()
 
     def _write(self, handle: int, line: bytes) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpu_tracker.idle.config.idle_settings import Program
-    from gpu_tracker.idle.state import SeenGpu
+    from gpu_tracker.idle.state import WatchedGpu
 
 
 class LaunchError(GpuTrackerError):
@@ -34,7 +34,7 @@ class Orders:
     program: Program
     command: tuple[str, ...]
     environment: Mapping[str, str]
-    gpus: tuple[SeenGpu, ...]
+    gpus: tuple[WatchedGpu, ...]
     reason: str = ''
 
     @property
@@ -49,7 +49,7 @@ class Orders:
         return f'GPU{"" if len(self.gpus) == 1 else "s"} {", ".join(str(seen.gpu) for seen in self.gpus)}'
 
 
-def orders_for(program: Program, gpus: Sequence[SeenGpu], inherited: Mapping[str, str], reason: str = '') -> Orders:
+def orders_for(program: Program, gpus: Sequence[WatchedGpu], inherited: Mapping[str, str], reason: str = '') -> Orders:
     """Return the orders to start ``program`` on ``gpus``.
 
     :param inherited: The monitor's own variables.
@@ -69,7 +69,7 @@ def orders_for(program: Program, gpus: Sequence[SeenGpu], inherited: Mapping[str
     )
 
 
-def visible_devices(gpus: Sequence[SeenGpu], *, use_uuids: bool) -> str:
+def visible_devices(gpus: Sequence[WatchedGpu], *, use_uuids: bool) -> str:
     """Return the value of CUDA_VISIBLE_DEVICES: ``0,1``, or UUIDs where asked for, known of all, or needed.
 
     MIG devices have no other name there, and CUDA takes either numbers or UUIDs.
@@ -86,7 +86,7 @@ def visible_devices(gpus: Sequence[SeenGpu], *, use_uuids: bool) -> str:
     return ','.join(str(seen.gpu) for seen in gpus)
 
 
-def command_for(program: Program, gpus: Sequence[SeenGpu]) -> tuple[str, ...]:
+def command_for(program: Program, gpus: Sequence[WatchedGpu]) -> tuple[str, ...]:
     """Return the words of ``program`` with ``{gpu}`` replaced by its GPUs, such as ``0`` or ``0,5:1``."""
     names = ','.join(str(seen.gpu) for seen in gpus)
     return tuple(word.replace('{gpu}', names) for word in program.command)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpu_tracker.processes.process import Process
 
 
-class Strays:
+class Orphans:
     """Makes this process the one that orphans of its descendants are handed to.
 
     Not all of these come from its programs: as the first process of a container it gets all orphans there are, such as
@@ -57,9 +57,9 @@ class Strays:
         """
         self.reap(known)
         left = self._find(known, lost)
-        for stray in left:
-            if _identity(stray) not in self._nameless:
-                descendants.send(stray, signal.SIGKILL)
+        for orphan in left:
+            if _identity(orphan) not in self._nameless:
+                descendants.send(orphan, signal.SIGKILL)
         return len(left)
 
     def _find(self, known: Collection[int], lost: Collection[int]) -> list[Process]:
@@ -68,13 +68,13 @@ class Strays:
         own = os.getpid()
         children = [child for child in everybody if child.parent == own and child.pid not in known]
         nameless, self._nameless = self._nameless, set()
-        strays = [child for child in children if self._is_stray(child, lost, nameless)]
-        strays += descendants.descendants([stray.pid for stray in strays], everybody)
-        left = [stray for stray in strays if not stray.ended]
-        self._proved = {_identity(stray) for stray in left} - self._nameless
+        orphans = [child for child in children if self._is_orphan(child, lost, nameless)]
+        orphans += descendants.descendants([orphan.pid for orphan in orphans], everybody)
+        left = [orphan for orphan in orphans if not orphan.ended]
+        self._proved = {_identity(orphan) for orphan in left} - self._nameless
         return left
 
-    def _is_stray(self, child: Process, lost: Collection[int], nameless: Collection[tuple[int, float]]) -> bool:
+    def _is_orphan(self, child: Process, lost: Collection[int], nameless: Collection[tuple[int, float]]) -> bool:
         has_words = _has_command_line(child.pid)  # asked first: what has become a sampler by then is known as one
         if descendants.is_sampler(child.pid):
             return False
