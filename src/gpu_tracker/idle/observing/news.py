@@ -25,6 +25,7 @@ class News:
         self._messages: list[str] = []
         self._told: set[str] = set()
         self._problem: str | None = None
+        self._claims_problem: str | None = None
         self._gpus: frozenset[GpuId] | None = None
         self._watched: frozenset[GpuId] = frozenset()
         self._lack: str | None = None
@@ -57,6 +58,12 @@ class News:
         if problem != self._problem:
             self._messages.append('the GPU driver works again' if problem is None else problem)
         self._problem = problem
+
+    def tell_of_claims(self, problem: str | None) -> None:
+        """Report why claims on GPUs cannot be read when that begins, and when it has ended."""
+        if problem != self._claims_problem:
+            self._messages.append('claims on GPUs are known again' if problem is None else problem)
+        self._claims_problem = problem
 
     def tell_of_gpus(self, there: Collection[GpuId], watched: Collection[GpuId]) -> None:
         """Tell which of the watched GPUs have come or gone, and where there is none.
