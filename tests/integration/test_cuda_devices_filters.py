@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.devices import device_rules
+from gpu_tracker.cuda_probe.devices import control_groups
 from gpu_tracker.cuda_probe.devices.control_groups import mounts
 from support.gpu_machine import NO_SUCH_PROCESS
 
@@ -62,18 +62,18 @@ def filtered(folder: Path) -> Iterator[None]:
 
 
 def test_filters_of_a_group_and_of_those_above_it_are_counted(group: Path) -> None:
-    above = device_rules.filters_on(str(group))
+    above = control_groups.filters_on(str(group))
     assert above is not None
     with filtered(group):
-        assert device_rules.filters_on(str(group)) == 1
+        assert control_groups.filters_on(str(group)) == 1
         inner = group / 'inner'
         inner.mkdir()
         try:
-            assert device_rules.filters_on(str(inner)) == 1
+            assert control_groups.filters_on(str(inner)) == 1
         finally:
             inner.rmdir()
 
 
 def test_a_group_that_is_not_there_tells_nothing() -> None:
-    assert device_rules.filters_on(f'/sys/fs/cgroup/{NO_SUCH_PROCESS}') is None
-    assert device_rules.filters_on('/tmp') is None
+    assert control_groups.filters_on(f'/sys/fs/cgroup/{NO_SUCH_PROCESS}') is None
+    assert control_groups.filters_on('/tmp') is None

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.devices.control_groups import DEVICES, mounts
-from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers
+from gpu_tracker.cuda_probe.devices.control_groups import DEVICES, DeviceNumbers, mounts
 from gpu_tracker.cuda_probe.devices.grant import apply, plan, report
 from gpu_tracker.errors import GrantError
 from support.cli_program import PATIENCE, PROGRAM, eventually, gpu_tracker
@@ -233,7 +232,7 @@ def test_the_root_group_has_nothing_to_grant() -> None:
 def test_only_root_can_do_it(group: Group) -> None:
     group.deny('a')
     text = (
-        'from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers\n'
+        'from gpu_tracker.cuda_probe.devices.control_groups import DeviceNumbers\n'
         'from gpu_tracker.cuda_probe.devices.grant import apply, plan\n'
         'from gpu_tracker.errors import GrantError\n'
         'import sys\n'

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers
+from gpu_tracker.cuda_probe.devices.control_groups import DeviceNumbers
 from gpu_tracker.cuda_probe.devices.grant import apply, plan, report
 from gpu_tracker.cuda_probe.devices.grant.by_systemd import unit_of
 from gpu_tracker.errors import GrantError

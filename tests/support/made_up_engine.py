@@ -12,7 +12,7 @@ from gpu_tracker.cuda_probe.readings import DeviceTotals, ProcessTotals, Totals
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from gpu_tracker.cuda_probe.engine.attached_files import Refused
+    from gpu_tracker.cuda_probe.engine.attaching import Refused
     from gpu_tracker.cuda_probe.engine.layout import Notice
     from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
 

@@ -9,9 +9,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.atopgpud.drivers import Drivers
 from gpu_tracker.atopgpud.ledger import Ledger
-from gpu_tracker.atopgpud.observer import Observer
+from gpu_tracker.atopgpud.observer import Drivers, Observer
 from gpu_tracker.gpus.state import GpuActivity, GpuIdentity
 from gpu_tracker.in_thread import in_thread
 from support.atop_client import parsed_statistics, parsed_types

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpu_tracker.atopgpud.drivers import Drivers
+from gpu_tracker.atopgpud.observer import Drivers
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.state import GpuIdentity
 

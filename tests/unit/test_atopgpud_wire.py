@@ -6,7 +6,7 @@ import pytest
 
 from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.counters import GpuCounters, ProcessCounters
-from gpu_tracker.atopgpud.sections import Section, offsets_after
+from gpu_tracker.atopgpud.records import Section, offsets_after
 from gpu_tracker.gpus.state import GpuIdentity
 from support.atop_client import parsed_statistics, parsed_types
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.counters import GpuCounters, count
-from gpu_tracker.atopgpud.sections import Section
+from gpu_tracker.atopgpud.records import Section
 from gpu_tracker.gpus.state import Account, GpuActivity, GpuIdentity, ProcessActivity
 from support.atop_client import parsed_statistics, parsed_types
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.binaries.process_memory import MappedPart, code_of, mappings_of, words_at
+from gpu_tracker.cuda_probe.binaries.region import MappedPart, code_of, mappings_of, words_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable

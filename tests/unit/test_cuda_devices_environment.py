@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.devices.enumeration import Reach
+from gpu_tracker.cuda_probe.devices.enumeration import Reach, Visibility
 from gpu_tracker.cuda_probe.devices.environment import Environment, EnvironmentChange, initial_variables
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, PhysicalGpu
-from gpu_tracker.cuda_probe.devices.visibility import Visibility
 
 if TYPE_CHECKING:
     from pathlib import Path

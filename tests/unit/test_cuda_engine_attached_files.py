@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.calls import Library
-from gpu_tracker.cuda_probe.engine.attached_files import AttachedFiles
+from gpu_tracker.cuda_probe.engine.attaching import AttachedFiles
 from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, code_file
 from support.compiled_files import LIBRARY, library, offsets
 

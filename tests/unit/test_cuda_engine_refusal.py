@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF
-from gpu_tracker.cuda_probe.engine.refusal import explain
+from gpu_tracker.cuda_probe.engine.loading import explain
 
 if TYPE_CHECKING:
     from pathlib import Path

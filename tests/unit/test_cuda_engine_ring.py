@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from gpu_tracker.cuda_probe.engine.ring import Ring
+from gpu_tracker.cuda_probe.engine.layout import Ring
 
 SIZE = 4096
 RECORD = 24

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tracker.cuda_probe.model.accumulated import Accumulated
-from gpu_tracker.cuda_probe.model.window import Dropped
+from gpu_tracker.cuda_probe.model.window import Accumulated, Dropped
 from support.cuda_events import GPU, KERNEL, STREAM, allocation, end, launch, limits, statistics, sync
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.cuda_probe.model.accumulated import Accumulated
+from gpu_tracker.cuda_probe.model.window import Accumulated
 from gpu_tracker.cuda_probe.readings import Event, EventKind
 from support.cuda_events import (
     CORES,

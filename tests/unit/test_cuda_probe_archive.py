@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tracker.cuda_probe.archive import Archive, RunTotals, by_run
+from gpu_tracker.cuda_probe.collecting import Archive, RunTotals, by_run
 from gpu_tracker.cuda_probe.readings import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals, Totals
 
 

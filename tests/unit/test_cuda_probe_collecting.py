@@ -12,7 +12,7 @@ from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.collecting import Collector
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
-from gpu_tracker.cuda_probe.engine.attached_files import Refused
+from gpu_tracker.cuda_probe.engine.attaching import Refused
 from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind, Overflow
 from gpu_tracker.cuda_probe.libraries.code_files import code_file
 from gpu_tracker.cuda_probe.limits import Limits

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.calls import Library
-from gpu_tracker.cuda_probe.engine.attached_files import Refused
+from gpu_tracker.cuda_probe.engine.attaching import Refused
 from gpu_tracker.cuda_probe.libraries.code_files import code_file
 from gpu_tracker.cuda_probe.session import Probe
 from gpu_tracker.errors import ParameterError, ProbeUnavailableError, TrackerStateError

@@ -1,15 +1,113 @@
-"""Clients that come over one kind of socket: how many there may be, and which have to go."""
+"""One client's connection."""
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import struct
 from collections import Counter
 from typing import TYPE_CHECKING
+
+from gpu_tracker.atopgpud import wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.atopgpud.connection import Connection
     from gpu_tracker.atopgpud.ledger import Ledger
+
+_CREDENTIALS = struct.Struct('3i')
+"""struct ucred of unix(7): the IDs of process, user and group."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Reads one request at a time, and the next one only when the client has taken the answer to the last.
+
+    So a client that asks without reading, or writes nonsense without end, costs no memory, and no more than its turn.
+
+    :param highest: The highest version of the protocol that is spoken here.
+    """
+
+    def __init__(self, clients: Clients, highest: int) -> None:
+        self._clients = clients
+        self._highest = highest
+        self._visitor = clients.ledger.welcome()
+        self._request = bytearray(wire.REQUEST_LENGTH)
+        self._received = 0
+        self._transport: asyncio.Transport | None = None
+        self.user: int | None = None
+        """Whose program it is, which only Unix sockets tell."""
+        self.has_asked = False
+        """Whether the client has ever sent a good request."""
+        self.stalled_since: float | None = None
+        """Since when the client has not taken its answer, in the event loop's time."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = transport  # type: ignore[assignment] # of a stream it is a Transport
+        self._transport.set_write_buffer_limits(high=0)  # type: ignore[union-attr]
+        self.user = _user(transport.get_extra_info('socket'))
+        self._clients.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
+        """End: whose fault it was makes no difference."""
+        self._clients.closed(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's
+        """Return the place for what is missing of the request."""
+        return memoryview(self._request)[self._received :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Answer when the request is complete."""
+        self._received += nbytes
+        if self._received == wire.REQUEST_LENGTH:
+            self._received = 0
+            self._answer(*self._request)
+
+    def eof_received(self) -> None:
+        """Close: nothing more will be asked."""
+        if self._received:
+            self._clients.complain(f'a client sent half a request: {bytes(self._request[: self._received])!r}')
+
+    def pause_writing(self) -> None:
+        """Take no more requests from a client that does not take its answer."""
+        self.stalled_since = asyncio.get_running_loop().time()
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Take requests again."""
+        self.stalled_since = None
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def drop(self) -> None:
+        """Close at once, whatever the client has not taken."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _answer(self, command: int, version: int) -> None:
+        if self._transport is None:
+            return
+        spoken = version if 1 <= version <= self._highest else self._highest
+        if command == wire.TYPES:
+            answer = self._clients.ledger.types(spoken, self._visitor)
+        elif command == wire.STATISTICS:
+            answer = self._clients.ledger.statistics(spoken, self._visitor)
+        else:
+            self._clients.complain(f'a client sent an unknown request: {bytes(self._request)!r}')
+            self._transport.close()
+            return
+        self.has_asked = True
+        self._transport.write(answer)
+
+
+def _user(connected: socket.socket) -> int | None:
+    if connected.family != socket.AF_UNIX:
+        return None
+    credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    user: int = _CREDENTIALS.unpack(credentials)[1]
+    return user
+
 
 _STALLED = 30.0
 """Seconds after which a client is given up that does not take its answer. atop gives its daemon up after two."""

@@ -1,17 +1,16 @@
-"""The daemon, put together."""
+"""What the daemon is told."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker import sockets
-from gpu_tracker.atopgpud.drivers import Drivers
 from gpu_tracker.atopgpud.ledger import Ledger
 from gpu_tracker.atopgpud.logs import Throttle
-from gpu_tracker.atopgpud.observer import Observer
+from gpu_tracker.atopgpud.observer import Drivers, Observer
 from gpu_tracker.atopgpud.server import Server
 from gpu_tracker.notify import tell_systemd
 
@@ -20,7 +19,21 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from gpu_tracker.atopgpud.settings import Settings
+
+class Settings(NamedTuple):
+    """The daemon's settings."""
+
+    host: str = '127.0.0.1'
+    """A name or an address of this machine, where version 1 of the protocol is spoken."""
+    port: int = 59123
+    """0: any that is free."""
+    socket_name: str = 'atopgpud_nvidia'
+    """Of the kernel's own, without its leading null byte: where versions 1 and 2 are spoken."""
+    interval: float = 1.0
+    """Seconds between two readings."""
+    enable_accounting: bool = False
+    """Switch accounting mode of the GPUs on."""
+
 
 _LEAST_PATIENCE = 3.0
 _MISSED_READINGS = 3

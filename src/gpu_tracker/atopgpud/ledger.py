@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.counters import GpuCounters, ProcessCounters, count, opened_anew
-from gpu_tracker.atopgpud.sections import Section, offsets_after
+from gpu_tracker.atopgpud.records import Section, offsets_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,24 +1,79 @@
-"""Looks at all GPUs again and again, and enters what is seen into the ledger; tells of trouble once."""
+"""The GPUs of all drivers of this machine, opened. Every call may take as long as a driver does."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.ledger import Gpu
 from gpu_tracker.atopgpud.logs import Throttle
 from gpu_tracker.atopgpud.watch import Watch, start_of
+from gpu_tracker.errors import GpuError
+from gpu_tracker.gpus import BACKENDS
 from gpu_tracker.gpus.state import GpuActivity
 from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
-    from gpu_tracker.atopgpud.drivers import Drivers, MonitoredGpu
     from gpu_tracker.atopgpud.ledger import Ledger
+    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus.state import GpuIdentity, GpuMonitor
+
+
+class MonitoredGpu(NamedTuple):
+    """A GPU, and what looks at it."""
+
+    key: str
+    """What tells it from others for as long as the daemon runs."""
+    monitor: GpuMonitor
+
+
+class Drivers:
+    """The drivers, opened.
+
+    :param openers: The vendors' openers.
+    :param interval: Seconds between two looks at a GPU.
+    """
+
+    def __init__(self, interval: float, openers: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS) -> None:
+        self._interval = interval
+        self._openers = openers
+        self._opened: list[GpuBackend] = []
+        self.problems: list[str] = []
+        """Why drivers that are there do not work."""
+
+    def open(self) -> list[MonitoredGpu]:
+        """Open the drivers and return their GPUs."""
+        gpus: list[MonitoredGpu] = []
+        self.problems = []
+        for brand, opener in self._openers.items():
+            try:
+                gpus += self._open(brand, opener)
+            except GpuError as error:
+                self.problems.append(str(error))
+        return gpus
+
+    def close(self) -> None:
+        """Let go of the drivers."""
+        while self._opened:
+            self._opened.pop().close()
+
+    def _open(self, brand: str, opener: Callable[[], GpuBackend | None]) -> list[MonitoredGpu]:
+        backend = opener()
+        if backend is None:
+            return []
+        self._opened.append(backend)
+        monitors = backend.monitors(self._interval)
+        return [MonitoredGpu(_key(brand, monitor.identity), monitor) for monitor in monitors]
+
+
+def _key(brand: str, identity: GpuIdentity) -> str:
+    return identity.uuid or f'{brand} {identity.number}'
+
 
 _TO_STOP = 1.0
 """Seconds that a look may take to end before it is taken to hang. The other GPUs are not read meanwhile, and their

@@ -6,8 +6,7 @@ import asyncio
 import resource
 from typing import TYPE_CHECKING
 
-from gpu_tracker.atopgpud.clients import Clients
-from gpu_tracker.atopgpud.connection import Connection
+from gpu_tracker.atopgpud.clients import Clients, Connection
 from gpu_tracker.sockets import BACKLOG
 
 if TYPE_CHECKING:

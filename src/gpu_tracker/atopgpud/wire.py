@@ -9,15 +9,13 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.atopgpud.records import by_process
-from gpu_tracker.atopgpud.sections import UNKNOWN
+from gpu_tracker.atopgpud.records import UNKNOWN, by_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpu_tracker.atopgpud.counters import ProcessCounters
-    from gpu_tracker.atopgpud.records import Record
-    from gpu_tracker.atopgpud.sections import Section
+    from gpu_tracker.atopgpud.records import Record, Section
     from gpu_tracker.gpus.state import GpuIdentity
 
 REQUEST_LENGTH = 2

@@ -12,7 +12,7 @@ from gpu_tracker.cli import main as run_command_line
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
-    from gpu_tracker.atopgpud.settings import Settings
+    from gpu_tracker.atopgpud.daemon import Settings
 
 TEXT = """
 Serves GPU statistics to every version of atop. It reads each GPU once a second and
@@ -61,7 +61,7 @@ def run(arguments: list[str]) -> int:
         return output.print_text(values)
     if sys.platform != 'linux':
         raise GpuTrackerError('atopgpud serves atop, and runs on Linux only')
-    from gpu_tracker.atopgpud.settings import Settings  # noqa: PLC0415 - not where only help is wanted
+    from gpu_tracker.atopgpud.daemon import Settings  # noqa: PLC0415 - not where only help is wanted
 
     settings = Settings(
         host=bounded.host(str(values['--host'])),

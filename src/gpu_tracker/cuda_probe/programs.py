@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 from gpu_tracker.cuda_probe.binaries.demangling import demangle
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
 from gpu_tracker.cuda_probe.devices import environment
+from gpu_tracker.cuda_probe.devices.enumeration import Visibility
 from gpu_tracker.cuda_probe.devices.environment import EnvironmentChange
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
 from gpu_tracker.cuda_probe.devices.reach import ReachReader
-from gpu_tracker.cuda_probe.devices.visibility import Visibility
 from gpu_tracker.cuda_probe.readings import UNKNOWN_DEVICE
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from gpu_tracker.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpu_tracker.cuda_probe.archive import RunTotals
+    from gpu_tracker.cuda_probe.collecting import RunTotals
     from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
-    from gpu_tracker.cuda_probe.model.accumulated import DeviceRun, ProcessRun
+    from gpu_tracker.cuda_probe.model.window import DeviceRun, ProcessRun
     from gpu_tracker.cuda_probe.programs import ProgramRun
     from gpu_tracker.cuda_probe.readings import DeviceTotals, KernelTotals
 

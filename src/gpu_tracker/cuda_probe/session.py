@@ -19,8 +19,7 @@ from gpu_tracker.cuda_probe.collecting import Collector
 from gpu_tracker.cuda_probe.devices import environment, host_gpus
 from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF
 from gpu_tracker.cuda_probe.engine.engine import Engine
-from gpu_tracker.cuda_probe.libraries.candidates import candidates
-from gpu_tracker.cuda_probe.libraries.code_files import code_file, libraries_of
+from gpu_tracker.cuda_probe.libraries.code_files import candidates, code_file, libraries_of
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
 from gpu_tracker.cuda_probe.report import CudaReport

@@ -8,8 +8,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.binaries.findings import findings_from
-from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, ProgramFile, identity_of
+from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, ProgramFile, findings_from, identity_of
 from gpu_tracker.files import write_whole
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpu_tracker.cuda_probe.binaries.demangling import demangle
 from gpu_tracker.cuda_probe.binaries.host_symbols import name_in_c
-from gpu_tracker.cuda_probe.binaries.process_memory import mappings_of, words_at
 from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, identity_of
+from gpu_tracker.cuda_probe.binaries.region import mappings_of, words_at
 from gpu_tracker.processes import stat
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
     from gpu_tracker.cuda_probe.binaries.cubin import Kernel
-    from gpu_tracker.cuda_probe.binaries.process_memory import MappedPart
     from gpu_tracker.cuda_probe.binaries.program_file import ProgramFile
+    from gpu_tracker.cuda_probe.binaries.region import MappedPart
 
 _MOST_REMEMBERED = 1 << 16
 _START_TIME = 19  # among the fields after the name, proc_pid_stat(5)

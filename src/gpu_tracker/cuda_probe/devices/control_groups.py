@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -99,3 +101,129 @@ def folder_of(group: Group, mounted: Iterable[Mount]) -> str | None:
 def _plain(text: str) -> str:
     """Undo the octal escapes of blanks and backslashes."""
     return _OCTAL.sub(lambda found: chr(int(found.group(1), 8)), text)
+
+
+ALL_RIGHTS = 'rwm'
+_SYSCALLS = {'x86_64': 321, 'aarch64': 280}
+_PROG_QUERY = 16
+_CGROUP_DEVICE = 6
+_EFFECTIVE = 1
+"""Those of the groups above it too."""
+DRIVERS = ('nvidia', 'nvidia-frontend', 'nvidiactl', 'nvidia-modeset', 'nvidia-uvm', 'nvidia-caps')
+"""What a CUDA program opens: GPUs (``nvidia-frontend`` in older drivers) and their control, display modes, unified
+memory, and the capabilities that MIG devices need. All but the first have numbers that change with the machine."""
+GPU_DRIVERS = ('nvidia', 'nvidia-frontend')
+"""Those of the device files ``nvidiaN``."""
+
+
+class DeviceNumbers(NamedTuple):
+    """All device files of one major number."""
+
+    major: int
+    names: tuple[str, ...]
+    """The drivers that have it."""
+
+    @property
+    def rule(self) -> str:
+        """Them, and the right to read, write and make them, as control groups of version 1 write it."""
+        return f'c {self.major}:* rwm'
+
+    @property
+    def label(self) -> str:
+        """Their description for people."""
+        return f'{", ".join(self.names)} (character devices {self.major}:*)'
+
+
+def registered(proc: str = '/proc', drivers: tuple[str, ...] = DRIVERS) -> tuple[DeviceNumbers, ...]:
+    """Return the numbers of those of the drivers that are loaded, by major number: ``/proc/devices``.
+
+    :raises OSError: That cannot be read.
+    """
+    with open(f'{proc}/devices', encoding='ascii', errors='replace') as file:
+        characters = file.read().partition('Block devices:')[0]
+    names: dict[int, list[str]] = {}
+    for line in characters.splitlines():
+        major, _, name = line.strip().partition(' ')
+        if major.isdecimal() and name in drivers:
+            names.setdefault(int(major), []).append(name)
+    return tuple(DeviceNumbers(major, tuple(names[major])) for major in sorted(names))
+
+
+class Rule(NamedTuple):
+    """Device files that a group may open; None: all of them."""
+
+    kind: str
+    """``c`` character, ``b`` block, ``a`` all."""
+    major: int | None
+    minor: int | None
+    rights: str
+    """Of ``r`` read, ``w`` write and ``m`` make."""
+
+    def covers(self, major: int, minor: int | None, rights: str) -> bool:
+        """Return whether character devices are among them; ``minor`` None: all those of ``major``."""
+        is_it = self.kind in 'ac' and self.major in {None, major} and self.minor in {None, minor}
+        return is_it and set(rights) <= set(self.rights)
+
+
+def parse(text: str) -> list[Rule]:
+    """Return the rules of the file's text."""
+    rules = []
+    for line in text.splitlines():
+        kind, numbers, rights = line.split(' ')
+        major, _, minor = numbers.partition(':')
+        rules.append(Rule(kind, _number(major), _number(minor), rights))
+    return rules
+
+
+def allows_all(rules: list[Rule]) -> bool:
+    """Return whether a group may open everything but for exceptions: the kernel does not show those of such a group."""
+    return any(rule.kind == 'a' for rule in rules)
+
+
+def allows(rules: list[Rule], major: int, minor: int | None = None, rights: str = ALL_RIGHTS) -> bool:
+    """Return whether a group may open character devices, as far as the rules show it."""
+    return any(rule.covers(major, minor, rights) for rule in rules)
+
+
+def missing_rights(rules: list[Rule], major: int) -> str:
+    """Return the rights that a rule of exactly all devices of ``major`` would add, and so what its undoing removes."""
+    same = (rule for rule in rules if (rule.kind, rule.major, rule.minor) == ('c', major, None))
+    there = {right for rule in same for right in rule.rights}
+    return ''.join(right for right in ALL_RIGHTS if right not in there)
+
+
+def _number(text: str) -> int | None:
+    return None if text == '*' else int(text)
+
+
+class _Query(ctypes.Structure):
+    _fields_ = (
+        ('target', ctypes.c_uint32),
+        ('attach_type', ctypes.c_uint32),
+        ('query_flags', ctypes.c_uint32),
+        ('attach_flags', ctypes.c_uint32),
+        ('programs', ctypes.c_uint64),
+        ('count', ctypes.c_uint32),
+        ('_padding', ctypes.c_uint32),
+    )
+
+
+def filters_on(folder: str) -> int | None:
+    """Return how many programs limit the devices of a group; None where that is not readable, as without CAP_NET_ADMIN.
+
+    :param folder: The group's folder.
+    """
+    number = _SYSCALLS.get(platform.machine())
+    if number is None:
+        return None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:  # it has been removed
+        return None
+    try:
+        query = _Query(target=descriptor, attach_type=_CGROUP_DEVICE, query_flags=_EFFECTIVE)
+        libc = ctypes.CDLL(None, use_errno=True)
+        failed = libc.syscall(number, _PROG_QUERY, ctypes.byref(query), ctypes.sizeof(query))
+    finally:
+        os.close(descriptor)
+    return None if failed else int(query.count)

@@ -11,14 +11,13 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.binaries.elf64 import SHT_DYNSYM, SHT_SYMTAB, Elf
-from gpu_tracker.cuda_probe.binaries.process_memory import mappings_of
-from gpu_tracker.cuda_probe.binaries.region import NotReadableError, OpenFile
+from gpu_tracker.cuda_probe.binaries.region import NotReadableError, OpenFile, mappings_of
 from gpu_tracker.gpus.cuda_visible import ORDER_VARIABLE, VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpu_tracker.cuda_probe.binaries.process_memory import MappedPart
+    from gpu_tracker.cuda_probe.binaries.region import MappedPart
 
 NAMES = (VARIABLE, ORDER_VARIABLE)
 _POINTER = struct.Struct('=Q')

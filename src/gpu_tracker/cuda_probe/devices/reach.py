@@ -6,8 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.devices import control_groups, device_rules
-from gpu_tracker.cuda_probe.devices.device_rules import GPU_DRIVERS, registered
+from gpu_tracker.cuda_probe.devices import control_groups
+from gpu_tracker.cuda_probe.devices.control_groups import GPU_DRIVERS, registered
 from gpu_tracker.cuda_probe.devices.enumeration import Reach
 from gpu_tracker.processes import stat
 
@@ -47,7 +47,10 @@ class ReachReader:
 
 
 def reach_of(
-    pid: int, proc: str = '/proc', devices: str = '/dev', filters: Callable[[str], int | None] = device_rules.filters_on
+    pid: int,
+    proc: str = '/proc',
+    devices: str = '/dev',
+    filters: Callable[[str], int | None] = control_groups.filters_on,
 ) -> Reach:
     """Return what a process can open, as far as that is known for sure.
 
@@ -84,11 +87,11 @@ def _allowed(
         if mounted is None:
             return there if is_own else None
         with open(f'{mounted}/devices.list', encoding='ascii') as file:
-            rules = device_rules.parse(file.read())
-        if device_rules.allows_all(rules):
+            rules = control_groups.parse(file.read())
+        if control_groups.allows_all(rules):
             return there if is_own else None
         major = next((found.major for found in registered(proc, GPU_DRIVERS)), _USUAL_MAJOR)
-        there = frozenset(minor for minor in there if device_rules.allows(rules, major, minor, 'rw'))
+        there = frozenset(minor for minor in there if control_groups.allows(rules, major, minor, 'rw'))
     unified = control_groups.unified_group(groups)
     if unified is None or is_own:
         return there

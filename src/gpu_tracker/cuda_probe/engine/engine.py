@@ -8,12 +8,10 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.engine import layout
-from gpu_tracker.cuda_probe.engine.attached_files import AttachedFiles
-from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, MultiAttacher, PerfAttacher
+from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, AttachedFiles, MultiAttacher, PerfAttacher
 from gpu_tracker.cuda_probe.engine.layout import forget, read_notices, read_totals
 from gpu_tracker.cuda_probe.engine.libbpf import open_libbpf
-from gpu_tracker.cuda_probe.engine.loading import LoadedObject, read_object
-from gpu_tracker.cuda_probe.engine.refusal import explain
+from gpu_tracker.cuda_probe.engine.loading import LoadedObject, explain, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

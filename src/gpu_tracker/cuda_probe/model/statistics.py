@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.model.device_activity import DeviceActivity
+from gpu_tracker.cuda_probe.model.activity import DeviceActivity, ProcessActivity
 from gpu_tracker.cuda_probe.model.physical_gpus import Placement, normalised
-from gpu_tracker.cuda_probe.model.process_activity import ProcessActivity
 from gpu_tracker.cuda_probe.model.window import DeviceUse, Losses, Window
 from gpu_tracker.cuda_probe.readings import EventKind
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.devices import control_groups, device_rules
+from gpu_tracker.cuda_probe.devices import control_groups
 from gpu_tracker.cuda_probe.devices.grant import by_group, by_systemd
 from gpu_tracker.cuda_probe.devices.grant.grant_plan import GrantPlan, apply, report
 from gpu_tracker.errors import GrantError
@@ -13,8 +13,7 @@ from gpu_tracker.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker.cuda_probe.devices.control_groups import Group, Mount
-    from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers
+    from gpu_tracker.cuda_probe.devices.control_groups import DeviceNumbers, Group, Mount
 
 __all__ = ['GrantPlan', 'apply', 'plan', 'report']
 
@@ -39,7 +38,7 @@ def plan(
     """
     name, groups, mounted = _read_process(pid, proc)
     if devices is None:
-        devices = device_rules.registered(proc)
+        devices = control_groups.registered(proc)
     if not devices:
         raise GrantError("no NVIDIA device is registered in /proc/devices: the driver's modules are not loaded")
     limited = control_groups.devices_group(groups)

@@ -6,15 +6,14 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.devices import control_groups, device_rules
+from gpu_tracker.cuda_probe.devices import control_groups
 from gpu_tracker.cuda_probe.devices.grant.grant_plan import GrantPlan, Write
 from gpu_tracker.errors import GrantError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpu_tracker.cuda_probe.devices.control_groups import Group, Mount
-    from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers, Rule
+    from gpu_tracker.cuda_probe.devices.control_groups import DeviceNumbers, Group, Mount, Rule
 
 _LIST = 'devices.list'
 _ALLOW = 'devices.allow'
@@ -44,14 +43,14 @@ def plan(
             'version 1, whose folder is not to be seen from here: mount it, or run this outside of the container'
         )
     rules = _rules(folder)
-    notes = (_WHOLE_GROUP, _UNSEEN) if device_rules.allows_all(rules) else (_WHOLE_GROUP,)
-    if device_rules.allows_all(rules):
+    notes = (_WHOLE_GROUP, _UNSEEN) if control_groups.allows_all(rules) else (_WHOLE_GROUP,)
+    if control_groups.allows_all(rules):
         given = [line for numbers in devices for line in _with_each_file(numbers, files)]
         taken = given
     else:
-        missing = [numbers for numbers in devices if not device_rules.allows(rules, numbers.major)]
+        missing = [numbers for numbers in devices if not control_groups.allows(rules, numbers.major)]
         given = [numbers.rule for numbers in missing]
-        taken = [f'c {each.major}:* {device_rules.missing_rights(rules, each.major)}' for each in missing]
+        taken = [f'c {each.major}:* {control_groups.missing_rights(rules, each.major)}' for each in missing]
         _check_above(folder, group, missing)
     return GrantPlan(
         pid,
@@ -67,7 +66,7 @@ def plan(
 def _rules(folder: str) -> list[Rule]:
     try:
         with open(f'{folder}/{_LIST}', encoding='ascii') as file:
-            return device_rules.parse(file.read())
+            return control_groups.parse(file.read())
     except OSError as error:
         raise GrantError(f'cannot read {folder}/{_LIST}: {error.strerror}') from error
 
@@ -84,7 +83,7 @@ def _check_above(folder: str, group: Group, devices: Iterable[DeviceNumbers]) ->
         if not os.path.exists(f'{upper}/{_LIST}'):  # above the mount point of a container
             continue
         rules = _rules(upper)
-        denied = [numbers for numbers in devices if not device_rules.allows(rules, numbers.major)]
+        denied = [numbers for numbers in devices if not control_groups.allows(rules, numbers.major)]
         if denied:
             labels = '; '.join(numbers.label for numbers in denied)
             commands = ''.join(f'\n  {Write(f"{upper}/{_ALLOW}", numbers.rule).in_shell()}' for numbers in denied)
@@ -108,7 +107,7 @@ def _with_each_file(numbers: DeviceNumbers, files: str) -> list[str]:
                 continue
             if stat.S_ISCHR(found.st_mode) and os.major(found.st_rdev) == numbers.major:
                 minors.add(os.minor(found.st_rdev))
-    return [numbers.rule, *(f'c {numbers.major}:{minor} {device_rules.ALL_RIGHTS}' for minor in sorted(minors))]
+    return [numbers.rule, *(f'c {numbers.major}:{minor} {control_groups.ALL_RIGHTS}' for minor in sorted(minors))]
 
 
 def _names(folder: str) -> list[str]:

@@ -11,8 +11,7 @@ from gpu_tracker.errors import GrantError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker.cuda_probe.devices.control_groups import Group
-    from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers
+    from gpu_tracker.cuda_probe.devices.control_groups import DeviceNumbers, Group
 
 _LEAVES = ('.service', '.scope')
 _SLICE = '.slice'

@@ -13,7 +13,7 @@ from gpu_tracker.errors import GrantError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker.cuda_probe.devices.device_rules import DeviceNumbers
+    from gpu_tracker.cuda_probe.devices.control_groups import DeviceNumbers
 
 _TIMEOUT = 30.0
 """Seconds that a program may take: systemctl gives up itself after 25."""
