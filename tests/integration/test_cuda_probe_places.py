@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import Library
-from gpu_tracker.cuda_probe.libraries.code_files import mapped_files
+from gpu_tracker.cuda_probe.cuda_api import Library
+from gpu_tracker.cuda_probe.libraries import mapped_files
 from support import tracked_program
 from support.cli_program import eventually
 from support.cuda_comparison import assert_agree

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.cuda_probe.calls import FUNCTIONS
+from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.engine.attaching import Refused
     from gpu_tracker.cuda_probe.engine.layout import Notice
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
 
 
 class MadeUpEngine:

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import FUNCTIONS, What
+from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS, What
 from gpu_tracker.cuda_probe.engine import layout
 from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind, Overflow
 from gpu_tracker.cuda_probe.engine.loading import map_entries

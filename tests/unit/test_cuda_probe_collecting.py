@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
-from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.collecting import Collector
+from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
 from gpu_tracker.cuda_probe.engine.attaching import Refused
 from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind, Overflow
-from gpu_tracker.cuda_probe.libraries.code_files import code_file
+from gpu_tracker.cuda_probe.libraries import code_file
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
 from support import cuda_events

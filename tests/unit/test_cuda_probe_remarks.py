@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.engine.layout import Overflow
-from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
+from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
 from gpu_tracker.cuda_probe.remarks import Remarks
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import output, screen
 from gpu_tracker.cli.probe_request import of_option
-from gpu_tracker.cuda_probe.display.text import problem_text, recent, report_text
 from gpu_tracker.cuda_probe.report import problem_json, report_json
+from gpu_tracker.cuda_probe.report_text import problem_text, recent, report_text
 from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from gpu_tracker.cuda_probe.binaries.program_file import hides_runtime
-from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.devices.environment import may_have_begun
 from gpu_tracker.cuda_probe.engine.layout import NoticeKind
-from gpu_tracker.cuda_probe.libraries.code_files import mapped_files
+from gpu_tracker.cuda_probe.libraries import mapped_files
 from gpu_tracker.cuda_probe.limits import ModelLimits
 from gpu_tracker.cuda_probe.model.statistics import Statistics
 from gpu_tracker.cuda_probe.model.window import Accumulated, Capacity
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.engine.attaching import Refused
     from gpu_tracker.cuda_probe.engine.engine import Engine
     from gpu_tracker.cuda_probe.engine.layout import Notice
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.programs import Programs
     from gpu_tracker.cuda_probe.readings import DeviceTotals, Event, FailureTotals, KernelTotals, ProcessTotals, Totals

@@ -73,7 +73,7 @@ class FailureTotals(NamedTuple):
 
     process: int
     function: int
-    """A number in :data:`gpu_tracker.cuda_probe.calls.FUNCTIONS`."""
+    """A number in :data:`gpu_tracker.cuda_probe.cuda_api.FUNCTIONS`."""
     error: int
     """The CUDA error that it returned."""
     times: int

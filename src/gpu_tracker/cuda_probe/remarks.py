@@ -10,7 +10,7 @@ from gpu_tracker.cuda_probe.engine.layout import Overflow
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile
+    from gpu_tracker.cuda_probe.libraries import CodeFile
 
 _MOST = 50
 _BOUNDS = {

@@ -12,24 +12,30 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from gpu_tracker.cuda_probe import reporting
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache, cache_folder
-from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.collecting import Collector
+from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.devices import environment, host_gpus
 from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF
 from gpu_tracker.cuda_probe.engine.engine import Engine
-from gpu_tracker.cuda_probe.libraries.code_files import candidates, code_file, libraries_of
+from gpu_tracker.cuda_probe.libraries import candidates, code_file, libraries_of
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.programs import Programs
-from gpu_tracker.cuda_probe.report import CudaReport
+from gpu_tracker.cuda_probe.report import (
+    CudaReport,
+    RunRecord,
+    known_gpus,
+    omission_notes,
+    process_report,
+    reported_kernels,
+)
 from gpu_tracker.errors import ParameterError, TrackerStateError
 from gpu_tracker.processes import stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile
+    from gpu_tracker.cuda_probe.libraries import CodeFile
 
 _INTERVAL = 0.1
 """Seconds between two reads of the ring of events, which wakes the reader earlier where it is half full."""
@@ -192,11 +198,11 @@ class Probe:
             self._host = host
             self._collector.set_gpus(host)
 
-    def _run_records(self) -> list[reporting.RunRecord]:
+    def _run_records(self) -> list[RunRecord]:
         """Return what is known of each program run."""
         times = self._collector.accumulated.processes
         numbered = ((run.process.process, run) for run in self._collector.runs())
-        return [reporting.RunRecord(run, times.get(number), self._programs.get(number)) for number, run in numbered]
+        return [RunRecord(run, times.get(number), self._programs.get(number)) for number, run in numbered]
 
     def _read_kernels(self) -> None:
         """Read the files of the kernels that a report lists: without the lock: events go on meanwhile."""
@@ -204,7 +210,7 @@ class Probe:
             wanted = [
                 (record.program, kernel.address)
                 for record in self._run_records()
-                for kernel in reporting.reported_kernels(record, self._limits.kernels_told)
+                for kernel in reported_kernels(record, self._limits.kernels_told)
             ]
         for program, address in wanted:
             if program is not None:
@@ -217,7 +223,7 @@ class Probe:
         self._collector.close_window(now)
         remarks = self._collector.remarks
         runs = self._run_records()
-        processes = tuple(reporting.process_report(record, now, self._limits.kernels_told) for record in runs)
+        processes = tuple(process_report(record, now, self._limits.kernels_told) for record in runs)
         for record in runs:
             for file, problem in ({} if record.program is None else record.program.problems).items():
                 remarks.not_read(file, problem)
@@ -227,10 +233,10 @@ class Probe:
             seconds=(now - self._collector.began) / 1e9,
             engine=engine.kind,
             processes=processes,
-            devices=reporting.known_gpus(self._host),
+            devices=known_gpus(self._host),
             events=remarks.events,
             events_lost=remarks.events_lost,
-            notes=(*remarks.all(), *reporting.omission_notes(processes)),
+            notes=(*remarks.all(), *omission_notes(processes)),
         )
 
 

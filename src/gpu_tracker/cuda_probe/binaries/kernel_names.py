@@ -7,8 +7,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpu_tracker.cuda_probe.binaries.demangling import demangle
-from gpu_tracker.cuda_probe.binaries.host_symbols import name_in_c
-from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, identity_of
+from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, identity_of, name_in_c
 from gpu_tracker.cuda_probe.binaries.region import mappings_of, words_at
 from gpu_tracker.processes import stat
 

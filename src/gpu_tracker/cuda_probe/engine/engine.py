@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.engine.attaching import Attacher
     from gpu_tracker.cuda_probe.engine.layout import Notice
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
     from gpu_tracker.cuda_probe.limits import Limits
     from gpu_tracker.cuda_probe.readings import Totals
 

@@ -1,4 +1,4 @@
-"""Figures formatted for people; what is not known is ``N/A`` and never 0."""
+"""The tables of a report in plain text, fitted to the width of the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The difference between two reports of one probe: a live screen shows rates of the last interval."""
+"""A report as text: its tables, and notes on what is missing or inexact."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gpu_tracker.cuda_probe.display.tables import (
+from gpu_tracker.cuda_probe.report import ProcessReport
+from gpu_tracker.cuda_probe.report_tables import (
     duration,
     failure_lines,
     fitted,
@@ -15,7 +16,6 @@ from gpu_tracker.cuda_probe.display.tables import (
     process_lines,
     wrapped,
 )
-from gpu_tracker.cuda_probe.report import ProcessReport
 from gpu_tracker.cuda_usage import CUDADevice
 from gpu_tracker.printable import printable
 

@@ -1,4 +1,4 @@
-"""The changes that a grant needs, as plain data, how they are made, and the text that reports them."""
+"""The changes that a grant needs, as plain data; how they are made, and the text that reports them."""
 
 from __future__ import annotations
 
