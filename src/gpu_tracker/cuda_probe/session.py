@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache, cache_folder
+from gpu_tracker.cuda_probe.binaries.region import read_stat
 from gpu_tracker.cuda_probe.collecting import Collector
 from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.devices import environment, host_gpus
@@ -284,9 +285,7 @@ def _members(pid: int) -> list[int]:
 
 def _has_ended(pid: int) -> bool:
     try:
-        with open(f'/proc/{pid}/stat', 'rb') as file:
-            line = file.read()
-        return stat.is_ending(line) and len(os.listdir(f'/proc/{pid}/task')) == 1
+        return stat.is_ending(read_stat(pid)) and len(os.listdir(f'/proc/{pid}/task')) == 1
     except OSError:
         return True
 

@@ -6,10 +6,10 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from gpu_tracker.cuda_probe.binaries.region import LivingProcess
 from gpu_tracker.cuda_probe.devices import control_groups
 from gpu_tracker.cuda_probe.devices.control_groups import GPU_DRIVERS, registered
 from gpu_tracker.cuda_probe.devices.enumeration import Reach
-from gpu_tracker.processes import stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,19 +31,12 @@ class ReachReader:
     def __init__(self, pid: int, proc: str = '/proc') -> None:
         self._pid = pid
         self._proc = proc
-        self._start = self._read_start()
+        self._process = LivingProcess(pid, proc)
 
     def __call__(self) -> Reach:
         """Return what it can open now, as far as that is known for sure."""
         found = reach_of(self._pid, self._proc)
-        return Reach() if self._start is None or self._read_start() != self._start else found
-
-    def _read_start(self) -> float | None:
-        try:
-            with open(f'{self._proc}/{self._pid}/stat', 'rb') as file:
-                return stat.start(file.read())
-        except OSError:  # it has ended
-            return None
+        return found if self._process.is_there() else Reach()
 
 
 def reach_of(
