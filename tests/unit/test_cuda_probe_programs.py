@@ -258,7 +258,7 @@ def test_a_program_without_names_because_it_ended_too_soon_says_so(machine: Mach
     run = machine.programs.get(PARENT)
     assert run is not None
     assert run.kernel(0x5000).name == '0x5000'
-    assert not run.has_unread_kernels
+    assert not run.image.has_unread_kernels
     shutil.rmtree(machine.proc / '101')
     assert run.kernel(0x5000).name == '0x5000'
-    assert run.has_unread_kernels
+    assert run.image.has_unread_kernels

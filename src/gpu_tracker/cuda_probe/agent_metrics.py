@@ -159,19 +159,9 @@ def _rate(before: float | None, now: float | None, elapsed: float) -> float | No
 
 def _combined(one: Row, other: Row) -> Row:
     """Return two program runs, or two numbers of one GPU, as one."""
-    active = _sum(one.active, other.active)
-    return Row(
-        launches=one.launches + other.launches,
-        launch_to_sync_seconds=_sum(one.launch_to_sync_seconds, other.launch_to_sync_seconds),
-        synchronisations=one.synchronisations + other.synchronisations,
-        copies=one.copies + other.copies,
-        allocations=one.allocations + other.allocations,
-        frees=one.frees + other.frees,
-        in_use_bytes=one.in_use_bytes + other.in_use_bytes,
-        max_bytes=max(one.max_bytes, other.max_bytes),
-        active=None if active is None else min(1.0, active),
-        used_cores=_sum(one.used_cores, other.used_cores),
-    )
+    sums: Row = Row._make(map(_sum, one, other))
+    active = None if sums.active is None else min(1.0, sums.active)
+    return sums._replace(max_bytes=max(one.max_bytes, other.max_bytes), active=active)
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -156,144 +157,41 @@ FUNCTIONS = _functions()
 compiled with ``--default-stream per-thread``."""
 
 
-_NAMES = {
-    1: 'cudaErrorInvalidValue',
-    2: 'cudaErrorMemoryAllocation',
-    3: 'cudaErrorInitializationError',
-    4: 'cudaErrorCudartUnloading',
-    5: 'cudaErrorProfilerDisabled',
-    6: 'cudaErrorProfilerNotInitialized',
-    7: 'cudaErrorProfilerAlreadyStarted',
-    8: 'cudaErrorProfilerAlreadyStopped',
-    9: 'cudaErrorInvalidConfiguration',
-    12: 'cudaErrorInvalidPitchValue',
-    13: 'cudaErrorInvalidSymbol',
-    16: 'cudaErrorInvalidHostPointer',
-    17: 'cudaErrorInvalidDevicePointer',
-    18: 'cudaErrorInvalidTexture',
-    19: 'cudaErrorInvalidTextureBinding',
-    20: 'cudaErrorInvalidChannelDescriptor',
-    21: 'cudaErrorInvalidMemcpyDirection',
-    22: 'cudaErrorAddressOfConstant',
-    23: 'cudaErrorTextureFetchFailed',
-    24: 'cudaErrorTextureNotBound',
-    25: 'cudaErrorSynchronizationError',
-    26: 'cudaErrorInvalidFilterSetting',
-    27: 'cudaErrorInvalidNormSetting',
-    28: 'cudaErrorMixedDeviceExecution',
-    31: 'cudaErrorNotYetImplemented',
-    32: 'cudaErrorMemoryValueTooLarge',
-    34: 'cudaErrorStubLibrary',
-    35: 'cudaErrorInsufficientDriver',
-    36: 'cudaErrorCallRequiresNewerDriver',
-    37: 'cudaErrorInvalidSurface',
-    43: 'cudaErrorDuplicateVariableName',
-    44: 'cudaErrorDuplicateTextureName',
-    45: 'cudaErrorDuplicateSurfaceName',
-    46: 'cudaErrorDevicesUnavailable',
-    49: 'cudaErrorIncompatibleDriverContext',
-    52: 'cudaErrorMissingConfiguration',
-    53: 'cudaErrorPriorLaunchFailure',
-    65: 'cudaErrorLaunchMaxDepthExceeded',
-    66: 'cudaErrorLaunchFileScopedTex',
-    67: 'cudaErrorLaunchFileScopedSurf',
-    68: 'cudaErrorSyncDepthExceeded',
-    69: 'cudaErrorLaunchPendingCountExceeded',
-    98: 'cudaErrorInvalidDeviceFunction',
-    100: 'cudaErrorNoDevice',
-    101: 'cudaErrorInvalidDevice',
-    102: 'cudaErrorDeviceNotLicensed',
-    103: 'cudaErrorSoftwareValidityNotEstablished',
-    127: 'cudaErrorStartupFailure',
-    200: 'cudaErrorInvalidKernelImage',
-    201: 'cudaErrorDeviceUninitialized',
-    205: 'cudaErrorMapBufferObjectFailed',
-    206: 'cudaErrorUnmapBufferObjectFailed',
-    207: 'cudaErrorArrayIsMapped',
-    208: 'cudaErrorAlreadyMapped',
-    209: 'cudaErrorNoKernelImageForDevice',
-    210: 'cudaErrorAlreadyAcquired',
-    211: 'cudaErrorNotMapped',
-    212: 'cudaErrorNotMappedAsArray',
-    213: 'cudaErrorNotMappedAsPointer',
-    214: 'cudaErrorECCUncorrectable',
-    215: 'cudaErrorUnsupportedLimit',
-    216: 'cudaErrorDeviceAlreadyInUse',
-    217: 'cudaErrorPeerAccessUnsupported',
-    218: 'cudaErrorInvalidPtx',
-    219: 'cudaErrorInvalidGraphicsContext',
-    220: 'cudaErrorNvlinkUncorrectable',
-    221: 'cudaErrorJitCompilerNotFound',
-    222: 'cudaErrorUnsupportedPtxVersion',
-    223: 'cudaErrorJitCompilationDisabled',
-    224: 'cudaErrorUnsupportedExecAffinity',
-    225: 'cudaErrorUnsupportedDevSideSync',
-    226: 'cudaErrorContained',
-    300: 'cudaErrorInvalidSource',
-    301: 'cudaErrorFileNotFound',
-    302: 'cudaErrorSharedObjectSymbolNotFound',
-    303: 'cudaErrorSharedObjectInitFailed',
-    304: 'cudaErrorOperatingSystem',
-    400: 'cudaErrorInvalidResourceHandle',
-    401: 'cudaErrorIllegalState',
-    402: 'cudaErrorLossyQuery',
-    500: 'cudaErrorSymbolNotFound',
-    600: 'cudaErrorNotReady',
-    700: 'cudaErrorIllegalAddress',
-    701: 'cudaErrorLaunchOutOfResources',
-    702: 'cudaErrorLaunchTimeout',
-    703: 'cudaErrorLaunchIncompatibleTexturing',
-    704: 'cudaErrorPeerAccessAlreadyEnabled',
-    705: 'cudaErrorPeerAccessNotEnabled',
-    708: 'cudaErrorSetOnActiveProcess',
-    709: 'cudaErrorContextIsDestroyed',
-    710: 'cudaErrorAssert',
-    711: 'cudaErrorTooManyPeers',
-    712: 'cudaErrorHostMemoryAlreadyRegistered',
-    713: 'cudaErrorHostMemoryNotRegistered',
-    714: 'cudaErrorHardwareStackError',
-    715: 'cudaErrorIllegalInstruction',
-    716: 'cudaErrorMisalignedAddress',
-    717: 'cudaErrorInvalidAddressSpace',
-    718: 'cudaErrorInvalidPc',
-    719: 'cudaErrorLaunchFailure',
-    720: 'cudaErrorCooperativeLaunchTooLarge',
-    721: 'cudaErrorTensorMemoryLeak',
-    800: 'cudaErrorNotPermitted',
-    801: 'cudaErrorNotSupported',
-    802: 'cudaErrorSystemNotReady',
-    803: 'cudaErrorSystemDriverMismatch',
-    804: 'cudaErrorCompatNotSupportedOnDevice',
-    805: 'cudaErrorMpsConnectionFailed',
-    806: 'cudaErrorMpsRpcFailure',
-    807: 'cudaErrorMpsServerNotReady',
-    808: 'cudaErrorMpsMaxClientsReached',
-    809: 'cudaErrorMpsMaxConnectionsReached',
-    810: 'cudaErrorMpsClientTerminated',
-    811: 'cudaErrorCdpNotSupported',
-    812: 'cudaErrorCdpVersionMismatch',
-    900: 'cudaErrorStreamCaptureUnsupported',
-    901: 'cudaErrorStreamCaptureInvalidated',
-    902: 'cudaErrorStreamCaptureMerge',
-    903: 'cudaErrorStreamCaptureUnmatched',
-    904: 'cudaErrorStreamCaptureUnjoined',
-    905: 'cudaErrorStreamCaptureIsolation',
-    906: 'cudaErrorStreamCaptureImplicit',
-    907: 'cudaErrorCapturedEvent',
-    908: 'cudaErrorStreamCaptureWrongThread',
-    909: 'cudaErrorTimeout',
-    910: 'cudaErrorGraphExecUpdateFailure',
-    911: 'cudaErrorExternalDevice',
-    912: 'cudaErrorInvalidClusterSize',
-    913: 'cudaErrorFunctionNotLoaded',
-    914: 'cudaErrorInvalidResourceType',
-    915: 'cudaErrorInvalidResourceConfiguration',
-    999: 'cudaErrorUnknown',
-    10000: 'cudaErrorApiFailureBase',
-}
-"""From driver_types.h of CUDA 13.0."""
+_ERRORS = """
+1 InvalidValue 2 MemoryAllocation 3 InitializationError 4 CudartUnloading 5 ProfilerDisabled 6 ProfilerNotInitialized
+7 ProfilerAlreadyStarted 8 ProfilerAlreadyStopped 9 InvalidConfiguration 12 InvalidPitchValue 13 InvalidSymbol
+16 InvalidHostPointer 17 InvalidDevicePointer 18 InvalidTexture 19 InvalidTextureBinding 20 InvalidChannelDescriptor
+21 InvalidMemcpyDirection 22 AddressOfConstant 23 TextureFetchFailed 24 TextureNotBound 25 SynchronizationError
+26 InvalidFilterSetting 27 InvalidNormSetting 28 MixedDeviceExecution 31 NotYetImplemented 32 MemoryValueTooLarge
+34 StubLibrary 35 InsufficientDriver 36 CallRequiresNewerDriver 37 InvalidSurface 43 DuplicateVariableName
+44 DuplicateTextureName 45 DuplicateSurfaceName 46 DevicesUnavailable 49 IncompatibleDriverContext
+52 MissingConfiguration 53 PriorLaunchFailure 65 LaunchMaxDepthExceeded 66 LaunchFileScopedTex 67 LaunchFileScopedSurf
+68 SyncDepthExceeded 69 LaunchPendingCountExceeded 98 InvalidDeviceFunction 100 NoDevice 101 InvalidDevice
+102 DeviceNotLicensed 103 SoftwareValidityNotEstablished 127 StartupFailure 200 InvalidKernelImage
+201 DeviceUninitialized 205 MapBufferObjectFailed 206 UnmapBufferObjectFailed 207 ArrayIsMapped 208 AlreadyMapped
+209 NoKernelImageForDevice 210 AlreadyAcquired 211 NotMapped 212 NotMappedAsArray 213 NotMappedAsPointer
+214 ECCUncorrectable 215 UnsupportedLimit 216 DeviceAlreadyInUse 217 PeerAccessUnsupported 218 InvalidPtx
+219 InvalidGraphicsContext 220 NvlinkUncorrectable 221 JitCompilerNotFound 222 UnsupportedPtxVersion
+223 JitCompilationDisabled 224 UnsupportedExecAffinity 225 UnsupportedDevSideSync 226 Contained 300 InvalidSource
+301 FileNotFound 302 SharedObjectSymbolNotFound 303 SharedObjectInitFailed 304 OperatingSystem
+400 InvalidResourceHandle 401 IllegalState 402 LossyQuery 500 SymbolNotFound 600 NotReady 700 IllegalAddress
+701 LaunchOutOfResources 702 LaunchTimeout 703 LaunchIncompatibleTexturing 704 PeerAccessAlreadyEnabled
+705 PeerAccessNotEnabled 708 SetOnActiveProcess 709 ContextIsDestroyed 710 Assert 711 TooManyPeers
+712 HostMemoryAlreadyRegistered 713 HostMemoryNotRegistered 714 HardwareStackError 715 IllegalInstruction
+716 MisalignedAddress 717 InvalidAddressSpace 718 InvalidPc 719 LaunchFailure 720 CooperativeLaunchTooLarge
+721 TensorMemoryLeak 800 NotPermitted 801 NotSupported 802 SystemNotReady 803 SystemDriverMismatch
+804 CompatNotSupportedOnDevice 805 MpsConnectionFailed 806 MpsRpcFailure 807 MpsServerNotReady
+808 MpsMaxClientsReached 809 MpsMaxConnectionsReached 810 MpsClientTerminated 811 CdpNotSupported
+812 CdpVersionMismatch 900 StreamCaptureUnsupported 901 StreamCaptureInvalidated 902 StreamCaptureMerge
+903 StreamCaptureUnmatched 904 StreamCaptureUnjoined 905 StreamCaptureIsolation 906 StreamCaptureImplicit
+907 CapturedEvent 908 StreamCaptureWrongThread 909 Timeout 910 GraphExecUpdateFailure 911 ExternalDevice
+912 InvalidClusterSize 913 FunctionNotLoaded 914 InvalidResourceType 915 InvalidResourceConfiguration 999 Unknown
+10000 ApiFailureBase
+"""
+"""From driver_types.h of CUDA 13.0: each number, and the name without ``cudaError``."""
+_ERROR_NAMES = {int(number): f'cudaError{name}' for number, name in re.findall(r'(\d+) (\w+)', _ERRORS)}
 
 
 def error_name(error: int) -> str:
     """Return the name of an error."""
-    return _NAMES.get(error, f'CUDA error {error}')
+    return _ERROR_NAMES.get(error, f'CUDA error {error}')

@@ -92,7 +92,7 @@ class ProgramRun:
         self.visibility = visibility
         self.handles: dict[int, str | int] = {}
         """The kernels whose handles were asked for: their mangled names, or their host functions."""
-        self._image = image
+        self.image = image
 
     def gpu_of(self, device: int) -> PhysicalGpu | None:
         """Return the physical GPU that the program calls ``device``, None where that is not known."""
@@ -103,17 +103,7 @@ class ProgramRun:
         meant = self.handles.get(address, address)
         if isinstance(meant, str):
             return KernelAt(meant, demangle(meant), None, None)
-        return self._image.kernel_at(meant)
-
-    @property
-    def problems(self) -> dict[str, str]:
-        """Why CUDA code of the kernels that were asked for could not be read, by the path of its file."""
-        return self._image.problems
-
-    @property
-    def has_unread_kernels(self) -> bool:
-        """Whether a kernel that was asked for has no name, because the program had ended before that could be read."""
-        return self._image.has_unread_kernels
+        return self.image.kernel_at(meant)
 
 
 class Programs:

@@ -12,6 +12,7 @@ from gpu_tracker.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu, CUDAKernel,
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from gpu_tracker.cuda_probe.collecting import RunTotals
     from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
@@ -112,6 +113,17 @@ def _plain(record: object) -> dict[str, object]:
 
 
 _NANOSECONDS = 1e9
+_ADDED = (
+    'launches',
+    'synchronisations',
+    'synchronising_seconds',
+    'copies',
+    'allocations',
+    'frees',
+    'allocated',
+    'freed',
+)
+"""The figures of a process that are the sums of its GPUs'."""
 _NOT_LISTED = 'Kernels that are not told one by one: {:,}, past the bound "kernels_told". Their launches are counted.'
 
 
@@ -144,20 +156,11 @@ def process_report(record: RunRecord, now: int, kernels_told: int) -> ProcessRep
         command=None if program is None else program.command,
         ended=has_ended,
         seconds=nanoseconds / _NANOSECONDS,
-        launches=launches,
-        launches_per_second=_rate(launches, nanoseconds),
-        active_percent=_percent(times.busy if times else None, nanoseconds),
+        **{name: sum(getattr(device, name) for device in devices) for name in _ADDED},
+        **_times(launches, times, nanoseconds),
         used_cores=_used_cores_of_all(devices),
         mean_threads=_mean(sum(totals.threads for totals in run.devices.values()), launches),
         streams=process.streams,
-        synchronisations=sum(device.synchronisations for device in devices),
-        synchronising_seconds=sum(device.synchronising_seconds for device in devices),
-        copies=sum(device.copies for device in devices),
-        launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
-        allocations=sum(device.allocations for device in devices),
-        frees=sum(device.frees for device in devices),
-        allocated=sum(device.allocated for device in devices),
-        freed=sum(device.freed for device in devices),
         memory_current=0 if has_ended else in_use,
         memory_max=run.together.peak if run.together else 0,
         memory_leaked=in_use if has_ended else None,
@@ -185,14 +188,12 @@ def _device_report(totals: DeviceTotals, times: DeviceRun | None, record: RunRec
         ordinal=None if ordinal == UNKNOWN_DEVICE else ordinal,
         uuid=None if gpu is None else gpu.uuid,
         launches=totals.launches,
-        launches_per_second=_rate(totals.launches, nanoseconds),
-        active_percent=_percent(times.busy if times else None, nanoseconds),
+        **_times(totals.launches, times, nanoseconds),
         used_cores=_used_cores(times, nanoseconds) if times else None,
         mean_threads=_mean(totals.threads, totals.launches),
         synchronisations=totals.synchronisations,
         synchronising_seconds=totals.synchronising / _NANOSECONDS,
         copies=totals.copies,
-        launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
         allocations=totals.allocations,
         frees=totals.frees,
         allocated=totals.allocated,
@@ -264,13 +265,15 @@ def _used_cores_of_all(devices: Iterable[CUDADevice]) -> float | None:
     return sum(known) if known and len(known) == len(used) else None
 
 
-def _rate(count: int, nanoseconds: int) -> float | None:
-    return count * _NANOSECONDS / nanoseconds if nanoseconds else None
+def _times(launches: int, times: DeviceRun | ProcessRun | None, nanoseconds: int) -> dict[str, Any]:
+    """Return the figures of a process, or of it on one GPU, that are rates and times."""
+    busy = times.busy if times else None
+    return {
+        'launches_per_second': launches * _NANOSECONDS / nanoseconds if nanoseconds else None,
+        'active_percent': None if busy is None or not nanoseconds else min(100.0 * busy / nanoseconds, 100.0),
+        'launch_to_sync_seconds': None if busy is None else busy / _NANOSECONDS,
+    }
 
 
 def _mean(total: int, count: int) -> float | None:
     return total / count if count else None
-
-
-def _percent(busy: int | None, nanoseconds: int) -> float | None:
-    return None if busy is None or not nanoseconds else min(100.0 * busy / nanoseconds, 100.0)

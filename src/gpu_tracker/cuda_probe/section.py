@@ -32,6 +32,8 @@ _MOST_NOTES = 30
 _LONGEST = 200
 """Characters of a name, a command line or a path."""
 _LONGEST_NOTE = 600
+_ADDED = ('launches', 'synchronisations', 'allocations', 'frees', 'allocated', 'freed')
+"""The figures of a group that are the sums of its processes'."""
 
 
 class CudaSection:
@@ -110,14 +112,9 @@ class SectionFigures:
         return base_units(
             CUDAFigures(
                 processes=len(processes),
-                launches=sum(process.launches for process in processes),
-                synchronisations=sum(process.synchronisations for process in processes),
+                **{name: sum(getattr(process, name) for process in processes) for name in _ADDED},
                 synchronising_seconds=sum((process.synchronising_seconds for process in processes), 0.0),
                 launch_to_sync_seconds=_sum((process.launch_to_sync_seconds for process in processes), 0.0),
-                allocations=sum(process.allocations for process in processes),
-                frees=sum(process.frees for process in processes),
-                allocated=sum(process.allocated for process in processes),
-                freed=sum(process.freed for process in processes),
                 memory_current=current,
                 memory_max=self._memory_max[name],
                 memory_leaked=_sum((process.memory_leaked for process in processes), 0),

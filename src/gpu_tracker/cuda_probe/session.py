@@ -225,10 +225,10 @@ class Probe:
         remarks = self._collector.remarks
         runs = self._run_records()
         processes = tuple(process_report(record, now, self._limits.kernels_told) for record in runs)
-        for record in runs:
-            for file, problem in ({} if record.program is None else record.program.problems).items():
+        for image in (record.program.image for record in runs if record.program is not None):
+            for file, problem in image.problems.items():
                 remarks.not_read(file, problem)
-            if record.program is not None and record.program.has_unread_kernels:
+            if image.has_unread_kernels:
                 remarks.not_named()
         return CudaReport(
             seconds=(now - self._collector.began) / 1e9,

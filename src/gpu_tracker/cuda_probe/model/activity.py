@@ -24,26 +24,6 @@ class DeviceActivity:
     :param admitted: Returns the address by which a kernel is reported.
     """
 
-    __slots__ = (
-        '_admitted',
-        '_busy',
-        '_closed',
-        '_core_time',
-        '_forced',
-        '_is_core_time_known',
-        '_leaked',
-        '_limits',
-        '_losses',
-        '_memory',
-        '_memory_at',
-        '_memory_max',
-        'launches',
-        'spans',
-        'streams',
-        'threads',
-        'working',
-    )
-
     def __init__(self, limits: ModelLimits, admitted: Callable[[int], int], losses: Losses) -> None:
         self._limits = limits
         self._admitted = admitted
