@@ -22,7 +22,7 @@ from support.probed_program import opened
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpu_tracker.cuda_probe.report import CudaReport, ProcessReport
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport, ProcessReport
 
 pytestmark = pytest.mark.ebpf
 

@@ -14,7 +14,7 @@ import pytest
 from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.engine.attaching import Refused
 from gpu_tracker.cuda_probe.libraries import code_file
-from gpu_tracker.cuda_probe.session import Probe
+from gpu_tracker.cuda_probe.probe_session import Probe
 from gpu_tracker.errors import ParameterError, ProbeUnavailableError, TrackerStateError
 from support import cuda_events
 from support.cli_program import eventually

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import output, screen
 from gpu_tracker.cli.probe_request import of_option
-from gpu_tracker.cuda_probe.report import problem_json, report_json
+from gpu_tracker.cuda_probe.cuda_report import problem_json, report_json
 from gpu_tracker.cuda_probe.report_text import problem_text, recent, report_text
 from gpu_tracker.errors import ParameterError
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpu_tracker.cli.probe_request import ProbeRequest
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport
     from gpu_tracker.cuda_probe.limits import Limits
-    from gpu_tracker.cuda_probe.report import CudaReport
-    from gpu_tracker.cuda_probe.session import Probe
+    from gpu_tracker.cuda_probe.probe_session import Probe
 
     ProbeMaker = Callable[[Limits, Sequence[str], Sequence[str]], Probe]
 
@@ -47,7 +47,7 @@ def attached(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | No
 
 
 def _ask_kernel(limits: Limits, libraries: Sequence[str], command: Sequence[str]) -> Probe:
-    from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - not where only help is wanted
+    from gpu_tracker.cuda_probe.probe_session import Probe  # noqa: PLC0415 - not where only help is wanted
 
     return Probe(limits, libraries, command)
 

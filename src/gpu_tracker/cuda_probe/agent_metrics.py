@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from gpu_tracker.cuda_probe.report import CudaReport, ProcessReport
-    from gpu_tracker.cuda_probe.session import Probe
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport, ProcessReport
+    from gpu_tracker.cuda_probe.probe_session import Probe
     from gpu_tracker.cuda_usage import CUDADevice, CUDAGpu
 
 _PERCENT = 100
@@ -69,7 +69,7 @@ class Failure(NamedTuple):
 
 
 class Series(NamedTuple):
-    """All of it, at one moment."""
+    """All of it, at one time."""
 
     rows: Mapping[RowKey, Row]
     streams: Mapping[ProcessKey, int]
@@ -277,7 +277,7 @@ def open_metrics() -> CudaMetrics:
 
     :raises gpu_tracker.errors.GpuTrackerError: Something is missing, which the text names.
     """
-    from gpu_tracker.cuda_probe.session import Probe, open_probe  # noqa: PLC0415 - what it needs exists on Linux only
+    from gpu_tracker.cuda_probe.probe_session import Probe, open_probe  # noqa: PLC0415 - what it needs exists on Linux only
 
     return CudaMetrics(open_probe(Probe))
 

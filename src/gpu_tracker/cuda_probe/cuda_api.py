@@ -153,7 +153,7 @@ def _functions() -> tuple[Function, ...]:
 
 
 FUNCTIONS = _functions()
-"""All probed functions, each at the place that is its number. Those with a suffix are what programs get that were
+"""All probed functions, each at the index that is its number. Those with a suffix are what programs get that were
 compiled with ``--default-stream per-thread``."""
 
 

@@ -17,8 +17,8 @@ from gpu_tracker.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpu_tracker.cuda_probe.report import CudaReport, KernelReport, ProcessReport
-    from gpu_tracker.cuda_probe.session import Probe
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport, KernelReport, ProcessReport
+    from gpu_tracker.cuda_probe.probe_session import Probe
     from gpu_tracker.resources.section import Target
 
 _MOST_PROCESSES = 64
@@ -63,7 +63,7 @@ def open_section(target: Target) -> CudaSection:
     """
     if sys.platform != 'linux':
         raise GpuTrackerError('CUDA calls cannot be probed: that works on Linux only.')
-    from gpu_tracker.cuda_probe.session import Probe, open_probe  # noqa: PLC0415 - what it needs exists on Linux only
+    from gpu_tracker.cuda_probe.probe_session import Probe, open_probe  # noqa: PLC0415 - what it needs exists on Linux only
 
     # Programs of Python often use the CUDA libraries that lie beside the interpreter, which is that of the tracker too.
     command = (sys.executable, *target.command)
@@ -91,7 +91,7 @@ class SectionFigures:
         notes = [_cut(note, _LONGEST_NOTE) for note in report.notes[:_MOST_NOTES]]
         if len(listed) < len(processes):
             notes.append(
-                f'Of {len(processes)} programs the {len(listed)} with the most launches are told one by one; '
+                f'Of {len(processes)} programs the {len(listed)} with the most launches are listed one by one; '
                 'the sums have all.'
             )
         return {

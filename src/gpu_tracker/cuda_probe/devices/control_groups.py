@@ -33,7 +33,7 @@ class Group(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """A place where a hierarchy of control groups is mounted."""
+    """A mount of a hierarchy of control groups."""
 
     kind: str
     """``cgroup``, which is version 1, or ``cgroup2``."""

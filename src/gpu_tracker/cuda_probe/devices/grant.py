@@ -61,7 +61,7 @@ def _read_process(pid: int, proc: str) -> tuple[str, list[Group], list[Mount]]:
     except (FileNotFoundError, ProcessLookupError):
         raise GrantError(f'there is no process {pid}') from None
     except OSError as error:
-        raise GrantError(f'process {pid} cannot be looked at: {error.strerror}') from error
+        raise GrantError(f'process {pid} cannot be read: {error.strerror}') from error
 
 
 _LIST = 'devices.list'
@@ -244,8 +244,8 @@ def _check(pid: int, unit: str, group: Group, known: dict[str, list[str]]) -> No
     """
     if known.get('LoadState') != ['loaded']:
         raise GrantError(f'systemd does not know the unit {unit} that process {pid} is in')
-    place = known.get('ControlGroup', [group.path])[0]
-    if f'{group.path}/'.startswith(f'{place}/'):
+    known_group = known.get('ControlGroup', [group.path])[0]
+    if f'{group.path}/'.startswith(f'{known_group}/'):
         # Under the policy "auto" a first DeviceAllow= would deny everything that it does not name.
         if known.get('DevicePolicy', ['auto']) == ['auto'] and not known.get('DeviceAllow'):
             raise GrantError(
@@ -254,4 +254,4 @@ def _check(pid: int, unit: str, group: Group, known: dict[str, list[str]]) -> No
                 'else keeps it from that, such as the permissions of the file, or a filter of a container runtime'
             )
         return
-    raise GrantError(f'the unit {unit} has the control group {place}, and process {pid} is in {group.path}')
+    raise GrantError(f'the unit {unit} has the control group {known_group}, and process {pid} is in {group.path}')

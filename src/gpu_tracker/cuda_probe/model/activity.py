@@ -195,18 +195,18 @@ class ProcessActivity:
         """Record that an event was recorded on a stream: an earlier record of it counts no more."""
         self._records.pop(event, None)
         found = self._find(handle, device)
-        if found is None or (place := found[1].record()) is None:
+        if found is None or (position := found[1].record()) is None:
             return
         if len(self._records) >= self._limits.events:
             self._records.popitem(last=False)
             self._losses.records += 1
-        self._records[event] = (*found, place)
+        self._records[event] = (*found, position)
 
-    def reach(self, time: int, event: int) -> None:
+    def complete(self, time: int, event: int) -> None:
         """Record that all before the last record of an event is done."""
         if recorded := self._records.pop(event, None):
-            activity, stream, place = recorded
-            self.hold(activity, stream.reach(place, time))
+            activity, stream, position = recorded
+            self.hold(activity, stream.complete(position, time))
 
     def destroy_event(self, event: int) -> None:
         """Record that the handle of an event is gone; what it was recorded behind is not done by that."""

@@ -16,13 +16,7 @@ from gpu_tracker.cuda_probe.binaries.cache import BinaryCache, cache_folder
 from gpu_tracker.cuda_probe.binaries.region import read_stat
 from gpu_tracker.cuda_probe.collecting import Collector
 from gpu_tracker.cuda_probe.cuda_api import Library
-from gpu_tracker.cuda_probe.devices import environment, host_gpus
-from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF
-from gpu_tracker.cuda_probe.engine.engine import Engine
-from gpu_tracker.cuda_probe.libraries import candidates, code_file, libraries_of
-from gpu_tracker.cuda_probe.limits import Limits
-from gpu_tracker.cuda_probe.programs import Programs
-from gpu_tracker.cuda_probe.report import (
+from gpu_tracker.cuda_probe.cuda_report import (
     CudaReport,
     RunRecord,
     known_gpus,
@@ -30,6 +24,12 @@ from gpu_tracker.cuda_probe.report import (
     process_report,
     reported_kernels,
 )
+from gpu_tracker.cuda_probe.devices import environment, host_gpus
+from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF
+from gpu_tracker.cuda_probe.engine.engine import Engine
+from gpu_tracker.cuda_probe.libraries import candidates, code_file, libraries_of
+from gpu_tracker.cuda_probe.limits import Limits
+from gpu_tracker.cuda_probe.program_runs import Programs
 from gpu_tracker.errors import ParameterError, TrackerStateError
 from gpu_tracker.processes import stat
 
@@ -176,7 +176,7 @@ class Probe:
         try:
             number = engine.follow(pid, has_begun=environment.may_have_begun(pid))
         except OSError:  # the map is full, which is what the remark says
-            self._collector.remarks.not_followed(pid)
+            self._collector.notes.not_followed(pid)
             return None
         if number is not None and _has_ended(pid):  # its end was before: nothing will say so when its ID is used again
             engine.unfollow(pid)
@@ -201,7 +201,7 @@ class Probe:
 
     def _run_records(self) -> list[RunRecord]:
         """Return what is known of each program run."""
-        times = self._collector.accumulated.processes
+        times = self._collector.sums.processes
         numbered = ((run.process.process, run) for run in self._collector.runs())
         return [RunRecord(run, times.get(number), self._programs.get(number)) for number, run in numbered]
 
@@ -222,22 +222,22 @@ class Probe:
         now = time.monotonic_ns()
         self._collector.poll(now)
         self._collector.close_window(now)
-        remarks = self._collector.remarks
+        notes = self._collector.notes
         runs = self._run_records()
         processes = tuple(process_report(record, now, self._limits.kernels_told) for record in runs)
         for image in (record.program.image for record in runs if record.program is not None):
             for file, problem in image.problems.items():
-                remarks.not_read(file, problem)
+                notes.not_read(file, problem)
             if image.has_unread_kernels:
-                remarks.not_named()
+                notes.not_named()
         return CudaReport(
             seconds=(now - self._collector.began) / 1e9,
             engine=engine.kind,
             processes=processes,
             devices=known_gpus(self._host),
-            events=remarks.events,
-            events_lost=remarks.events_lost,
-            notes=(*remarks.all(), *omission_notes(processes)),
+            events=notes.events,
+            events_lost=notes.events_lost,
+            notes=(*notes.all(), *omission_notes(processes)),
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS, error_name
-from gpu_tracker.cuda_probe.readings import UNKNOWN_DEVICE
+from gpu_tracker.cuda_probe.kernel_data import UNKNOWN_DEVICE
 from gpu_tracker.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu, CUDAKernel, CUDAProcess, base_units
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.collecting import RunTotals
     from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
+    from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, KernelTotals
     from gpu_tracker.cuda_probe.model.window import DeviceRun, ProcessRun
-    from gpu_tracker.cuda_probe.programs import ProgramRun
-    from gpu_tracker.cuda_probe.readings import DeviceTotals, KernelTotals
+    from gpu_tracker.cuda_probe.program_runs import ProgramRun
 
 _IDENTITY = ('pid', 'run', 'name', 'symbol', 'file', 'address')
 """What comes first in the JSON of a process, and of a kernel."""
@@ -103,7 +103,7 @@ def report_json(report: CudaReport, *, indent: int | None = 2) -> str:
 
 
 def problem_json(problem: str, *, indent: int | None = 2) -> str:
-    """Return what stands in place of a report where nothing could be probed: an object with one key, ``problem``."""
+    """Return what replaces a report where nothing could be probed: an object with one key, ``problem``."""
     return json.dumps({'problem': problem}, indent=indent)
 
 
@@ -124,7 +124,7 @@ _ADDED = (
     'freed',
 )
 """The figures of a process that are the sums of its GPUs'."""
-_NOT_LISTED = 'Kernels that are not told one by one: {:,}, past the bound "kernels_told". Their launches are counted.'
+_NOT_LISTED = 'Kernels that are not listed one by one: {:,}, past the bound "kernels_told". Their launches are counted.'
 
 
 class RunRecord(NamedTuple):

@@ -9,8 +9,8 @@ import pytest
 
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, PhysicalGpu
-from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind
-from gpu_tracker.cuda_probe.programs import Programs
+from gpu_tracker.cuda_probe.engine.kernel_layout import Notice, NoticeKind
+from gpu_tracker.cuda_probe.program_runs import Programs
 from support.simulated_proc import stat_line
 
 if TYPE_CHECKING:
