@@ -37,7 +37,7 @@ class Connection(asyncio.BufferedProtocol):
         self._received = 0
         self._transport: asyncio.Transport | None = None
         self.user: int | None = None
-        """Whose program it is, which only Unix sockets tell."""
+        """Whose program it is; known of Unix sockets only."""
         self.has_asked = False
         """Whether the client has ever sent a good request."""
         self.stalled_since: float | None = None
@@ -55,7 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         self._clients.closed(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's
-        """Return the place for what is missing of the request."""
+        """Return the buffer for what is missing of the request."""
         return memoryview(self._request)[self._received :]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -114,7 +114,7 @@ def _user(connected: socket.socket) -> int | None:
 _STALLED = 30.0
 """Seconds after which a client is given up that does not take its answer. atop gives its daemon up after two."""
 _SHARE_OF_A_USER = 0.75
-"""Of the places, so that no single user but root can take them all."""
+"""Of the capacity, so that no single user but root can use all of it."""
 
 
 class Clients:
@@ -152,7 +152,7 @@ class Clients:
             self.closed(goes)
 
     def closed(self, connection: Connection) -> None:
-        """Take note that a client has gone."""
+        """Record that a client has gone."""
         if connection in self._connections:
             del self._connections[connection]
             self._by_user[connection.user] -= 1
@@ -179,7 +179,7 @@ class Clients:
 
 
 MOST_CLIENTS = 2000
-"""Connections of each kind at a time, TCP and Unix, so that neither can take the other's places."""
+"""Connections of each kind at a time, TCP and Unix, so that neither can use the other's capacity."""
 
 _VERSION_OF_TCP = 1
 _VERSION_OF_UNIX = 2
@@ -205,8 +205,8 @@ class Server:
         note: Callable[[str], None],
         most_clients: int = MOST_CLIENTS,
     ) -> None:
-        places = _descriptors(2 * most_clients + _OTHER_DESCRIPTORS) - _OTHER_DESCRIPTORS
-        self._over_tcp, self._over_unix = (Clients(ledger, complain, note, max(1, places // 2)) for _ in range(2))
+        capacity = _descriptors(2 * most_clients + _OTHER_DESCRIPTORS) - _OTHER_DESCRIPTORS
+        self._over_tcp, self._over_unix = (Clients(ledger, complain, note, max(1, capacity // 2)) for _ in range(2))
         self._servers: list[asyncio.Server] = []
 
     async def listen(self, tcp: list[socket.socket], unix: socket.socket) -> None:
