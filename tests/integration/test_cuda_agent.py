@@ -20,7 +20,7 @@ pytestmark = pytest.mark.server
 
 PROBE = """
 from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics
-from gpu_tracker.cuda_probe.session import open_probe as probe_of
+from gpu_tracker.cuda_probe.probe_session import open_probe as probe_of
 from support.stand_in_probe import StandInProbe
 
 def opened():

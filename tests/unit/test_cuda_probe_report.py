@@ -10,13 +10,20 @@ import pytest
 from gpu_tracker.cuda_probe.binaries.cubin import Kernel
 from gpu_tracker.cuda_probe.binaries.cubin import KernelVariant as CompiledVariant
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt
-from gpu_tracker.cuda_probe.calls import FUNCTIONS
 from gpu_tracker.cuda_probe.collecting import RunTotals
+from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS
+from gpu_tracker.cuda_probe.cuda_report import (
+    KernelReport,
+    KernelVariant,
+    ProcessReport,
+    RunRecord,
+    known_gpus,
+    omission_notes,
+    process_report,
+)
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, PhysicalGpu
+from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals
 from gpu_tracker.cuda_probe.model.window import CoresUse, DeviceRun, ProcessRun
-from gpu_tracker.cuda_probe.readings import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals
-from gpu_tracker.cuda_probe.report import KernelReport, KernelVariant, ProcessReport
-from gpu_tracker.cuda_probe.reporting import RunRecord, known_gpus, omission_notes, process_report
 from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
 
 SECOND = 1_000_000_000
@@ -199,7 +206,7 @@ def test_kernels_are_told_that_were_launched_most_or_had_the_most_time() -> None
     ]
     assert (seen.kernels_total, seen.launches) == (6, 900)
     assert omission_notes([seen, seen]) == (
-        'Kernels that are not told one by one: 4, past the bound "kernels_told". Their launches are counted.',
+        'Kernels that are not listed one by one: 4, past the bound "kernels_told". Their launches are counted.',
     )
 
 

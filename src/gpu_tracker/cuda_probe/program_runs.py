@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, TypeVar
 from gpu_tracker.cuda_probe.binaries.demangling import demangle
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
 from gpu_tracker.cuda_probe.devices import environment
+from gpu_tracker.cuda_probe.devices.access import AccessReader
 from gpu_tracker.cuda_probe.devices.enumeration import Visibility
 from gpu_tracker.cuda_probe.devices.environment import EnvironmentChange
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
-from gpu_tracker.cuda_probe.devices.reach import ReachReader
-from gpu_tracker.cuda_probe.readings import UNKNOWN_DEVICE
+from gpu_tracker.cuda_probe.kernel_data import UNKNOWN_DEVICE
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
     from gpu_tracker.cuda_probe.devices.host_gpus import PhysicalGpu
-    from gpu_tracker.cuda_probe.engine.layout import Notice
+    from gpu_tracker.cuda_probe.engine.kernel_layout import Notice
 
 Kept = TypeVar('Kept')
 
@@ -46,7 +46,7 @@ class ProgramImage:
             self.command = parent.command
         self.variables = environment.initial_variables(pid, proc)
         """Those that it was started with."""
-        self.reach = ReachReader(pid, proc)
+        self.access = AccessReader(pid, proc)
         self.names_of_ancestors: tuple[KernelNames, ...] = ()
         if parent is not None:
             self.names_of_ancestors = (parent.names, *parent.names_of_ancestors)[:_MOST_ANCESTORS]
@@ -92,7 +92,7 @@ class ProgramRun:
         self.visibility = visibility
         self.handles: dict[int, str | int] = {}
         """The kernels whose handles were asked for: their mangled names, or their host functions."""
-        self._image = image
+        self.image = image
 
     def gpu_of(self, device: int) -> PhysicalGpu | None:
         """Return the physical GPU that the program calls ``device``, None where that is not known."""
@@ -103,17 +103,7 @@ class ProgramRun:
         meant = self.handles.get(address, address)
         if isinstance(meant, str):
             return KernelAt(meant, demangle(meant), None, None)
-        return self._image.kernel_at(meant)
-
-    @property
-    def problems(self) -> dict[str, str]:
-        """Why CUDA code of the kernels that were asked for could not be read, by the path of its file."""
-        return self._image.problems
-
-    @property
-    def has_unread_kernels(self) -> bool:
-        """Whether a kernel that was asked for has no name, because the program had ended before that could be read."""
-        return self._image.has_unread_kernels
+        return self.image.kernel_at(meant)
 
 
 class Programs:
@@ -172,7 +162,7 @@ class Programs:
         self.loaded_cuda(notice.process, notice.pid)
         image = self._images[notice.process]
         initial = self._initial.get(notice.process, image.variables)
-        visibility = Visibility(self._host, initial, image.reach)
+        visibility = Visibility(self._host, initial, image.access)
         for change in self._changes.get(notice.process, {}).values():
             visibility.changed(change)
         visibility.called(notice.time)

@@ -12,24 +12,31 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from gpu_tracker.cuda_probe import reporting
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache, cache_folder
-from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.binaries.region import read_stat
 from gpu_tracker.cuda_probe.collecting import Collector
+from gpu_tracker.cuda_probe.cuda_api import Library
+from gpu_tracker.cuda_probe.cuda_report import (
+    CudaReport,
+    RunRecord,
+    known_gpus,
+    omission_notes,
+    process_report,
+    reported_kernels,
+)
 from gpu_tracker.cuda_probe.devices import environment, host_gpus
 from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF
 from gpu_tracker.cuda_probe.engine.engine import Engine
-from gpu_tracker.cuda_probe.libraries.code_files import candidates, code_file, libraries_of
+from gpu_tracker.cuda_probe.libraries import candidates, code_file, libraries_of
 from gpu_tracker.cuda_probe.limits import Limits
-from gpu_tracker.cuda_probe.programs import Programs
-from gpu_tracker.cuda_probe.report import CudaReport
+from gpu_tracker.cuda_probe.program_runs import Programs
 from gpu_tracker.errors import ParameterError, TrackerStateError
 from gpu_tracker.processes import stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile
+    from gpu_tracker.cuda_probe.libraries import CodeFile
 
 _INTERVAL = 0.1
 """Seconds between two reads of the ring of events, which wakes the reader earlier where it is half full."""
@@ -169,7 +176,7 @@ class Probe:
         try:
             number = engine.follow(pid, has_begun=environment.may_have_begun(pid))
         except OSError:  # the map is full, which is what the remark says
-            self._collector.remarks.not_followed(pid)
+            self._collector.notes.not_followed(pid)
             return None
         if number is not None and _has_ended(pid):  # its end was before: nothing will say so when its ID is used again
             engine.unfollow(pid)
@@ -192,11 +199,11 @@ class Probe:
             self._host = host
             self._collector.set_gpus(host)
 
-    def _run_records(self) -> list[reporting.RunRecord]:
+    def _run_records(self) -> list[RunRecord]:
         """Return what is known of each program run."""
-        times = self._collector.accumulated.processes
+        times = self._collector.sums.processes
         numbered = ((run.process.process, run) for run in self._collector.runs())
-        return [reporting.RunRecord(run, times.get(number), self._programs.get(number)) for number, run in numbered]
+        return [RunRecord(run, times.get(number), self._programs.get(number)) for number, run in numbered]
 
     def _read_kernels(self) -> None:
         """Read the files of the kernels that a report lists: without the lock: events go on meanwhile."""
@@ -204,7 +211,7 @@ class Probe:
             wanted = [
                 (record.program, kernel.address)
                 for record in self._run_records()
-                for kernel in reporting.reported_kernels(record, self._limits.kernels_told)
+                for kernel in reported_kernels(record, self._limits.kernels_told)
             ]
         for program, address in wanted:
             if program is not None:
@@ -215,22 +222,22 @@ class Probe:
         now = time.monotonic_ns()
         self._collector.poll(now)
         self._collector.close_window(now)
-        remarks = self._collector.remarks
+        notes = self._collector.notes
         runs = self._run_records()
-        processes = tuple(reporting.process_report(record, now, self._limits.kernels_told) for record in runs)
-        for record in runs:
-            for file, problem in ({} if record.program is None else record.program.problems).items():
-                remarks.not_read(file, problem)
-            if record.program is not None and record.program.has_unread_kernels:
-                remarks.not_named()
+        processes = tuple(process_report(record, now, self._limits.kernels_told) for record in runs)
+        for image in (record.program.image for record in runs if record.program is not None):
+            for file, problem in image.problems.items():
+                notes.not_read(file, problem)
+            if image.has_unread_kernels:
+                notes.not_named()
         return CudaReport(
             seconds=(now - self._collector.began) / 1e9,
             engine=engine.kind,
             processes=processes,
-            devices=reporting.known_gpus(self._host),
-            events=remarks.events,
-            events_lost=remarks.events_lost,
-            notes=(*remarks.all(), *reporting.omission_notes(processes)),
+            devices=known_gpus(self._host),
+            events=notes.events,
+            events_lost=notes.events_lost,
+            notes=(*notes.all(), *omission_notes(processes)),
         )
 
 
@@ -278,9 +285,7 @@ def _members(pid: int) -> list[int]:
 
 def _has_ended(pid: int) -> bool:
     try:
-        with open(f'/proc/{pid}/stat', 'rb') as file:
-            line = file.read()
-        return stat.is_ending(line) and len(os.listdir(f'/proc/{pid}/task')) == 1
+        return stat.is_ending(read_stat(pid)) and len(os.listdir(f'/proc/{pid}/task')) == 1
     except OSError:
         return True
 

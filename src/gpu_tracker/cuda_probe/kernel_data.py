@@ -73,7 +73,7 @@ class FailureTotals(NamedTuple):
 
     process: int
     function: int
-    """A number in :data:`gpu_tracker.cuda_probe.calls.FUNCTIONS`."""
+    """A number in :data:`gpu_tracker.cuda_probe.cuda_api.FUNCTIONS`."""
     error: int
     """The CUDA error that it returned."""
     times: int
@@ -81,14 +81,14 @@ class FailureTotals(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """All that the kernel has added up, at one moment."""
+    """All that the kernel has added up, at one time."""
 
     processes: tuple[ProcessTotals, ...]
     devices: tuple[DeviceTotals, ...]
     kernels: tuple[KernelTotals, ...]
     failures: tuple[FailureTotals, ...]
     overflows: tuple[int, ...]
-    """How often something found no room, in the order of :class:`gpu_tracker.cuda_probe.engine.layout.Overflow`."""
+    """How often something found no room, in the order of ``kernel_layout.Overflow``."""
 
 
 class EventKind(IntEnum):
@@ -131,7 +131,7 @@ class Event(NamedTuple):
     value: int
     in_use: int
     process: int
-    """The number of the program run, see :class:`gpu_tracker.cuda_probe.readings.ProcessTotals`."""
+    """The number of the program run, see :class:`gpu_tracker.cuda_probe.kernel_data.ProcessTotals`."""
     device: int
     """The process' own number of the GPU, as cudaSetDevice counts; -1: none."""
     kind: int

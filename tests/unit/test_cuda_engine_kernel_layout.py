@@ -6,12 +6,12 @@ import struct
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import FUNCTIONS, What
-from gpu_tracker.cuda_probe.engine import layout
-from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind, Overflow
+from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS, What
+from gpu_tracker.cuda_probe.engine import kernel_layout
+from gpu_tracker.cuda_probe.engine.kernel_layout import Notice, NoticeKind, Overflow
 from gpu_tracker.cuda_probe.engine.loading import map_entries
+from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, Event, EventKind
 from gpu_tracker.cuda_probe.limits import Limits
-from gpu_tracker.cuda_probe.readings import DeviceTotals, Event, EventKind
 from support import bpf_source
 from support.bpf_source import form, plain
 
@@ -42,16 +42,16 @@ def test_what_finds_no_room_is_counted_in_the_same_places() -> None:
 @pytest.mark.parametrize(
     ('name', 'laid_out'),
     [
-        ('u32', layout.FOLLOWED_KEY),
-        ('struct followed', layout.FOLLOWED),
-        ('struct process', layout.PROCESS),
-        ('struct device_key', layout.DEVICE_KEY),
-        ('struct device', layout.DEVICE),
-        ('struct handle', layout.HANDLE),
-        ('struct kernel', layout.KERNEL),
-        ('struct allocation', layout.ALLOCATION),
-        ('struct failure_key', layout.FAILURE_KEY),
-        ('struct settings', layout.SETTINGS),
+        ('u32', kernel_layout.FOLLOWED_KEY),
+        ('struct followed', kernel_layout.FOLLOWED),
+        ('struct process', kernel_layout.PROCESS),
+        ('struct device_key', kernel_layout.DEVICE_KEY),
+        ('struct device', kernel_layout.DEVICE),
+        ('struct handle', kernel_layout.HANDLE),
+        ('struct kernel', kernel_layout.KERNEL),
+        ('struct allocation', kernel_layout.ALLOCATION),
+        ('struct failure_key', kernel_layout.FAILURE_KEY),
+        ('struct settings', kernel_layout.SETTINGS),
     ],
 )
 def test_structures_are_laid_out_in_the_same_way(name: str, laid_out: struct.Struct) -> None:
@@ -59,15 +59,17 @@ def test_structures_are_laid_out_in_the_same_way(name: str, laid_out: struct.Str
 
 
 def test_records_of_rings_are_laid_out_in_the_same_way_behind_their_headers() -> None:
-    assert plain(layout.EVENT.format) == plain(HEADER) + form('struct event')
-    assert plain(layout.NOTICE.format) == plain(HEADER) + form('struct notice')
+    assert plain(kernel_layout.EVENT.format) == plain(HEADER) + form('struct event')
+    assert plain(kernel_layout.NOTICE.format) == plain(HEADER) + form('struct notice')
 
 
 def test_records_have_whole_steps_and_a_field_for_each_name() -> None:
-    assert layout.EVENT.size % 8 == layout.NOTICE.size % 8 == 0
-    assert len(layout.EVENT.unpack(bytes(layout.EVENT.size))) == len(Event._fields)
-    assert len(layout.NOTICE.unpack(bytes(layout.NOTICE.size))) == len(Notice._fields) + 1  # has_text
-    assert len(layout.DEVICE.unpack(bytes(layout.DEVICE.size))) == len(DeviceTotals._fields) - 1  # resets, no key
+    assert kernel_layout.EVENT.size % 8 == kernel_layout.NOTICE.size % 8 == 0
+    assert len(kernel_layout.EVENT.unpack(bytes(kernel_layout.EVENT.size))) == len(Event._fields)
+    assert len(kernel_layout.NOTICE.unpack(bytes(kernel_layout.NOTICE.size))) == len(Notice._fields) + 1  # has_text
+    assert (
+        len(kernel_layout.DEVICE.unpack(bytes(kernel_layout.DEVICE.size))) == len(DeviceTotals._fields) - 1
+    )  # resets, no key
 
 
 def test_maps_have_the_keys_and_values_that_are_read() -> None:
@@ -76,8 +78,8 @@ def test_maps_have_the_keys_and_values_that_are_read() -> None:
         for name, one in bpf_source.maps().items()
         if name != 'threads'  # which Python never reads
     }
-    arrays = {'overflows': (4, 8), 'settings': (4, layout.SETTINGS.size)}
-    assert sizes | arrays == layout.MAPS
+    arrays = {'overflows': (4, 8), 'settings': (4, kernel_layout.SETTINGS.size)}
+    assert sizes | arrays == kernel_layout.MAPS
 
 
 def test_the_bounds_in_the_kernel_are_the_defaults() -> None:

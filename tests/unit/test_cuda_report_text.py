@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.cuda_probe.display.text import problem_text, report_text
+from gpu_tracker.cuda_probe.report_text import problem_text, report_text
 from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
 from gpu_tracker.terminal_text import width_of
 from support.cuda_reports import TRAINING, UUID, device, kernel, process, report

@@ -1,4 +1,4 @@
-"""The changes that a grant needs, as plain data, how they are made, and the text that reports them."""
+"""The changes that a grant needs, as plain data; how they are made, and the text that reports them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class GrantPlan:
 
     :ivar pid: The process.
     :ivar name: What it is called.
-    :ivar place: Its control group, in words.
+    :ivar group: Its control group, in words.
     :ivar devices: What it is to be allowed.
     :ivar steps: What is to be done, in order; none: it is allowed already, as far as can be seen.
     :ivar undo: Shell commands that undo the steps, in order.
@@ -81,7 +81,7 @@ class GrantPlan:
 
     pid: int
     name: str
-    place: str
+    group: str
     devices: tuple[DeviceNumbers, ...]
     steps: tuple[Write | Command, ...]
     undo: tuple[str, ...]
@@ -108,7 +108,7 @@ def report(plan: GrantPlan, *, is_done: bool) -> str:
 
     :param is_done: Whether it has been done.
     """
-    lines = [f'Process {plan.pid} ({plan.name}) is in {plan.place}.']
+    lines = [f'Process {plan.pid} ({plan.name}) is in {plan.group}.']
     lines += ['Devices:', *(f'  {numbers.label}' for numbers in plan.devices)]
     if not plan.steps:
         lines.append('Nothing to do: it may open them already.')

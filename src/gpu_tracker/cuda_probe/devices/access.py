@@ -6,10 +6,10 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from gpu_tracker.cuda_probe.binaries.region import LivingProcess
 from gpu_tracker.cuda_probe.devices import control_groups
 from gpu_tracker.cuda_probe.devices.control_groups import GPU_DRIVERS, registered
-from gpu_tracker.cuda_probe.devices.enumeration import Reach
-from gpu_tracker.processes import stat
+from gpu_tracker.cuda_probe.devices.enumeration import GpuAccess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ _FOR_ALL = 0o006
 _USUAL_MAJOR = 195
 
 
-class ReachReader:
+class AccessReader:
     """Reads what one process can open, and never what a later process of the same number can.
 
     :param pid: The process, which lives now.
@@ -31,45 +31,38 @@ class ReachReader:
     def __init__(self, pid: int, proc: str = '/proc') -> None:
         self._pid = pid
         self._proc = proc
-        self._start = self._read_start()
+        self._process = LivingProcess(pid, proc)
 
-    def __call__(self) -> Reach:
+    def __call__(self) -> GpuAccess:
         """Return what it can open now, as far as that is known for sure."""
-        found = reach_of(self._pid, self._proc)
-        return Reach() if self._start is None or self._read_start() != self._start else found
-
-    def _read_start(self) -> float | None:
-        try:
-            with open(f'{self._proc}/{self._pid}/stat', 'rb') as file:
-                return stat.start(file.read())
-        except OSError:  # it has ended
-            return None
+        found = access_of(self._pid, self._proc)
+        return found if self._process.is_there() else GpuAccess()
 
 
-def reach_of(
+def access_of(
     pid: int,
     proc: str = '/proc',
     devices: str = '/dev',
     filters: Callable[[str], int | None] = control_groups.filters_on,
-) -> Reach:
+) -> GpuAccess:
     """Return what a process can open, as far as that is known for sure.
 
     :param proc: Where processes are described.
     :param devices: This process' own folder of device files.
-    :param filters: Tells of the folder of a control group how many programs limit its devices, None: not known.
+    :param filters: Returns how many programs limit the devices of the control group with this folder, None: not known.
     """
     folder = f'{proc}/{pid}/root/dev'
     try:
         there = _numbers(_GPU_FILE, os.listdir(folder))
         held = _held(pid, proc)
         if not there or not (held >= there or _may_open(pid, proc, folder, there)):
-            return Reach()
+            return GpuAccess()
         instances = _instances(folder, proc)
         if held >= there:
-            return Reach(there, instances)
-        return Reach(_allowed(pid, proc, there, is_own=_is_another(folder, devices), filters=filters), instances)
+            return GpuAccess(there, instances)
+        return GpuAccess(_allowed(pid, proc, there, is_own=_is_another(folder, devices), filters=filters), instances)
     except OSError:  # it has ended, or is somebody else's
-        return Reach()
+        return GpuAccess()
 
 
 def _allowed(

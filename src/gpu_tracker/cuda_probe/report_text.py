@@ -1,4 +1,4 @@
-"""The difference between two reports of one probe: a live screen shows rates of the last interval."""
+"""A report as text: its tables, and notes on what is missing or inexact."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gpu_tracker.cuda_probe.display.tables import (
+from gpu_tracker.cuda_probe.cuda_report import ProcessReport
+from gpu_tracker.cuda_probe.report_tables import (
     duration,
     failure_lines,
     fitted,
@@ -15,12 +16,11 @@ from gpu_tracker.cuda_probe.display.tables import (
     process_lines,
     wrapped,
 )
-from gpu_tracker.cuda_probe.report import ProcessReport
 from gpu_tracker.cuda_usage import CUDADevice
 from gpu_tracker.printable import printable
 
 if TYPE_CHECKING:
-    from gpu_tracker.cuda_probe.report import CudaReport
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport
 
 Used = TypeVar('Used', ProcessReport, CUDADevice)
 
@@ -121,13 +121,13 @@ def report_text(
         kernel_lines(report.processes, top, width),
         failure_lines(report.processes, width),
         gpu_lines(report, width),
-        remark_lines(report, width, footnotes=footnotes and bool(report.processes)),
+        note_lines(report, width, footnotes=footnotes and bool(report.processes)),
     ]
     return '\n\n'.join('\n'.join(part) for part in parts if part)
 
 
 def problem_text(problem: str) -> str:
-    """Return what stands in place of a report where nothing could be probed."""
+    """Return what replaces a report where nothing could be probed."""
     return printable(problem)
 
 
@@ -136,7 +136,7 @@ def _title(report: CudaReport, rates_of: float | None) -> str:
     return title if rates_of is None else f'{title}; rates of the last {duration(rates_of)}'
 
 
-def remark_lines(report: CudaReport, width: int | None, *, footnotes: bool) -> list[str]:
+def note_lines(report: CudaReport, width: int | None, *, footnotes: bool) -> list[str]:
     """Return what is missing or inexact in this report.
 
     :param width: How wide a line may be; None: as wide as people read well.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gpu_tracker.cuda_probe.report import problem_json, report_json
+from gpu_tracker.cuda_probe.cuda_report import problem_json, report_json
 from support.cuda_reports import TRAINING, UUID, process, report
 
 FIGURES = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.cuda_probe.display.tables import amount, count, duration, size
+from gpu_tracker.cuda_probe.report_tables import amount, count, duration, size
 
 
 @pytest.mark.parametrize(

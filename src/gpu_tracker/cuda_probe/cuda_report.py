@@ -1,26 +1,130 @@
-"""Reports made of totals, times and what is known of programs."""
+"""A probe's report, made of totals, times and what is known of programs; and its JSON."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.cuda_probe.calls import FUNCTIONS
-from gpu_tracker.cuda_probe.cuda_errors import error_name
-from gpu_tracker.cuda_probe.readings import UNKNOWN_DEVICE
-from gpu_tracker.cuda_probe.report import KernelReport, KernelVariant, ProcessReport
-from gpu_tracker.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu
+from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS, error_name
+from gpu_tracker.cuda_probe.kernel_data import UNKNOWN_DEVICE
+from gpu_tracker.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu, CUDAKernel, CUDAProcess, base_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from gpu_tracker.cuda_probe.collecting import RunTotals
     from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
+    from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, KernelTotals
     from gpu_tracker.cuda_probe.model.window import DeviceRun, ProcessRun
-    from gpu_tracker.cuda_probe.programs import ProgramRun
-    from gpu_tracker.cuda_probe.readings import DeviceTotals, KernelTotals
+    from gpu_tracker.cuda_probe.program_runs import ProgramRun
+
+_IDENTITY = ('pid', 'run', 'name', 'symbol', 'file', 'address')
+"""What comes first in the JSON of a process, and of a kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelVariant:
+    """A kernel as it was compiled for one generation of GPUs.
+
+    :ivar sm: The SM version: 90 is compute capability 9.0.
+    :ivar feature: What follows it: ``a`` in sm_90a, ``f`` in sm_100f, mostly nothing.
+    :ivar registers: Registers of a thread.
+    :ivar code_size_bytes: Bytes of its machine code.
+    :ivar static_shared_bytes: Bytes of shared memory of a block that are fixed when it is compiled.
+    :ivar constant_bytes: Bytes of constant memory, its parameters included.
+    """
+
+    sm: int
+    feature: str
+    registers: int | None
+    code_size_bytes: int | None
+    static_shared_bytes: int | None
+    constant_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport(CUDAKernel):
+    """The launches of one kernel by one process, with what is known of its code.
+
+    :ivar symbol: Its mangled name.
+    :ivar address: Where the program has the kernel's host function, or its handle.
+    :ivar variants: As it was compiled, by SM version; empty where its file is not readable.
+    """
+
+    symbol: str | None
+    address: int
+    variants: tuple[KernelVariant, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReport(CUDAProcess):
+    """What one program run did with CUDA while it was probed.
+
+    :ivar run: Its own number in all reports of one probe: a process that becomes another program has another one then.
+    :ivar kernels: By kernel, the most launched first; of many those with the most launches and those with the most
+        time, see ``kernels_told`` in :class:`gpu_tracker.cuda_probe.limits.Limits`.
+    """
+
+    run: int
+    kernels: tuple[KernelReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CudaReport:
+    """All that a probe has seen.
+
+    :ivar seconds: How long the calls were observed.
+    :ivar engine: How it was attached: ``uprobe.multi`` or ``perf``.
+    :ivar processes: By program run, in the order of their first CUDA calls.
+    :ivar devices: The GPUs of this machine.
+    :ivar events: Events of which times and spans were made.
+    :ivar events_lost: Events that found no room: times and spans lack them. Counts and bytes do not.
+    :ivar notes: What is missing or inexact, a sentence each.
+    """
+
+    seconds: float
+    engine: str
+    processes: tuple[ProcessReport, ...]
+    devices: tuple[CUDAGpu, ...]
+    events: int
+    events_lost: int
+    notes: tuple[str, ...] = ()
+
+
+def report_json(report: CudaReport, *, indent: int | None = 2) -> str:
+    """Return a JSON object, without a line break at its end; with an ``indent`` of None it is one line.
+
+    Its keys are the fields of the report, those of memory with ``_bytes`` at their end; values are unrounded, and null
+    is what is not known.
+    """
+    return json.dumps(report, default=_plain, indent=indent)
+
+
+def problem_json(problem: str, *, indent: int | None = 2) -> str:
+    """Return what replaces a report where nothing could be probed: an object with one key, ``problem``."""
+    return json.dumps({'problem': problem}, indent=indent)
+
+
+def _plain(record: object) -> dict[str, object]:
+    found = base_units(record)
+    return {name: found[name] for name in _IDENTITY if name in found} | found
+
 
 _NANOSECONDS = 1e9
-_NOT_LISTED = 'Kernels that are not told one by one: {:,}, past the bound "kernels_told". Their launches are counted.'
+_ADDED = (
+    'launches',
+    'synchronisations',
+    'synchronising_seconds',
+    'copies',
+    'allocations',
+    'frees',
+    'allocated',
+    'freed',
+)
+"""The figures of a process that are the sums of its GPUs'."""
+_NOT_LISTED = 'Kernels that are not listed one by one: {:,}, past the bound "kernels_told". Their launches are counted.'
 
 
 class RunRecord(NamedTuple):
@@ -52,20 +156,11 @@ def process_report(record: RunRecord, now: int, kernels_told: int) -> ProcessRep
         command=None if program is None else program.command,
         ended=has_ended,
         seconds=nanoseconds / _NANOSECONDS,
-        launches=launches,
-        launches_per_second=_rate(launches, nanoseconds),
-        active_percent=_percent(times.busy if times else None, nanoseconds),
+        **{name: sum(getattr(device, name) for device in devices) for name in _ADDED},
+        **_times(launches, times, nanoseconds),
         used_cores=_used_cores_of_all(devices),
         mean_threads=_mean(sum(totals.threads for totals in run.devices.values()), launches),
         streams=process.streams,
-        synchronisations=sum(device.synchronisations for device in devices),
-        synchronising_seconds=sum(device.synchronising_seconds for device in devices),
-        copies=sum(device.copies for device in devices),
-        launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
-        allocations=sum(device.allocations for device in devices),
-        frees=sum(device.frees for device in devices),
-        allocated=sum(device.allocated for device in devices),
-        freed=sum(device.freed for device in devices),
         memory_current=0 if has_ended else in_use,
         memory_max=run.together.peak if run.together else 0,
         memory_leaked=in_use if has_ended else None,
@@ -93,14 +188,12 @@ def _device_report(totals: DeviceTotals, times: DeviceRun | None, record: RunRec
         ordinal=None if ordinal == UNKNOWN_DEVICE else ordinal,
         uuid=None if gpu is None else gpu.uuid,
         launches=totals.launches,
-        launches_per_second=_rate(totals.launches, nanoseconds),
-        active_percent=_percent(times.busy if times else None, nanoseconds),
+        **_times(totals.launches, times, nanoseconds),
         used_cores=_used_cores(times, nanoseconds) if times else None,
         mean_threads=_mean(totals.threads, totals.launches),
         synchronisations=totals.synchronisations,
         synchronising_seconds=totals.synchronising / _NANOSECONDS,
         copies=totals.copies,
-        launch_to_sync_seconds=times.busy / _NANOSECONDS if times else None,
         allocations=totals.allocations,
         frees=totals.frees,
         allocated=totals.allocated,
@@ -172,13 +265,15 @@ def _used_cores_of_all(devices: Iterable[CUDADevice]) -> float | None:
     return sum(known) if known and len(known) == len(used) else None
 
 
-def _rate(count: int, nanoseconds: int) -> float | None:
-    return count * _NANOSECONDS / nanoseconds if nanoseconds else None
+def _times(launches: int, times: DeviceRun | ProcessRun | None, nanoseconds: int) -> dict[str, Any]:
+    """Return the figures of a process, or of it on one GPU, that are rates and times."""
+    busy = times.busy if times else None
+    return {
+        'launches_per_second': launches * _NANOSECONDS / nanoseconds if nanoseconds else None,
+        'active_percent': None if busy is None or not nanoseconds else min(100.0 * busy / nanoseconds, 100.0),
+        'launch_to_sync_seconds': None if busy is None else busy / _NANOSECONDS,
+    }
 
 
 def _mean(total: int, count: int) -> float | None:
     return total / count if count else None
-
-
-def _percent(busy: int | None, nanoseconds: int) -> float | None:
-    return None if busy is None or not nanoseconds else min(100.0 * busy / nanoseconds, 100.0)

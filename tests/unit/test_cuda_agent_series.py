@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.cuda_probe.process_series import Failure, ProcessKey, ProcessSeries, Row, RowKey
+from gpu_tracker.cuda_probe.agent_metrics import Failure, ProcessKey, ProcessSeries, Row, RowKey
 from gpu_tracker.cuda_usage import CUDAFailure
 from support.stand_in_probe import UUID, device, process, report
 

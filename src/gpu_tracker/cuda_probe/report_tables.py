@@ -1,4 +1,4 @@
-"""Figures formatted for people; what is not known is ``N/A`` and never 0."""
+"""The tables of a report in plain text, fitted to the width of the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_tracker.terminal_text import padded, shortened, width_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpu_tracker.cuda_probe.report import CudaReport, KernelReport, ProcessReport
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport, KernelReport, ProcessReport
     from gpu_tracker.cuda_usage import CUDADevice, CUDAGpu
 
     Rows = Sequence[Mapping[str, str]]
@@ -254,9 +254,9 @@ def table(columns: Sequence[Column], rows: Rows, width: int | None, left_out_fir
     titles = {column.name: column.title for column in columns}
     cells = [titles, *({name: printable(text) for name, text in row.items()} for row in rows)]
     contents = {name: max(width_of(row.get(name, '')) for row in cells) for name in titles}
-    places = layout(columns, contents, width, left_out_first)
-    lines = [fitted(_line(row, places), width) for row in cells]
-    left_out = len(columns) - len(places)
+    fitting = layout(columns, contents, width, left_out_first)
+    lines = [fitted(_line(row, fitting), width) for row in cells]
+    left_out = len(columns) - len(fitting)
     if left_out:
         lines += wrapped(f'({left_out} column{"s" * (left_out > 1)} left out: widen the terminal, or --json)', width)
     return lines
@@ -274,8 +274,8 @@ def fitted(line: str, width: int | None) -> str:
     return line if width is None else shortened(line, width)
 
 
-def _line(row: Mapping[str, str], places: Sequence[tuple[Column, int]]) -> str:
+def _line(row: Mapping[str, str], fitting: Sequence[tuple[Column, int]]) -> str:
     return (' ' * GAP).join(
         padded(shortened(row.get(column.name, ''), width), width, to_the_right=column.is_number)
-        for column, width in places
+        for column, width in fitting
     )

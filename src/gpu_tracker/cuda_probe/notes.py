@@ -1,16 +1,16 @@
-"""Remarks on what is missing or inexact in a report, a sentence each."""
+"""Notes on what is missing or inexact in a report, a sentence each."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.engine.layout import Overflow
+from gpu_tracker.cuda_probe.engine.kernel_layout import Overflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile
+    from gpu_tracker.cuda_probe.libraries import CodeFile
 
 _MOST = 50
 _BOUNDS = {
@@ -20,12 +20,12 @@ _BOUNDS = {
     Overflow.DEVICE: 'Calls that are left out: {:,}. More programs and GPUs than four times the bound "processes".',
     Overflow.ALLOCATION: 'Allocations past the bound "allocations": {:,}. Their memory may have been freed unseen.',
     Overflow.KERNEL: 'Launches counted without their kernel: {:,}. More kernels than the bound "kernels" allows.',
-    Overflow.STREAM: 'Launches to streams past the bound "streams": {:,}. There were more streams than told.',
+    Overflow.STREAM: 'Launches to streams past the bound "streams": {:,}. There were more streams than reported.',
     Overflow.THREAD: 'Calls that are left out: {:,}. More threads called CUDA at once than the bound "threads" allows.',
-    Overflow.FAILURE: 'Failed calls that are not told: {:,}. More kinds of them than the bound "failures" allows.',
-    Overflow.PEAK: 'The most memory in use may be too low. Changes of which it could not be told: {:,}.',
+    Overflow.FAILURE: 'Failed calls that are not reported: {:,}. More kinds of them than the bound "failures" allows.',
+    Overflow.PEAK: 'The most memory in use may be too low. Changes of which that is not known: {:,}.',
 }
-_MORE = f'There is more to remark: only the first {_MOST} sentences are told.'
+_MORE = f'There are more notes: only the first {_MOST} are reported.'
 _GRAPHS = 'CUDA graphs launched: {:,}. The kernels that they ran are in no figure here.'
 _LOST = (
     'Events that came too fast to be read: {:,} of {:,}. Active time, used cores and the time of kernels lack them. '
@@ -33,13 +33,13 @@ _LOST = (
 )
 _TOO_SOON = (
     'Programs that ended before it could be seen which libraries they load: {}. CUDA calls that they have made are '
-    'told only of libraries that were known before, as with --library=PATH.'
+    'reported only of libraries that were known before, as with --library=PATH.'
 )
 _MOST_NAMES = 10
 _LEFT_OUT = 'Ended programs that are left out: {:,}. More than the bound "ended" allows.'
 
 
-class Remarks:
+class Notes:
     """Collects what users have to know of the figures."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Remarks:
         self.too_soon: tuple[str, ...] = ()
         """The names of program runs that ended before the libraries that they have loaded could be seen."""
         self.overflows: tuple[int, ...] = ()
-        """See :attr:`gpu_tracker.cuda_probe.readings.Totals.overflows`."""
+        """See :attr:`gpu_tracker.cuda_probe.kernel_data.Totals.overflows`."""
         self.events = 0
         """Events that were taken."""
         self.graph_launches = 0
@@ -71,7 +71,7 @@ class Remarks:
     def ran_before(self, pid: int) -> None:
         """Report that a process ran before the probe was there."""
         self.add(
-            f'Process {pid} ran before the probe: what it had done until then is not told, and memory that it had '
+            f'Process {pid} ran before the probe: what it had done until then is not reported, and memory that it had '
             'allocated counts neither as in use nor as freed. Which GPU a thread uses is known when it chooses one.'
         )
 
@@ -82,7 +82,7 @@ class Remarks:
         """
         self.add(
             f'{file} was attached to {nanoseconds / 1e6:.0f} ms after process {pid} began to load it: what it has '
-            f'called until then is not told. To lose nothing, name it before: --library={file}.'
+            f'called until then is not reported. To lose nothing, name it before: --library={file}.'
         )
 
     def not_probed(self, file: CodeFile, error: OSError) -> None:

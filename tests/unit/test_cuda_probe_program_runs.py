@@ -9,8 +9,8 @@ import pytest
 
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, PhysicalGpu
-from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind
-from gpu_tracker.cuda_probe.programs import Programs
+from gpu_tracker.cuda_probe.engine.kernel_layout import Notice, NoticeKind
+from gpu_tracker.cuda_probe.program_runs import Programs
 from support.simulated_proc import stat_line
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def test_a_program_without_names_because_it_ended_too_soon_says_so(machine: Mach
     run = machine.programs.get(PARENT)
     assert run is not None
     assert run.kernel(0x5000).name == '0x5000'
-    assert not run.has_unread_kernels
+    assert not run.image.has_unread_kernels
     shutil.rmtree(machine.proc / '101')
     assert run.kernel(0x5000).name == '0x5000'
-    assert run.has_unread_kernels
+    assert run.image.has_unread_kernels

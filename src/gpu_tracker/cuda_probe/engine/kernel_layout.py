@@ -7,7 +7,7 @@ import struct
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.cuda_probe.readings import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals, Totals
+from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -29,7 +29,7 @@ COUNT = struct.Struct('<Q')
 INDEX = struct.Struct('<I')
 SETTINGS = struct.Struct('<IIQQ')
 EVENT = struct.Struct('<8xQQQQQIiHHI')
-"""A record of the ring of events, with its header: the fields of :class:`gpu_tracker.cuda_probe.readings.Event`."""
+"""A record of the ring of events, with its header: the fields of :class:`gpu_tracker.cuda_probe.kernel_data.Event`."""
 NOTICE = struct.Struct('<8xQQQIIII32s1024s')
 """A record of the ring of notices, with its header."""
 EVENT_BYTES = EVENT.size - 8
@@ -51,7 +51,7 @@ MAPS: dict[str, tuple[int, int]] = {
 
 
 class Overflow(IntEnum):
-    """What found no room: the places in the map ``overflows``."""
+    """What found no room: the indices in the map ``overflows``."""
 
     EVENT = 0
     NOTICE = 1

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.devices.enumeration import Reach
-from gpu_tracker.cuda_probe.devices.reach import ReachReader, reach_of
+from gpu_tracker.cuda_probe.devices.access import AccessReader, access_of
+from gpu_tracker.cuda_probe.devices.enumeration import GpuAccess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,12 +61,12 @@ class Process:
         for number, name in enumerate(names):
             (self.proc / '7' / 'fd' / str(number)).symlink_to(name)
 
-    def reach(self, filters: int | None = 0) -> Reach:
+    def access(self, filters: int | None = 0) -> GpuAccess:
         asked = str(self.group)
-        return reach_of(7, str(self.proc), str(self.dev), lambda folder: filters if folder == asked else None)
+        return access_of(7, str(self.proc), str(self.dev), lambda folder: filters if folder == asked else None)
 
     def gpus(self, filters: int | None = 0) -> set[int] | None:
-        found = self.reach(filters).gpus
+        found = self.access(filters).gpus
         return None if found is None else set(found)
 
 
@@ -76,7 +76,7 @@ def process(tmp_path: Path) -> Process:
 
 
 def test_without_limits_all_gpus_with_a_file_can_be_opened(process: Process) -> None:
-    assert process.reach() == Reach(frozenset({0, 1}), None)
+    assert process.access() == GpuAccess(frozenset({0, 1}), None)
 
 
 def test_a_filter_of_devices_leaves_it_unknown(process: Process) -> None:
@@ -134,11 +134,11 @@ def test_files_that_are_not_for_all_leave_it_unknown_but_for_root(process: Proce
 
 def test_without_files_of_gpus_nothing_is_known(process: Process) -> None:
     process.own_dev()
-    assert process.reach() == Reach()
+    assert process.access() == GpuAccess()
 
 
 def test_a_process_that_has_ended_leaves_it_unknown(process: Process) -> None:
-    assert reach_of(8, str(process.proc), str(process.dev)) == Reach()
+    assert access_of(8, str(process.proc), str(process.dev)) == GpuAccess()
 
 
 def test_mig_devices_take_the_capability_files_of_both_instances(process: Process) -> None:
@@ -154,7 +154,7 @@ def test_mig_devices_take_the_capability_files_of_both_instances(process: Proces
     caps.mkdir()
     for number in (48, 49, 57, 184):
         (caps / f'nvidia-cap{number}').touch()
-    assert process.reach().instances == frozenset({(0, 5, 0)})
+    assert process.access().instances == frozenset({(0, 5, 0)})
 
 
 def test_a_later_process_of_the_same_number_is_another(process: Process) -> None:
@@ -163,8 +163,8 @@ def test_a_later_process_of_the_same_number_is_another(process: Process) -> None
 
     start(100)
     process.hold('/dev/nvidia0', '/dev/nvidia1')
-    look = ReachReader(7, str(process.proc))
+    look = AccessReader(7, str(process.proc))
     assert look().gpus == frozenset({0, 1})
     start(101)
-    assert look() == Reach()
-    assert ReachReader(8, str(process.proc))() == Reach()
+    assert look() == GpuAccess()
+    assert AccessReader(8, str(process.proc))() == GpuAccess()

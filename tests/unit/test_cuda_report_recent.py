@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.cuda_probe.display.text import recent
+from gpu_tracker.cuda_probe.report_text import recent
 from support.cuda_reports import TRAINING, device, process, report
 
 

@@ -1,4 +1,7 @@
-"""The CUDA libraries that a command may load later: attached to before, not even the first call is lost."""
+"""The files that hold probed functions: those that a process has mapped, and those that a command may load later.
+
+What the kernel attaches to is an offset in a file, whatever the versions of its symbols.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.binaries.elf64 import SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Elf
 from gpu_tracker.cuda_probe.binaries.region import NotReadableError, OpenFile, code_of
-from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.cuda_api import Library
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
