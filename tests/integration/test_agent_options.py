@@ -36,11 +36,7 @@ WRONG = {
 }
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(total=GB)])
-    return machine
+pytestmark = pytest.mark.machine(gpus=[Gpu(total=GB)])
 
 
 def test_wrong_options_are_told_before_anything_is_done(machine: Machine, tmp_path: Path) -> None:

@@ -20,18 +20,12 @@ from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang, Mig, Process
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.server
-
 QUICK = '--interval=0.1'
 NO_DRIVER = 'gpu-tracker: no GPU driver is installed or loaded on this machine\n'
 IDLE = Gpu(name='NVIDIA H200', total=141 * GB, used=GB, util=3, temperature=31, sm_clock=345, power=75_000)
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[IDLE])
-    return machine
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[IDLE])]
 
 
 def up_hosts(served: AgentProgram) -> list[dict]:

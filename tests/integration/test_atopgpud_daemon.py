@@ -7,16 +7,15 @@ import shutil
 import signal
 import socket
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
 from support.atop_daemon import AtopDaemon
 from support.atopgpud_program import NO_LOG, Manager, OwnSocket, said, taken
 from support.cli_program import PATIENCE, PROGRAM, Marked, eventually
-from support.gpu_machine import GIB, Machine
+from support.gpu_machine import GIB
 from support.honest_client import busy
-from support.own_network import TOOLS, OwnNetwork
+from support.own_network import TOOLS
 from support.simulated_nvml import (
     DRIVER_NOT_LOADED,
     LIBRARY_NOT_FOUND,
@@ -27,11 +26,6 @@ from support.simulated_nvml import (
     Gpu,
 )
 from support.tracked_program import IN_CI, as_root
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-pytestmark = pytest.mark.server
 
 GPU = Gpu(name='NVIDIA H200', pci='00000000:17:00.0', total=80 * GIB, used=GIB, util=75, accounting=0)
 
@@ -45,17 +39,7 @@ BROKEN = (
 )
 
 
-@pytest.fixture
-def machine(tmp_path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[GPU])
-    return machine
-
-
-@pytest.fixture
-def network() -> Iterator[OwnNetwork]:
-    with OwnNetwork() as network:
-        yield network
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[GPU])]
 
 
 def test_a_port_that_is_taken_is_an_error(machine) -> None:

@@ -27,17 +27,11 @@ from support.tracked_program import IN_CI, MEGABYTE, as_root
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.server
-
 DESCRIPTORS = 2500
 """What the clients of a test need."""
 
 
-@pytest.fixture
-def machine(tmp_path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=GPUS)
-    return machine
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=GPUS)]
 
 
 @pytest.fixture(scope='module')

@@ -16,7 +16,7 @@ from support.atop_client import parsed_statistics
 from support.atop_daemon import AtopDaemon
 from support.atopgpud_program import has_handler
 from support.cli_program import PATIENCE, eventually
-from support.gpu_machine import GIB, NO_SUCH_PROCESS, Machine
+from support.gpu_machine import GIB, NO_SUCH_PROCESS
 from support.honest_client import BUS_IDS, BUSY, GPUS, bus_ids, busy, samples
 from support.own_network import OwnNetwork
 from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Hang, Process
@@ -30,11 +30,7 @@ HANGS = 'nvmlDeviceGetMemoryInfo*'
 server = pytest.mark.server
 
 
-@pytest.fixture
-def machine(tmp_path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=GPUS)
-    return machine
+pytestmark = pytest.mark.machine(gpus=GPUS)
 
 
 @server

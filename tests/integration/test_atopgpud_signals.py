@@ -23,17 +23,11 @@ from support.tracked_program import as_root
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.server
-
 A = Gpu(uuid='GPU-a', name='NVIDIA H200', pci='00000000:17:00.0', total=80 * GIB, used=GIB, util=75)
 B = Gpu(uuid='GPU-b', name='NVIDIA H100', pci='00000000:65:00.0', total=80 * GIB, used=GIB, util=30)
 
 
-@pytest.fixture
-def machine(tmp_path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[A])
-    return machine
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[A])]
 
 
 class Background(Marked):

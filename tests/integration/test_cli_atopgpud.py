@@ -13,7 +13,6 @@ import gpu_tracker
 from gpu_tracker.cli import atopgpud
 from support.atopgpud_program import OwnSocket
 from support.cli_program import PATIENCE, eventually
-from support.gpu_machine import Machine
 from support.honest_client import busy
 from support.simulated_nvml import Gpu
 from support.tracked_program import environment, run_words, start
@@ -59,11 +58,7 @@ WRONG = {
 }
 
 
-@pytest.fixture
-def machine(tmp_path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(name='NVIDIA H200', pci='00000000:17:00.0', util=75)])
-    return machine
+pytestmark = pytest.mark.machine(gpus=[Gpu(name='NVIDIA H200', pci='00000000:17:00.0', util=75)])
 
 
 def test_wrong_options_are_told_before_anything_is_done(machine) -> None:

@@ -40,11 +40,6 @@ CLOSED = '  GPU 7: may not be read by this user (NVML code 4)\n'
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
-
-
-@pytest.fixture
 def eight(machine: Machine) -> Machine:
     machine.write(gpus=EIGHT, fail=NOT_PERMITTED)
     return machine

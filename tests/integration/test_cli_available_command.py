@@ -22,11 +22,9 @@ BUSY = '  GPU 0 (NVIDIA Simulated GPU): 90.0 % of its memory is in use; at most 
 NONE_FREE = f'no GPU is available\n{BUSY}'
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(total=GB), Gpu(uuid='GPU-b', total=GB, mig=[Mig(uuid='MIG-b', gi=1)]), Gpu(total=GB)])
-    return machine
+pytestmark = pytest.mark.machine(
+    gpus=[Gpu(total=GB), Gpu(uuid='GPU-b', total=GB, mig=[Mig(uuid='MIG-b', gi=1)]), Gpu(total=GB)]
+)
 
 
 @pytest.fixture

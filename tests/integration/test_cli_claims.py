@@ -26,11 +26,7 @@ JOB = ['sh', '-c', 'echo $CUDA_VISIBLE_DEVICES; read x']
 FOR_LONG = ['--claim', '--claim-seconds=10000']
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[FREE, FREE])
-    return machine
+pytestmark = pytest.mark.machine(gpus=[FREE, FREE])
 
 
 def test_a_claim_lasts_as_long_as_its_command(machine: Machine) -> None:

@@ -49,11 +49,6 @@ time.sleep(0.1)  # what jobs do
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
-
-
-@pytest.fixture
 def six_jobs(machine: Machine, tmp_path: Path) -> Iterator[Callable[..., list[subprocess.Popen[str]]]]:
     machine.write(gpus=[Gpu(total=GB, used=GB), Gpu(total=GB), Gpu(total=GB)])
     (tmp_path / 'job').write_text(JOB)

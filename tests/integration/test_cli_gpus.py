@@ -40,11 +40,6 @@ GPU       type            util  memory GB  temp   MHz  power  users  since  pids
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
-
-
-@pytest.fixture
 def eight(machine: Machine) -> Machine:
     machine.write(
         gpus=[

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +13,6 @@ from support.gpu_machine import GB, Machine
 from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang
 from support.tracked_program import status_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 HEADER = 'GPU       type           util  memory GB  temp  MHz  power  users  since  pids  command\n'
 ROWS = """\
 0    [ ]  Simulated GPU    0%    1.0/9.0   N/A  N/A    N/A
@@ -24,11 +20,7 @@ ROWS = """\
 """
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(total=9 * GB, used=GB), Gpu(missing=True)])
-    return machine
+pytestmark = pytest.mark.machine(gpus=[Gpu(total=9 * GB, used=GB), Gpu(missing=True)])
 
 
 def shown(terminal: Terminal) -> str:

@@ -25,12 +25,6 @@ COMPLETE = 'CUDA probing complete.'
 COMMAND_ENDED = 'Process completed with status code:'
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    """Return the file that tells what the probe was asked for."""
-    return tmp_path / 'log'
-
-
 def words(log: Path, *arguments: object) -> list[str]:
     return [sys.executable, '-m', 'support.staged_cuda_probe', str(log), *map(str, arguments)]
 
@@ -57,14 +51,6 @@ def probing(
         finally:
             if process.poll() is None:
                 process.kill()
-
-
-@pytest.fixture
-def target() -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process that lives until its standard input is closed."""
-    with subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
-        yield process
-        process.kill()
 
 
 def test_a_command_is_held_back_until_the_probe_looks_and_keeps_its_streams(log: Path, tmp_path: Path) -> None:

@@ -38,11 +38,6 @@ def listener(tmp_path: Path) -> list[str]:
     return [sys.executable, str(tmp_path / 'listener.py'), str(tmp_path / 'log')]
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / 'log'
-
-
 def noted(log: Path, *names: str) -> None:
     """Wait until the listener has noted these signals, in this order."""
     expected = ''.join(f'{name}\n' for name in ('ready', *names))

@@ -16,8 +16,6 @@ from support.simulated_nvml import Gpu, Process
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.server
-
 PROBE = """
 from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics
 from gpu_tracker.cuda_probe.session import open_probe as probe_of
@@ -40,11 +38,7 @@ GROUP = 'gpu_tracker.metrics'
 UP = 'gpu_tracker_cuda_probe_up'
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(total=GB)])
-    return machine
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[Gpu(total=GB)])]
 
 
 @sees_all_processes

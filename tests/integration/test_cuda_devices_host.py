@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +12,6 @@ from support.cli_program import PATIENCE
 from support.gpu_machine import GIB, Machine
 from support.simulated_nvml import DRIVER_NOT_LOADED, VERSION_MISMATCH, Failure, Gpu, Mig
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 _LOOK = """
 import json
 from gpu_tracker.cuda_probe.devices.host_gpus import read_host_gpus
@@ -24,11 +20,6 @@ host = read_host_gpus()
 gpus = [[gpu.gpu._asdict(), None if gpu.parts is None else [part._asdict() for part in gpu.parts]] for gpu in host.gpus]
 print(json.dumps([gpus, host.problem]))
 """
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
 
 
 def test_all_tags_of_gpus_in_bus_order(machine: Machine) -> None:

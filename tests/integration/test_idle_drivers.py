@@ -69,11 +69,6 @@ class Eye:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
-
-
-@pytest.fixture
 def devices(tmp_path: Path) -> Path:
     folder = tmp_path / 'dev'
     folder.mkdir()

@@ -10,20 +10,17 @@ from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.running.messages import NotStarted
 from gpu_tracker.processes import SAMPLER_MARK
 from support.cli_program import Marked, eventually
-from support.guarded_program import Guarded, nothing_left
+from support.guarded_program import Guarded
 from support.simulated_nvml import Gpu, Hang, Process, SimulatedDriver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 GIB = 2**30
 FIRST, SECOND = SeenGpu(GpuId(0), 'GPU-a'), SeenGpu(GpuId(1), 'GPU-b')
 
 
-@pytest.fixture(autouse=True)
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
-    yield from nothing_left(monkeypatch)
+pytestmark = pytest.mark.usefixtures('marked')
 
 
 @pytest.fixture

@@ -13,13 +13,12 @@ import pytest
 from gpu_tracker.idle.running.log_writer import LogWriter
 from gpu_tracker.idle.running.messages import NotStarted
 from support.cli_program import PATIENCE, eventually
-from support.guarded_program import Guarded, nothing_left
+from support.guarded_program import Guarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from support.cli_program import Marked
 
 SIZE = 8192
 """Bytes that the pipes hold here: what a program writes does not go into the page that the first line has begun."""
@@ -41,9 +40,7 @@ with open(sys.argv[1], 'w') as file:
 """
 
 
-@pytest.fixture(autouse=True)
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
-    yield from nothing_left(monkeypatch)
+pytestmark = pytest.mark.usefixtures('marked')
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import pytest
 
 from gpu_tracker.idle.running import family
 from support.cli_program import PATIENCE, eventually, state_of, text_of
-from support.guarded_program import MONITOR, nothing_left
+from support.guarded_program import MONITOR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from support.cli_program import Marked
@@ -35,11 +35,6 @@ if os.fork() == 0:
     os.wait()
 time.sleep(3600)
 """
-
-
-@pytest.fixture
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
-    yield from nothing_left(monkeypatch)
 
 
 class Monitor:

@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.idle.running.messages import Lost, NotStarted
-from support.cli_program import Marked, eventually, state_of, text_of
-from support.guarded_program import Guarded, nothing_left
+from support.cli_program import eventually, state_of, text_of
+from support.guarded_program import Guarded
 from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = as_root
-
 TELL_VARIABLES = ['sh', '-c', 'env | sort']
 
 
-@pytest.fixture(autouse=True)
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
-    yield from nothing_left(monkeypatch)
+pytestmark = [as_root, pytest.mark.usefixtures('marked')]
 
 
 @pytest.fixture

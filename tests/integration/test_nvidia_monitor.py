@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
@@ -11,19 +9,10 @@ from support.gpu_machine import GB, GIB
 from support.gpu_monitors import Monitors, idle, unknown
 from support.simulated_nvml import Failure, Gpu, Process
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 LISTS = 'nvmlDeviceGet*RunningProcesses*'
 COMPUTE = 'nvmlDeviceGetComputeRunningProcesses*'
 GRAPHICS = 'nvmlDeviceGetGraphicsRunningProcesses*'
 NOT_SUPPORTED = 3
-
-
-@pytest.fixture(scope='module')
-def monitors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitors]:
-    with Monitors(tmp_path_factory.mktemp('machine')) as started:
-        yield started
 
 
 def test_all_that_a_look_shows(monitors: Monitors) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
@@ -12,9 +10,6 @@ from support.gpu_machine import GB
 from support.gpu_monitors import Monitors
 from support.simulated_nvml import Failure, Gpu, Hang, Process
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 NOT_PERMITTED = 'may not be read by this user (NVML code 4)'
 NOT_KNOWN = 'cannot be read: unknown error of the NVIDIA driver (NVML code 999)'
@@ -22,12 +17,6 @@ NOT_FOUND = 'the driver does not know it any more (NVML code 6)'
 NEEDS_RESET = 'needs a reset before it can be used again (NVML code 16)'
 
 FINE = GpuActivity(None, 50, 0, GB, 5, (ProcessActivity(7, 5, utilization=0, memory_utilization=0),))
-
-
-@pytest.fixture(scope='module')
-def monitors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitors]:
-    with Monitors(tmp_path_factory.mktemp('machine')) as started:
-        yield started
 
 
 def gpus(count: int = 1) -> list[Gpu]:

@@ -22,12 +22,6 @@ NOT_SUPPORTED = 3
 NOT_AVAILABLE = 0xFFFFFFFF
 
 
-@pytest.fixture(scope='module')
-def monitors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitors]:
-    with Monitors(tmp_path_factory.mktemp('machine')) as started:
-        yield started
-
-
 @pytest.fixture
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitors]:
     """Give monitors of a driver that has not been called yet: it counts its calls, and keeps the modes that are set."""

@@ -44,11 +44,7 @@ class NVMLError(Exception):
 """Of the package pynvml 11.4.1, what is asked first; it has nothing of 2022 and later."""
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(total=GB)])
-    return machine
+pytestmark = pytest.mark.machine(gpus=[Gpu(total=GB)])
 
 
 @pytest.fixture

@@ -36,11 +36,6 @@ FUNCTIONS = [
 CODES = [2, 3, 4, 6, 7, 10, 13, 15, 16, 23, 25, 999]
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
-
-
 def problems(gpu: dict[str, Any]) -> list[str | None]:
     """Return the problems of a GPU and of its MIG devices."""
     return [gpu['problem'], *(part['problem'] for part in gpu['mig_devices'] or ())]

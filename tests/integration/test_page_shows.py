@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gpu_tracker.fleet.hosts.host import HostState
-from support.page_browser import cells, chromium, expect, host, opened, row, shown_hosts, summary
+from support.page_browser import cells, expect, host, opened, row, shown_hosts, summary
 from support.page_fleet import (
     NOW,
     busy_gpu,
@@ -23,12 +23,6 @@ from support.page_fleet import (
 from support.page_server import PageServer
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope='module')
-def browser():
-    with chromium() as running:
-        yield running
 
 
 def test_every_kind_of_gpu_is_shown_with_a_sign_and_a_word(browser):

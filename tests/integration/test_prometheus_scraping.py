@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from gpu_tracker.fleet.hosts.host import HostState
 
-pytestmark = [pytest.mark.server, with_prometheus]
-
 PATIENCE = 60
 PASSWORD = 'correct horse battery staple'  # noqa: S105 - of a server that the test starts
 GPUS = [
@@ -61,11 +59,7 @@ async def until(source: PrometheusSource, *states: str):
     return source.fleet.states()
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=GPUS)
-    return machine
+pytestmark = [pytest.mark.server, with_prometheus, pytest.mark.machine(gpus=GPUS)]
 
 
 def test_promtool_finds_nothing_wrong_with_what_an_agent_tells(tmp_path: Path, machine: Machine) -> None:
