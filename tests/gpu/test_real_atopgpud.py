@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.atop_client import connected
-from support.cli_program import eventually
 from support.nvidia_smi import nvidia_smi
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.atop_daemon import AtopDaemon
-from support.cli_program import eventually
 from support.gpu_machine import GIB, Machine, running, sees_all_processes
 from support.real_atop import Atop, Atopsar
 from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Process
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from support.own_network import OwnNetwork

@@ -12,7 +12,7 @@ import pytest
 
 from support.atop_daemon import AtopDaemon
 from support.atopgpud_program import NO_LOG, Manager, OwnSocket, said, taken
-from support.cli_program import PATIENCE, PROGRAM, Marked, eventually
+from support.cli_program import PROGRAM, Marked
 from support.gpu_machine import GIB
 from support.honest_client import busy
 from support.own_network import TOOLS
@@ -26,6 +26,7 @@ from support.simulated_nvml import (
     Gpu,
 )
 from support.tracked_program import IN_CI, as_root
+from support.waiting import TIMEOUT, eventually
 
 GPU = Gpu(name='NVIDIA H200', pci='00000000:17:00.0', total=80 * GIB, used=GIB, util=75, accounting=0)
 
@@ -144,7 +145,7 @@ def test_messages_go_to_the_system_log_where_there_is_one(machine, tmp_path, in_
     words = ['unshare', '--mount', 'sh', '-c', script, 'sh', str(devices), *PROGRAM, 'atopgpud', *options]
     marked = Marked()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as system_log:
-        system_log.settimeout(PATIENCE)
+        system_log.settimeout(TIMEOUT)
         system_log.bind(str(devices / 'log'))
         with subprocess.Popen(words, env=machine.environment(marked.environment), stderr=subprocess.PIPE) as command:
             first = system_log.recv(10_000).decode()
@@ -154,7 +155,7 @@ def test_messages_go_to_the_system_log_where_there_is_one(machine, tmp_path, in_
             assert int(daemon) in marked.processes()
             os.kill(int(daemon), signal.SIGTERM)
             assert system_log.recv(10_000).decode() == f'<30>atopgpud[{daemon}]: ended by SIGTERM'
-            assert command.communicate(timeout=PATIENCE)[1] == b''
+            assert command.communicate(timeout=TIMEOUT)[1] == b''
             assert command.returncode == 0
     eventually(lambda: not marked.processes())
 

@@ -18,11 +18,11 @@ import pytest
 
 from support.atop_client import parsed_statistics
 from support.atop_daemon import SOCKET, AtopDaemon
-from support.cli_program import eventually
 from support.gpu_machine import Machine, words_as_nobody
 from support.honest_client import BUSY, GPUS, asking, busy
 from support.own_network import OwnNetwork
 from support.tracked_program import IN_CI, MEGABYTE, as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,11 +10,11 @@ import pytest
 
 from support.atop_client import GpuType, processes_of
 from support.atop_daemon import AtopDaemon
-from support.cli_program import eventually
 from support.gpu_machine import GIB, Machine, running
 from support.gpus_for_atop import COMPUTE_ONLY, H200, NOT_SUPPORTED, OLD, ONE, OTHER
 from support.simulated_nvml import Account, Failure, Gpu, Process
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

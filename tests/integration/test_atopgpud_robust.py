@@ -15,12 +15,12 @@ from gpu_tracker.gpus.state import Account, GpuActivity, GpuIdentity, ProcessAct
 from support.atop_client import parsed_statistics
 from support.atop_daemon import AtopDaemon
 from support.atopgpud_program import has_handler
-from support.cli_program import PATIENCE, eventually
 from support.gpu_machine import GIB, NO_SUCH_PROCESS
 from support.honest_client import BUS_IDS, BUSY, GPUS, bus_ids, busy, samples
 from support.own_network import OwnNetwork
 from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Hang, Process
 from support.tracked_program import MEGABYTE, as_root
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ def test_a_driver_that_hangs_before_anybody_is_served_keeps_nobody_from_ending_t
         eventually(lambda: has_handler(process.pid, signal.SIGHUP))
         eventually(lambda: calls == 'nvmlInit*' or machine.driver.calls())
         process.terminate()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
 
 
 @server

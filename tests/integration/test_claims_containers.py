@@ -16,8 +16,8 @@ from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.claims.record import describe
 from support.claim_actors import Actors, tool
 from support.claim_program import GPUS
-from support.cli_program import eventually
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,10 +12,10 @@ import pytest
 import gpu_tracker
 from gpu_tracker.cli import atopgpud
 from support.atopgpud_program import OwnSocket
-from support.cli_program import PATIENCE, eventually
 from support.honest_client import busy
 from support.simulated_nvml import Gpu
 from support.tracked_program import environment, run_words, start
+from support.waiting import TIMEOUT, eventually
 
 AS_ATOPGPUD = 'import sys; from gpu_tracker.cli.atopgpud import main; sys.exit(main())'
 """What the console script does."""
@@ -99,7 +99,7 @@ def test_under_its_own_name_it_takes_the_same_options(machine) -> None:
             with own.client() as client:
                 assert busy(client) == [75]
             process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(TIMEOUT) == 0
         finally:
             process.kill()
 

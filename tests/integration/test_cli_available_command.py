@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PROGRAM, eventually, shell
+from support.cli_program import PROGRAM, shell
 from support.gpu_machine import GB, Machine
 from support.simulated_nvml import Failure, Gpu, Hang, Mig
 from support.tracked_program import status_of
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

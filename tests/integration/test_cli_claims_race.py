@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import eventually, text_of
+from support.cli_program import text_of
 from support.gpu_machine import GB, Machine
 from support.simulated_nvml import Gpu
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

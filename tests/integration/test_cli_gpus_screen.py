@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 import signal
+from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import Terminal, eventually
 from support.gpu_machine import GB, Machine
 from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang
 from support.tracked_program import status_of
+from support.waiting import eventually
+
+if TYPE_CHECKING:
+    from support.cli_program import Terminal
 
 HEADER = 'GPU       type           util  memory GB  temp  MHz  power  users  since  pids  command\n'
 ROWS = """\

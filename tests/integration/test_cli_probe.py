@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.cli_program import PATIENCE, eventually, gpu_tracker, number_in, text_of
+from support.cli_program import gpu_tracker, number_in, text_of
 from support.tracked_program import PACKAGE_PARENT, environment
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ def settings(env: dict[str, str] | None, options: dict[str, Any]) -> dict[str, A
 def probed(
     log: Path, *arguments: object, env: dict[str, str] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words(log, *arguments), check=False, timeout=PATIENCE, **settings(env, options))
+    return subprocess.run(words(log, *arguments), check=False, timeout=TIMEOUT, **settings(env, options))
 
 
 @contextlib.contextmanager
@@ -127,7 +128,7 @@ def test_nobody_waits_for_the_report_until_the_probe_is_detached(log: Path, tmp_
         assert path.read_text().startswith('CUDA calls, seen for 1.0 s')
         assert process.poll() is None
         detaching.write_text('')
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
 
 
 def test_a_signal_while_the_probe_is_detached_leaves_the_exit_code_as_it_was(log: Path, tmp_path: Path) -> None:
@@ -247,7 +248,7 @@ def test_without_descriptors_of_processes_ends_are_seen_as_well(log: Path, targe
     # Where a container forbids them.
     program = "import os, runpy; del os.pidfd_open; runpy.run_module('support.staged_cuda_probe', run_name='__main__')"
     start = [sys.executable, '-c', program, str(log), '--pid', str(target.pid)]
-    run = subprocess.run([*start, '--duration=0.01'], check=False, timeout=PATIENCE, **settings(None, {}))
+    run = subprocess.run([*start, '--duration=0.01'], check=False, timeout=TIMEOUT, **settings(None, {}))
     assert (run.stderr, run.returncode) == (f'{COMPLETE}\n', 0)
     log.unlink()
     with subprocess.Popen(start, **settings(None, {})) as process:

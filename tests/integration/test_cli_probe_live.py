@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from support.cli_program import Terminal, eventually, text_of
+from support.cli_program import Terminal, text_of
 from support.tracked_program import PACKAGE_PARENT, environment
+from support.waiting import eventually
 
 TESTS = Path(__file__).resolve().parent.parent
 COMPLETE = 'CUDA probing complete.'

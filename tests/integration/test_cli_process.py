@@ -12,7 +12,8 @@ import pytest
 from gpu_tracker.cli import main
 from gpu_tracker.cli.running_process import open_process
 from gpu_tracker.errors import ParameterError
-from support.cli_program import PROGRAM, Marked, Terminal, eventually, gpu_tracker, started
+from support.cli_program import PROGRAM, Marked, Terminal, gpu_tracker, started
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PROGRAM, Marked, Terminal, eventually, number_in, shell, started, state_of, text_of
+from support.cli_program import PROGRAM, Marked, Terminal, number_in, shell, started, state_of, text_of
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

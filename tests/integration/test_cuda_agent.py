@@ -8,10 +8,10 @@ import pytest
 
 from gpu_tracker.gpus.machine import host_name
 from support.agent_program import agent
-from support.cli_program import eventually
 from support.gpu_machine import GB, Machine, running, sees_all_processes
 from support.offered_package import offer
 from support.simulated_nvml import Gpu, Process
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ import pytest
 
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus, read_host_gpus
 from gpu_tracker.errors import GpuError
-from support.cli_program import PATIENCE
 from support.gpu_machine import GIB, Machine
 from support.simulated_nvml import DRIVER_NOT_LOADED, VERSION_MISMATCH, Failure, Gpu, Mig
+from support.waiting import TIMEOUT
 
 _LOOK = """
 import json
@@ -101,7 +101,7 @@ def test_a_driver_that_hangs_is_not_waited_for() -> None:
     is_over = threading.Event()
 
     def hang() -> None:
-        is_over.wait(PATIENCE)
+        is_over.wait(TIMEOUT)
 
     assert read_host_gpus({'nvidia': hang}, timeout=0.01) == HostGpus(
         problem='the GPU driver has not answered for 0.01 seconds'

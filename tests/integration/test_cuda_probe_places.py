@@ -15,7 +15,6 @@ import pytest
 from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.libraries.code_files import mapped_files
 from support import tracked_program
-from support.cli_program import eventually
 from support.cuda_comparison import assert_agree
 from support.cuda_stand_in import StandIn, stand_in
 from support.cuda_stand_in.running import started
@@ -23,6 +22,7 @@ from support.gpu_machine import Machine
 from support.probed_program import opened
 from support.simulated_nvml import Gpu
 from support.tracked_program import IN_CI, environment
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable

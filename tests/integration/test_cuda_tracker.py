@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.cli_program import eventually, gpu_tracker, started, text_of
+from support.cli_program import gpu_tracker, started, text_of
 from support.offered_package import offer
 from support.tracked_program import Samplers, answer, environment, run
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

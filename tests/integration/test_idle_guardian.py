@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.idle.running import GUARDIAN_MARK
-from support.cli_program import eventually, state_of, text_of
+from support.cli_program import state_of, text_of
 from support.guarded_program import Guarded
 from support.tracked_program import cpu_seconds
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from support.cli_program import Marked

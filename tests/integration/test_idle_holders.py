@@ -16,7 +16,7 @@ from gpu_tracker.idle.observing.devices import find_devices
 from gpu_tracker.idle.observing.holders import Holders
 from gpu_tracker.idle.observing.programs import Programs
 from gpu_tracker.idle.observing.wake import Wake
-from support.cli_program import eventually
+from support.waiting import eventually
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root makes device nodes and becomes other users')
 

@@ -9,12 +9,14 @@ from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.running.messages import NotStarted
 from gpu_tracker.processes import SAMPLER_MARK
-from support.cli_program import Marked, eventually
 from support.guarded_program import Guarded
 from support.simulated_nvml import Gpu, Hang, Process, SimulatedDriver
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from support.cli_program import Marked
 
 GIB = 2**30
 FIRST, SECOND = SeenGpu(GpuId(0), 'GPU-a'), SeenGpu(GpuId(1), 'GPU-b')

@@ -12,8 +12,8 @@ import pytest
 
 from gpu_tracker.idle.running.log_writer import LogWriter
 from gpu_tracker.idle.running.messages import NotStarted
-from support.cli_program import PATIENCE, eventually
 from support.guarded_program import Guarded
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,6 +132,6 @@ def test_a_program_has_all_standard_descriptors_where_the_monitor_has_not(tmp_pa
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert json.loads(told.read_text()) == {'0': '/dev/null', '1': '/dev/null', '2': '/dev/null'}

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 from gpu_tracker.idle.running import family
-from support.cli_program import PATIENCE, eventually, state_of, text_of
+from support.cli_program import state_of, text_of
 from support.guarded_program import MONITOR
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ class Monitor:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.communicate(timeout=PATIENCE)
+        self.process.communicate(timeout=TIMEOUT)
 
     def family(self, marked: Marked) -> list[int]:
         """Return the processes of FAMILY."""
@@ -94,7 +95,7 @@ def test_a_monitor_that_ends_too_soon_leaves_nothing(marked: Marked, tmp_path: P
     )
     folders = [path for path in sys.path if path]
     environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(folders)}
-    subprocess.run([sys.executable, '-c', script], env=environment, check=False, timeout=PATIENCE)
+    subprocess.run([sys.executable, '-c', script], env=environment, check=False, timeout=TIMEOUT)
     eventually(lambda: not marked.processes())
 
 

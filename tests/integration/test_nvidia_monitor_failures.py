@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
-from support.cli_program import eventually
 from support.gpu_machine import GB
 from support.gpu_monitors import Monitors
 from support.simulated_nvml import Failure, Gpu, Hang, Process
+from support.waiting import eventually
 
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 NOT_PERMITTED = 'may not be read by this user (NVML code 4)'

@@ -18,11 +18,11 @@ from gpu_tracker.fleet.prometheus.queries import PrometheusError
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from support.prometheus_in_place import prometheus_in_place
 from support.prometheus_samples import NOW, gpu, sample
+from support.waiting import TIMEOUT
 from support.web_certificates import Authority
 
 pytestmark = pytest.mark.server
 
-PATIENCE = 60
 TOLD = [
     sample(name_='gpu_tracker_agent_info', version='6.0.0'),
     sample(1.0, name_='gpu_tracker_driver_up'),
@@ -47,7 +47,7 @@ class Running:
 
     async def until(self, condition):
         """Return all hosts as soon as they are as wanted."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not condition(self.source.fleet.states()):
                 assert not self._task.done(), self._task.exception()
                 await self.source.fleet.change(self.source.fleet.version)
@@ -170,7 +170,7 @@ def test_a_source_ends_also_where_a_query_fails_at_the_moment_in_which_it_is_can
             pass
 
     async def story():
-        async with asyncio.timeout(PATIENCE), Running('http://prometheus') as running:
+        async with asyncio.timeout(TIMEOUT), Running('http://prometheus') as running:
             running.source._client = Failing()
             await running.source._client.asked.wait()
 

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_tracker.fleet.web.access import AccessError, TlsError, TlsFiles, check_access, server_context
 from gpu_tracker.fleet.web.credentials import Token
-from support.cli_program import eventually
+from support.waiting import eventually
 from support.web_certificates import Authority, Certificates
 from support.web_server import WebServer, curl
 

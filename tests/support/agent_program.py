@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from support.cli_program import PATIENCE, eventually
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     import subprocess
@@ -49,7 +49,7 @@ class AgentProgram(NamedTuple):
     def get(self, path: str, method: str = 'GET', **headers: str) -> Answer:
         """Ask over a connection of its own; an underscore in the name of a header stands for a dash."""
         place = urlsplit(self.url)
-        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=TIMEOUT)
         with contextlib.closing(connection):
             connection.request(method, path, headers={name.replace('_', '-'): text for name, text in headers.items()})
             response = connection.getresponse()

@@ -6,7 +6,7 @@ import re
 import socket
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from support.cli_program import PATIENCE
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -93,7 +93,7 @@ class AtopClient:
 
     def __init__(self, connection: socket.socket, version: int) -> None:
         self._connection = connection
-        self._connection.settimeout(PATIENCE)
+        self._connection.settimeout(TIMEOUT)
         self._version = version
         self._gpus: int | None = None
 
@@ -167,7 +167,7 @@ def connected(connection: socket.socket, address: object, version: int) -> AtopC
 
     :param address: What ``socket.connect`` takes; for an abstract socket that is its name behind a NUL character.
     """
-    connection.settimeout(PATIENCE)
+    connection.settimeout(TIMEOUT)
     connection.connect(address)
     return AtopClient(connection, version)
 

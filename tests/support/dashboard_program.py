@@ -8,9 +8,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from support.cli_program import PATIENCE, PROGRAM, eventually
+from support.cli_program import PROGRAM
 from support.serving_program import ServingProgram
 from support.tracked_program import environment
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +31,7 @@ class Dashboard(ServingProgram):
     @contextlib.contextmanager
     def asked(self, path: str, **headers: str) -> Iterator[http.client.HTTPResponse]:
         """Give the answer to a question as it begins."""
-        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=TIMEOUT)
         try:
             connection.request('GET', path, headers=headers)
             yield connection.getresponse()

@@ -14,7 +14,8 @@ from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.running.launch import orders_for
 from gpu_tracker.idle.running.messages import Ended, Message, Started
 from gpu_tracker.idle.running.running_program import RunningProgram
-from support.cli_program import PATIENCE, Marked, eventually
+from support.cli_program import Marked
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,12 +85,12 @@ class Guarded:
     def __exit__(self, *_: object) -> None:
         self.running.kill()
         self.running.close()
-        self.running._process.wait(PATIENCE)
+        self.running._process.wait(TIMEOUT)
 
     def message(self) -> Message:
         """Return the next message of the guardian."""
         if not self._told:
-            select.select([self.running], [], [], PATIENCE)
+            select.select([self.running], [], [], TIMEOUT)
             self._told = eventually(self.running.read)
         return self._told.pop(0)
 

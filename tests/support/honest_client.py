@@ -6,9 +6,9 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING
 
-from support.cli_program import eventually
 from support.gpu_machine import GIB, NO_SUCH_PROCESS
 from support.simulated_nvml import Gpu, Process
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,13 +11,14 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
+from support.waiting import TIMEOUT
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-PATIENCE = 60.0
 GB = 10**9
 GPU = {
     'index': 0,
@@ -220,12 +221,12 @@ def serving_beside(*behaviours: Behaviour, listener: socket.socket | None = None
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    urls, end = ready.get(timeout=PATIENCE)
+    urls, end = ready.get(timeout=TIMEOUT)
     try:
         yield urls
     finally:
         end()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 @contextlib.contextmanager

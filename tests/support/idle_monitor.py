@@ -15,8 +15,9 @@ import pytest
 
 from gpu_tracker.idle import status_socket
 from gpu_tracker.idle.status import from_json
-from support.cli_program import PATIENCE, PROGRAM, Marked, eventually, text_of
+from support.cli_program import PROGRAM, Marked, text_of
 from support.tracked_program import IN_CI, PACKAGE_PARENT
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -105,7 +106,7 @@ class IdleMonitor:
                 for pid in left:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-            self.process.wait(PATIENCE)
+            self.process.wait(TIMEOUT)
 
     @property
     def log(self) -> str:
@@ -158,7 +159,7 @@ class IdleMonitor:
         """End it by signals, SIGTERM where none is given, and return its exit code when nothing is left."""
         for number in numbers or (signal.SIGTERM,):
             self.process.send_signal(number)  # sent to nobody where it has ended already
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait(TIMEOUT)
         self.nothing_left()
         return code
 

@@ -14,7 +14,7 @@ from gpu_tracker.atopgpud.observer import Drivers, Observer
 from gpu_tracker.gpus.state import GpuActivity, GpuIdentity
 from gpu_tracker.in_thread import in_thread
 from support.atop_client import parsed_statistics, parsed_types
-from support.cli_program import PATIENCE
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -38,7 +38,7 @@ class Monitor:
 
     def look(self):
         self.looks += 1
-        self.may_answer.wait(PATIENCE)
+        self.may_answer.wait(TIMEOUT)
         return GpuActivity(self.problem) if self.problem else GpuActivity(utilization=self._busy, gap=self.gap)
 
     def keep_accounts(self):
@@ -117,16 +117,16 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def observing(backend, patience=PATIENCE, **options) -> AsyncIterator[Scene]:
+async def observing(backend, patience=TIMEOUT, **options) -> AsyncIterator[Scene]:
     scene = Scene(backend, patience, **options)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert await scene.observer.open() == min(len(backend.gpus), 32)
-        await scene.observer.first_readings(PATIENCE if patience == PATIENCE else 0.0)
+        await scene.observer.first_readings(TIMEOUT if patience == TIMEOUT else 0.0)
         scene.join()
         yield scene
     for gpu in backend.gpus:
         gpu.may_answer.set()
-    assert await in_thread(lambda: scene.observer.stop(PATIENCE))
+    assert await in_thread(lambda: scene.observer.stop(TIMEOUT))
 
 
 async def told(scene: Scene) -> None:
@@ -140,7 +140,7 @@ async def told(scene: Scene) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, 'it never happened'
         await asyncio.sleep(0.005)

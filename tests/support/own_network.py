@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from support.cli_program import PATIENCE, eventually
 from support.tracked_program import IN_CI
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ class OwnNetwork:
             if shutil.which(tool) is None:
                 (pytest.fail if IN_CI else pytest.skip)(f'needs {tool}')
         self._asker, keeper = socket.socketpair()
-        self._asker.settimeout(PATIENCE)
+        self._asker.settimeout(TIMEOUT)
         words = ['unshare', '--net', '--mount', 'sh', '-c', _WITHOUT_LOG, 'sh', sys.executable, '-ISc', _KEEPER]
         with keeper:
             self._keeper = subprocess.Popen(words, stdin=keeper)
@@ -73,7 +73,7 @@ class OwnNetwork:
         for process in self._started:
             process.__exit__(None, None, None)  # waits for its end and closes its pipes
         self._asker.close()
-        self._keeper.wait(PATIENCE)
+        self._keeper.wait(TIMEOUT)
 
     def words(self, *words: str) -> list[str]:
         """Return the words that run a program in the network, in the root folder; the process ID is the program's."""

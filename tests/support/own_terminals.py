@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from support.cli_program import PATIENCE
 from support.own_network import OwnNetwork
+from support.waiting import TIMEOUT
 
 _MOUNT = ('mount', '-t', 'devpts', '-o', 'newinstance,ptmxmode=0666,gid=0,mode=0600', 'devpts', '/dev/pts')
 
@@ -32,7 +32,7 @@ class OwnTerminals(OwnNetwork):
 
     def __init__(self) -> None:
         super().__init__()
-        assert self.start(*_MOUNT).wait(PATIENCE) == 0
+        assert self.start(*_MOUNT).wait(TIMEOUT) == 0
 
 
 class OwnTerminal:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.tracked_program import IN_CI
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Locator, Page
 
-PATIENCE = 30_000  # milliseconds that pass only where something is broken
 DESKTOP = {'width': 1440, 'height': 900}
 PHONE = {'width': 390, 'height': 844}
 
@@ -64,7 +64,7 @@ def opened(
     elsewhere: list[str] = []
     origin = '/'.join(url.split('/')[:3])
     with browser.new_context(**(settings | options)) as context:
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(1000 * TIMEOUT)
         page = context.new_page()
         if not is_visible:
             page.add_init_script(f'({_VISIBLE})(false)')
@@ -92,7 +92,7 @@ def expect(target: Page | Locator) -> Any:
     """Return playwright's expectation, which polls until it is met."""
     from playwright.sync_api import expect as expectation  # noqa: PLC0415 - as above
 
-    expectation.set_options(timeout=PATIENCE)
+    expectation.set_options(timeout=1000 * TIMEOUT)
     return expectation(target)
 
 

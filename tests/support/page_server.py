@@ -15,14 +15,13 @@ from gpu_tracker.fleet.web.connection import Limits
 from gpu_tracker.fleet.web.listener import listening_sockets, url
 from gpu_tracker.fleet.web.service import Service
 from support.page_fleet import NOW, MadeUpSource
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from gpu_tracker.fleet.hosts.host import HostState
-
-PATIENCE = 10.0
 
 
 class PageServer:
@@ -44,7 +43,7 @@ class PageServer:
     def __enter__(self) -> Self:
         """Serve."""
         self._thread.start()
-        assert self._is_ready.wait(PATIENCE), 'the server has not started'
+        assert self._is_ready.wait(TIMEOUT), 'the server has not started'
         return self
 
     def __exit__(
@@ -59,7 +58,7 @@ class PageServer:
             return
         self.close_fleet()
         self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
         assert not self._thread.is_alive(), 'the server has not ended'
 
     @property
@@ -81,14 +80,14 @@ class PageServer:
 
     def json(self, path: str) -> object:
         """Return what is served there."""
-        with urllib.request.urlopen(f'{self.url}{path}', timeout=PATIENCE) as answer:  # noqa: S310 - our server
+        with urllib.request.urlopen(f'{self.url}{path}', timeout=TIMEOUT) as answer:  # noqa: S310 - our server
             return json.load(answer)
 
     def _in_loop(self, work: Callable[[], object]) -> None:
         async def done() -> None:
             work()
 
-        asyncio.run_coroutine_threadsafe(done(), self._loop).result(PATIENCE)
+        asyncio.run_coroutine_threadsafe(done(), self._loop).result(TIMEOUT)
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()

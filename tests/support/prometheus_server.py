@@ -15,8 +15,9 @@ from urllib.parse import urlencode
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.cli_program import PATIENCE, eventually, text_of
+from support.cli_program import text_of
 from support.tracked_program import IN_CI
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +51,7 @@ class PrometheusServer:
 
     def ask(self, promql: str) -> tuple[int, dict]:
         """Return the HTTP status of an instant query, and all that was answered."""
-        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=TIMEOUT)
         with contextlib.closing(connection):
             connection.request('GET', f'/api/v1/query?{urlencode({"query": promql})}')
             response = connection.getresponse()
@@ -86,7 +87,7 @@ def prometheus(folder: Path, configuration: str, *options: str, port: int = 0) -
     finally:
         process.terminate()
         try:
-            process.wait(timeout=PATIENCE)
+            process.wait(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -115,7 +116,7 @@ def promtool(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         cwd=folder,
     )
 

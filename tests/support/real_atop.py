@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import pytest
 
-from support.cli_program import PATIENCE
 from support.tracked_program import IN_CI
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from support.own_network import OwnNetwork
@@ -47,7 +47,7 @@ class _Program:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            _, errors = self._process.communicate(timeout=PATIENCE)
+            _, errors = self._process.communicate(timeout=TIMEOUT)
             assert (self._process.returncode, errors) == (0, '')
 
     def _line(self) -> str:

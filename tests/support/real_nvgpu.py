@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from support.cli_program import PATIENCE
 from support.tracked_program import IN_CI
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ def _environment(machine: Machine, changes: Mapping[str, str]) -> dict[str, str]
 def status(machine: Machine) -> Any:
     """Return what nvgpu itself tells of a machine."""
     words = [interpreter(), '-c', _STATUS]
-    told = subprocess.run(words, env=_environment(machine, {}), stdout=subprocess.PIPE, timeout=PATIENCE, check=True)
+    told = subprocess.run(words, env=_environment(machine, {}), stdout=subprocess.PIPE, timeout=TIMEOUT, check=True)
     return json.loads(told.stdout)
 
 
@@ -63,7 +63,7 @@ class NvgpuServer(NamedTuple):
 
     def get(self, path: str) -> str:
         """Return what it answers."""
-        connection = http.client.HTTPConnection(self.url.removeprefix('http://'), timeout=PATIENCE)
+        connection = http.client.HTTPConnection(self.url.removeprefix('http://'), timeout=TIMEOUT)
         with contextlib.closing(connection):
             connection.request('GET', path)
             return connection.getresponse().read().decode()

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from support.cli_program import PATIENCE
 from support.serving_program import ServingProgram
 from support.tracked_program import IN_CI, PACKAGE_PARENT, environment
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     import ssl
@@ -64,7 +64,7 @@ class WebServer(ServingProgram):
         """Return a client that has connected."""
         family = socket.AF_INET6 if ':' in host else socket.AF_INET
         made = self._network.socket(family) if self._network else socket.socket(family)
-        made.settimeout(PATIENCE)
+        made.settimeout(TIMEOUT)
         try:
             made.connect((host, self.port))
             return Client(tls.wrap_socket(made, server_hostname='localhost') if tls else made)
@@ -77,7 +77,7 @@ def curl(*arguments: str) -> str:
     """Return what curl prints."""
     if shutil.which('curl') is None:
         (pytest.fail if IN_CI else pytest.skip)('needs curl')
-    words = ['curl', '--silent', '--noproxy', '*', '--max-time', str(PATIENCE), *arguments]
+    words = ['curl', '--silent', '--noproxy', '*', '--max-time', str(TIMEOUT), *arguments]
     return subprocess.run(words, check=False, capture_output=True, text=True).stdout
 
 

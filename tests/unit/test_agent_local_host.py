@@ -12,8 +12,8 @@ from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.polling.own_report import OwnReport
 from gpu_tracker.gpus.watch import Reading, Watch
 from support.brief_gpus import gpu
-from support.cli_program import eventually
 from support.looked_at_machine import NOW, LookedAtMachine
+from support.waiting import eventually
 
 NOT_YET = 'the GPU driver has not answered yet'
 

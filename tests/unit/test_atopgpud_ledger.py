@@ -9,11 +9,11 @@ from support.atop_client import parsed_statistics, parsed_types
 KIB = 1024
 FIRST = Gpu('GPU-1', GpuIdentity(0, 'GPU-1', '00000000:01:00.0', 'A', lists_compute=True))
 SECOND = Gpu('GPU-2', GpuIdentity(1, 'GPU-2', '00000000:02:00.0', 'B', lists_compute=True))
-PATIENCE = 3.0
+CLIENT_TIMEOUT = 3.0
 
 
 def ledger(*gpus, now=0.0):
-    new = Ledger(PATIENCE)
+    new = Ledger(CLIENT_TIMEOUT)
     new.show(gpus or (FIRST, SECOND), now)
     return new
 

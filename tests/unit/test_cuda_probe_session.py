@@ -17,9 +17,9 @@ from gpu_tracker.cuda_probe.libraries.code_files import code_file
 from gpu_tracker.cuda_probe.session import Probe
 from gpu_tracker.errors import ParameterError, ProbeUnavailableError, TrackerStateError
 from support import cuda_events
-from support.cli_program import eventually
 from support.compiled_files import library
 from support.made_up_engine import MadeUpEngine
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,8 +11,7 @@ from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN
 from gpu_tracker.resources.gpu.reader import GpuReader, next_reading
-
-TIMEOUT = 30.0
+from support.waiting import TIMEOUT
 
 
 class OneGpu:

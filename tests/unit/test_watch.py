@@ -6,8 +6,8 @@ import pytest
 
 from gpu_tracker.gpus.watch import Watch, pause_between
 from support.brief_gpus import gpu
-from support.cli_program import eventually
 from support.looked_at_machine import NOW, LookedAtMachine
+from support.waiting import eventually
 
 SOON = 0.001
 
