@@ -8,7 +8,7 @@ import sys
 from gpu_tracker.processes import default_reader, stat
 from gpu_tracker.processes.process import Process
 from gpu_tracker.resources import settle as settle_sections
-from gpu_tracker.settlement import forget_bounds, settle_command
+from gpu_tracker.resources.rusage import forget_bounds, settle_command
 from gpu_tracker.tracker import Tracker
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from gpu_tracker.result import Totals
+    from gpu_tracker.report import Totals
 
 _LONGEST_STOP = 5.0
 """Seconds for which the user waits after the end of the command, at most; the sampler takes 20 ms in the usual way."""
@@ -29,7 +29,7 @@ class ReportingTracker(Tracker):
     """A tracker whose sampler keeps the report so far in a file of any format.
 
     :param report_file: The absolute path of that file, or None for none.
-    :param report_format: A name in :data:`gpu_tracker.render.FORMATS`.
+    :param report_format: A name in :data:`gpu_tracker.report.FORMATS`.
     :param warn: Called with each warning, in place of logging it.
     :param options: The parameters of :class:`Tracker`.
     """
@@ -53,7 +53,7 @@ class ReportingTracker(Tracker):
     def _use_the_wait(self) -> None:
         import json  # noqa: F401, PLC0415 - together these take 15 ms, which the user would wait for at the end
 
-        from gpu_tracker import render, result, sampling  # noqa: F401, PLC0415
+        from gpu_tracker import report, sampling  # noqa: F401, PLC0415
 
     def _configuration(self) -> dict[str, Any]:
         return {**super()._configuration(), 'report': self._report}

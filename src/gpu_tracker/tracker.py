@@ -11,9 +11,9 @@ from gpu_tracker.errors import ParameterError, SamplerError, TrackerStateError
 from gpu_tracker.parameters import Parameters
 from gpu_tracker.processes import default_reader, proc_fault
 from gpu_tracker.resources import settle as settle_sections
+from gpu_tracker.resources.rusage import forget_bounds, settle_children
 from gpu_tracker.sampler.session import Session
 from gpu_tracker.sampler.spawn import OwnChildren
-from gpu_tracker.settlement import forget_bounds, settle_children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-    from gpu_tracker.result import Totals
+    from gpu_tracker.report import Totals
     from gpu_tracker.sampling import Sampling
     from gpu_tracker.usage import ResourceUsage
 
@@ -219,7 +219,7 @@ class Tracker:
         :raises RuntimeError: before the end.
         """
         if self._usage is None:
-            from gpu_tracker.result import Units, build  # noqa: PLC0415 - keeps the measured process light
+            from gpu_tracker.report import Units, build  # noqa: PLC0415 - keeps the measured process light
 
             self._usage = build(self._require_totals(), Units(*self._units()))
         return self._usage
@@ -242,7 +242,7 @@ class Tracker:
         :raises RuntimeError: before the end.
         """
         usage = self.resource_usage
-        from gpu_tracker.render import as_dictionary  # noqa: PLC0415 - keeps the measured process light until the end
+        from gpu_tracker.report import as_dictionary  # noqa: PLC0415 - keeps the measured process light until the end
 
         return as_dictionary(usage)
 
@@ -252,7 +252,7 @@ class Tracker:
         :raises RuntimeError: before the end.
         """
         usage = self.resource_usage
-        from gpu_tracker.render import as_text  # noqa: PLC0415 - as above
+        from gpu_tracker.report import as_text  # noqa: PLC0415 - as above
 
         return as_text(usage)
 

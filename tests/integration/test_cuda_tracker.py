@@ -115,7 +115,7 @@ def test_the_sampler_imports_nothing_for_it() -> None:
         answer(
             """
 import json, sys
-import gpu_tracker.sampler.process, gpu_tracker.sampler.loop, gpu_tracker.sampler.publisher, gpu_tracker.render
+import gpu_tracker.sampler.process, gpu_tracker.sampler.loop, gpu_tracker.sampler.publisher, gpu_tracker.report
 import gpu_tracker.tracker
 heavy = ('importlib.metadata', 'dataclasses', 'gpu_tracker.cuda')
 print(json.dumps([name for name in sys.modules if name.startswith(heavy) or 'section' in name or 'entry' in name]))

@@ -8,8 +8,8 @@ import pytest
 
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.reading import Device, ProcessMemory
+from gpu_tracker.report import Units
 from gpu_tracker.resources.energy import EnergyReader, usage_of
-from gpu_tracker.result import Units
 
 if TYPE_CHECKING:
     from pathlib import Path

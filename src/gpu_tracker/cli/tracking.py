@@ -19,7 +19,7 @@ COMPLETE = 'Resource tracking complete.'
 
 def check_format(request: Request) -> None:
     """Raise ParameterError where there is no such format."""
-    from gpu_tracker.render import FORMATS  # noqa: PLC0415 (not before the command has been forked, so that it is small)
+    from gpu_tracker.report import FORMATS  # noqa: PLC0415 (not before the command has been forked, so that it is small)
 
     if request.format not in FORMATS:
         raise ParameterError('--format', request.format, ' or '.join(FORMATS))
@@ -72,7 +72,7 @@ def settle(tracker: CommandTracker, usage: resource.struct_rusage, orphans_secon
 
 def deliver(tracker: Tracker, request: Request) -> bool:
     """Write the report of ``tracker`` where ``request`` wants it; return whether all went well."""
-    from gpu_tracker.render import FORMATS  # noqa: PLC0415
+    from gpu_tracker.report import FORMATS  # noqa: PLC0415
 
     try:
         report = FORMATS[request.format](tracker.resource_usage)

@@ -1,7 +1,7 @@
 """What measuring may cost: a share of one core, saved up while it is not spent.
 
 The basic sample is what the user asked for with the sampling interval. The optional readings (the exact split into
-private and shared pages, and the kernel's high-water marks) are paid from an :class:`Allowance`. Where the user sets
+private and shared pages, and the kernel's high-water marks) are paid from an :class:`Budget`. Where the user sets
 the share, it is an :class:`OverheadLimit`, which bounds everything.
 """
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_AT_EDGE = 0.005
-"""CPU seconds that a reading may take at the first and the last sample, whatever is left of the allowance."""
+"""CPU seconds that a reading may take at the first and the last sample, whatever is left of the budget."""
 _AT_THE_START = 10.0
 """Seconds whose share is there from the start under a limit."""
 _FOR_OPTIONAL = 0.25
@@ -25,7 +25,7 @@ _FIRST_SAMPLE_COST = 0.0005
 """CPU seconds of a basic sample, until that has been measured."""
 
 
-class Allowance:
+class Budget:
     """CPU seconds that may be spent: ``share`` of the time that passes, and at most ``most`` saved up.
 
     :param share: Seconds of CPU a second of wall time.
@@ -43,14 +43,14 @@ class Allowance:
     def affords(self, now: float, cost: float) -> bool:
         """Tell whether ``cost`` CPU seconds may be spent now.
 
-        What costs more than can ever be saved up is afforded once the allowance is full, and paid off afterwards.
+        What costs more than can ever be saved up is afforded once the budget is full, and paid off afterwards.
         """
         self._save_up(now)
         return cost <= self._left or self._left == self._most
 
     def affords_at_edge(self, now: float, cost: float, most: float) -> bool:
         """Tell whether ``cost`` may be spent at the first or the last sample, where that is at most ``most``."""
-        del now  # nobody waits for the allowance there
+        del now  # nobody waits for the budget there
         return cost <= most
 
     def count(self, now: float, cost: float) -> int:
@@ -78,7 +78,7 @@ class OverheadLimit:
     What has been spent is the CPU time of the whole process. What ten seconds allow is there from the start, so that
     short runs have something; apart from that nothing is afforded before it was saved up, and no more than the share is
     ever spent. A quarter of it is kept for the optional readings: basic samples alone would use up all, and never tell
-    what processes share. Has the methods of an :class:`Allowance` for these; while it does not count yet, samples are
+    what processes share. Has the methods of an :class:`Budget` for these; while it does not count yet, samples are
     afforded, and optional readings at the edge only.
 
     :param share: Seconds of CPU a second of wall time.

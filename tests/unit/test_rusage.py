@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.settlement import reconcile, settle_children, settle_command
+from gpu_tracker.resources.rusage import reconcile, settle_children, settle_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

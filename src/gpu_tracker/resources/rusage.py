@@ -11,7 +11,7 @@ from gpu_tracker.resources.resource import larger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker.result import Totals
+    from gpu_tracker.report import Totals
 
 _GROUPS = ('main', 'descendants', 'combined')
 _TOTAL, _PRIVATE, _SHARED = 0, 1, 2
