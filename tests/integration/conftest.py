@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 from _pytest.runner import runtestprotocol
 
-from support.gpu_machine import Machine
-from support.gpu_monitors import Monitors
-from support.guarded_program import nothing_left
+from support.fleet.page_browser import chromium
+from support.gpus.gpu_machine import Machine
+from support.gpus.gpu_monitors import Monitors
+from support.idle.guarded_program import nothing_left
 from support.own_network import OwnNetwork
-from support.page_browser import chromium
 from support.simulated_nvml import SimulatedDriver
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pytest
 
 import gpu_tracker
 from gpu_tracker.cli import agent as command
-from support.agent_program import agent
-from support.gpu_machine import GB, Machine
+from support.fleet.agent_program import agent
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import Gpu
 from support.tracked_program import run_words
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gpu_tracker
-from support.agent_program import AgentProgram, agent
-from support.gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
+from support.fleet.agent_program import AgentProgram, agent
+from support.gpus.gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
 from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang, Mig, Process
 from support.waiting import TIMEOUT, eventually
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_daemon import AtopDaemon
-from support.gpu_machine import GIB, Machine, running, sees_all_processes
-from support.real_atop import Atop, Atopsar
+from support.atop.atop_daemon import AtopDaemon
+from support.atop.real_atop import Atop, Atopsar
+from support.gpus.gpu_machine import GIB, Machine, running, sees_all_processes
 from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Process
 from support.tracked_program import as_root
 from support.waiting import eventually

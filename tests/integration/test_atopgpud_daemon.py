@@ -10,11 +10,11 @@ import subprocess
 
 import pytest
 
-from support.atop_daemon import AtopDaemon
-from support.atopgpud_program import NO_LOG, Manager, OwnSocket, said, taken
+from support.atop.atop_daemon import AtopDaemon
+from support.atop.atopgpud_program import NO_LOG, Manager, OwnSocket, said, taken
+from support.atop.honest_client import busy
 from support.cli_program import PROGRAM, Marked
-from support.gpu_machine import GIB
-from support.honest_client import busy
+from support.gpus.gpu_machine import GIB
 from support.own_network import TOOLS
 from support.simulated_nvml import (
     DRIVER_NOT_LOADED,

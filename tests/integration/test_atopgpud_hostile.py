@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_client import parsed_statistics
-from support.atop_daemon import SOCKET, AtopDaemon
-from support.gpu_machine import Machine, words_as_nobody
-from support.honest_client import BUSY, GPUS, asking, busy
+from support.atop.atop_client import parsed_statistics
+from support.atop.atop_daemon import SOCKET, AtopDaemon
+from support.atop.honest_client import BUSY, GPUS, asking, busy
+from support.gpus.gpu_machine import Machine, words_as_nobody
 from support.own_network import OwnNetwork
 from support.tracked_program import IN_CI, MEGABYTE, as_root
 from support.waiting import eventually

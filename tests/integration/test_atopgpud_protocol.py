@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_client import interval
-from support.atop_daemon import AtopDaemon
-from support.gpu_machine import GIB, Machine
-from support.gpus_for_atop import COMPUTE_ONLY, H200, OLD, ONE, OTHER
+from support.atop.atop_client import interval
+from support.atop.atop_daemon import AtopDaemon
+from support.atop.atop_gpus import COMPUTE_ONLY, H200, OLD, ONE, OTHER
+from support.gpus.gpu_machine import GIB, Machine
 from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Process
 from support.tracked_program import as_root
 from support.waiting import eventually
@@ -17,7 +17,7 @@ from support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from support.atop_client import AtopClient
+    from support.atop.atop_client import AtopClient
     from support.own_network import OwnNetwork
 
 ONCE = 60

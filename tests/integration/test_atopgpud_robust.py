@@ -12,11 +12,11 @@ import pytest
 from gpu_tracker.atopgpud.ledger import Gpu as KnownGpu
 from gpu_tracker.atopgpud.ledger import Ledger
 from gpu_tracker.gpus.state import Account, GpuActivity, GpuIdentity, ProcessActivity
-from support.atop_client import parsed_statistics
-from support.atop_daemon import AtopDaemon
-from support.atopgpud_program import has_handler
-from support.gpu_machine import GIB, NO_SUCH_PROCESS
-from support.honest_client import BUS_IDS, BUSY, GPUS, bus_ids, busy, samples
+from support.atop.atop_client import parsed_statistics
+from support.atop.atop_daemon import AtopDaemon
+from support.atop.atopgpud_program import has_handler
+from support.atop.honest_client import BUS_IDS, BUSY, GPUS, bus_ids, busy, samples
+from support.gpus.gpu_machine import GIB, NO_SUCH_PROCESS
 from support.own_network import OwnNetwork
 from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Hang, Process
 from support.tracked_program import MEGABYTE, as_root

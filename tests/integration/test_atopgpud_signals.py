@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_daemon import AtopDaemon
-from support.atopgpud_program import NO_LOG, Manager, OwnSocket, has_handler, is_pending, said, taken
+from support.atop.atop_daemon import AtopDaemon
+from support.atop.atopgpud_program import NO_LOG, Manager, OwnSocket, has_handler, is_pending, said, taken
+from support.atop.honest_client import bus_ids, busy, samples
 from support.cli_program import PROGRAM, Marked
-from support.gpu_machine import GIB, Machine
-from support.honest_client import bus_ids, busy, samples
+from support.gpus.gpu_machine import GIB, Machine
 from support.own_network import OwnNetwork
 from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang
 from support.tracked_program import as_root

@@ -11,8 +11,8 @@ import pytest
 
 import gpu_tracker
 from gpu_tracker.cli import atopgpud
-from support.atopgpud_program import OwnSocket
-from support.honest_client import busy
+from support.atop.atopgpud_program import OwnSocket
+from support.atop.honest_client import busy
 from support.simulated_nvml import Gpu
 from support.tracked_program import environment, run_words, start
 from support.waiting import TIMEOUT, eventually

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.gpu_machine import GB, NO_SUCH_PROCESS, Machine
+from support.gpus.gpu_machine import GB, NO_SUCH_PROCESS, Machine
 from support.simulated_nvml import Failure, Gpu, Mig, Process
 
 if TYPE_CHECKING:

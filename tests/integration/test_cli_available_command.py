@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.cli_program import PROGRAM, shell
-from support.gpu_machine import GB, Machine
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import Failure, Gpu, Hang, Mig
 from support.tracked_program import status_of
 from support.waiting import eventually

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.cli_program import PROGRAM, state_of
-from support.gpu_machine import GB, NOBODY, Machine, words_as_nobody
+from support.gpus.gpu_machine import GB, NOBODY, Machine, words_as_nobody
 from support.simulated_nvml import Gpu, Mig
 from support.tracked_program import as_root
 from support.waiting import eventually

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.cli_program import text_of
-from support.gpu_machine import GB, Machine
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import Gpu
 from support.waiting import eventually
 

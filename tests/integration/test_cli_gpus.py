@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from support.cli_program import PROGRAM
-from support.gpu_machine import GB, NO_SUCH_PROCESS, NOBODY, Machine, running, sees_all_processes
+from support.gpus.gpu_machine import GB, NO_SUCH_PROCESS, NOBODY, Machine, running, sees_all_processes
 from support.simulated_nvml import Failure, Gpu, Mig, Process
 from support.tracked_program import as_root
 

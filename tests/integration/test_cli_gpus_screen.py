@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.gpu_machine import GB, Machine
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang
 from support.tracked_program import status_of
 from support.waiting import eventually

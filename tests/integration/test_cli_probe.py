@@ -27,7 +27,7 @@ COMMAND_ENDED = 'Process completed with status code:'
 
 
 def words(log: Path, *arguments: object) -> list[str]:
-    return [sys.executable, '-m', 'support.staged_cuda_probe', str(log), *map(str, arguments)]
+    return [sys.executable, '-m', 'support.cuda.scripted_probe', str(log), *map(str, arguments)]
 
 
 def settings(env: dict[str, str] | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -246,7 +246,9 @@ def test_a_duration_ends_the_looking_only(log: Path, target: subprocess.Popen[by
 
 def test_without_descriptors_of_processes_ends_are_seen_as_well(log: Path, target: subprocess.Popen[bytes]) -> None:
     # Where a container forbids them.
-    program = "import os, runpy; del os.pidfd_open; runpy.run_module('support.staged_cuda_probe', run_name='__main__')"
+    program = (
+        "import os, runpy; del os.pidfd_open; runpy.run_module('support.cuda.scripted_probe', run_name='__main__')"
+    )
     start = [sys.executable, '-c', program, str(log), '--pid', str(target.pid)]
     run = subprocess.run([*start, '--duration=0.01'], check=False, timeout=TIMEOUT, **settings(None, {}))
     assert (run.stderr, run.returncode) == (f'{COMPLETE}\n', 0)

@@ -25,7 +25,7 @@ def words(log: Path, *arguments: object) -> list[str]:
     return [
         sys.executable,
         '-m',
-        'support.staged_cuda_probe',
+        'support.cuda.scripted_probe',
         str(log),
         '--live',
         '--interval=0.1',

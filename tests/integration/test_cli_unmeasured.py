@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.claim_actors import tool
+from support.claims.claim_actors import tool
 from support.cli_program import PROGRAM, gpu_tracker
 from support.forbidden_calls import words_before
-from support.gpu_machine import words_as
+from support.gpus.gpu_machine import words_as
 from support.tracked_program import as_root
 from support.waiting import TIMEOUT, eventually
 

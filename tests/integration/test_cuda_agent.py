@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.gpus.machine import host_name
-from support.agent_program import agent
-from support.gpu_machine import GB, Machine, running, sees_all_processes
-from support.offered_package import offer
+from support.cuda.installed_package import offer
+from support.fleet.agent_program import agent
+from support.gpus.gpu_machine import GB, Machine, running, sees_all_processes
 from support.simulated_nvml import Gpu, Process
 from support.waiting import eventually
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROBE = """
 from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics
 from gpu_tracker.cuda_probe.session import open_probe as probe_of
-from support.stand_in_probe import StandInProbe
+from support.cuda.fake_probe import StandInProbe
 
 def opened():
     return CudaMetrics(probe_of(StandInProbe))

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus, read_host_gpus
 from gpu_tracker.errors import GpuError
-from support.gpu_machine import GIB, Machine
+from support.gpus.gpu_machine import GIB, Machine
 from support.simulated_nvml import DRIVER_NOT_LOADED, VERSION_MISMATCH, Failure, Gpu, Mig
 from support.waiting import TIMEOUT
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.devices import environment
-from support.gpu_machine import NO_SUCH_PROCESS
+from support.gpus.gpu_machine import NO_SUCH_PROCESS
 from support.tracked_program import IN_CI
 from support.waiting import TIMEOUT
 

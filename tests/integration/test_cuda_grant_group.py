@@ -16,7 +16,7 @@ from gpu_tracker.cuda_probe.devices.control_groups import DEVICES, DeviceNumbers
 from gpu_tracker.cuda_probe.devices.grant import apply, plan, report
 from gpu_tracker.errors import GrantError
 from support.cli_program import PROGRAM, gpu_tracker
-from support.gpu_machine import NO_SUCH_PROCESS, words_as_nobody
+from support.gpus.gpu_machine import NO_SUCH_PROCESS, words_as_nobody
 from support.tracked_program import as_root, environment
 from support.waiting import TIMEOUT, eventually
 

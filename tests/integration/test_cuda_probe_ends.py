@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cuda_comparison import assert_agree
+from support.cuda.cuda_comparison import assert_agree
+from support.cuda.probe_traces import has_breakpoint, objects_of
+from support.cuda.probed_program import opened, probing
 from support.cuda_stand_in import stand_in
 from support.cuda_stand_in.running import started
-from support.probed_program import opened, probing
-from support.traces_of_probe import has_breakpoint, objects_of
 from support.tracked_program import environment
 from support.waiting import TIMEOUT, eventually
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.agent_program import agent
-from support.dashboard_program import Dashboard
-from support.gpu_machine import GB, Machine
-from support.real_nvgpu import interpreter, nvgpu_server
+from support.fleet.agent_program import agent
+from support.fleet.dashboard_program import Dashboard
+from support.fleet.real_nvgpu import interpreter, nvgpu_server
+from support.fleet.web_certificates import Certificates
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import Gpu
-from support.web_certificates import Certificates
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from support.cli_program import state_of
-from support.gpu_machine import GB, GIB, NO_SUCH_PROCESS, Machine
+from support.gpus.gpu_machine import GB, GIB, NO_SUCH_PROCESS, Machine
 from support.simulated_nvml import Failure, Gpu, Mig, Process
 from support.waiting import eventually
 

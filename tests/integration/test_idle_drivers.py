@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.gpu_machine import GB, Machine, running, sees_all_processes
+from support.gpus.gpu_machine import GB, Machine, running, sees_all_processes
 from support.simulated_nvml import GPU_IS_LOST, VERSION_MISMATCH, Failure, Gpu, Hang, Mig, Process
 from support.tracked_program import start
 from support.waiting import eventually

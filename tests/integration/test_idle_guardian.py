@@ -10,7 +10,7 @@ import pytest
 
 from gpu_tracker.idle.running import GUARDIAN_MARK
 from support.cli_program import state_of, text_of
-from support.guarded_program import Guarded
+from support.idle.guarded_program import Guarded
 from support.tracked_program import cpu_seconds
 from support.waiting import eventually
 

@@ -7,7 +7,7 @@ import resource
 import signal
 from pathlib import Path
 
-from support.idle_monitor import IdleMonitor, config, process
+from support.idle.idle_monitor import IdleMonitor, config, process
 from support.waiting import eventually
 
 

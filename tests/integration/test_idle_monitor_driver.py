@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.gpu_machine import GB, Machine, running, sees_all_processes
-from support.idle_monitor import IdleMonitor, config, foreign, make_gpus, process
+from support.gpus.gpu_machine import GB, Machine, running, sees_all_processes
+from support.idle.idle_monitor import IdleMonitor, config, foreign, make_gpus, process
 from support.simulated_nvml import DRIVER_NOT_LOADED, Failure, Gpu, Mig, Process
 from support.waiting import eventually
 

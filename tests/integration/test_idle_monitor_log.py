@@ -7,7 +7,7 @@ import re
 
 from gpu_tracker.users import user_name
 from support.cli_program import text_of
-from support.idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, plain, process
+from support.idle.idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, plain, process
 from support.waiting import eventually
 
 USER = user_name(os.geteuid())

@@ -7,8 +7,8 @@ import os
 import signal
 
 from gpu_tracker.users import user_name
-from support.gpu_machine import NOBODY, words_as_nobody
-from support.idle_monitor import IdleMonitor, config, foreign, make_gpus, process
+from support.gpus.gpu_machine import NOBODY, words_as_nobody
+from support.idle.idle_monitor import IdleMonitor, config, foreign, make_gpus, process
 from support.tracked_program import as_root
 from support.waiting import TIMEOUT, eventually
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from gpu_tracker.idle.running import GUARDIAN_MARK
-from support.idle_monitor import (
+from support.idle.idle_monitor import (
     NODES,
     IdleMonitor,
     config,

@@ -9,7 +9,7 @@ from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.running.messages import NotStarted
 from gpu_tracker.processes import SAMPLER_MARK
-from support.guarded_program import Guarded
+from support.idle.guarded_program import Guarded
 from support.simulated_nvml import Gpu, Hang, Process, SimulatedDriver
 from support.waiting import eventually
 

@@ -12,7 +12,7 @@ import pytest
 
 from gpu_tracker.idle.running.log_writer import LogWriter
 from gpu_tracker.idle.running.messages import NotStarted
-from support.guarded_program import Guarded
+from support.idle.guarded_program import Guarded
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ SIZE = 8192
 # Starts a program without a log, and waits for its end.
 START = """
 import json, sys
-from support.guarded_program import Guarded
+from support.idle.guarded_program import Guarded
 with Guarded(json.loads(sys.argv[1])) as guarded:
     guarded.started()
     guarded.ended()

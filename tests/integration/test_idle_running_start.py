@@ -12,7 +12,7 @@ from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.running.messages import NotStarted
 from support.cli_program import text_of
-from support.guarded_program import Guarded
+from support.idle.guarded_program import Guarded
 
 if TYPE_CHECKING:
     from pathlib import Path

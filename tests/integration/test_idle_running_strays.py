@@ -11,7 +11,7 @@ import pytest
 
 from gpu_tracker.idle.running import family
 from support.cli_program import state_of, text_of
-from support.guarded_program import MONITOR
+from support.idle.guarded_program import MONITOR
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from gpu_tracker.idle.running.messages import Lost, NotStarted
 from support.cli_program import state_of, text_of
-from support.guarded_program import Guarded
+from support.idle.guarded_program import Guarded
 from support.tracked_program import as_root
 from support.waiting import eventually
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
-from support.gpu_machine import GB, GIB
-from support.gpu_monitors import Monitors, idle, unknown
+from support.gpus.gpu_machine import GB, GIB
+from support.gpus.gpu_monitors import Monitors, idle, unknown
 from support.simulated_nvml import Failure, Gpu, Process
 
 LISTS = 'nvmlDeviceGet*RunningProcesses*'

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
-from support.gpu_machine import GB
-from support.gpu_monitors import Monitors
+from support.gpus.gpu_machine import GB
+from support.gpus.gpu_monitors import Monitors
 from support.simulated_nvml import Failure, Gpu, Hang, Process
 from support.waiting import eventually
 

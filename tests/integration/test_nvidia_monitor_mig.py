@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpu_tracker.gpus.state import GpuActivity
-from support.gpu_machine import GB
-from support.gpu_monitors import Monitors, idle, unknown
+from support.gpus.gpu_machine import GB
+from support.gpus.gpu_monitors import Monitors, idle, unknown
 from support.simulated_nvml import WHOLE_GPU, Failure, Gpu, Mig, Process
 
 LISTS = 'nvmlDeviceGet*RunningProcesses*'

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.gpus.state import Account, GpuActivity
-from support.gpu_machine import words_as_nobody
-from support.gpu_monitors import START, Monitors
+from support.gpus.gpu_machine import words_as_nobody
+from support.gpus.gpu_monitors import START, Monitors
 from support.simulated_nvml import Account as Kept
 from support.simulated_nvml import Failure, Gpu, Mig, Process
 from support.tracked_program import as_root

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpu_tracker
-from support.gpu_machine import GB, Machine
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import UNKNOWN, Failure, Gpu
 from support.simulated_nvml.probe import Probe
 from support.tracked_program import run

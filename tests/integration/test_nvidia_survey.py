@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from support.gpu_machine import GB, GIB, Machine
+from support.gpus.gpu_machine import GB, GIB, Machine
+from support.gpus.surveys import NOTHING, process, survey
 from support.simulated_nvml import Failure, Gpu, Mig, Process
-from support.surveyed_gpus import NOTHING, process, survey
 
 if TYPE_CHECKING:
     from pathlib import Path

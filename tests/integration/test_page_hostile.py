@@ -7,9 +7,9 @@ import json
 import pytest
 
 from gpu_tracker.fleet.hosts.report import parse_report
-from support.page_browser import PHONE, expect, host, opened, row
-from support.page_fleet import busy_gpu, up
-from support.page_server import PageServer
+from support.fleet.page_browser import PHONE, expect, host, opened, row
+from support.fleet.page_hosts import busy_gpu, up
+from support.fleet.page_server import PageServer
 
 pytestmark = pytest.mark.browser
 

@@ -8,8 +8,8 @@ import urllib.request
 
 import pytest
 
-from support.page_fleet import NOW, busy_gpu, free_gpu, up
-from support.page_server import PageServer
+from support.fleet.page_hosts import NOW, busy_gpu, free_gpu, up
+from support.fleet.page_server import PageServer
 from support.waiting import TIMEOUT
 
 pytestmark = pytest.mark.server

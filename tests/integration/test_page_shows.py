@@ -7,8 +7,8 @@ import re
 import pytest
 
 from gpu_tracker.fleet.hosts.host import HostState
-from support.page_browser import cells, expect, host, opened, row, shown_hosts, summary
-from support.page_fleet import (
+from support.fleet.page_browser import cells, expect, host, opened, row, shown_hosts, summary
+from support.fleet.page_hosts import (
     NOW,
     busy_gpu,
     claimed_gpu,
@@ -20,7 +20,7 @@ from support.page_fleet import (
     unseen_gpu,
     up,
 )
-from support.page_server import PageServer
+from support.fleet.page_server import PageServer
 
 pytestmark = pytest.mark.browser
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.page_browser import come_back, expect, leave, opened, row
-from support.page_fleet import busy_gpu, free_gpu, up
-from support.page_server import PageServer
+from support.fleet.page_browser import come_back, expect, leave, opened, row
+from support.fleet.page_hosts import busy_gpu, free_gpu, up
+from support.fleet.page_server import PageServer
 
 pytestmark = pytest.mark.browser
 

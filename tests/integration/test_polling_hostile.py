@@ -14,7 +14,7 @@ from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, Token
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.polling.http_client import HttpClient, Progress
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
-from support.hostile_agents import (
+from support.fleet.hostile_agents import (
     GPU,
     Recorder,
     answer,
@@ -35,7 +35,7 @@ from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.hosts.host import HostState
-    from support.hostile_agents import Behaviour
+    from support.fleet.hostile_agents import Behaviour
 
 pytestmark = pytest.mark.server
 

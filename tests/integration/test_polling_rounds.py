@@ -19,7 +19,7 @@ from gpu_tracker.fleet.polling.http_client import HttpClient
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
 from gpu_tracker.fleet.resolver import Resolver
 from gpu_tracker.gpus.watch import Reading
-from support.hostile_agents import (
+from support.fleet.hostile_agents import (
     NVGPU_GPU,
     Recorder,
     answer,
@@ -30,8 +30,8 @@ from support.hostile_agents import (
     talks_at_once,
     url_of,
 )
+from support.fleet.web_certificates import Authority, Certificates
 from support.waiting import TIMEOUT
-from support.web_certificates import Authority, Certificates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

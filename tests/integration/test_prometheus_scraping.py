@@ -17,10 +17,10 @@ import gpu_tracker
 from gpu_tracker.fleet.hosts.host import DOWN, STALE, UP
 from gpu_tracker.fleet.prometheus.client import endpoint
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
-from support.agent_program import agent
-from support.dashboard_program import Dashboard
-from support.gpu_machine import GB, Machine
-from support.prometheus_server import prometheus, promtool, with_prometheus
+from support.fleet.agent_program import agent
+from support.fleet.dashboard_program import Dashboard
+from support.fleet.prometheus_server import prometheus, promtool, with_prometheus
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import UNKNOWN, Failure, Gpu
 from support.waiting import TIMEOUT
 

@@ -14,10 +14,10 @@ import pytest
 
 from gpu_tracker.cli.serving import LAST_WORDS
 from gpu_tracker.fleet.web.connection import LAST_MOMENT, Limits
+from support.fleet.web_certificates import Certificates
+from support.fleet.web_server import PATHS, PROGRAM, WebServer, curl
 from support.tracked_program import environment
 from support.waiting import TIMEOUT, eventually
-from support.web_certificates import Certificates
-from support.web_server import PATHS, PROGRAM, WebServer, curl
 
 pytestmark = pytest.mark.server
 

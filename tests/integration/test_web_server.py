@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.fleet.web_server import WebServer, curl
 from support.tracked_program import IN_CI, as_root
 from support.waiting import TIMEOUT, eventually
-from support.web_server import WebServer, curl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A network of a test's own: the port of atopgpud and the names of abstract sockets are free in it.
+"""A network, and terminals, of a test's own: the port of atopgpud and the names of abstract sockets are free in it.
 
 Both belong to a network namespace, network_namespaces(7), so tests in networks of their own meet neither each other nor
 a daemon of the machine. There is no system log either, so that a daemon's messages come on standard error and not among
@@ -41,6 +41,24 @@ asker.send(b'!')
 while family := asker.recv(1):
     with socket.socket(family[0]) as made:
         socket.send_fds(asker, [b'!'], [made.fileno()])
+"""
+
+_MOUNT = ('mount', '-t', 'devpts', '-o', 'newinstance,ptmxmode=0666,gid=0,mode=0600', 'devpts', '/dev/pts')
+
+# Makes a terminal, gives it to a user, tells its name, and then obeys: "type" makes its user active, "rest" long idle.
+# The kernel notes a time only where it is 8 s later than the one before.
+_TERMINAL = """
+import os, sys
+keyboard, screen = os.openpty()
+os.chown(os.ttyname(screen), int(sys.argv[1]), -1)
+os.utime(screen, (0, 0))
+print(os.ttyname(screen).removeprefix('/dev/'), flush=True)
+for order in sys.stdin:
+    os.utime(screen, (0, 0))
+    if order == 'type\\n':
+        os.write(keyboard, b'x\\n')
+        os.read(screen, 10)
+    print('done', flush=True)
 """
 
 
@@ -107,3 +125,40 @@ class OwnNetwork:
             with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
                 os.kill(process_id, signal.SIGKILL)
         return not lived
+
+
+class OwnTerminals(OwnNetwork):
+    """Where a monitor sees no terminals but a test's, and no other monitor. Making it needs root."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        assert self.start(*_MOUNT).wait(TIMEOUT) == 0
+
+
+class OwnTerminal:
+    """A terminal with a user who types when told to.
+
+    :param terminals: Where it is.
+    :param user_id: Whose it is.
+    """
+
+    def __init__(self, terminals: OwnTerminals, user_id: int) -> None:
+        words = (sys.executable, '-c', _TERMINAL, str(user_id))
+        self._process = terminals.start(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.name = self._answer()
+
+    def type(self) -> None:
+        """Have its user press keys."""
+        self._tell('type')
+
+    def rest(self) -> None:
+        """Have its user do nothing for years."""
+        self._tell('rest')
+
+    def _tell(self, order: str) -> None:
+        self._process.stdin.write(f'{order}\n')
+        self._process.stdin.flush()
+        assert self._answer() == 'done'
+
+    def _answer(self) -> str:
+        return self._process.stdout.readline().strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_tracker.atopgpud.ledger import REMEMBERED_ENDS, Gpu, Ledger
 from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
-from support.atop_client import parsed_statistics, parsed_types
+from support.atop.atop_client import parsed_statistics, parsed_types
 
 KIB = 1024
 FIRST = Gpu('GPU-1', GpuIdentity(0, 'GPU-1', '00000000:01:00.0', 'A', lists_compute=True))

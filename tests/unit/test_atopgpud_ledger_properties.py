@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gpu_tracker.atopgpud.ledger import Gpu, Ledger
 from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
-from support.atop_client import UNKNOWN, parsed_statistics
+from support.atop.atop_client import UNKNOWN, parsed_statistics
 
 KIB = 1024
 GPUS = ['GPU-0', 'GPU-1', 'GPU-2']

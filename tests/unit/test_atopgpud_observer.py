@@ -9,7 +9,7 @@ import pytest
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.state import GpuIdentity
 from gpu_tracker.in_thread import in_thread
-from support.observed_gpus import Backend, Monitor, Scene, observing, told, until
+from support.atop.observed_gpus import Backend, Monitor, Scene, observing, told, until
 from support.waiting import TIMEOUT
 
 IMPATIENT = 1.5

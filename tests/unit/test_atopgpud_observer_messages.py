@@ -7,7 +7,7 @@ import time
 import pytest
 
 from gpu_tracker.atopgpud import observer
-from support.observed_gpus import Backend, Monitor, Scene, observing, until
+from support.atop.observed_gpus import Backend, Monitor, Scene, observing, until
 from support.waiting import TIMEOUT
 
 A = 'GPU 0 (NVIDIA H200, 00000000:00:00.0)'

@@ -15,13 +15,13 @@ from gpu_tracker.atopgpud import clients as atopgpud_clients
 from gpu_tracker.atopgpud.ledger import Gpu, Ledger
 from gpu_tracker.atopgpud.server import MOST_CLIENTS, Server
 from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
-from support.atop_client import LONGEST, connected, parsed_statistics
+from support.atop.atop_client import LONGEST, connected, parsed_statistics
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from support.atop_client import AtopClient
+    from support.atop.atop_client import AtopClient
 
 TYPES = '1@00000000:17:00.0 NVIDIA_H200 1'
 MANY = tuple(ProcessActivity(pid, memory=2**30) for pid in range(100_000, 100_400))

@@ -12,7 +12,7 @@ import pytest
 from gpu_tracker.atopgpud.watch import Watch, start_of
 from gpu_tracker.gpus.state import GpuActivity, ProcessActivity
 from support.cli_program import state_of
-from support.gpu_machine import NO_SUCH_PROCESS
+from support.gpus.gpu_machine import NO_SUCH_PROCESS
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.counters import GpuCounters, ProcessCounters
 from gpu_tracker.atopgpud.records import Section, offsets_after
 from gpu_tracker.gpus.state import GpuIdentity
-from support.atop_client import parsed_statistics, parsed_types
+from support.atop.atop_client import parsed_statistics, parsed_types
 
 H200 = GpuIdentity(0, 'GPU-1', '00000000:17:00.0', 'NVIDIA H200', lists_compute=True, keeps_accounts=True)
 GT_710 = GpuIdentity(1, 'GPU-2', '00000000:65:00.0', 'NVIDIA GeForce GT 710', lists_compute=True)

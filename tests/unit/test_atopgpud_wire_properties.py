@@ -11,7 +11,7 @@ from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.counters import GpuCounters, count
 from gpu_tracker.atopgpud.records import Section
 from gpu_tracker.gpus.state import Account, GpuActivity, GpuIdentity, ProcessActivity
-from support.atop_client import parsed_statistics, parsed_types
+from support.atop.atop_client import parsed_statistics, parsed_types
 
 KIB = 1024
 

@@ -15,7 +15,7 @@ import pytest
 
 from gpu_tracker.gpus.claims import place
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from support.simulated_machine import Machine, claim, claimed
+from support.claims.claiming_machine import Machine, claim, claimed
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:

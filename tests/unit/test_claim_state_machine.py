@@ -17,7 +17,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.claims.record import Record, encode
-from support.simulated_machine import Machine
+from support.claims.claiming_machine import Machine
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.cuda_probe.model.window import Accumulated
 from gpu_tracker.cuda_probe.readings import Event, EventKind
-from support.cuda_events import (
+from support.cuda.cuda_events import (
     CORES,
     OWN_STREAM,
     allocation,

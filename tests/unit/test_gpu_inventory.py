@@ -7,7 +7,7 @@ import pytest
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.inventory import Inventory, with_claims, without_claims
 from gpu_tracker.gpus.reading import ProcessMemory
-from support.brief_gpus import claim, gpu, mig, split, state
+from support.gpus.brief_gpus import claim, gpu, mig, split, state
 from support.waiting import eventually
 
 

@@ -9,7 +9,7 @@ from gpu_tracker.gpus.model import Gpu, GpuProcess
 from gpu_tracker.gpus.state import DeviceState
 from gpu_tracker.gpus.table.cells import MARKS, rows
 from gpu_tracker.gpus.table.lines import claim_lines
-from support.gpus_on_show import CLAIMED, FREE, IN_USE, LOST, MINUTE, NOW, SPLIT, claim, user_name, uuid
+from support.gpus.example_gpus import CLAIMED, FREE, IN_USE, LOST, MINUTE, NOW, SPLIT, claim, user_name, uuid
 
 STRANGE = 'a\x1b[2Jb\u202egpj\u2066c\nd\udc80e'
 """Clears the screen, turns text around, starts a line, and is no text at all."""

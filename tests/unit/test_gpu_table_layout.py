@@ -11,7 +11,7 @@ from gpu_tracker.gpus.table.cells import COLUMNS, LEFT_OUT_FIRST
 from gpu_tracker.gpus.table.lines import table_lines
 from gpu_tracker.table_layout import GAP, Column, layout
 from gpu_tracker.terminal_text import width_of
-from support.gpus_on_show import FREE, LOST, NOW, claim
+from support.gpus.example_gpus import FREE, LOST, NOW, claim
 
 A, B, C, D = Column('a', 'a'), Column('b', 'b', least=4), Column('c', 'c', least=6), Column('d', 'd')
 CONTENTS = {'a': 3, 'b': 10, 'c': 20, 'd': 5}

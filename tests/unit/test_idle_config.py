@@ -10,7 +10,7 @@ from gpu_tracker.idle.config.keys import KEYS
 from gpu_tracker.idle.config.parse import parse
 from gpu_tracker.idle.config.settings import GpuSection, Program, Settings, Terminals
 from gpu_tracker.idle.gpu_id import GpuId
-from support.idle_configuration import ALICE, PROGRAM, ROOT, TWO_README_EXAMPLES, program, settings
+from support.idle.idle_configuration import ALICE, PROGRAM, ROOT, TWO_README_EXAMPLES, program, settings
 
 ALL_GPUS = (GpuSection('gpu-all', None, ('nvidia-smi',)),)
 TERMINALS = Terminals(300.0, frozenset({'user1', 'user2'}))

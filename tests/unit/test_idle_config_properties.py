@@ -12,7 +12,7 @@ from gpu_tracker.idle.config.keys import KEYS
 from gpu_tracker.idle.config.parse import parse
 from gpu_tracker.idle.config.template import TEMPLATE
 from gpu_tracker.idle.config.values import gpus
-from support.idle_configuration import ALICE, ROOT
+from support.idle.idle_configuration import ALICE, ROOT
 
 names = st.sampled_from(
     ['defaults', 'gpu-a', 'gpu-b', 'gpu-', 'process-a', 'process-b', 'process-', 'tty', 'DEFAULT', 'x', ' tty', 'a]']

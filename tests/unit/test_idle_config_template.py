@@ -7,7 +7,7 @@ import re
 from gpu_tracker.idle.config.keys import KEYS
 from gpu_tracker.idle.config.settings import GpuSection, Program, Settings
 from gpu_tracker.idle.config.template import TEMPLATE
-from support.idle_configuration import ROOT, settings
+from support.idle.idle_configuration import ROOT, settings
 
 KEY = re.compile(r'^(#?)([a-z_]+) = ?(.*)$', re.MULTILINE)
 

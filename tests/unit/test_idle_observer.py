@@ -8,8 +8,8 @@ from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import ActiveUser, GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.observing.drivers import DriverLook
 from gpu_tracker.idle.observing.sighting import exists
-from support.gpu_machine import NO_SUCH_PROCESS
-from support.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, gpu, only, seen
+from support.gpus.gpu_machine import NO_SUCH_PROCESS
+from support.idle.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, gpu, only, seen
 
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 

@@ -5,7 +5,7 @@ import pytest
 from gpu_tracker.gpus.state import DeviceState
 from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observing.drivers import DriverLook
-from support.watched_machine import SILENT, WatchedMachine, divided, gpu, mig, only
+from support.idle.watched_machine import SILENT, WatchedMachine, divided, gpu, mig, only
 
 BROKEN = DriverLook(None, 'The driver is broken.')
 

@@ -5,7 +5,7 @@ from gpu_tracker.gpus.state import DeviceState
 from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import SeenGpu
 from gpu_tracker.idle.observing.drivers import DriverLook
-from support.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, divided, gpu, mig, only, seen
+from support.idle.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, divided, gpu, mig, only, seen
 
 
 def test_a_divided_gpu_is_its_mig_devices_and_one_without_any_is_nothing():

@@ -10,7 +10,7 @@ from gpu_tracker.errors import GpuError, ParameterError
 from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.machine import Machine, Seen, host_name, snapshot_of
 from gpu_tracker.gpus.state import DeviceState
-from support.brief_gpus import mig, state
+from support.gpus.brief_gpus import mig, state
 
 
 class Driver:

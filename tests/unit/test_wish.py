@@ -4,7 +4,7 @@ import pytest
 
 from gpu_tracker.gpus import free
 from gpu_tracker.gpus.free import ANY, CLAIMED, Obstacle, Wish, obstacle, status_of
-from support.brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
+from support.gpus.brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
 
 DRAWS = SEEN._replace(computes=False)
 

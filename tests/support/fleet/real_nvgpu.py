@@ -23,10 +23,10 @@ from support.waiting import TIMEOUT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from support.gpu_machine import Machine
+    from support.gpus.gpu_machine import Machine
 
 _VARIABLE = 'GPU_TRACKER_NVGPU'
-_USUAL = Path(__file__).resolve().parents[2] / '.venv-nvgpu' / 'bin' / 'python'
+_USUAL = Path(__file__).resolve().parents[3] / '.venv-nvgpu' / 'bin' / 'python'
 _READY = ' * Running on '
 
 KEYS = ('type', 'is_available', 'pids', 'users', 'running_since', 'utilization', 'clock_mhz', 'temperature', 'cmd')

@@ -26,7 +26,7 @@ Kind = TypeVar('Kind', bound=Message)
 
 MONITOR = """
 import json, os, signal, sys
-from support.guarded_program import Guarded
+from support.idle.guarded_program import Guarded
 from gpu_tracker.idle.running.family import children_now
 from gpu_tracker.idle.running.strays import Strays
 

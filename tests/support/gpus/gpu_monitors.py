@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Self
 
 from gpu_tracker.gpus.state import Account, GpuActivity, GpuIdentity, ProcessActivity
-from support.gpu_machine import Machine
+from support.gpus.gpu_machine import Machine
 
 if TYPE_CHECKING:
     from pathlib import Path

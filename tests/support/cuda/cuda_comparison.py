@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.report import CudaReport, KernelReport, ProcessReport
     from gpu_tracker.cuda_usage import CUDADevice
+    from support.cuda.probed_program import Probed
     from support.cuda_stand_in import DeviceTruth, Truth
-    from support.probed_program import Probed
 
 _PROBED = {
     name: function.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.gpu_machine import GIB, NO_SUCH_PROCESS
+from support.gpus.gpu_machine import GIB, NO_SUCH_PROCESS
 from support.simulated_nvml import Failure, Gpu, Process
 
 NOT_SUPPORTED = 3

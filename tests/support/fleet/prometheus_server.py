@@ -22,7 +22,7 @@ from support.waiting import TIMEOUT, eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-DOCUMENTED = Path(__file__).parents[2] / 'docs' / 'prometheus'
+DOCUMENTED = Path(__file__).parents[3] / 'docs' / 'prometheus'
 """The folder of the configurations that users copy."""
 
 with_prometheus = pytest.mark.skipif(

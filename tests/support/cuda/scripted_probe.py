@@ -1,6 +1,6 @@
 """Runs ``gpu-tracker probe`` with a probe that sees what it is told to, so that it needs no rights and no CUDA.
 
-    python -m staged_cuda_probe FILE ...     # FILE gets a line for each thing that the probe is asked for
+    python -m support.cuda.scripted_probe FILE ...     # FILE gets a line for each thing that the probe is asked for
 
 The variable STAGED_PROBLEM says why there is no probe, STAGED_FAULT what nobody has expected. STAGED_DETACHING names a
 FIFO: it takes until somebody writes to that to detach.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import probe
 from gpu_tracker.errors import GpuTrackerError
-from support.cuda_reports import process, report
+from support.cuda.cuda_reports import process, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

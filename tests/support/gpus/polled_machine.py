@@ -1,4 +1,4 @@
-"""A machine that is looked at without a driver: it shows what the test says, when the test says."""
+"""A machine that is polled without a driver: it has the GPUs that the test says, and answers when the test says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NOW = 1_800_000_000.0
 
 
-class LookedAtMachine:
+class PolledMachine:
     """Stands in for ``gpu_tracker.gpus.machine.Machine``.
 
     :param answers: False: the driver hangs until ``may_answer`` is set.

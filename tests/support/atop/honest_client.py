@@ -6,15 +6,15 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING
 
-from support.gpu_machine import GIB, NO_SUCH_PROCESS
+from support.gpus.gpu_machine import GIB, NO_SUCH_PROCESS
 from support.simulated_nvml import Gpu, Process
 from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from support.atop_client import AtopClient
-    from support.atop_daemon import AtopDaemon
+    from support.atop.atop_client import AtopClient
+    from support.atop.atop_daemon import AtopDaemon
 
 GPUS = [
     Gpu(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from support.atop_client import connected
+from support.atop.atop_client import connected
 from support.cli_program import PROGRAM
 from support.serving_program import ServingProgram
 
 if TYPE_CHECKING:
-    from support.atop_client import AtopClient
-    from support.gpu_machine import Machine
+    from support.atop.atop_client import AtopClient
+    from support.gpus.gpu_machine import Machine
     from support.own_network import OwnNetwork
 
 INTERVAL = 0.05

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.prometheus.queries import Sample
 
 
-class PrometheusInPlace:
+class FakePrometheus:
     """What it answers can be changed at any time."""
 
     def __init__(self) -> None:
@@ -80,9 +80,9 @@ class PrometheusInPlace:
 
 
 @contextlib.asynccontextmanager
-async def prometheus_in_place(tls: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[PrometheusInPlace]:
+async def fake_prometheus(tls: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[FakePrometheus]:
     """Serve on a free port of 127.0.0.1."""
-    place = PrometheusInPlace()
+    place = FakePrometheus()
     app = web.Application()
     app.router.add_route('*', '/hangs/api/v1/{what}', place.hang)
     app.router.add_route('*', '/{tail:.*}', place.answer)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from support.gpu_machine import Machine
+    from support.gpus.gpu_machine import Machine
 
 _SURVEY = """
 import json, sys

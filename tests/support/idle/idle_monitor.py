@@ -181,7 +181,7 @@ def make_gpus(folder: Path, count: int) -> Path:
 def device_nodes(folder: Path) -> Iterator[None]:
     """Make device nodes that stand for two GPUs, as root; no other test uses these devices within the block."""
     gpus = make_gpus(folder, 0)
-    with open(__file__, encoding='utf-8') as lock:
+    with open('/dev/zero', 'rb') as lock:  # one file for all runs of the tests on this machine
         fcntl.flock(lock, fcntl.LOCK_EX)
         for number, device in enumerate(NODES):
             make_node(gpus / f'nvidia{number}', device)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _VARIABLE = 'GPU_TRACKER_CUDA'
-_ENVIRONMENT = Path(__file__).resolve().parents[2] / '.venv-cuda'
+_ENVIRONMENT = Path(__file__).resolve().parents[3] / '.venv-cuda'
 _USUAL = Path('/usr/local/cuda')
 
 

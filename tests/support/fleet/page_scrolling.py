@@ -6,9 +6,9 @@ import random
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from support.page_browser import chromium, opened
-from support.page_fleet import made_up_hosts
-from support.page_server import PageServer
+from support.fleet.page_browser import chromium, opened
+from support.fleet.page_hosts import made_up_hosts
+from support.fleet.page_server import PageServer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

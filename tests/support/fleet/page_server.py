@@ -14,7 +14,7 @@ from gpu_tracker.fleet.web.access import check_access
 from gpu_tracker.fleet.web.connection import Limits
 from gpu_tracker.fleet.web.listener import listening_sockets, url
 from gpu_tracker.fleet.web.service import Service
-from support.page_fleet import NOW, MadeUpSource
+from support.fleet.page_hosts import NOW, MadeUpSource
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:

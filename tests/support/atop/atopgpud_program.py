@@ -7,13 +7,13 @@ import socket
 import uuid
 from typing import TYPE_CHECKING
 
-from support.atop_client import connected
+from support.atop.atop_client import connected
 
 if TYPE_CHECKING:
     import signal
     from collections.abc import Iterator
 
-    from support.atop_client import AtopClient
+    from support.atop.atop_client import AtopClient
 
 NO_LOG = 'atopgpud: no system log at /dev/log '
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from support.tracked_program import PACKAGE_PARENT
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[2]
 
 
 def offer(folder: Path, group: str, source: str) -> dict[str, str]:

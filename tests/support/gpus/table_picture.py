@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.gpus import free
 from gpu_tracker.gpus.table.lines import HEADER, Span, table_lines
-from support.gpus_on_show import GPUS, NOW, user_name
+from support.gpus.example_gpus import GPUS, NOW, user_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PICTURE = Path(__file__).resolve().parents[2] / 'docs' / '_static' / 'gpus.svg'
+PICTURE = Path(__file__).resolve().parents[3] / 'docs' / '_static' / 'gpus.svg'
 COLUMNS = 120
 CHARACTER_WIDTH = 8.4
 LINE_HEIGHT = 20

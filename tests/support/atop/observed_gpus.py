@@ -13,7 +13,7 @@ from gpu_tracker.atopgpud.ledger import Ledger
 from gpu_tracker.atopgpud.observer import Drivers, Observer
 from gpu_tracker.gpus.state import GpuActivity, GpuIdentity
 from gpu_tracker.in_thread import in_thread
-from support.atop_client import parsed_statistics, parsed_types
+from support.atop.atop_client import parsed_statistics, parsed_types
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:

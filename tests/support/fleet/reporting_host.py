@@ -1,4 +1,4 @@
-"""Eight GPUs, no two of them alike, as an agent tells them to Prometheus."""
+"""A host with eight GPUs, no two of them alike, as an agent reports it to Prometheus."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import json
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.gpus.machine import snapshot
-from support.gpus_on_show import GPUS, NOW, user_name
+from support.gpus.example_gpus import GPUS, NOW, user_name
 
 
-class HostThatTells:
+class ReportingHost:
     """Stands in for the LocalHost of an agent.
 
     :param time: Of its reading, in seconds since 1970.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
-from support import cuda_reports
+from support.cuda import cuda_reports
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.report import CudaReport, ProcessReport

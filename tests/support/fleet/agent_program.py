@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator, Mapping
 
-    from support.gpu_machine import Machine
+    from support.gpus.gpu_machine import Machine
 
 _READY = 'gpu-tracker: agent: serving '
 

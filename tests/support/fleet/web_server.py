@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from support.own_network import OwnNetwork
 
 PROGRAM = [sys.executable, str(Path(__file__).with_name('web_program.py'))]
-PATHS = f'{PACKAGE_PARENT}:{Path(__file__).parents[1]}'
+PATHS = f'{PACKAGE_PARENT}:{Path(__file__).parents[2]}'
 
 
 class WebServer(ServingProgram):

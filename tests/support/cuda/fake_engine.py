@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
 
 
-class MadeUpEngine:
+class FakeEngine:
     """Tells what it is given, as :class:`gpu_tracker.cuda_probe.engine.engine.Engine` does."""
 
     kind = 'made up'
