@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.gpus.claims.claim import describe
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from gpu_tracker.gpus.claims.record import describe
 from support.claims.claim_actors import Actors, tool
 from support.claims.claim_program import GPUS
 from support.tracked_program import as_root

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from gpu_tracker.gpus.table.lines import table_text
+from gpu_tracker.gpus.table import table_text
 from support.gpus.example_gpus import GPUS, NOW, user_name
 from support.gpus.table_picture import COLUMNS, PICTURE, picture
 

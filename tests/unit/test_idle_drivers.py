@@ -6,13 +6,13 @@ import threading
 import pytest
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.state import DeviceState
 from gpu_tracker.idle.observing.drivers import CHEAP, DriverLook, Drivers
+from support.gpus.gpu_readings import reading
 from support.waiting import TIMEOUT, eventually
 
-A = DeviceState(0, 'GPU-a')
-B = DeviceState(1, 'GPU-b')
-LOST = DeviceState(0, problem='lost')
+A = reading(0, 'GPU-a')
+B = reading(1, 'GPU-b')
+LOST = reading(0, problem='lost')
 SILENT = DriverLook(None, 'the GPU driver does not answer', is_awaited=True)
 BROKEN = GpuError('The driver is broken.', 'broken')
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import asyncio
 
-from gpu_tracker.gpus.state import DeviceState
 from gpu_tracker.idle.config.settings import Settings, Terminals
 from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import ActiveUser, GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.observing.drivers import DriverLook
 from gpu_tracker.idle.observing.sighting import exists
 from support.gpus.gpu_machine import NO_SUCH_PROCESS
+from support.gpus.gpu_readings import reading
 from support.idle.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, gpu, only, seen
 
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
@@ -67,7 +67,7 @@ def test_a_gpu_has_its_place_on_the_bus_and_the_device_file_that_the_driver_name
 
 
 def test_a_gpu_whose_device_file_the_driver_does_not_tell_has_the_one_that_is_left():
-    machine = WatchedMachine(gpu(0, minor=2), DeviceState(1, problem=LOST), gpu(2, minor=0), nodes={0, 1, 2})
+    machine = WatchedMachine(gpu(0, minor=2), reading(1, problem=LOST), gpu(2, minor=0), nodes={0, 1, 2})
     machine.held = {1: {17}, 2: {20}}
     lost = SeenGpu(GpuId(1), None, (PYTHON,), None, f'cannot be used: {LOST}')
     assert machine.gpus() == (seen(0, XORG), lost, seen(2))
@@ -102,7 +102,7 @@ def test_a_machine_without_gpus():
 
 def test_a_gpu_that_cannot_be_read_cannot_be_used():
     not_permitted = 'may not be read by this user (NVML code 4)'
-    machine = WatchedMachine(DeviceState(0, problem=not_permitted), gpu(1, problem='needs a reset', processes=None))
+    machine = WatchedMachine(reading(0, problem=not_permitted), gpu(1, problem='needs a reset', processes=None))
     assert machine.gpus() == (
         SeenGpu(GpuId(0), problem='cannot be used: may not be read by this user (NVML code 4)'),
         seen(1, problem='cannot be used: needs a reset'),

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.gpus.state import DeviceState
 from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observing.drivers import DriverLook
+from support.gpus.gpu_readings import reading
 from support.idle.watched_machine import SILENT, WatchedMachine, divided, gpu, mig, only
 
 BROKEN = DriverLook(None, 'The driver is broken.')
@@ -128,7 +128,7 @@ def test_gpus_that_appear_as_device_files():
 def test_a_gpu_that_is_lost_has_not_gone():
     machine = WatchedMachine(gpu(0))
     machine.observe()
-    machine.driver = DriverLook((DeviceState(0, problem='lost'),))
+    machine.driver = DriverLook((reading(0, problem='lost'),))
     assert machine.told() == []
 
 

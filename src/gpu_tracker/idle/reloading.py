@@ -6,8 +6,8 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.idle.config.read import read as read_configuration
-from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
     import logging

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from gpu_tracker.gpus.reading import ProcessMemory
-from gpu_tracker.gpus.state import DeviceState
+from gpu_tracker.gpus.model import GpuProcess, GpuReading
 from gpu_tracker.idle.config.settings import GpuSection, Settings
 from gpu_tracker.idle.gpu_id import GpuId
 from gpu_tracker.idle.observation import GpuUser, Observation, SeenGpu
 from gpu_tracker.idle.observing.drivers import DriverLook
 from gpu_tracker.idle.observing.file_identity import Identity
 from gpu_tracker.idle.observing.observer import Inputs, Observer
+from support.gpus.gpu_readings import reading
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,19 +22,22 @@ ALL = Settings()
 SILENT = DriverLook(None, 'the GPU driver does not answer', is_awaited=True)
 
 
-def gpu(number: int, *pids: int, **fields: Any) -> DeviceState:
+def gpu(number: int, *pids: int, **fields: Any) -> GpuReading:
     """Return a GPU with the UUID ``GPU-number`` and these processes, whose device file has the same number."""
-    usual = {'uuid': f'GPU-{number}', 'minor': number, 'processes': [ProcessMemory(pid, None) for pid in pids]}
-    return DeviceState(number, **(usual | fields))
+    usual = {'uuid': f'GPU-{number}', 'minor': number, 'processes': [GpuProcess(pid, None) for pid in pids]}
+    return reading(number, **(usual | fields))
 
 
-def mig(number: int, *pids: int, **fields: Any) -> DeviceState:
+def mig(number: int, *pids: int, **fields: Any) -> GpuReading:
     """Return a MIG device with the UUID ``MIG-number`` and these processes."""
-    usual = {'uuid': f'MIG-{number}', 'processes': [ProcessMemory(pid, None, number, 0) for pid in pids]}
-    return DeviceState(number, **(usual | fields))
+    usual = {
+        'uuid': f'MIG-{number}',
+        'processes': [GpuProcess(pid, gpu_instance=number, compute_instance=0) for pid in pids],
+    }
+    return reading(number, **(usual | fields))
 
 
-def divided(number: int, *parts: DeviceState, **fields: Any) -> DeviceState:
+def divided(number: int, *parts: GpuReading, **fields: Any) -> GpuReading:
     """Return a GPU in MIG mode; as from the driver, the processes on its MIG devices are on it too."""
     processes = [entry for part in parts for entry in part.processes or ()]
     return gpu(number, **({'mig_devices': parts, 'processes': processes} | fields))
@@ -66,7 +69,7 @@ class WatchedMachine:
     :ivar count: How many there are.
     """
 
-    def __init__(self, *gpus: DeviceState, nodes: Collection[int] | None = None, **inputs: Any) -> None:
+    def __init__(self, *gpus: GpuReading, nodes: Collection[int] | None = None, **inputs: Any) -> None:
         self.driver = DriverLook(gpus) if gpus else DriverLook()
         self.nodes = {gpu.number for gpu in gpus} if nodes is None else set(nodes)
         self.held: dict[int, Collection[int]] = {}

@@ -6,15 +6,15 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
-from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpu_tracker.gpus import GpuBackend
-    from gpu_tracker.gpus.state import DeviceState
+    from gpu_tracker.gpus.model import GpuReading
 
     Opener = Callable[[], GpuBackend | None]
 
@@ -36,7 +36,7 @@ see that a GPU was added or reset. Opening takes up to 3 s a GPU where nothing e
 class DriverLook(NamedTuple):
     """What all drivers tell at one moment."""
 
-    gpus: tuple[DeviceState, ...] | None = None
+    gpus: tuple[GpuReading, ...] | None = None
     """In PCI bus order; None: there is no driver, or none that tells anything."""
     problem: str | None = None
     """Why a driver that is there tells nothing, in words; None: it works, or there is none."""

@@ -9,8 +9,7 @@ from gpu_tracker.idle.gpu_id import GpuId
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from gpu_tracker.gpus.reading import ProcessMemory
-    from gpu_tracker.gpus.state import DeviceState
+    from gpu_tracker.gpus.model import GpuProcess, GpuReading
 
 
 class Place(NamedTuple):
@@ -19,13 +18,13 @@ class Place(NamedTuple):
     gpu: GpuId
     node: int | None = None
     """The N of its device file ``nvidiaN``, which MIG devices share; None: there is none."""
-    state: DeviceState | None = None
+    state: GpuReading | None = None
     """What the driver tells of it; None: nothing."""
-    whole: DeviceState | None = None
+    whole: GpuReading | None = None
     """What the driver tells of the GPU that a MIG device is a part of."""
 
     @property
-    def listed(self) -> list[ProcessMemory] | None:
+    def listed(self) -> tuple[GpuProcess, ...] | None:
         """The processes that the driver lists on it; None: it does not tell."""
         return None if self.state is None else self.state.processes
 
@@ -45,7 +44,7 @@ class Place(NamedTuple):
         return here | ((frozenset(holders) | _pids(self.whole.processes)) - elsewhere)
 
 
-def lay_out(nodes: Collection[int], gpus: Sequence[DeviceState] | None) -> list[Place]:
+def lay_out(nodes: Collection[int], gpus: Sequence[GpuReading] | None) -> list[Place]:
     """Return all GPUs and MIG devices in order.
 
     Without a driver a GPU's number is that of its device file. Where the driver does not tell which file is a GPU's, as
@@ -66,26 +65,24 @@ def lay_out(nodes: Collection[int], gpus: Sequence[DeviceState] | None) -> list[
     return places
 
 
-def without_figures(gpu: DeviceState) -> DeviceState:
+def without_figures(gpu: GpuReading) -> GpuReading:
     """Return what of a GPU stays true for a while: where it is, what it is called, and how it is divided."""
     parts = None if gpu.mig_devices is None else tuple(without_figures(part) for part in gpu.mig_devices)
-    return gpu._replace(
-        memory_total=None, memory_used=None, memory_free=None, utilization=None, processes=None, mig_devices=parts
-    )
+    return gpu._replace(memory_used=None, memory_free=None, utilization=None, processes=None, mig_devices=parts)
 
 
-def only_with(is_meant: Callable[[int], bool], gpu: DeviceState) -> DeviceState:
+def only_with(is_meant: Callable[[int], bool], gpu: GpuReading) -> GpuReading:
     """Return a GPU without those of its processes that ``is_meant`` does not accept."""
-    kept = None if gpu.processes is None else [entry for entry in gpu.processes if is_meant(entry.pid)]
+    kept = None if gpu.processes is None else tuple(entry for entry in gpu.processes if is_meant(entry.pid))
     parts = None if gpu.mig_devices is None else tuple(only_with(is_meant, part) for part in gpu.mig_devices)
     return gpu._replace(processes=kept, mig_devices=parts)
 
 
-def _nodes_of(gpus: Sequence[DeviceState], nodes: Collection[int]) -> list[int | None]:
-    known = {gpu.minor for gpu in gpus}
+def _nodes_of(gpus: Sequence[GpuReading], nodes: Collection[int]) -> list[int | None]:
+    known = {gpu.gpu.minor for gpu in gpus}
     others = iter(sorted(set(nodes) - known))
-    return [next(others, None) if gpu.minor is None else gpu.minor for gpu in gpus]
+    return [next(others, None) if gpu.gpu.minor is None else gpu.gpu.minor for gpu in gpus]
 
 
-def _pids(entries: Iterable[ProcessMemory] | None) -> frozenset[int]:
+def _pids(entries: Iterable[GpuProcess] | None) -> frozenset[int]:
     return frozenset(entry.pid for entry in entries or ())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from gpu_tracker.gpus.state import DeviceState
+    from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.idle.config.settings import GpuSection
 
 _MEGABYTE = 1e6
@@ -15,7 +15,7 @@ _GIGABYTE = 1e9
 
 
 def load_of(
-    state: DeviceState, section: GpuSection, ours: Collection[int], *, ended: Collection[int] = (), is_certain: bool
+    state: GpuReading, section: GpuSection, ours: Collection[int], *, ended: Collection[int] = (), is_certain: bool
 ) -> str | None:
     """Return in words what reaches its threshold, None where nothing does or it is unknown.
 
@@ -36,7 +36,7 @@ def load_of(
 
 
 def _memory_of_others(
-    state: DeviceState, ours: Collection[int], ended: Collection[int], *, is_certain: bool
+    state: GpuReading, ours: Collection[int], ended: Collection[int], *, is_certain: bool
 ) -> int | None:
     """Return the bytes in use without those of our processes; None where either is unknown."""
     if state.memory_used is None or not (ours or ended):

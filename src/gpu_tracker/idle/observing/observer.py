@@ -6,7 +6,8 @@ import functools
 import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gpu_tracker.gpus.attribution import in_initial_pid_namespace, uses_cuda
+from gpu_tracker.gpus.nvidia import COMPUTE_FILES
+from gpu_tracker.gpus.process_ids import has_open, in_initial_pid_namespace
 from gpu_tracker.idle.observation import Observation
 from gpu_tracker.idle.observing.devices import find_devices
 from gpu_tracker.idle.observing.drivers import DriverLook, Drivers
@@ -21,7 +22,7 @@ from gpu_tracker.idle.observing.user_names import UserNames
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from gpu_tracker.gpus.state import DeviceState
+    from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.idle.config.settings import Settings, Terminals
     from gpu_tracker.idle.gpu_id import GpuId
     from gpu_tracker.idle.observation import ActiveUser
@@ -91,7 +92,7 @@ class Observer:
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
         self._news = News()
-        self._layout: tuple[DeviceState, ...] | None = None
+        self._layout: tuple[GpuReading, ...] | None = None
         """What the driver has told last of where GPUs are, which numbers go by as long as it tells nothing."""
         self._nodes: frozenset[int] | None = None
         self._identities: dict[GpuId, str] = {}
@@ -144,12 +145,12 @@ class Observer:
 
     def _look_for_new_gpus(self, nodes: Collection[int]) -> None:
         """Have the driver opened anew where there is another device file: one that is open knows no GPU added later."""
-        known = {gpu.minor for gpu in self._layout or ()}
+        known = {gpu.gpu.minor for gpu in self._layout or ()}
         if self._nodes is not None and not self._nodes.union(known).issuperset(nodes):
             self._inputs.drivers.open_anew()
         self._nodes = frozenset(nodes)
 
-    def _gpus(self, answer: DriverLook) -> tuple[DeviceState, ...] | None:
+    def _gpus(self, answer: DriverLook) -> tuple[GpuReading, ...] | None:
         """Return what is known of all GPUs, at least their places; None where no driver has told of any."""
         if answer.gpus is None:
             return self._layout
@@ -219,7 +220,7 @@ def open_observer(
             programs=Programs(name_of=name_of) if programs is None else programs,
             terminals=TerminalUsers(name_of=name_of).active,
             drivers=Drivers() if drivers is None else drivers,
-            is_meant=None if is_certain else uses_cuda,
+            is_meant=None if is_certain else lambda pid: has_open(pid, COMPUTE_FILES),
             is_root=os.geteuid() == 0,
         )
     )

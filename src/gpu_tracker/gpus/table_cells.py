@@ -1,38 +1,17 @@
-"""Ages in words."""
+"""GPUs as the rows of a table, and its columns."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.gpus import free
+from gpu_tracker.gpus import constraints as status
 from gpu_tracker.printable import printable
 from gpu_tracker.table_layout import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpu_tracker.gpus.model import Gpu, GpuProcess
-    from gpu_tracker.gpus.state import DeviceState
-
-_MINUTE = 60
-_HOUR = 60 * _MINUTE
-_DAY = 24 * _HOUR
-_MOMENT = 10
-"""Seconds; whatever is not older has happened just now."""
-
-_UNITS = ((_DAY, 'a day', 'days'), (_HOUR, 'an hour', 'hours'), (_MINUTE, 'a minute', 'minutes'))
-
-
-def ago(seconds: float) -> str:
-    """Return an age in whole units: ``14 hours ago``; a clock that was set back makes it ``just now``."""
-    for length, one, many in _UNITS:
-        count = int(seconds // length)
-        if count == 1:
-            return f'{one} ago'
-        if count > 1:
-            return f'{count} {many} ago'
-    return f'{int(seconds)} seconds ago' if seconds >= _MOMENT else 'just now'
-
+    from gpu_tracker.gpus.model import GpuProcess, GpuReading
 
 INDEX = 'index'
 MARK = 'mark'
@@ -56,19 +35,38 @@ LEFT_OUT_FIRST = ('clock', 'power', 'since', 'temperature', 'pids', 'type', 'com
 """Which columns go where there is no room, the first of these first; the others stay."""
 
 
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+_MOMENT = 10
+"""Seconds; whatever is not older has happened just now."""
+
+_UNITS = ((_DAY, 'a day', 'days'), (_HOUR, 'an hour', 'hours'), (_MINUTE, 'a minute', 'minutes'))
+
+
+def ago(seconds: float) -> str:
+    """Return an age in whole units: ``14 hours ago``; a clock that was set back makes it ``just now``."""
+    for length, one, many in _UNITS:
+        count = int(seconds // length)
+        if count == 1:
+            return f'{one} ago'
+        if count > 1:
+            return f'{count} {many} ago'
+    return f'{int(seconds)} seconds ago' if seconds >= _MOMENT else 'just now'
+
+
 MARKS = {
-    free.FREE: '[ ]',
-    free.IN_USE: '[~]',
-    free.IN_USE_UNSEEN: '[!]',
-    free.CLAIMED: '[c]',
-    free.UNKNOWN: '[?]',
-    free.SPLIT: '[-]',
-    free.UNREADABLE: '[x]',
+    status.FREE: '[ ]',
+    status.IN_USE: '[~]',
+    status.IN_USE_UNSEEN: '[!]',
+    status.CLAIMED: '[c]',
+    status.UNKNOWN: '[?]',
+    status.SPLIT: '[-]',
+    status.UNREADABLE: '[x]',
 }
 
 _UNKNOWN = 'N/A'
 _UNSEEN = '?'
-_BRAND = 'NVIDIA '
 _GIGA = 1e9
 _MEGA = 1e6
 
@@ -83,62 +81,62 @@ class Row(NamedTuple):
     """What stands in place of all columns after the mark."""
 
 
-def rows(gpus: Iterable[Gpu], now: float) -> list[Row]:
+def rows(gpus: Iterable[GpuReading], now: float) -> list[Row]:
     """Return a row for each GPU, in the order of their indices, and below it one for each of its MIG devices.
 
     :param now: Seconds since 1970.
     """
-    in_order = sorted(gpus, key=lambda gpu: gpu.state.number)
+    in_order = sorted(gpus, key=lambda gpu: gpu.number)
     return [_row(part, now) for gpu in in_order for part in gpu.devices()]
 
 
-def _row(gpu: Gpu, now: float) -> Row:
-    state = gpu.state
-    gpu_status = free.status_of(gpu)
+def _row(gpu: GpuReading, now: float) -> Row:
+    gpu_status = status.status_of(gpu)
     cells = {
-        INDEX: str(state.number) if gpu.parent is None else f'{gpu.parent.number}:{state.number}',
+        INDEX: str(gpu.number) if gpu.parent is None else f'{gpu.parent.number}:{gpu.number}',
         MARK: MARKS[gpu_status],
     }
-    if state.problem is not None:
-        return Row(gpu_status, cells, printable(state.problem))
+    if gpu.problem is not None:
+        return Row(gpu_status, cells, printable(gpu.problem))
     cells |= {
-        'type': _type(state, gpu.parent),
-        'utilization': _figure(state.utilization, '%'),
-        'memory': _memory(state),
-        **_sensors(state, unknown=_UNKNOWN if gpu.parent is None else ''),
+        'type': _type(gpu),
+        'utilization': _figure(gpu.utilization, '%'),
+        'memory': _memory(gpu),
+        **_sensors(gpu, unknown=_UNKNOWN if gpu.parent is None else ''),
         **_process_cells(_own_processes(gpu), now),
     }
-    if gpu_status == free.IN_USE_UNSEEN and gpu.processes == ():
+    if gpu_status == status.IN_USE_UNSEEN and gpu.processes == ():
         cells['users'] = _UNSEEN  # they are not even listed
     return Row(gpu_status, cells)
 
 
-def _type(state: DeviceState, parent: DeviceState | None) -> str:
-    """Return the product's name without its brand; of a MIG device that part of it which its GPU's has not."""
-    if state.name is None:
+def _type(gpu: GpuReading) -> str:
+    """Return the product's name without its vendor; of a MIG device that part of it which its GPU's has not."""
+    if gpu.name is None:
         return _UNKNOWN
-    name = state.name
-    if parent is not None and parent.name is not None:
-        name = name.removeprefix(parent.name + ' ')
-    return printable(name.removeprefix(_BRAND))
+    name = gpu.name
+    if gpu.parent is not None and gpu.parent.name is not None:
+        name = name.removeprefix(gpu.parent.name + ' ')
+    first, _, rest = name.partition(' ')
+    return printable(rest if first.lower() == gpu.gpu.vendor else name)
 
 
-def _memory(state: DeviceState) -> str:
-    if state.memory_used is None and state.memory_total is None:
+def _memory(gpu: GpuReading) -> str:
+    if gpu.memory_used is None and gpu.memory_total is None:
         return _UNKNOWN
-    return f'{_gigabytes(state.memory_used)}/{_gigabytes(state.memory_total)}'
+    return f'{_gigabytes(gpu.memory_used)}/{_gigabytes(gpu.memory_total)}'
 
 
 def _gigabytes(size: int | None) -> str:
     return _UNKNOWN if size is None else f'{size / _GIGA:.1f}'
 
 
-def _sensors(state: DeviceState, unknown: str) -> dict[str, str]:
+def _sensors(gpu: GpuReading, unknown: str) -> dict[str, str]:
     """Return what a MIG device does not have: it is its GPU's, and stands in that one's row."""
     return {
-        'temperature': _figure(state.temperature, '°C', unknown),
-        'clock': _figure(None if state.sm_clock is None else state.sm_clock / _MEGA, '', unknown),
-        'power': _figure(state.power, 'W', unknown),
+        'temperature': _figure(gpu.temperature, '°C', unknown),
+        'clock': _figure(None if gpu.sm_clock is None else gpu.sm_clock / _MEGA, '', unknown),
+        'power': _figure(gpu.power, 'W', unknown),
     }
 
 
@@ -146,7 +144,7 @@ def _figure(value: float | None, unit: str, unknown: str = _UNKNOWN) -> str:
     return unknown if value is None else f'{value:.0f}{unit}'
 
 
-def _own_processes(gpu: Gpu) -> Sequence[GpuProcess] | None:
+def _own_processes(gpu: GpuReading) -> Sequence[GpuProcess] | None:
     """Return the processes that stand in the GPU's row: all but those in the rows of its MIG devices."""
     if gpu.processes is None or not gpu.mig_devices:
         return gpu.processes

@@ -11,7 +11,7 @@ import os
 import stat
 
 from gpu_tracker.errors import ClaimsError, ParameterError
-from gpu_tracker.gpus.claims.holder import exists
+from gpu_tracker.gpus.claims.liveness import exists
 from gpu_tracker.users import user_name
 
 TYPE_CHECKING = False

@@ -1,8 +1,4 @@
-"""The lock under which claims are read and written: flock(2) on their folder itself.
-
-The kernel lifts it when its holder ends, however that happens, and there is no file that could be left behind. Whoever
-can read the folder can lock it, a stranger too, so waiting for it has an end.
-"""
+"""The locks of claims: one on their folder, under which they are read and written, and one on the file of each."""
 
 from __future__ import annotations
 
@@ -12,16 +8,15 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from gpu_tracker.errors import ClaimsLockedError
-from gpu_tracker.gpus.claims import place
+from gpu_tracker.gpus.claims import shared_folder
 from gpu_tracker.gpus.claims.record import bounded
 from gpu_tracker.users import user_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 if sys.platform != 'win32':
     import fcntl
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Result = TypeVar('Result')
 
@@ -29,8 +24,8 @@ _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.03
 
 
-class Patience:
-    """How long to wait for a lock, over all attempts.
+class LockDeadline:
+    """The time until which a lock is waited for, over all attempts.
 
     :param seconds: 0 or less: there is one attempt, without a wait.
     """
@@ -50,7 +45,7 @@ class Patience:
         return True
 
 
-def lock(path: str, patience: Patience) -> int:
+def lock(path: str, deadline: LockDeadline) -> int:
     """Return a descriptor of the folder, which is made where it is missing, with the lock on it.
 
     Wherever Ctrl-C comes, a program that goes on after it, as a notebook does, does not keep the lock.
@@ -59,10 +54,10 @@ def lock(path: str, patience: Patience) -> int:
     :raises ClaimsError: if the folder cannot be used.
     """
     while True:
-        folder = place.open_folder(path)
+        folder = shared_folder.open_folder(path)
         if folder is None:
-            place.make_folder(path)
-            folder = place.open_folder(path)
+            shared_folder.make_folder(path)
+            folder = shared_folder.open_folder(path)
         if folder is not None:
             try:
                 if _is_locked(folder, path):
@@ -71,16 +66,16 @@ def lock(path: str, patience: Patience) -> int:
                 os.close(folder)
                 raise
             os.close(folder)
-        if not patience.wait():
-            raise ClaimsLockedError(_complaint(path, patience.seconds))
+        if not deadline.wait():
+            raise ClaimsLockedError(_complaint(path, deadline.seconds))
 
 
-def under_lock(path: str, patience: Patience, work: Callable[[int], Result]) -> Result:
+def under_lock(path: str, deadline: LockDeadline, work: Callable[[int], Result]) -> Result:
     """Return what ``work`` returns, which is given a descriptor of the locked folder.
 
     :raises ClaimsError: as :func:`lock` does.
     """
-    folder = lock(path, patience)
+    folder = lock(path, deadline)
     try:
         return work(folder)
     finally:
@@ -97,21 +92,19 @@ def _is_locked(folder: int, path: str) -> bool:
     """Lock the folder, unless others do or it is no longer the one at the path."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return place.is_at(path, folder)
+        return shared_folder.is_at(path, folder)
     except BlockingIOError:
         return False
     except OSError as error:
-        raise place.unusable(path, error) from error
+        raise shared_folder.unusable(path, error) from error
 
 
 def _complaint(path: str, seconds: float) -> str:
-    from gpu_tracker.gpus.claims.lock import holder_of  # noqa: PLC0415 - only where something is wrong
-
     holder = holder_of(path) or 'another process'
     lasting = f'has been locked for {seconds:g} s' if seconds else 'is locked'
     return (
         f'No GPU can be claimed: {path} {lasting} by {holder}, and gpu-tracker itself locks it for milliseconds only. '
-        f'{place.VARIABLE} chooses another folder.'
+        f'{shared_folder.VARIABLE} chooses another folder.'
     )
 
 
@@ -147,3 +140,52 @@ def _describe(pid: str, proc: str) -> str:
         return f'process {pid}'
     command = bounded(words)
     return f'process {pid} of {user_name(user)}' + (f' ({command})' if command else '')
+
+
+if sys.platform != 'win32':
+    import fcntl
+
+_LOWEST = 20
+"""Scripts use the descriptors from 3 to 9 and take them for free, and shells those from 10 on for themselves."""
+
+
+class RecordLock:
+    """The lock on the file of one claim, for who makes the claim.
+
+    Processes that are forked from this one hold it as well, until they start another program.
+
+    :param survives_exec: Whether other programs that this process becomes, or starts with the files that it has open,
+        hold it as well.
+    """
+
+    def __init__(self, *, survives_exec: bool) -> None:
+        self._survives_exec = survives_exec
+        self._file: int | None = None
+
+    def take(self, file: int) -> None:
+        """Lock the file, and keep it open with a descriptor of its own.
+
+        :raises OSError: if that fails.
+        """
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._file = fcntl.fcntl(file, fcntl.F_DUPFD if self._survives_exec else fcntl.F_DUPFD_CLOEXEC, _LOWEST)
+
+    def let_go(self) -> None:
+        """Close the file, if it is open, and with it lift the lock as far as this process holds it."""
+        # The number goes first: closed twice, after Ctrl-C, it might be that of another file.
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+
+def is_held(file: int) -> bool:
+    """Tell whether somebody holds the lock on an open file; where that cannot be told, somebody does.
+
+    A GPU that is given to nobody for too long is better than one that is given to two.
+    """
+    try:
+        # Shared with others who ask at the same moment, who are not to be taken for holders. It ends with the file.
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    return False

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 from rich.color import ColorSystem
 from rich.style import Style
 
-from gpu_tracker.gpus import free
-from gpu_tracker.gpus.table.lines import HEADER
+from gpu_tracker.gpus import constraints as status
+from gpu_tracker.gpus.table import HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpu_tracker.gpus.table.lines import Span
+    from gpu_tracker.gpus.table import Span
 
 _STYLES = {
     HEADER: Style(bold=True),
-    free.FREE: Style(color='green'),
-    free.IN_USE: Style(color='blue'),
-    free.IN_USE_UNSEEN: Style(color='red'),
-    free.CLAIMED: Style(color='yellow'),
-    free.UNKNOWN: Style(color='yellow'),
-    free.UNREADABLE: Style(color='magenta'),
+    status.FREE: Style(color='green'),
+    status.IN_USE: Style(color='blue'),
+    status.IN_USE_UNSEEN: Style(color='red'),
+    status.CLAIMED: Style(color='yellow'),
+    status.UNKNOWN: Style(color='yellow'),
+    status.UNREADABLE: Style(color='magenta'),
 }
 """The colours that every terminal has, in the shades that its user has chosen."""
 

@@ -1,19 +1,19 @@
-"""The lines of the table of GPUs, which plain text, colours and pictures have in common."""
+"""The table of GPUs as lines, which plain text, colours and pictures have in common, and as text."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.gpus.claims.record import describe
-from gpu_tracker.gpus.table.cells import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK, Row, rows
+from gpu_tracker.gpus.claims.claim import describe
+from gpu_tracker.gpus.table_cells import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK, Row, rows
 from gpu_tracker.table_layout import GAP, layout
 from gpu_tracker.terminal_text import cut, padded, shortened, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from gpu_tracker.gpus.claims.record import Claim
-    from gpu_tracker.gpus.model import Gpu
+    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.table_layout import Column
 
 HEADER = 'header'
@@ -29,7 +29,7 @@ class Span(NamedTuple):
 
 
 def table_lines(
-    gpus: Sequence[Gpu], *, width: int | None, now: float, user_name: Callable[[int], str]
+    gpus: Sequence[GpuReading], *, width: int | None, now: float, user_name: Callable[[int], str]
 ) -> list[list[Span]]:
     """Return the table with its claims; no line ends in blanks, and none is wider than ``width``."""
     content = rows(gpus, now)
@@ -83,7 +83,7 @@ def _fitted(line: list[Span], width: int | None) -> list[Span]:
     return kept
 
 
-def claim_lines(gpus: Iterable[Gpu], now: float, user_name: Callable[[int], str]) -> list[str]:
+def claim_lines(gpus: Iterable[GpuReading], now: float, user_name: Callable[[int], str]) -> list[str]:
     """Return a line for each claim: ``GPU 1: claimed by alice (pid 4242, python train.py)``.
 
     :param now: Seconds since 1970.
@@ -97,8 +97,13 @@ def claim_lines(gpus: Iterable[Gpu], now: float, user_name: Callable[[int], str]
     return [f'{", ".join(labels)}: {describe(claim, now, user_name)}' for claim, labels in claimed.items()]
 
 
+def plain(lines: Iterable[Iterable[Span]]) -> str:
+    """Return the text alone."""
+    return '\n'.join(''.join(span.text for span in line) for line in lines)
+
+
 def table_text(
-    gpus: Sequence[Gpu], *, width: int | None, now: float, user_name: Callable[[int], str], color: bool = False
+    gpus: Sequence[GpuReading], *, width: int | None, now: float, user_name: Callable[[int], str], color: bool = False
 ) -> str:
     """Return the table, without a line break at its end.
 
@@ -112,14 +117,9 @@ def table_text(
     lines = table_lines(gpus, width=width, now=now, user_name=user_name)
     if color:
         try:
-            from gpu_tracker.gpus.table.colored import colored  # noqa: PLC0415 - rich costs 20 ms
+            from gpu_tracker.gpus.table_colors import colored  # noqa: PLC0415 - rich costs 20 ms
         except ImportError:
             pass  # rich is an extra
         else:
             return colored(lines)
     return plain(lines)
-
-
-def plain(lines: Iterable[Iterable[Span]]) -> str:
-    """Return the text alone."""
-    return '\n'.join(''.join(span.text for span in line) for line in lines)

@@ -1,4 +1,4 @@
-"""Which GPUs CUDA_VISIBLE_DEVICES leaves, read as CUDA reads it."""
+"""The GPUs that CUDA_VISIBLE_DEVICES leaves, read as CUDA reads it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker.gpus.model import Gpu
+    from gpu_tracker.gpus.model import GpuReading
 
 VARIABLE = 'CUDA_VISIBLE_DEVICES'
 ORDER_VARIABLE = 'CUDA_DEVICE_ORDER'
@@ -24,7 +24,7 @@ def place_of(uuids: Sequence[str | None], beginning: str) -> int | None:
     return matching[0] if len(matching) == 1 else None
 
 
-def visible(gpus: Sequence[Gpu], value: str | None) -> list[Gpu]:
+def visible(gpus: Sequence[GpuReading], value: str | None) -> list[GpuReading]:
     """Return the GPUs and MIG devices that the variable's value leaves, in the order of ``gpus``.
 
     As in CUDA the list ends at its first entry that names no GPU, so ``''`` and ``'-1'`` leave none. An index counts
@@ -42,19 +42,19 @@ def visible(gpus: Sequence[Gpu], value: str | None) -> list[Gpu]:
     return [device for device in everything if id(device) in kept]
 
 
-def find(gpus: Sequence[Gpu], name: str) -> Gpu | None:
+def find(gpus: Sequence[GpuReading], name: str) -> GpuReading | None:
     """Return the one GPU or MIG device that an index, a UUID or the beginning of one names."""
     if name.isascii() and name.isdecimal():
         index = name.lstrip('0') or '0'  # compared as text: a number may have too many digits for Python
-        return next((gpu for gpu in gpus if str(gpu.state.number) == index), None)
+        return next((gpu for gpu in gpus if str(gpu.number) == index), None)
     if not name.startswith(UUID_PREFIXES):
         return None
     devices = [device for gpu in gpus for device in gpu.devices()]
-    place = place_of([device.state.uuid for device in devices], name)
+    place = place_of([device.uuid for device in devices], name)
     return None if place is None else devices[place]
 
 
-def counts_otherwise(gpus: Sequence[Gpu], value: str | None, order: str | None) -> bool:
+def counts_otherwise(gpus: Sequence[GpuReading], value: str | None, order: str | None) -> bool:
     """Tell whether CUDA may number the GPUs of the variable in another order than this module does.
 
     Unless told to use the PCI bus order CUDA puts the fastest GPU first, which matters where they are not all alike.
@@ -62,4 +62,4 @@ def counts_otherwise(gpus: Sequence[Gpu], value: str | None, order: str | None) 
     if value is None or order == PCI_ORDER:
         return False
     indices = [entry for entry in value.split(',') if entry.strip().isdecimal()]
-    return bool(indices) and len({gpu.state.name for gpu in gpus} - {None}) > 1  # a lost GPU tells no name
+    return bool(indices) and len({gpu.name for gpu in gpus} - {None}) > 1  # a lost GPU tells no name

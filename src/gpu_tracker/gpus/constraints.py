@@ -1,11 +1,11 @@
-"""The one definition of a free GPU: within which limits it is free, why it is not, and what its state is called."""
+"""The one definition of a free GPU: the limits within which it is chosen, why one is not, and its status in a word."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from gpu_tracker.gpus.model import Gpu
+    from gpu_tracker.gpus.model import GpuReading
 
 _WHOLE = 100
 """Percent: then it does not matter how much memory is in use."""
@@ -50,27 +50,26 @@ class Obstacle(NamedTuple):
 ANY = Wish()
 
 
-def obstacle(gpu: Gpu, wish: Wish) -> Obstacle | None:
+def obstacle(gpu: GpuReading, wish: Wish) -> Obstacle | None:
     """Return the first thing in the way of choosing a GPU, a claim last of all; None where it can be chosen."""
     checks = (_out_of_reach, _in_use, _too_little_free, _too_busy, _too_hot, _claimed)
     return next((found for check in checks if (found := check(gpu, wish)) is not None), None)
 
 
-def _out_of_reach(gpu: Gpu, _: Wish) -> Obstacle | None:
-    if gpu.state.problem is not None:
-        return Obstacle(UNREADABLE, gpu.state.problem, is_lasting=True)
+def _out_of_reach(gpu: GpuReading, _: Wish) -> Obstacle | None:
+    if gpu.problem is not None:
+        return Obstacle(UNREADABLE, gpu.problem, is_lasting=True)
     if gpu.mig_devices is None:
         return None
     text = 'in MIG mode; its MIG devices are chosen by UUID' if gpu.mig_devices else 'in MIG mode without MIG devices'
     return Obstacle(SPLIT, text, is_lasting=True)
 
 
-def _in_use(gpu: Gpu, wish: Wish) -> Obstacle | None:
+def _in_use(gpu: GpuReading, wish: Wish) -> Obstacle | None:
     if wish.max_used_percent >= _WHOLE:
         return None
-    state = gpu.state
-    if state.memory_total and state.memory_used is not None:
-        percent = 100 * state.memory_used / state.memory_total
+    if gpu.memory_total and gpu.memory_used is not None:
+        percent = 100 * gpu.memory_used / gpu.memory_total
         if percent <= wish.max_used_percent:
             return None
         return Obstacle(IN_USE, f'{percent:.1f} % of its memory is in use; at most {wish.max_used_percent:g} % may be')
@@ -83,10 +82,10 @@ def _in_use(gpu: Gpu, wish: Wish) -> Obstacle | None:
     return None
 
 
-def _too_little_free(gpu: Gpu, wish: Wish) -> Obstacle | None:
+def _too_little_free(gpu: GpuReading, wish: Wish) -> Obstacle | None:
     if wish.min_free is None:
         return None
-    total, free = gpu.state.memory_total, gpu.state.memory_free
+    total, free = gpu.memory_total, gpu.memory_free
     if total is None or free is None:
         return Obstacle(BEYOND_LIMITS, 'its free memory is not reported', is_lasting=True)
     if free >= wish.min_free:
@@ -95,10 +94,10 @@ def _too_little_free(gpu: Gpu, wish: Wish) -> Obstacle | None:
     return Obstacle(BEYOND_LIMITS, text, is_lasting=total < wish.min_free)
 
 
-def _too_busy(gpu: Gpu, wish: Wish) -> Obstacle | None:
+def _too_busy(gpu: GpuReading, wish: Wish) -> Obstacle | None:
     if wish.max_utilization is None:
         return None
-    utilization = gpu.state.utilization
+    utilization = gpu.utilization
     if utilization is None:
         return Obstacle(BEYOND_LIMITS, 'its utilization is not reported', is_lasting=True)
     if utilization <= wish.max_utilization:
@@ -106,10 +105,10 @@ def _too_busy(gpu: Gpu, wish: Wish) -> Obstacle | None:
     return Obstacle(BEYOND_LIMITS, f'its utilization is {utilization:g} %; at most {wish.max_utilization:g} % may be')
 
 
-def _too_hot(gpu: Gpu, wish: Wish) -> Obstacle | None:
+def _too_hot(gpu: GpuReading, wish: Wish) -> Obstacle | None:
     if wish.max_temperature is None:
         return None
-    temperature = (gpu.parent or gpu.state).temperature
+    temperature = (gpu.parent or gpu).temperature
     if temperature is None:
         return Obstacle(BEYOND_LIMITS, 'its temperature is not reported', is_lasting=True)
     if temperature <= wish.max_temperature:
@@ -117,7 +116,7 @@ def _too_hot(gpu: Gpu, wish: Wish) -> Obstacle | None:
     return Obstacle(BEYOND_LIMITS, f'it has {temperature:g} °C; at most {wish.max_temperature:g} °C may be')
 
 
-def _claimed(gpu: Gpu, _: Wish) -> Obstacle | None:
+def _claimed(gpu: GpuReading, _: Wish) -> Obstacle | None:
     return None if gpu.claim is None else Obstacle(CLAIMED, '')
 
 
@@ -131,7 +130,7 @@ _MOST = 0.5
 """The share of the memory in use that is more than what a driver and its contexts take beside the processes."""
 
 
-def status_of(gpu: Gpu) -> str:
+def status_of(gpu: GpuReading) -> str:
     """Return one of FREE, IN_USE, IN_USE_UNSEEN, CLAIMED, UNKNOWN, SPLIT and UNREADABLE."""
     found = obstacle(gpu, ANY)
     if found is None:
@@ -139,11 +138,11 @@ def status_of(gpu: Gpu) -> str:
     return IN_USE_UNSEEN if found.kind == IN_USE and not _is_use_seen(gpu) else found.kind
 
 
-def _is_use_seen(gpu: Gpu) -> bool:
+def _is_use_seen(gpu: GpuReading) -> bool:
     """Tell whether all processes that are listed can be looked up, and whether they account for what is in use."""
     if not gpu.processes or not all(process.is_seen for process in gpu.processes):
         return False
     sizes = [process.memory for process in gpu.processes if process.memory is not None]
-    if len(sizes) < len(gpu.processes) or gpu.state.memory_used is None:
+    if len(sizes) < len(gpu.processes) or gpu.memory_used is None:
         return True
-    return sum(sizes) >= _MOST * gpu.state.memory_used
+    return sum(sizes) >= _MOST * gpu.memory_used
