@@ -16,7 +16,7 @@ from gpu_tracker.idle.observing.device_events import DeviceEvents
 from gpu_tracker.idle.observing.device_files import find_devices
 from gpu_tracker.idle.observing.gpu_processes import Programs
 from gpu_tracker.idle.observing.open_devices import OpenDevices
-from support.cli_program import eventually
+from support.waiting import eventually
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root makes device nodes and becomes other users')
 
