@@ -81,7 +81,7 @@ class WatchedMachine:
         self.asked_of_terminals: list[object] = []
         self.times_opened_anew = 0
         self.is_closed = False
-        looked_with = {'nodes': self._identities, 'holders': self, 'programs': self, 'terminals': self._terminals}
+        looked_with = {'nodes': self._identities, 'open_devices': self, 'programs': self, 'terminals': self._terminals}
         looked_with |= {'drivers': _Drivers(self), 'exists': lambda pid: pid not in self.ended}
         self.observer = Observer(Inputs(**(looked_with | inputs)))
 

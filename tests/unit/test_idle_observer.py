@@ -4,8 +4,8 @@ import asyncio
 
 from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
 from gpu_tracker.idle.observing.drivers import DriverAnswer
-from gpu_tracker.idle.observing.watched_gpus import exists
 from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, WatchedGpu
+from gpu_tracker.parameters import process_exists
 from support.gpu_machine import NO_SUCH_PROCESS
 from support.gpu_readings import reading
 from support.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, gpu, only, seen
@@ -204,5 +204,5 @@ def test_in_a_container_a_process_is_asked_about_once_a_look():
 
 
 def test_whether_a_process_exists():
-    assert exists(1)
-    assert not exists(NO_SUCH_PROCESS)
+    assert process_exists(1)
+    assert not process_exists(NO_SUCH_PROCESS)

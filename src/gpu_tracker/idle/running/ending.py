@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from gpu_tracker.processes.process import Process
 
 _SHORT_PAUSE, _LONG_PAUSE = 0.01, 1.0
-"""Seconds between two looks for what is left: from the one, doubled up to the other."""
+"""Seconds between two scans for what is left: from the one, doubled up to the other."""
 _STUCK_AFTER = 10.0
-"""Seconds of SIGKILL after which it is told that processes do not end."""
+"""Seconds of SIGKILL after which the guardian reports that processes do not end."""
 
 
 class ProgramProcesses:
     """The program and all its descendants, which all are below this process and handed to it where their parents end.
 
     :param program: Its pid, a child of this process that leads a process group.
-    :param watch: Tells when it is to end.
+    :param watch: Returns when it is to end.
     :param stuck: Called once with a text that names the processes which SIGKILL does not end.
     :param spares_samplers: Whether this process may have a sampler of its own among its children, which ends with it.
     """
@@ -36,7 +36,7 @@ class ProgramProcesses:
         self, program: int, watch: Watch, stuck: Callable[[str], None], *, spares_samplers: bool = False
     ) -> None:
         self.status: int | None = None
-        """How the program has ended, as wait(2) tells it; None as long as it runs."""
+        """How the program has ended, as wait(2) returns it; None as long as it runs."""
         self.exact: resource.struct_rusage | None = None
         """What the program has used, and the children that it has waited for."""
         self.orphans_seconds = 0.0
@@ -154,7 +154,7 @@ class ProgramProcesses:
             try:
                 os.kill(pid, signal.SIGKILL)
             except PermissionError:
-                pass  # another user's: what is left is told
+                pass  # another user's: what is left is reported
 
     def _left(self) -> list[Process]:
         """Return the descendants that have not ended."""

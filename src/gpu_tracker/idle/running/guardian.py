@@ -47,7 +47,7 @@ def main(orders: dict[str, Any], control: int, status: int) -> None:
 
     :param orders: See :func:`gpu_tracker.idle.running.running_program.orders_of`.
     :param control: From where further orders are read.
-    :param status: Where is told what happens.
+    :param status: The descriptor that messages are written to.
     """
     try:
         _prepare(control, status)
@@ -71,7 +71,7 @@ class _Guardian:
         self._short_words = f'{self._words[:_MOST_OF_A_COMMAND]}...' if is_long else self._words
 
     def run(self) -> None:
-        """Keep the program to its end. The monitor is told first of all: a log may not take what it gets."""
+        """Keep the program to its end. The monitor is notified first of all: a log may not take what it gets."""
         try:
             program, measurement, started = self._start()
         except _NotStartedError as error:
@@ -223,7 +223,7 @@ def _tell(status: int, event: str, **what: object) -> None:
     try:
         os.write(status, json.dumps({'event': event, **what}).encode() + b'\n')
     except OSError:
-        pass  # it has ended: there is nobody to tell
+        pass  # it has ended: there is nobody to notify
 
 
 def _because(reason: str | None) -> str:

@@ -72,7 +72,7 @@ class Watch:
         return other in ready
 
     def _catch_signals(self) -> int:
-        """Have signals noticed while waiting, and return the descriptor that tells of them."""
+        """Have signals noticed while waiting, and return the descriptor that becomes readable then."""
         reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         self._poll.register(reading, select.POLLIN)
@@ -86,7 +86,7 @@ class Watch:
         try:
             handle = os.pidfd_open(monitor)
         except (OSError, AttributeError):
-            handle = None  # it has ended, or is an old kernel's; then the end of the pipe tells
+            handle = None  # it has ended, or is an old kernel's; then the end of the pipe shows it
         if os.getppid() != monitor:
             self.end(MONITOR_ENDED)  # before it could be watched; its number may be another's by now
         elif handle is not None:
