@@ -65,6 +65,7 @@ class WatchedMachine:
     :ivar held: Who holds them, by number.
     :ivar driver: What the driver tells.
     :ivar unseen: The processes that cannot be looked into.
+    :ivar are_others_hidden: Whether the processes of other users are not listed.
     :ivar count: How many there are.
     """
 
@@ -73,6 +74,7 @@ class WatchedMachine:
         self.nodes = {gpu.number for gpu in gpus} if nodes is None else set(nodes)
         self.held: dict[int, Collection[int]] = {}
         self.unseen: set[int] = set()
+        self.are_others_hidden = False
         self.count = 100
         self.users = [PYTHON, PYTHON._replace(pid=18), XORG, PERSISTENCED]
         self.ours = {40, 41}

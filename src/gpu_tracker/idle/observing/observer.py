@@ -97,7 +97,7 @@ class Observer:
             held_by = frozenset() if gpu.node is None else openers.get(gpu.node, frozenset())
             problem = self._why_unusable(answer, has_node=gpu.node in nodes)
             seen.append(gpu_poll.observe(gpu, section, held_by, problem))
-        self._tell(answer)
+        self._report(answer)
         if not answer.is_awaited:  # there may be others than is known yet
             self._messages.report_gpus({gpu.gpu for gpu in usable}, {gpu.gpu for gpu in seen})
         return Observation(tuple(seen), inputs.terminals(settings.terminals) if settings.terminals else ())
@@ -141,7 +141,7 @@ class Observer:
             return 'cannot be used: its driver is not loaded any more'
         return None if has_node else f'cannot be seen: {answer.problem}'
 
-    def _tell(self, answer: DriverAnswer) -> None:
+    def _report(self, answer: DriverAnswer) -> None:
         if self._inputs.is_meant is not None:
             self._messages.report_container()
         self._report_unseen(answer)
@@ -150,9 +150,12 @@ class Observer:
 
     def _report_unseen(self, answer: DriverAnswer) -> None:
         open_devices, is_root = self._inputs.open_devices, self._inputs.is_root
+        has_driver = answer != DriverAnswer()
+        if open_devices.are_others_hidden:
+            self._messages.report_hidden(has_driver=has_driver)
         # Root may read all but a few that have more rights than it has here, as what has started a virtual machine.
         if len(open_devices.unseen) > (open_devices.count * _FEW_FOR_ROOT if is_root else 0):
-            self._messages.report_unseen(open_devices.unseen, is_root=is_root, has_driver=answer != DriverAnswer())
+            self._messages.report_unseen(open_devices.unseen, is_root=is_root, has_driver=has_driver)
 
 
 def _identity(gpu: UsableGpu, nodes: Mapping[int, Identity]) -> str:
@@ -196,6 +199,9 @@ def open_observer(
 _MOST_NAMED = 3
 _NO_GPU = 'there is no GPU at the moment'
 _NONE_WATCHED = 'none of the GPUs that are watched is there at the moment'
+_HIDDEN = '/proc hides the processes of other users (mount option hidepid)'
+_WITH_DRIVER = 'only the GPU driver tells what is used there'
+_WITHOUT_DRIVER = 'no use of a GPU is seen there'
 _IN_CONTAINER = (
     'in this container, which has process IDs of its own, processes outside it cannot be seen: they make a GPU busy '
     'only by its memory and utilization, where thresholds are set for them'
@@ -223,7 +229,7 @@ class ObserverMessages:
         self._once('container', _IN_CONTAINER)
 
     def report_unseen(self, pids: Collection[int], *, is_root: bool, has_driver: bool) -> None:
-        """Tell that there are processes whose descriptors cannot be read, the first time only.
+        """Report that there are processes whose descriptors cannot be read, the first time only.
 
         :param pids: Which ones; they are named where they are few.
         :param is_root: Whether this is root, whom containers and services may deny the right.
@@ -233,8 +239,14 @@ class ObserverMessages:
         if len(pids) <= _MOST_NAMED:
             what = f'process{"" if len(pids) == 1 else "es"} {", ".join(map(str, sorted(pids)))}'
         why = 'cannot be read, even by root here' if is_root else 'can be read by root only'
-        rest = 'only the GPU driver tells what is used there' if has_driver else 'no use of a GPU is seen there'
-        self._once('unseen', f'the descriptors of {what} {why}: {rest}')
+        self._once('unseen', f'the descriptors of {what} {why}: {_WITH_DRIVER if has_driver else _WITHOUT_DRIVER}')
+
+    def report_hidden(self, *, has_driver: bool) -> None:
+        """Report that /proc does not list the processes of other users, the first time only.
+
+        :param has_driver: Whether a driver reports who uses GPUs.
+        """
+        self._once('hidden', f'{_HIDDEN}: {_WITH_DRIVER if has_driver else _WITHOUT_DRIVER}')
 
     def report_driver(self, problem: str | None) -> None:
         """Tell of a problem of the driver when it begins, and when it has ended."""

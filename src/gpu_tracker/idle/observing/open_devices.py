@@ -76,6 +76,11 @@ class OpenDevices:
         return frozenset(self._denied)
 
     @property
+    def are_others_hidden(self) -> bool:
+        """Whether /proc did not list other users' processes at the last poll (mount option hidepid of proc(5))."""
+        return bool(self._processes) and '1' not in self._processes  # each PID namespace has a process 1
+
+    @property
     def count(self) -> int:
         """How many processes there were at the last poll, parts of the kernel among them."""
         return len(self._processes)
