@@ -204,7 +204,7 @@ class DeviceListener:
         self._heard = 0.0
         self._resting: asyncio.TimerHandle | None = None
         self._wake, self._problem = open_events(folder)
-        self._tell(self._problem)
+        self._warn(self._problem)
 
     def listen(self, changed: Changed) -> None:
         """Report changes from now on."""
@@ -216,7 +216,7 @@ class DeviceListener:
         if self._wake is not None:
             problem = self._wake.watch(nodes)
             if problem != self._problem:
-                self._tell(problem)
+                self._warn(problem)
             self._problem = problem
 
     def close(self) -> None:
@@ -245,6 +245,6 @@ class DeviceListener:
             loop.remove_reader(self._wake.fileno())
             self._resting = loop.call_later(self._rest, self.listen, changed)
 
-    def _tell(self, problem: str | None) -> None:
+    def _warn(self, problem: str | None) -> None:
         if problem is not None:
             self._log.warning('%s: who opens a GPU is noticed at the next look only', problem)

@@ -213,7 +213,7 @@ class ObserverMessages:
 
     def __init__(self) -> None:
         self._messages: list[str] = []
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._problem: str | None = None
         self._gpus: frozenset[GpuId] | None = None
         self._watched: frozenset[GpuId] = frozenset()
@@ -271,8 +271,8 @@ class ObserverMessages:
         self._gpus, self._watched, self._lack = gpus, frozenset(watched), lack
 
     def _once(self, what: str, text: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._reported:
+            self._reported.add(what)
             self._messages.append(text)
 
 

@@ -17,7 +17,7 @@ _MOST_BYTES = 65536
 MONITOR_ENDED = 'the monitor has ended'
 
 
-class Watch:
+class GuardianEvents:
     """Waits without using the CPU, and remembers what was ordered.
 
     :param control: The descriptor from which orders are read, as lines of JSON.
