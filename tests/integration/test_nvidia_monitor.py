@@ -135,7 +135,7 @@ def test_figures_that_are_not_supported_or_cannot_be_are_unknown(monitors: Monit
             Gpu(total=GB, used=GB, util=None),
         ]
     )
-    assert [monitors.look(number)[:5] for number in range(4)] == [
+    assert [monitors.figures(number) for number in range(4)] == [
         (None, 5, 6, None, None),
         (None, None, 100, None, None),
         (None, 100, None, None, None),
@@ -164,13 +164,13 @@ def test_a_gpu_that_supports_one_list_gives_that_one_and_is_not_asked_for_the_ot
     first = [compute, compute, graphics, compute, graphics, graphics, compute, graphics]
     later = [compute, compute, graphics, graphics]
     for calls in (first, later, later):
-        assert [monitors.look(number)[5:] for number in range(3)] == [
+        assert [monitors.occupation(number) for number in range(3)] == [
             ((idle(7, 5), idle(9, 7)), (), None),
             ((idle(8, 6, computes=False, draws=True), idle(9, 7, computes=False, draws=True)), (), None),
             (None, (), None),
         ]
         assert [call for call in monitors.calls() if 'Running' in call] == calls
-        assert [monitors.identity(number)[4:6] for number in range(3)] == [(True, False), (False, True), (False, False)]
+        assert [monitors.lists(number) for number in range(3)] == [(True, False), (False, True), (False, False)]
 
 
 def test_a_gpu_that_is_opened_anew_is_asked_for_both_lists_again(monitors: Monitors) -> None:
@@ -201,13 +201,13 @@ def test_processes_that_are_not_listed_are_unknown_and_nothing_else_is(
     )
     listed = monitored(None, 40, 0, GB, 5, (idle(7, 5),))
     monitors.begin(gpus=gpus, fail=[Failure(functions, code)])
-    assert (monitors.look(), monitors.identity()[4:6]) == (not_listed, (False, False))
+    assert (monitors.look(), monitors.lists()) == (not_listed, (False, False))
     monitors.write(gpus=gpus)
-    assert (monitors.look(), monitors.identity()[4:6]) == (listed, (True, True))
+    assert (monitors.look(), monitors.lists()) == (listed, (True, True))
     monitors.write(gpus=gpus, fail=[Failure(functions, code)])
-    assert (monitors.look(), monitors.identity()[4:6]) == (not_listed, (True, True))
+    assert (monitors.look(), monitors.lists()) == (not_listed, (True, True))
     monitors.write(gpus=gpus)
-    assert (monitors.look(), monitors.identity()[4:6]) == (listed, (True, True))
+    assert (monitors.look(), monitors.lists()) == (listed, (True, True))
 
 
 def test_how_busy_processes_are_may_be_all_that_is_not_told(monitors: Monitors) -> None:
@@ -237,4 +237,4 @@ def test_old_drivers(
         monitors.begin(gpus=[Gpu(total=GB, used=5, reserved=2, util=50, processes=listed)])
         used = 5 if generation == 1 else 7  # without the second version of the call what is reserved counts as used
         assert monitors.look() == monitored(None, 50, 0, GB, used, processes)
-        assert monitors.identity()[4:6] == lists
+        assert monitors.lists() == lists

@@ -72,8 +72,8 @@ def test_a_gpu_that_can_be_opened_only_later(monitors: Monitors, functions: str,
     assert monitors.identity(1)[:4] == (
         1,
         'GPU-00000000-0000-0000-0000-000000000001',
-        '00000000:02:00.0',
         'NVIDIA Simulated GPU',
+        '00000000:02:00.0',
     )
 
 
@@ -120,7 +120,7 @@ def test_a_process_list_that_hangs_from_the_beginning_hangs_the_looks_at_its_gpu
     identity = known(0, 'GPU-00000000-0000-0000-0000-000000000000', '00000000:01:00.0', 'NVIDIA Simulated GPU')
     assert monitors.identity(0) == identity
     monitors.start_look(0)
-    assert (monitors.look(1), monitors.identity(1)[4:6]) == (FINE, (True, True))
+    assert (monitors.look(1), monitors.lists(1)) == (FINE, (True, True))
     assert (monitors.is_looking(0), monitors.identity(0)) == (True, identity)
     monitors.write(gpus=gpus(2))
     assert monitors.seen(0) == FINE

@@ -37,13 +37,13 @@ def test_processes_of_mig_devices_are_merged(monitors: Monitors) -> None:
         ],
     )
     monitors.begin(gpus=[divided, Gpu(total=40 * GB, used=GB, mig=[])])
-    assert monitors.identity()[4:] == (False, False, False)
+    assert monitors.lists() == (False, False)
     assert monitors.look(0) == monitored(
         memory_total=40 * GB,
         memory_used=9 * GB,
         processes=(unknown(7, 11, draws=True), unknown(8, None), unknown(9, 7, draws=True)),
     )
-    assert monitors.identity()[4:] == (True, True, False)
+    assert monitors.lists() == (True, True)
     assert monitors.look(1) == monitored(memory_total=40 * GB, memory_used=GB, processes=())
     monitors.calls()
     monitors.look(0)
@@ -63,7 +63,7 @@ def test_mig_devices_list_their_processes_where_their_gpu_does_not(monitors: Mon
     )
     listed = ((unknown(7, 5),), (), None)
     not_listed = (None, (), 'its processes cannot be listed (NVML code 4)')
-    assert [monitors.look(number)[5:] for number in range(4)] == [listed, listed, listed, not_listed]
+    assert [monitors.occupation(number) for number in range(4)] == [listed, listed, listed, not_listed]
 
 
 def test_a_gpu_whose_mig_mode_changes(monitors: Monitors) -> None:

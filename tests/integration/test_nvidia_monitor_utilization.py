@@ -44,7 +44,7 @@ def us(second: float) -> int:
 def percents(activity: GpuReading) -> dict[int, tuple[int | None, int | None]]:
     """Return the two percentages of each process."""
     assert activity.processes is not None
-    return {process.pid: process[4:] for process in activity.processes}
+    return {process.pid: (process.utilization, process.memory_utilization) for process in activity.processes}
 
 
 def test_samples_since_the_last_look(monitors: Monitors) -> None:

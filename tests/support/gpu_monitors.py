@@ -115,7 +115,23 @@ class Monitors:
 
     def identity(self, number: int = 0) -> Gpu:
         """Return what a monitor knows of its GPU."""
-        return Gpu(**self._ask('identity', number))
+        return Gpu(**self._ask('identity', number))._replace(minor=None)
+
+    def lists(self, number: int = 0) -> tuple[bool, bool]:
+        """Return whether a monitor knows of a list of processes that compute, and of those that draw."""
+        gpu = self.identity(number)
+        return gpu.lists_compute, gpu.lists_graphics
+
+    def figures(self, number: int = 0) -> tuple[object, ...]:
+        """Return the problem, the two utilizations, and the total and the used memory that a monitor reads."""
+        reading = self.look(number)
+        utilizations = reading.utilization, reading.memory_utilization
+        return reading.problem, *utilizations, reading.memory_total, reading.memory_used
+
+    def occupation(self, number: int = 0) -> tuple[object, ...]:
+        """Return the processes, the accounts of those that have ended, and what a monitor could not read of them."""
+        reading = self.look(number)
+        return reading.processes, reading.ended, reading.gap
 
     def keep_accounts(self, number: int = 0) -> str | None:
         """Return what a monitor says when it is to switch accounting mode on."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.atopgpud.ledger import Ledger
 from gpu_tracker.atopgpud.observer import Drivers, Observer
-from gpu_tracker.in_thread import in_thread
+from gpu_tracker.background import in_thread
 from support.atop_client import parsed_statistics, parsed_types
 from support.cli_program import PATIENCE
 from support.gpu_readings import known, monitored

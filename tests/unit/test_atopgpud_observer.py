@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
-from gpu_tracker.in_thread import in_thread
 from support.cli_program import PATIENCE
 from support.gpu_readings import known
 from support.observed_gpus import Backend, Monitor, Scene, observing, told, until

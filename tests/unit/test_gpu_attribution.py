@@ -5,7 +5,7 @@ import os
 import pytest
 
 from gpu_tracker.gpus.model import GpuProcess
-from gpu_tracker.gpus.process_ids import Attribution, uses_cuda
+from gpu_tracker.gpus.process_ids import Attribution, has_open
 
 MB = 10**6
 OURS = frozenset({1, 2})
@@ -74,8 +74,11 @@ def test_a_process_that_uses_cuda_and_is_not_listed(processes: list[GpuProcess],
 
 
 def test_a_process_of_this_machine_does_or_does_not_use_cuda() -> None:
-    assert uses_cuda(os.getpid()) is False
-    assert uses_cuda(2**22 + 1) is False  # there is no such process
+    files = frozenset({'/dev/nvidia-uvm'})
+    assert has_open(os.getpid(), files) is False
+    assert has_open(2**22 + 1, files) is False  # there is no such process
+    with open('/dev/full'):
+        assert has_open(os.getpid(), frozenset({'/dev/full'})) is True
 
 
 def test_nothing_is_doubted_in_the_machines_own_namespace() -> None:

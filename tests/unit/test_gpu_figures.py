@@ -10,6 +10,8 @@ SECOND = 1_000_000
 class FakeBackend:
     """GPUs whose next readings a test sets."""
 
+    compute_files = frozenset()
+
     def __init__(self, *gpus: Gpu) -> None:
         self._gpus = gpus
         self.readings: dict[str, GpuReading] = {}

@@ -15,6 +15,8 @@ from support.gpu_readings import changed
 class Backend:
     """An opened driver with these GPUs; what it is asked, it answers when ``may_answer`` is set."""
 
+    compute_files = frozenset()
+
     def __init__(self, *states, answers: bool = True) -> None:
         self._states = states
         self.may_answer = threading.Event()
@@ -95,7 +97,7 @@ def test_what_the_driver_raises_is_raised() -> None:
 def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
     backend = Backend(state(0), answers=False)
     with pytest.raises(GpuError, match=r'^The GPU driver has not answered for 0\.01 seconds\.$') as caught:
-        Inventory({'one': lambda: backend}, patience=0.01).look()
+        Inventory({'one': lambda: backend}, timeout=0.01).look()
     assert caught.value.cause == 'timeout'
     backend.may_answer.set()
 
@@ -103,7 +105,7 @@ def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
 def test_a_driver_that_hangs_is_asked_nothing_more_until_it_answers() -> None:
     backend = Backend(state(0), answers=False)
     told: list[str] = []
-    inventory = Inventory({'one': lambda: backend}, patience=0.01, tell=told.append)
+    inventory = Inventory({'one': lambda: backend}, timeout=0.01, report=told.append)
     for _ in range(3):
         with pytest.raises(GpuError, match='has not answered'):
             inventory.look()
@@ -116,7 +118,7 @@ def test_a_driver_that_hangs_is_asked_nothing_more_until_it_answers() -> None:
 
 def test_the_answer_to_an_earlier_question_is_not_taken_for_the_present() -> None:
     backend = Backend(state(0), answers=False)
-    inventory = Inventory({'one': lambda: backend}, patience=0.01)
+    inventory = Inventory({'one': lambda: backend}, timeout=0.01)
     with pytest.raises(GpuError, match='has not answered'):
         inventory.look()
     backend.may_answer.set()

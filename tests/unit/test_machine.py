@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Driver:
     """A driver that can be loaded, and fail."""
 
+    compute_files = frozenset()
+
     def __init__(self, *states, is_loaded: bool = True) -> None:
         self.states = list(states)
         self.is_loaded = is_loaded

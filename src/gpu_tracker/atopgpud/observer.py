@@ -11,10 +11,10 @@ from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.ledger import ListedGpu
 from gpu_tracker.atopgpud.logs import Throttle
 from gpu_tracker.atopgpud.watch import Watch, start_of
+from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
 from gpu_tracker.gpus.model import GpuReading
-from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

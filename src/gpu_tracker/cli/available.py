@@ -109,7 +109,7 @@ def _available(values: Values, words: list[str] | None) -> int:
         fault = command_words.start_fault(words[0], os.get_exec_path())
         if fault is not None:
             return output.not_started(words[0], fault)
-    inventory = Inventory(tell=output.complain)
+    inventory = Inventory(report=output.complain)
     picker = Picker(inventory, ClaimFolder())
     try:
         picked = picker.pick(request, terms, waiting)

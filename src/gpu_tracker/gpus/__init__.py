@@ -25,10 +25,6 @@ if TYPE_CHECKING:
         """
 
         @property
-        def name(self) -> str:
-            """What messages call the vendor."""
-
-        @property
         def compute_files(self) -> frozenset[str]:
             """The device files that a process has open while it computes, and no program that only reads figures."""
 

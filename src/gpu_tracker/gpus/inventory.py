@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
+from gpu_tracker.background import Call, Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
 from gpu_tracker.gpus.model import GpuReading
@@ -17,29 +17,11 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.claims.claim import Claim
     from gpu_tracker.gpus.model import Gpu, GpuReading
 
-PATIENCE = 60.0
+DRIVER_TIMEOUT = 60.0
 """Seconds. Opening the driver takes up to 3 s a GPU where nothing else keeps it loaded; some drivers hang for ever."""
 
-_LONG = 5.0
-"""Seconds after which people wonder."""
-
-
-class _Question:
-    """A question to the drivers, asked in a thread of its own."""
-
-    def __init__(self, ask: Callable[[], list[GpuReading]]) -> None:
-        self.answer: list[GpuReading] = []
-        self.failure: Exception | None = None
-        self.is_answered = threading.Event()  # Thread.is_alive() is wrong after Ctrl-C in Thread.join() up to 3.12
-        self._ask = ask
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            self.answer = self._ask()
-        except Exception as error:  # noqa: BLE001 - raised anew in the thread that waits
-            self.failure = error
-        self.is_answered.set()
+_SLOW = 5.0
+"""Seconds after which it is reported that an answer is awaited."""
 
 
 class Inventory:
@@ -48,22 +30,21 @@ class Inventory:
     The drivers are asked in a thread of their own, since a call into a driver that hangs cannot be interrupted.
 
     :param backends: The vendors' openers.
-    :param patience: Seconds to wait for an answer.
-    :param tell: Called once with a text for people where an answer is long in coming.
+    :param timeout: Seconds to wait for an answer.
+    :param report: Called once with a text for people where an answer is long in coming.
     """
 
     def __init__(
         self,
         backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS,
-        patience: float = PATIENCE,
-        tell: Callable[[str], None] = lambda _: None,
+        timeout: float = DRIVER_TIMEOUT,
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._tell = tell
-        self._has_told = False
+        self._reported = Reported(report)
         self._openers = backends
-        self._patience = patience
+        self._timeout = timeout
         self._opened: dict[str, GpuBackend] | None = None
-        self._question: _Question | None = None
+        self._question: Call | None = None
 
     @property
     def has_driver(self) -> bool:
@@ -78,8 +59,11 @@ class Inventory:
         :raises GpuError: A driver is there and does not work, or does not answer.
         """
         readings = self._ask_in_time(with_load=with_load)
-        lookup = ProcessLookup()
+        lookup = ProcessLookup(compute_files=self._compute_files())
         return [_with_processes(reading, lookup) for reading in readings]
+
+    def _compute_files(self) -> frozenset[str]:
+        return frozenset().union(*(backend.compute_files for backend in (self._opened or {}).values()))
 
     def close(self) -> None:
         """Let go of the drivers; of one that still has to answer only the end of this process can let go."""
@@ -91,7 +75,7 @@ class Inventory:
     def _ask_in_time(self, *, with_load: bool) -> list[GpuReading]:
         if self._question is not None:
             self._wait()  # for an earlier question, whose answer is old when it comes
-        self._question = _Question(lambda: self._ask(with_load=with_load))
+        self._question = Call(lambda: self._ask(with_load=with_load))
         return self._wait()
 
     def _wait(self) -> list[GpuReading]:
@@ -102,16 +86,12 @@ class Inventory:
         question = self._question
         if question is None:
             return []
-        has_come = question.is_answered.wait(min(_LONG, self._patience))
-        if not has_come and not self._has_told:
-            self._has_told = True
-            self._tell('waiting for the GPU driver to answer')
-        if not question.is_answered.wait(max(0, self._patience - _LONG)):
-            raise GpuError(f'The GPU driver has not answered for {self._patience:g} seconds.', 'timeout')
+        if not question.has_ended(min(_SLOW, self._timeout)):
+            self._reported.once(_SLOW, 'waiting for the GPU driver to answer')
+        if not question.has_ended(max(0, self._timeout - _SLOW)):
+            raise GpuError(f'The GPU driver has not answered for {self._timeout:g} seconds.', 'timeout')
         self._question = None
-        if question.failure is not None:
-            raise question.failure
-        return question.answer
+        return question.result()  # type: ignore[return-value] # that of _ask
 
     def _ask(self, *, with_load: bool) -> list[GpuReading]:
         if self._opened is None:

@@ -6,11 +6,11 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.background import Changes
 from gpu_tracker.errors import ClaimsError, GpuError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.constraints import status_of
 from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, without_claims
-from gpu_tracker.trouble import Trouble
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ class Machine:
         inventory: Inventory | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._inventory = Inventory(tell=tell) if inventory is None else inventory
+        self._inventory = Inventory(report=tell) if inventory is None else inventory
         self._identities = Identities()
         self._claims = ClaimFolder()
-        self._driver_trouble = Trouble(tell, 'the GPUs can be read again', clock)
-        self._claims_trouble = Trouble(tell, 'claims are known again', clock)
+        self._driver_changes = Changes(tell, 'the GPUs can be read again', clock)
+        self._claims_changes = Changes(tell, 'claims are known again', clock)
         self._clock = clock
         self._search_due = clock() + _BETWEEN_SEARCHES
 
@@ -79,9 +79,9 @@ class Machine:
         try:
             seen = Seen(now, with_claims(gpus, self._claims.claims()))
         except ClaimsError as error:
-            self._claims_trouble.is_now(f'claims are not known: {error}')
+            self._claims_changes.note(f'claims are not known: {error}')
             return Seen(now, without_claims(gpus), claims_problem=str(error))
-        self._claims_trouble.is_now(None)
+        self._claims_changes.note(None)
         return seen
 
     def look_again(self) -> Seen:
@@ -108,7 +108,7 @@ class Machine:
 
     def tell(self, problem: str | None) -> None:
         """Tell why the last look has shown no GPU, where that was not told yet; None: it has shown one."""
-        self._driver_trouble.is_now(problem)
+        self._driver_changes.note(problem)
 
 
 def host_name() -> str:

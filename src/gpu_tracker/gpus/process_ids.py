@@ -8,6 +8,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from gpu_tracker.gpus.model import GpuProcess
 
@@ -18,7 +19,7 @@ _MUCH = 100_000_000
 """Bytes in use that no listed process accounts for; an idle driver's own are fewer, a CUDA context's more."""
 
 _LOOKED_AT = 32
-"""How many processes of a tree are looked at, at each reading, for whether they use CUDA: about 50 µs each."""
+"""How many processes of a tree are looked at, at each reading, for whether they compute on a GPU: about 50 µs each."""
 
 UNKNOWN_ATTRIBUTION = (
     'The GPU driver does not tell which process of this container uses how much GPU memory, so the GPU memory of the '
@@ -34,11 +35,11 @@ def in_initial_pid_namespace() -> bool:
         return sys.platform != 'linux'
 
 
-def uses_cuda(pid: int) -> bool:
-    """Tell whether a process has CUDA at work; NVML alone, unlike CUDA, does not open this device."""
+def has_open(pid: int, files: AbstractSet[str]) -> bool:
+    """Return whether a process has one of these files open, such as those of ``GpuBackend.compute_files``."""
     folder = f'/proc/{pid}/fd'
     try:
-        return any(os.readlink(f'{folder}/{name}') == '/dev/nvidia-uvm' for name in os.listdir(folder))
+        return any(os.readlink(f'{folder}/{name}') in files for name in os.listdir(folder))
     except OSError:  # it has ended, is another user's, or closed a file meanwhile: the next reading looks again
         return False
 
@@ -55,12 +56,12 @@ class Attribution:
     0. A listed process of the tree that has memory shows that the IDs are the container's.
 
     :param exists: Tells whether there is a process of an ID.
-    :param uses: Tells whether the process of an ID has CUDA at work.
+    :param uses: Tells whether the process of an ID computes on a GPU.
     :param is_certain: Whether this process is in the machine's own PID namespace.
     """
 
     def __init__(
-        self, exists: Callable[[int], bool], uses: Callable[[int], bool] = uses_cuda, *, is_certain: bool
+        self, exists: Callable[[int], bool], uses: Callable[[int], bool] = lambda _: False, *, is_certain: bool
     ) -> None:
         self._exists = exists
         self._uses = uses
@@ -97,7 +98,7 @@ class Attribution:
             self._is_doubted = True
 
     def _one_is_missing(self, processes: Sequence[GpuProcess], ours: frozenset[int]) -> bool:
-        """Tell whether a process of the tree has CUDA at work and none is listed."""
+        """Tell whether a process of the tree computes on a GPU and none is listed."""
         if any(process.pid in ours for process in processes):
             return False
         return any(self._uses(pid) for pid in sorted(ours)[:_LOOKED_AT])

@@ -234,15 +234,13 @@ def _number(path: str) -> int | None:
 
 def open_resource(context: Context) -> Energy:
     """Return the energy of the machine's GPUs and CPU packages."""
-    from gpu_tracker.gpus import BACKENDS  # noqa: PLC0415 - most runs do not ask for this
+    from gpu_tracker.gpus import open_first  # noqa: PLC0415 - most runs do not ask for this
     from gpu_tracker.gpus.process_ids import in_initial_pid_namespace  # noqa: PLC0415 - as above
     from gpu_tracker.resources.section import SectionReader, Target  # noqa: PLC0415 - as above
 
-    open_backend = BACKENDS[context.config['brand']]
-
     def open_reader(target: Target) -> EnergyReader:
         del target
-        return EnergyReader(open_backend, are_ours=in_initial_pid_namespace())
+        return EnergyReader(lambda: open_first(context.config['brand']), are_ours=in_initial_pid_namespace())
 
     reader = SectionReader(_NAME, dict)
 

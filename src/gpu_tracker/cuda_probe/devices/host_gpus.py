@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.background import call_in_time
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
 
@@ -73,23 +73,10 @@ def read_host_gpus(
     :param openers: Vendor -> what opens its driver.
     :param timeout: Seconds to wait for their answer.
     """
-    answers: list[HostGpus | BaseException] = []
-
-    def ask() -> None:
-        try:
-            answers.append(_ask(openers))
-        except BaseException as error:  # noqa: BLE001 - raised anew in the thread that waits
-            answers.append(error)
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(timeout)
-    if not answers:
+    try:
+        return call_in_time(lambda: _ask(openers), timeout)
+    except TimeoutError:
         return HostGpus(problem=f'the GPU driver has not answered for {timeout:g} seconds')
-    answer = answers[0]
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer
 
 
 def _ask(openers: Mapping[str, Callable[[], GpuBackend | None]]) -> HostGpus:

@@ -57,7 +57,6 @@ def open_backend() -> NvidiaBackend | None:
 class NvidiaBackend:
     """The opened driver; see ``gpu_tracker.gpus.GpuBackend``."""
 
-    name = 'NVIDIA'
     compute_files = COMPUTE_FILES
 
     def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:

@@ -8,11 +8,11 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.idle.config.document import Problem, referred_to, sorted_by_line
 from gpu_tracker.idle.config.file_access import User, is_hidden, may, this_caller, user_named, writable_by_others
 from gpu_tracker.idle.config.parser import parse
 from gpu_tracker.idle.config.values import hint
-from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
     import logging

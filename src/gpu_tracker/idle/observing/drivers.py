@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
-from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

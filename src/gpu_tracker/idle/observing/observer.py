@@ -6,7 +6,8 @@ import functools
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.gpus.process_ids import in_initial_pid_namespace, uses_cuda
+from gpu_tracker.gpus.nvidia import COMPUTE_FILES
+from gpu_tracker.gpus.process_ids import has_open, in_initial_pid_namespace
 from gpu_tracker.idle.observing.device_files import find_devices
 from gpu_tracker.idle.observing.drivers import DriverAnswer, Drivers
 from gpu_tracker.idle.observing.gpu_processes import Programs
@@ -190,7 +191,7 @@ def open_observer(
             programs=Programs(name_of=name_of) if programs is None else programs,
             terminals=TerminalUsers(name_of=name_of).active,
             drivers=Drivers() if drivers is None else drivers,
-            is_meant=None if is_certain else uses_cuda,
+            is_meant=None if is_certain else lambda pid: has_open(pid, COMPUTE_FILES),
             is_root=os.geteuid() == 0,
         )
     )

@@ -79,7 +79,11 @@ class GpuFigures:
         self._opened = [gpu.uuid for gpu in self._gpus if gpu.uuid is not None]
         self._expected = list(dict.fromkeys(uuids)) if uuids is not None else self._opened
         self._expected_count = len(self._gpus) if uuids is None else len(self._expected)
-        self._attribution = process_ids.Attribution(pid_exists, is_certain=in_initial_pid_namespace)
+        self._attribution = process_ids.Attribution(
+            pid_exists,
+            lambda pid: process_ids.has_open(pid, backend.compute_files),
+            is_certain=in_initial_pid_namespace,
+        )
         self._messages: list[tuple[str, str]] = []
         self._doubtful_readings = 0
         self._doubt_is_told = False
