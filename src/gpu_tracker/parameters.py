@@ -21,25 +21,25 @@ _MOST_PERCENT = 100
 
 
 class Parameters:
-    """The parameters of a tracker, in the form in which they are used."""
+    """The parameters of a tracker, in the form in which they are used; the defaults are those of the tracker."""
 
     def __init__(
         self,
         *,
-        sleep_time: float,
-        ram_unit: str,
-        gpu_ram_unit: str,
-        time_unit: str,
-        n_expected_cores: int | None,
-        gpu_uuids: Sequence[str] | None,
-        disable_logs: bool,
-        process_id: int | None,
-        resource_usage_file: str | os.PathLike[str] | None,
-        n_join_attempts: int,
-        join_timeout: float,
-        gpu_brand: str | None,
-        max_overhead_percent: float | None,
-        cuda: bool,
+        sleep_time: float = 1.0,
+        ram_unit: str = 'gigabytes',
+        gpu_ram_unit: str = 'gigabytes',
+        time_unit: str = 'hours',
+        n_expected_cores: int | None = None,
+        gpu_uuids: Sequence[str] | None = None,
+        disable_logs: bool = False,
+        process_id: int | None = None,
+        resource_usage_file: str | os.PathLike[str] | None = None,
+        n_join_attempts: int = 5,
+        join_timeout: float = 10.0,
+        gpu_brand: str | None = None,
+        max_overhead_percent: float | None = None,
+        cuda: bool = False,
         sections: Sequence[str] = (),
     ) -> None:
         self.sleep_time = _positive('sleep_time', sleep_time, 'a positive number of seconds')

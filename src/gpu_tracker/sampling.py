@@ -8,7 +8,7 @@ from gpu_tracker import units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker.result import Totals
+    from gpu_tracker.report import Totals
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import pytest
 
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.model import Gpu, GpuProcess
+from gpu_tracker.report import Units
 from gpu_tracker.resources.energy import EnergyReader, usage_of
-from gpu_tracker.result import Units
 from support.gpu_readings import capable
 
 if TYPE_CHECKING:

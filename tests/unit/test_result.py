@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from gpu_tracker.render import FORMATS
+from gpu_tracker.report import FORMATS, Units, build
 from gpu_tracker.resources import settle
-from gpu_tracker.result import Units, build
 
 TOTALS = {
     'seconds': 10.0,

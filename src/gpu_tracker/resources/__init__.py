@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import ModuleType
 
-    from gpu_tracker.result import Totals
+    from gpu_tracker.report import Totals
 
 
 class Entry:

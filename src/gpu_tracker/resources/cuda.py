@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpu_tracker.cuda_usage import CUDAUsage
+    from gpu_tracker.report import Totals, Units
     from gpu_tracker.resources.context import Context
     from gpu_tracker.resources.resource import Message
     from gpu_tracker.resources.section import OpenSection, SectionReader, Target
-    from gpu_tracker.result import Totals, Units
 
 _GROUP = 'gpu_tracker.sources'
 """The group of entry points; each returns a :class:`gpu_tracker.resources.section.Section`."""

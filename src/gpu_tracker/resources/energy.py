@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from gpu_tracker import usage
     from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.report import Totals, Units
     from gpu_tracker.resources.context import Context
     from gpu_tracker.resources.resource import Message
     from gpu_tracker.resources.section import SectionReader, Target
-    from gpu_tracker.result import Totals, Units
 
 POWERCAP = '/sys/class/powercap'
 _NAME = 'energy'

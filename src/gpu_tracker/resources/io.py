@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from gpu_tracker import usage
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.process import Process
+    from gpu_tracker.report import Totals, Units
     from gpu_tracker.resources.context import Context
     from gpu_tracker.resources.resource import Message
-    from gpu_tracker.result import Totals, Units
 
     Counters = tuple[int, ...]
     """The values of :data:`BYTES` of one process."""

@@ -1,9 +1,4 @@
-"""What a sampler tells its tracker, over a pipe. Marshalled, with a mark and a length before.
-
-Until the sampler is ready its standard error goes into the same pipe: what an interpreter prints that does not start is
-the reason why no message comes. What is printed and does no harm (a shell in a folder that was removed complains) is
-skipped: messages are found by their mark.
-"""
+"""What a tracker tells its sampler: single bytes, the stop with the seconds that were tracked."""
 
 from __future__ import annotations
 
@@ -13,6 +8,27 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+STOP_MESSAGE = b'S'
+"""Make the last sample. Followed by the seconds, see :func:`stop_message`."""
+LAUNCH_MESSAGE = b'L'
+"""The command that was held back is about to run."""
+
+SECONDS_LENGTH = 9
+
+
+def stop_message(seconds: float) -> bytes:
+    """Return what asks for the last sample after ``seconds`` of tracking."""
+    return STOP_MESSAGE + marshal.dumps(float(seconds))
+
+
+def seconds_of_stop(content: bytes) -> float | None:
+    """Return the seconds that follow :data:`STOP_MESSAGE`; None where they were cut off."""
+    if len(content) < SECONDS_LENGTH:
+        return None
+    seconds: float = marshal.loads(content)  # noqa: S302 - from our own process
+    return seconds
+
 
 _MARK = b'\0gput\0'
 _LENGTH = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from gpu_tracker.settlement import reconcile
+from gpu_tracker.resources.rusage import reconcile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,8 +97,11 @@ class _ReportFile:
     def write(self, totals: dict[str, Any]) -> str | None:
         """Write the file, and return what went wrong, if anything."""
         from gpu_tracker.files import write_whole  # noqa: PLC0415 - these cost 30 ms, which many runs do not last
-        from gpu_tracker.render import FORMATS  # noqa: PLC0415
-        from gpu_tracker.result import Units, build  # noqa: PLC0415
+        from gpu_tracker.report import (  # noqa: PLC0415
+            FORMATS,
+            Units,
+            build,
+        )
 
         try:
             write_whole(self._path, FORMATS[self._format](build(totals, Units(*self._units))) + '\n')

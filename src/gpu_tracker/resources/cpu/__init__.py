@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from gpu_tracker import usage
     from gpu_tracker.processes import ProcessTree
+    from gpu_tracker.report import Totals, Units
     from gpu_tracker.resources.context import Context
     from gpu_tracker.resources.cpu.counters import CpuCounters
     from gpu_tracker.resources.cpu.missed_time import Clocks, MissedTime
     from gpu_tracker.resources.system import SystemSource
-    from gpu_tracker.result import Totals, Units
 
 
 class Cpu(Resource):
@@ -85,7 +85,7 @@ class Cpu(Resource):
         }
 
     def record(self) -> dict[str, object]:
-        """Return what :mod:`gpu_tracker.settlement` has to know of the counters."""
+        """Return what :mod:`gpu_tracker.resources.rusage` has to know of the counters."""
         counters, missed, root = self._counters, self._missed, self._tree.root
         return {
             'unreaped': 0.0 if counters is None else counters.unreaped,

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpu_tracker import usage
+    from gpu_tracker.report import Totals, Units
     from gpu_tracker.resources.context import Context
     from gpu_tracker.resources.gpu.reader import GpuReader
     from gpu_tracker.resources.resource import Message
-    from gpu_tracker.result import Totals, Units
 
 _SHARE = 0.5
 """The part of a limit on the overhead that is the GPUs'."""
