@@ -55,13 +55,15 @@ class WatchedGpu(NamedTuple):
     """What makes it busy besides, in words: its memory or utilization; None: nothing does."""
     problem: str | None = None
     """Why no program can use it, in words that follow its name, such as ``is lost``; None: it works."""
+    claim: str | None = None
+    """Who has claimed it, in words; None: nobody but programs of ours."""
 
     @property
     def busy(self) -> str | None:
         """Why it is not idle, in words; None: it is."""
         if self.users:
             return 'used by ' + ', '.join(map(str, self.users))
-        return self.load or self.problem
+        return self.load or self.problem or self.claim
 
 
 class Observation(NamedTuple):

@@ -6,6 +6,8 @@ import functools
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.errors import ClaimsError
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.nvidia import COMPUTE_FILES
 from gpu_tracker.gpus.process_ids import has_open, in_initial_pid_namespace
 from gpu_tracker.idle.observing.device_files import find_devices
@@ -19,8 +21,9 @@ from gpu_tracker.parameters import process_exists
 from gpu_tracker.users import UserNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from gpu_tracker.gpus.claims.claim import Claim
     from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
     from gpu_tracker.idle.observing.device_files import Identity
@@ -49,6 +52,10 @@ class Inputs(NamedTuple):
     """Whether there is a process of an ID."""
     is_root: bool = False
     """Whether this program is root's."""
+    claims: Callable[[], Sequence[Claim]] = tuple
+    """Returns the claims on GPUs that hold."""
+    name_of: Callable[[int], str] = str
+    """Returns at once the name of the user with an ID."""
 
 
 class Observer:
@@ -93,11 +100,13 @@ class Observer:
         watched = [(gpu, section) for gpu in usable if (section := settings.section_of(gpu.gpu)) is not None]
         self._identities = {gpu.gpu: _identity(gpu, nodes) for gpu, _ in watched}
         gpu_poll = GpuPoll(inputs.programs, is_ours, inputs.exists, is_certain=inputs.is_meant is None)
+        claims = self._claims()
         seen = []
         for gpu, section in watched:
             held_by = frozenset() if gpu.node is None else openers.get(gpu.node, frozenset())
             problem = self._why_unusable(answer, has_node=gpu.node in nodes)
-            seen.append(gpu_poll.observe(gpu, section, held_by, problem))
+            shown = gpu_poll.observe(gpu, section, held_by, problem)
+            seen.append(shown._replace(claim=self._claim_on(shown.uuid, claims, is_ours)))
         self._report(answer)
         if not answer.is_awaited:  # there may be others than is known yet
             self._messages.report_gpus({gpu.gpu for gpu in usable}, {gpu.gpu for gpu in seen})
@@ -128,6 +137,26 @@ class Observer:
             return answer.gpus
         asked_once = functools.cache(is_meant)
         return tuple(only_with(asked_once, gpu) for gpu in answer.gpus)
+
+    def _claims(self) -> Sequence[Claim]:
+        """Return the claims on GPUs; none where they cannot be read, as nobody can claim any then."""
+        try:
+            claims = self._inputs.claims()
+        except ClaimsError as error:
+            self._messages.report_claims(str(error))
+            return ()
+        self._messages.report_claims(None)
+        return claims
+
+    def _claim_on(self, uuid: str | None, claims: Sequence[Claim], is_ours: Callable[[int], bool]) -> str | None:
+        """Return in words who has claimed a GPU, unless it is a program of ours."""
+        for claim in claims:
+            if uuid in claim.uuids:
+                pid = None if claim.in_another_container else claim.process_id
+                if pid is None or not is_ours(pid):
+                    who = self._inputs.name_of(claim.user_id)
+                    return f'claimed by {who}' + ('' if pid is None else f' (pid {pid})')
+        return None
 
     def _why_unusable(self, answer: DriverAnswer, *, has_node: bool) -> str | None:
         """Return why a GPU cannot be used, of which the driver reports nothing; None where it can.
@@ -193,6 +222,8 @@ def open_observer(
             drivers=Drivers() if drivers is None else drivers,
             is_meant=None if is_certain else lambda pid: has_open(pid, COMPUTE_FILES),
             is_root=os.geteuid() == 0,
+            claims=ClaimFolder().claims,
+            name_of=name_of,
         )
     )
 
@@ -216,6 +247,7 @@ class ObserverMessages:
         self._messages: list[str] = []
         self._reported: set[str] = set()
         self._problem: str | None = None
+        self._claims_problem: str | None = None
         self._gpus: frozenset[GpuId] | None = None
         self._watched: frozenset[GpuId] = frozenset()
         self._lack: str | None = None
@@ -254,6 +286,12 @@ class ObserverMessages:
         if problem != self._problem:
             self._messages.append('the GPU driver works again' if problem is None else problem)
         self._problem = problem
+
+    def report_claims(self, problem: str | None) -> None:
+        """Report why claims on GPUs cannot be read when that begins, and when it has ended."""
+        if problem != self._claims_problem:
+            self._messages.append('claims on GPUs are known again' if problem is None else problem)
+        self._claims_problem = problem
 
     def report_gpus(self, there: Collection[GpuId], watched: Collection[GpuId]) -> None:
         """Tell which of the watched GPUs have come or gone, and where there is none.

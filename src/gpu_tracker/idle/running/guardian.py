@@ -12,6 +12,7 @@ import pwd
 import shlex
 import time
 
+from gpu_tracker.gpus.process_ids import IDLE_GUARDIAN
 from gpu_tracker.idle import wording
 from gpu_tracker.idle.running import descendants, held_program
 from gpu_tracker.idle.running.ending import ProgramProcesses, end_all
@@ -24,8 +25,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_NAME = b'gput-guardian'
-"""How ps and top call it: 15 characters at most."""
 _LONGEST_TRACKER_START = 15.0
 """Seconds after which the program is started whether it is measured or not."""
 _MOST_OF_A_COMMAND = 80
@@ -217,7 +216,7 @@ def _prepare(control: int, status: int) -> None:
     os.chdir('/')
     try:
         with open('/proc/self/comm', 'wb', 0) as name_file:
-            name_file.write(_NAME)
+            name_file.write(IDLE_GUARDIAN)
     except OSError:
         pass  # a name is a courtesy
 

@@ -29,13 +29,13 @@ def test_everything_given() -> None:
         exclude=(1, 'GPU-a'),
         visible_devices='0',
     )
-    assert request.wish == (30.0, 5.0, 10_000_000_000, -3.5)
+    assert request.limits == (30.0, 5.0, 10_000_000_000, -3.5)
     assert request[1:] == (2, None, 'free', True, ('1', 'GPU-a'), '0')
     assert make_request(exclude='0, GPU-a,').exclude == ('0', 'GPU-a')
     assert make_request(exclude=['1 ', '']).exclude == ('1',)
     assert make_request(exclude='').exclude == ()
     assert make_request(count=3, min_free=12).exactly == 3
-    assert make_request(min_free=12).wish.min_free == 12
+    assert make_request(min_free=12).limits.min_free == 12
 
 
 @pytest.mark.parametrize(

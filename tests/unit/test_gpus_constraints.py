@@ -3,19 +3,19 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.gpus import constraints
-from gpu_tracker.gpus.constraints import ANY, CLAIMED, Obstacle, Wish, obstacle, status_of
+from gpu_tracker.gpus.constraints import ANY, CLAIMED, Limits, Rejection, rejection, status_of
 from support.brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
 
 DRAWS = SEEN._replace(computes=False)
 
 
 def why(gpu, **limits) -> str | None:
-    found = obstacle(gpu, ANY._replace(**limits))
+    found = rejection(gpu, ANY._replace(**limits))
     return None if found is None else found.text
 
 
 def lasts(gpu, **limits) -> bool:
-    return obstacle(gpu, ANY._replace(**limits)).is_lasting
+    return rejection(gpu, ANY._replace(**limits)).is_lasting
 
 
 def test_a_fifth_of_the_memory_may_be_in_use() -> None:
@@ -83,7 +83,7 @@ def test_a_gpu_in_mig_mode_is_not_used_whole() -> None:
 
 
 def test_a_claim_is_told_last_and_has_its_words_made_later() -> None:
-    assert obstacle(gpu(claim=claim('GPU-0')), ANY) == Obstacle(CLAIMED, '')
+    assert rejection(gpu(claim=claim('GPU-0')), ANY) == Rejection(CLAIMED, '')
     assert why(used(0, 9)._replace(claim=claim('GPU-0'))) == '90.0 % of its memory is in use; at most 20 % may be'
     assert not lasts(gpu(claim=claim('GPU-0')))
 
@@ -116,5 +116,23 @@ def test_status(shown, expected) -> None:
 
 
 def test_free_is_what_can_be_chosen_without_further_wishes() -> None:
-    assert Wish() == ANY
+    assert Limits() == ANY
     assert ANY == (20.0, None, None, None)
+
+
+IDLE_PROGRAM = SEEN._replace(pid=300, memory=8 * GB, is_idle_program=True)
+
+
+def test_a_gpu_that_only_an_idle_program_uses_is_free() -> None:
+    occupied = used(0, 8, IDLE_PROGRAM)
+    assert why(occupied) is None
+    assert why(occupied, min_free=9 * GB) is None
+    assert why(occupied._replace(utilization=100.0), max_utilization=5) is None
+    assert why(used(0, 8, IDLE_PROGRAM._replace(memory=None))) is None
+    assert status_of(occupied) == constraints.FREE
+
+
+def test_a_gpu_that_somebody_uses_beside_an_idle_program_is_not_free() -> None:
+    assert why(used(0, 9, IDLE_PROGRAM, SEEN)) == '90.0 % of its memory is in use; at most 20 % may be'
+    not_listed = used(0, 9.5, IDLE_PROGRAM._replace(memory=5 * GB))
+    assert why(not_listed) == '45.0 % of its memory is in use; at most 20 % may be'

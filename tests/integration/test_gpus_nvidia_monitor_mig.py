@@ -8,7 +8,7 @@ import pytest
 
 from support.gpu_machine import GB
 from support.gpu_monitors import Monitors, idle, unknown
-from support.gpu_readings import monitored
+from support.gpu_readings import changed, monitored
 from support.simulated_nvml import WHOLE_GPU, Failure, Gpu, Mig, Process
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def test_the_memory_of_a_divided_gpu_may_be_hidden_from_a_user_who_can_use_its_p
         assert (monitors.look(0), monitors.look(1)) == (expected, expected)
     assert not [call for call in monitors.calls() if 'GetHandleBy' in call]
     monitors.write(gpus=[divided, divided])
-    known = expected._replace(memory_total=40 * GB, memory_used=9 * GB)
+    known = changed(expected, memory_total=40 * GB, memory_used=9 * GB)
     assert (monitors.look(0), monitors.look(1)) == (known, known)
 
 

@@ -6,7 +6,7 @@ from gpu_tracker.errors import ClaimsLockedError, GpuError, GpusUnavailableError
 from gpu_tracker.gpus.constraints import ANY
 from gpu_tracker.gpus.pick import PAUSE, Picker, Terms, Waiting, purpose
 from gpu_tracker.gpus.selection import Request
-from support.brief_gpus import SEEN, claim, gpu, lost, used
+from support.brief_gpus import GB, SEEN, claim, gpu, lost, used
 
 BUSY = used(0, 9, SEEN)
 FREE = gpu(0)
@@ -275,3 +275,32 @@ def test_gpus_that_cuda_may_not_count() -> None:
 def test_purposes_are_quoted() -> None:
     assert purpose(['python', 'my train.py']) == "python 'my train.py'"
     assert purpose([]) is None
+
+
+IDLE_PROGRAM = SEEN._replace(pid=300, memory=9 * GB, is_idle_program=True)
+
+
+def test_a_claim_waits_until_the_idle_program_has_left() -> None:
+    clock, told = Clock(), []
+    unread = used(0, 9)._replace(processes=None)
+    occupied = used(0, 9, IDLE_PROGRAM)
+    machine = Machine([unread], [occupied], [occupied], [occupied], [FREE])
+    picker = Picker(machine, Claims(), lambda: clock.now, clock.sleep, told.append)
+    assert [one.uuid for one in picker.pick(Request(), TERMS).chosen] == ['GPU-0']
+    assert told == ['waiting until the idle program on GPU 0 has left']
+    assert clock.now == 2 * PAUSE
+
+
+def test_an_idle_program_that_does_not_leave_is_no_free_gpu() -> None:
+    clock, claims = Clock(), Claims()
+    picker = Picker(Machine([used(0, 9, IDLE_PROGRAM)]), claims, lambda: clock.now, clock.sleep)
+    with pytest.raises(GpusUnavailableError) as error:
+        picker.pick(Request(), TERMS)
+    assert error.value.reasons == ('GPU 0: an idle program was on it and has not left',)
+    assert claims.held[0].is_released
+    assert clock.now == 120.0
+
+
+def test_a_gpu_without_an_idle_program_comes_first() -> None:
+    machine = Machine([used(0, 9, IDLE_PROGRAM), gpu(1)])
+    assert [one.number for one in Picker(machine, Claims()).pick(Request()).chosen] == [1, 0]

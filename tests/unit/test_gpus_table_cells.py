@@ -46,6 +46,11 @@ def test_every_status_has_a_mark_of_its_own():
     assert len(set(MARKS.values())) == len(statuses)
 
 
+def test_a_free_gpu_that_an_idle_program_uses_has_a_mark_too():
+    yielding = IN_USE._replace(processes=(IN_USE.processes[0]._replace(is_idle_program=True),))
+    assert [row(yielding).status, row(yielding).cells['mark']] == ['free', '[i]']
+
+
 def test_rows_come_in_the_order_of_indices():
     gpus = [SPLIT, LOST, FREE]
     assert [found.cells['index'] for found in rows(gpus, NOW)] == ['0', '5', '7', '7:0', '7:1', '7:2']
