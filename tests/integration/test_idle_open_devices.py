@@ -16,6 +16,7 @@ from gpu_tracker.idle.observing.device_events import DeviceEvents
 from gpu_tracker.idle.observing.device_files import find_devices
 from gpu_tracker.idle.observing.gpu_processes import Programs
 from gpu_tracker.idle.observing.open_devices import OpenDevices
+from support.claims.claim_actors import tool
 from support.waiting import eventually
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root makes device nodes and becomes other users')
@@ -57,7 +58,7 @@ os.setgid(65534)
 os.setuid(65534)
 holders = OpenDevices()
 holders.poll({0: Identity(True, 195, 0)})
-print(len(holders.unseen))
+print(len(holders.unseen), holders.are_others_hidden)
 """
 
 
@@ -158,10 +159,23 @@ def test_a_node_with_the_number_of_dev_null_is_not_held_by_all_that_hold_dev_nul
         assert OpenDevices().poll(devices) == {0: {one.pid}}
 
 
+def seen_by_nobody(options: str) -> list[str]:
+    """Return what an ordinary user sees in a /proc that is mounted with some options."""
+    script = f'mount -t proc -o {options} proc /proc && exec "$@"'
+    words = [*tool('unshare', '--mount', 'sh', '-c', script, 'sh'), sys.executable, '-c', UNSEEN]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+
+
 @needs_root
 def test_counts_what_an_ordinary_user_cannot_see():
-    answer = subprocess.run([sys.executable, '-c', UNSEEN], capture_output=True, text=True, check=True)
-    assert int(answer.stdout) > 0
+    unseen, hidden = seen_by_nobody('hidepid=0')
+    assert int(unseen) > 0
+    assert hidden == 'False'
+
+
+@needs_root
+def test_knows_that_proc_hides_others_from_an_ordinary_user():
+    assert seen_by_nobody('hidepid=2') == ['0', 'True']
 
 
 def test_an_open_wakes_and_the_holder_is_there(gpu):

@@ -201,6 +201,26 @@ def test_finds_what_other_threads_hold_when_the_first_has_ended(proc, gpu):
     assert seen(proc.holders(), gpu) == {0: {10}}
 
 
+def test_finds_what_other_threads_hold_when_the_first_one_denies_its_table(proc, gpu):
+    proc.put(10, state='Z', threads=2)
+    (proc.path / '10' / 'task' / '10').mkdir(parents=True)
+    (proc.path / '10' / 'task' / '10' / 'fd').touch()
+    (proc.path / '10' / 'task' / '11' / 'fd').mkdir(parents=True)
+    (proc.path / '10' / 'task' / '11' / 'fd' / '3').symlink_to(gpu)
+    assert seen(proc.holders(), gpu) == {0: {10}}
+
+
+def test_knows_that_the_processes_of_others_are_not_listed(proc, gpu):
+    proc.put(10)
+    holders = proc.holders()
+    assert not holders.are_others_hidden
+    seen(holders, gpu)
+    assert holders.are_others_hidden
+    proc.put(1)
+    seen(holders, gpu)
+    assert not holders.are_others_hidden
+
+
 def test_a_zombie_holds_nothing(proc, gpu):
     proc.put(10, state='Z')
     holders = proc.holders()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.gpus.watch import Watch, pause_between
+from gpu_tracker.gpus.latest_reading import Watch, pause_between
 from support.gpus.brief_gpus import gpu
 from support.gpus.polled_machine import NOW, PolledMachine
 from support.waiting import eventually
@@ -126,7 +126,7 @@ class SlowMachine(PolledMachine):
         super().__init__([gpu(0)])
         self.clock = Clock()
         self.watch = Watch(self, 2.0, self.clock)
-        self.watch._wait = lambda _: None  # nobody waits here
+        self.watch._pause_after = lambda _: 0.0  # nobody waits here
         self._seconds = list(seconds)
 
     def look_again(self):
@@ -151,7 +151,7 @@ class SlowMachine(PolledMachine):
 def test_the_usual_interval_is_that_of_a_slow_driver(seconds, interval) -> None:
     machine = SlowMachine(*seconds)
     assert machine.watch.usual_interval == 2.0
-    machine.watch._run()
+    machine.watch._poll._run()
     assert machine.watch.usual_interval == interval
 
 

@@ -1,4 +1,4 @@
-"""Looks at this machine again and again, for all who want to know: nobody else asks the driver."""
+"""The latest reading of this machine, made by one thread for all who want it: nobody else asks the driver."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import deque
 from statistics import median_low
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.background import Poll
 from gpu_tracker.gpus.machine import Seen, snapshot_of
 
 if TYPE_CHECKING:
@@ -80,11 +81,10 @@ class Watch:
         self.last_with_gpus: Reading | None = None
         """The newest reading in which the driver has told the GPUs; None: there was none."""
         self._durations: deque[float] = deque(maxlen=_USUAL_OF)
-        self._has_looked = threading.Event()
-        self._news = threading.Event()
+        self._has_read = threading.Event()
+        self._poll = Poll(self._read, 'watch', clock=clock)
         self.is_resting = False
         """Whether it waits for longer than usual, since nobody asks."""
-        self._is_stopped = False
 
     @property
     def usual_interval(self) -> float:
@@ -95,13 +95,13 @@ class Watch:
 
     def start(self) -> None:
         """Begin to look."""
-        threading.Thread(target=self._run, name='watch', daemon=True).start()
+        self._poll.start()
 
     def latest(self) -> Reading | None:
         """Return the newest reading, at once; None as long as the first look goes on."""
         self._asked = self._clock()
         if self.is_resting:
-            self._news.set()
+            self._poll.wake()
         return self._latest
 
     def peek(self) -> Reading | None:
@@ -112,25 +112,25 @@ class Watch:
         """Return how many seconds old a reading is."""
         return max(0.0, self._clock() - reading.taken)
 
-    def wait_for_first(self, patience: float) -> bool:
-        """Return whether the first look has ended, after ``patience`` seconds at most."""
-        return self._has_looked.wait(patience)
+    def wait_for_first(self, timeout: float) -> bool:
+        """Return whether the first look has ended, after ``timeout`` seconds at most."""
+        return self._has_read.wait(timeout)
 
     def stop(self) -> None:
         """Look no more; a look that has begun goes on by itself, since a driver may hang."""
-        self._is_stopped = True
-        self._news.set()
+        self._poll.stop()
 
-    def _run(self) -> None:
-        while not self._is_stopped:
-            begun, now = self._clock(), self._now()
-            reading = Reading(begun, self._look(now))
-            if reading.snapshot['gpus'] is not None:
-                self._durations.append(self._clock() - begun)
-                self.last_with_gpus = reading
-            self._latest = reading
-            self._has_looked.set()
-            self._wait(begun)
+    def _read(self) -> float:
+        """Read once, and return the seconds until the next time."""
+        self.is_resting = False
+        begun, now = self._clock(), self._now()
+        reading = Reading(begun, self._look(now))
+        if reading.snapshot['gpus'] is not None:
+            self._durations.append(self._clock() - begun)
+            self.last_with_gpus = reading
+        self._latest = reading
+        self._has_read.set()
+        return self._pause_after(begun)
 
     def _look(self, now: float) -> dict[str, object]:
         """Return what a look shows that begins now.
@@ -149,19 +149,13 @@ class Watch:
             self._machine.tell(problem)
             return snapshot_of(Seen(now, None, driver_problem=problem))
 
-    def _wait(self, begun: float) -> None:
-        """Wait until the next look is due."""
+    def _pause_after(self, begun: float) -> float:
+        """Return the seconds from now to the next reading."""
         self.is_resting = True  # first, so that no question from here on is missed
         now = self._clock()
-        is_resting = now - self._asked > RESTS_AFTER
-        if not is_resting:
-            self.is_resting = False
-            self._news.clear()
-        if not self._is_stopped:
-            interval = max(self.interval, self._resting_interval) if is_resting else self.interval
-            self._news.wait(pause_between(interval, now - begun))
-        self.is_resting = False
-        self._news.clear()
+        self.is_resting = now - self._asked > RESTS_AFTER
+        interval = max(self.interval, self._resting_interval) if self.is_resting else self.interval
+        return pause_between(interval, now - begun)
 
 
 def pause_between(interval: float, took: float) -> float:

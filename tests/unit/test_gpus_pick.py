@@ -296,7 +296,7 @@ def test_an_idle_program_that_does_not_leave_is_no_free_gpu() -> None:
     picker = Picker(Machine([used(0, 9, IDLE_PROGRAM)]), claims, lambda: clock.now, clock.sleep)
     with pytest.raises(GpusUnavailableError) as error:
         picker.pick(Request(), TERMS)
-    assert list(error.value.reasons) == ['GPU 0: an idle program was on it and has not left']
+    assert error.value.reasons == ('GPU 0: an idle program was on it and has not left',)
     assert claims.held[0].is_released
     assert clock.now == 120.0
 
