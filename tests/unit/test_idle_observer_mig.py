@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from gpu_tracker.gpus.model import GpuProcess
-from gpu_tracker.idle.gpu_id import GpuId
-from gpu_tracker.idle.observation import SeenGpu
-from gpu_tracker.idle.observing.drivers import DriverLook
+from gpu_tracker.idle.config.idle_settings import GpuId
+from gpu_tracker.idle.observing.drivers import DriverAnswer
+from gpu_tracker.idle.state import WatchedGpu
 from support.gpus.gpu_readings import reading
 from support.idle.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, divided, gpu, mig, only, seen
 
@@ -65,14 +65,14 @@ def test_our_process_on_one_mig_device_leaves_the_other_to_others():
 def test_a_mig_device_that_cannot_be_read_cannot_be_used():
     machine = WatchedMachine(divided(0, reading(0, problem='cannot be read (NVML code 23)'), mig(1)))
     assert machine.gpus() == (
-        SeenGpu(GpuId(0, 0), problem='cannot be used: cannot be read (NVML code 23)'),
+        WatchedGpu(GpuId(0, 0), problem='cannot be used: cannot be read (NVML code 23)'),
         seen(0, mig=1),
     )
 
 
 def test_a_divided_gpu_that_is_lost_is_whole_and_cannot_be_used():
     machine = WatchedMachine(reading(0, problem='lost'), nodes={0})
-    assert machine.gpus() == (SeenGpu(GpuId(0), problem='cannot be used: lost'),)
+    assert machine.gpus() == (WatchedGpu(GpuId(0), problem='cannot be used: lost'),)
     assert machine.gpus(only(GpuId(0, 0))) == ()
 
 
@@ -85,7 +85,7 @@ def test_in_a_container_a_stranger_on_a_mig_device_does_not_hide_a_holder_from_t
 def test_a_gpu_that_is_divided_anew():
     machine = WatchedMachine(gpu(0))
     assert machine.gpus() == (seen(0),)
-    machine.driver = DriverLook((divided(0, mig(0), mig(1)),))
+    machine.driver = DriverAnswer((divided(0, mig(0), mig(1)),))
     assert machine.told() == ['GPU 0 has gone', 'GPU 0:0 has appeared', 'GPU 0:1 has appeared']
-    machine.driver = DriverLook((divided(0),))
+    machine.driver = DriverAnswer((divided(0),))
     assert machine.told() == ['GPU 0:0 has gone', 'GPU 0:1 has gone', 'there is no GPU at the moment']

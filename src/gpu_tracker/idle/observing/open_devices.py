@@ -22,13 +22,13 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.idle.observing.file_identity import finder_for
+from gpu_tracker.idle.observing.device_files import finder_for
 from gpu_tracker.processes.linux import cpu_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpu_tracker.idle.observing.file_identity import Identity
+    from gpu_tracker.idle.observing.device_files import Identity
 
 _ROUND = 60.0
 """Seconds in which every process is read again at least once, whatever its clock says; spread over all looks."""
@@ -51,7 +51,7 @@ class _Process:
         """Its CPU seconds before it was read last; None for a part of the kernel, which opens no devices."""
 
 
-class Holders:
+class OpenDevices:
     """Tells which processes hold devices open; to be asked by one thread at a time.
 
     :param proc: The folder of proc(5).
@@ -80,7 +80,7 @@ class Holders:
         """How many processes there were at the last look, parts of the kernel among them."""
         return len(self._processes)
 
-    def look(self, identities: Mapping[int, Identity]) -> dict[int, frozenset[int]]:
+    def poll(self, identities: Mapping[int, Identity]) -> dict[int, frozenset[int]]:
         """Return by number of the device the pids of those that hold it open.
 
         :param identities: What tells the devices, by number.
@@ -105,13 +105,13 @@ class Holders:
         self._denied: set[int] = set()
         self._round: list[str] = []
         self._shares_due = 0.0
-        self._looked_at = self._monotonic()
+        self._polled_at = self._monotonic()
 
     def _put_those_due(self) -> None:
         """Have those read whose turn it is: the share of all that belongs to the time since the last look."""
         now = self._monotonic()
-        self._shares_due += len(self._processes) * min(1.0, (now - self._looked_at) / _ROUND)
-        self._looked_at = now
+        self._shares_due += len(self._processes) * min(1.0, (now - self._polled_at) / _ROUND)
+        self._polled_at = now
         while self._shares_due >= 1.0:
             self._shares_due -= 1.0
             if not self._round:

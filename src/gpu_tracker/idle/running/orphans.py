@@ -1,12 +1,13 @@
-"""Processes whose guardian was killed: the monitor adopts them, and ends them."""
+"""Processes whose guardian was killed: the monitor adopts them, knows them by a variable of theirs, and ends them."""
 
 from __future__ import annotations
 
 import os
 import signal
+from functools import cache
 from typing import TYPE_CHECKING
 
-from gpu_tracker.idle.running import family, kernel, ownership
+from gpu_tracker.idle.running import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from gpu_tracker.processes.process import Process
 
 
-class Strays:
+class Orphans:
     """Makes this process the one that orphans of its descendants are handed to.
 
     Not all of these come from its programs: as the first process of a container it gets all orphans there are, such as
@@ -23,13 +24,13 @@ class Strays:
     """
 
     def __init__(self) -> None:
-        self._has_strangers = os.getpid() == 1 or bool(family.all_children())
+        self._has_strangers = os.getpid() == 1 or bool(descendants.all_children())
         self._proved: set[tuple[int, float]] = set()
         """The pids and starts of those that were found to come from a program: who had a proof may be known by it only
         as long as the one above it lives."""
         self._nameless: set[tuple[int, float]] = set()
         """Those that had no command line when they were looked at last."""
-        kernel.become_subreaper()
+        descendants.become_subreaper()
 
     def reap(self, known: Collection[int]) -> None:
         """Reap children that have ended and that nobody waits for: samplers, for the most part.
@@ -38,7 +39,7 @@ class Strays:
 
         :param known: The children that somebody waits for, by pid: guardians, and whatever else was started.
         """
-        for pid in family.all_children():
+        for pid in descendants.all_children():
             if pid not in known:
                 try:
                     os.waitpid(pid, os.WNOHANG)
@@ -56,26 +57,26 @@ class Strays:
         """
         self.reap(known)
         left = self._find(known, lost)
-        for stray in left:
-            if _identity(stray) not in self._nameless:
-                family.send(stray, signal.SIGKILL)
+        for orphan in left:
+            if _identity(orphan) not in self._nameless:
+                descendants.send(orphan, signal.SIGKILL)
         return len(left)
 
     def _find(self, known: Collection[int], lost: Collection[int]) -> list[Process]:
         """Return those that are to be ended, and have not ended yet."""
-        everybody = family.all_processes()
+        everybody = descendants.all_processes()
         own = os.getpid()
         children = [child for child in everybody if child.parent == own and child.pid not in known]
         nameless, self._nameless = self._nameless, set()
-        strays = [child for child in children if self._is_stray(child, lost, nameless)]
-        strays += family.descendants([stray.pid for stray in strays], everybody)
-        left = [stray for stray in strays if not stray.ended]
-        self._proved = {_identity(stray) for stray in left} - self._nameless
+        orphans = [child for child in children if self._is_orphan(child, lost, nameless)]
+        orphans += descendants.descendants([orphan.pid for orphan in orphans], everybody)
+        left = [orphan for orphan in orphans if not orphan.ended]
+        self._proved = {_identity(orphan) for orphan in left} - self._nameless
         return left
 
-    def _is_stray(self, child: Process, lost: Collection[int], nameless: Collection[tuple[int, float]]) -> bool:
+    def _is_orphan(self, child: Process, lost: Collection[int], nameless: Collection[tuple[int, float]]) -> bool:
         has_words = _has_command_line(child.pid)  # asked first: what has become a sampler by then is known as one
-        if family.is_sampler(child.pid):
+        if descendants.is_sampler(child.pid):
             return False
         identity = _identity(child)
         if identity in self._proved or _is_of_program(child, lost):
@@ -92,7 +93,7 @@ def _identity(process: Process) -> tuple[int, float]:
 
 
 def _is_of_program(process: Process, lost: Collection[int]) -> bool:
-    return process.session in lost or process.group in lost or ownership.has_mark(process.pid)
+    return process.session in lost or process.group in lost or has_mark(process.pid)
 
 
 def _has_command_line(pid: int) -> bool:
@@ -100,5 +101,27 @@ def _has_command_line(pid: int) -> bool:
     try:
         with open(f'/proc/{pid}/cmdline', 'rb') as file:
             return bool(file.read(1))
+    except OSError:
+        return False
+
+
+VARIABLE = 'GPU_TRACKER_IDLE'
+"""Every program has it; the value is another one for each monitor."""
+
+
+@cache
+def mark() -> str:
+    """Return the value for the programs of this process: its pid and 16 random digits."""
+    return f'{os.getpid()}-{os.urandom(8).hex()}'
+
+
+def has_mark(pid: int) -> bool:
+    """Tell whether a process comes from a program of this one.
+
+    False too where its environment is not to be seen: it has ended, or is another user's.
+    """
+    try:
+        with open(f'/proc/{pid}/environ', 'rb') as file:
+            return f'{VARIABLE}={mark()}'.encode() in file.read().split(b'\0')
     except OSError:
         return False

@@ -15,9 +15,9 @@ _LONGEST = 4000
 """Bytes of a line: it reaches a pipe that others write to as well in one piece, pipe(7)."""
 _MOST_LINES = 1000
 """Lines that wait for somebody who reads them; those that come when there are as many are lost."""
-_PATIENCE = 0.1
+_TIMEOUT = 0.1
 """Seconds to wait until a line is out, unless one before it is not: then what it tells of has not happened yet."""
-_LAST_PATIENCE = 1.0
+_FLUSH_TIMEOUT = 1.0
 """Seconds to wait at the end."""
 _PAUSE = 0.01
 """Seconds until the next attempt: a terminal may tell of room, and take nothing."""
@@ -72,15 +72,15 @@ class _LineHandler(logging.Handler):
             self._lines.append(line)
             self._changed.notify_all()
             if not self._is_behind:
-                self._wait(_PATIENCE)
+                self._wait(_TIMEOUT)
 
     def flush(self) -> None:
         """Wait until everything is out, for a short time."""
         with self._changed:
-            self._wait(_LAST_PATIENCE)
+            self._wait(_FLUSH_TIMEOUT)
 
-    def _wait(self, patience: float) -> None:
-        self._is_behind = not self._changed.wait_for(lambda: not self._lines, patience)
+    def _wait(self, timeout: float) -> None:
+        self._is_behind = not self._changed.wait_for(lambda: not self._lines, timeout)
 
     def _write_all(self) -> None:
         while True:
@@ -92,10 +92,10 @@ class _LineHandler(logging.Handler):
                 self._lines.popleft()
                 if not self._lines:
                     self._is_behind = False
-                    self._tell_lost()
+                    self._report_lost()
                 self._changed.notify_all()
 
-    def _tell_lost(self) -> None:
+    def _report_lost(self) -> None:
         if self._lost:
             text = f'{self._lost} line{"" if self._lost == 1 else "s"} left out here: nobody has read those before'
             self._lost = 0

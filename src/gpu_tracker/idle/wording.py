@@ -1,4 +1,4 @@
-"""The lines that a program's log gets from its guardian, and what its use is called in words. Pure.
+"""Lengths of time, ends of programs and what they have used, in words. Pure.
 
 The guardian imports this, so it imports little.
 """
@@ -13,7 +13,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time in words, in its two largest units: ``12 s``, ``3 min``, ``2 h 5 min``, ``3 d 4 h``."""
+    whole = max(int(seconds), 0)  # a clock that was set back makes no sense of a difference
+    if whole < _MINUTE:
+        return f'{whole} s'
+    if whole < _HOUR:
+        return f'{whole // _MINUTE} min'
+    if whole < _DAY:
+        return _both(whole // _HOUR, 'h', whole % _HOUR // _MINUTE, 'min')
+    return _both(whole // _DAY, 'd', whole % _DAY // _HOUR, 'h')
+
+
+def _both(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f'{large} {large_unit} {small} {small_unit}' if small else f'{large} {large_unit}'
+
+
 _TENTHS_BELOW = 10
 _UNKNOWN = 'N/A'
 _SIZES = ((1e12, 'TB'), (1e9, 'GB'), (1e6, 'MB'), (1e3, 'kB'))

@@ -1,7 +1,8 @@
-"""The descendants of a process: found in /proc, and sent signals, without ever meeting a stranger. Linux only."""
+"""Descendants of a process: found in /proc, adopted, and sent signals, never mistaken for a stranger. Linux only."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 
@@ -12,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MOST_BYTES = 2048
+_LONGEST_STAT = 2048
 _KERNEL_LISTS_CHILDREN = os.path.exists('/proc/thread-self/children')
 """It was built with CONFIG_PROC_CHILDREN."""
 
@@ -24,7 +25,7 @@ def read_process(pid: int) -> Process | None:
     except OSError:
         return None
     try:
-        line = os.read(handle, _MOST_BYTES)
+        line = os.read(handle, _LONGEST_STAT)
     except ProcessLookupError:
         return None
     finally:
@@ -123,3 +124,33 @@ def send(process: Process, *numbers: int) -> bool:
     finally:
         os.close(handle)
     return True
+
+
+_SET_PARENT_DEATH_SIGNAL = 1  # linux/prctl.h
+_SET_CHILD_SUBREAPER = 36
+_LIBRARY = ctypes.CDLL(None, use_errno=True)
+"""Loaded with this module: a process between fork and exec should load nothing."""
+
+
+def become_subreaper() -> None:
+    """Have the orphans among this process' descendants handed to it instead of to init.
+
+    :raises OSError: The kernel refuses.
+    """
+    _control(_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(number: int) -> None:
+    """Have the kernel send this process the signal ``number`` when the thread that has forked it ends.
+
+    A change of user takes that back, so it comes after.
+
+    :raises OSError: The kernel refuses.
+    """
+    _control(_SET_PARENT_DEATH_SIGNAL, number)
+
+
+def _control(option: int, value: int) -> None:
+    if _LIBRARY.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -1,10 +1,11 @@
-"""Telling files that are open by what they are, whichever path they were opened through."""
+"""Device files of GPUs, and open files told by what they are, whichever path they were opened through."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+import re
 import stat
 import struct
 import sys
@@ -12,6 +13,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_NODE = re.compile(r'nvidia(0|[1-9][0-9]*)')
+
+
+def device_number(name: str) -> int | None:
+    """Return the N of a node that is called ``nvidiaN``, None for every other name."""
+    match = _NODE.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def find_devices(folder: str = '/dev') -> dict[int, Identity]:
+    """Return by N what tells the device ``nvidiaN``, for each that there is in ``folder``; nothing without a folder."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return {}  # no such folder, or none of ours to read: no GPU that could be watched through it
+    found: dict[int, Identity] = {}
+    for name in names:
+        number = device_number(name)
+        if number is not None:
+            try:
+                found[number] = identity_of(f'{folder}/{name}')
+            except OSError:
+                pass  # removed meanwhile, or a link that leads nowhere
+    return dict(sorted(found.items()))
+
 
 _NULL = (1, 3)
 """The device number of /dev/null."""

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpu_tracker.idle.gpu_id import GpuId
+
+class GpuId(NamedTuple):
+    """A GPU, or a MIG device of one. Written ``5``, or ``5:1`` for the second MIG device of GPU 5."""
+
+    number: int
+    """The GPU's place in PCI bus order, from 0, as nvidia-smi numbers them."""
+    mig: int | None = None
+    """The MIG device's number on its GPU, from 0; None for a whole GPU."""
+
+    def __str__(self) -> str:
+        """Return it as it is written."""
+        return str(self.number) if self.mig is None else f'{self.number}:{self.mig}'
+
 
 Threshold = TypeVar('Threshold', int, float)
 

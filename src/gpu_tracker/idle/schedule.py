@@ -1,8 +1,16 @@
-"""When to look: each interval, soon after a device was opened, and when something is due."""
+"""When to poll: each interval, soon after a device was opened, and when time alone changes what is to be done."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpu_tracker.sampler.grid import Grid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker.idle.config.idle_settings import Program
+    from gpu_tracker.idle.state import State
 
 _AFTER_OPEN = (0.0, 0.03, 0.15, 0.5, 1.5)
 """Seconds after a device was opened at which to look.
@@ -20,7 +28,7 @@ _MOST_SAVED = 0.25
 look takes 0.01 s where there are 2,000 processes."""
 
 
-class Pace:
+class PollSchedule:
     """Tells when the next look is due.
 
     :param interval: Seconds between two looks if nothing happens.
@@ -42,7 +50,7 @@ class Pace:
         extra = [*self._extra[:1], *([] if self._moment is None else [self._moment])]
         return min(self._grid.due, max(self._not_before, min(extra))) if extra else self._grid.due
 
-    def hurry(self, now: float) -> None:
+    def poll_soon(self, now: float) -> None:
         """Look as soon as may be: something has changed."""
         self._extra = sorted({now, *self._extra})
 
@@ -55,7 +63,7 @@ class Pace:
         later = [when for when in self._extra if when <= now]
         self._extra = sorted({*later, *(now + delay for delay in _AFTER_OPEN)})
 
-    def looked(self, begun: float, ended: float, cost: float) -> None:
+    def polled(self, begun: float, ended: float, cost: float) -> None:
         """Take note of a look, and of the CPU seconds that it has cost."""
         self._extra = [when for when in self._extra if when > begun]
         self._saved = min(_MOST_SAVED, self._saved + _LARGEST_SHARE * (ended - self._saved_at))
@@ -65,3 +73,25 @@ class Pace:
         else:
             self._saved -= cost
         self._not_before = ended + max(_LEAST_PAUSE, -self._saved / _LARGEST_SHARE)
+
+
+def next_change(programs: Sequence[Program], state: State, now: float) -> float | None:
+    """Return when the rest of a program is over, or its GPUs have been idle for long enough, whichever comes later.
+
+    :param programs: All that are configured.
+    :param state: With what the last look shows.
+    :param now: In seconds of monotonic time, as the moment that is returned.
+    :return: The first such moment of all programs that lies ahead; None: there is none.
+    """
+    moments = [_moment(program, state) for program in programs if program.name not in state.runs]
+    return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+
+def _moment(program: Program, state: State) -> float | None:
+    """Return from when on the time speaks for a program; None: one of its GPUs is not idle."""
+    gpus = state.idle_since if program.gpus is None else program.gpus
+    if not gpus or not all(gpu in state.idle_since for gpu in gpus):
+        return None
+    idle = max(state.idle_since[gpu] for gpu in gpus) + program.idle_before_start
+    rest = state.rest_of(program)
+    return idle if rest is None else max(idle, rest.not_before)

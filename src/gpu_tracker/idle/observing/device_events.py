@@ -1,21 +1,31 @@
-"""Tells at once that a GPU is opened or closed, or that its device node appears or goes: inotify(7), without root.
+"""Events of device files: a GPU that is opened or closed, a node that appears or goes, by inotify(7), without root.
 
-It sees the nodes that it watches. An open through another node of the same device, such as a container's own, makes
-no event (fanotify(7) would need root): that is found at the next look.
+Only the nodes that are watched make events. An open through another node of the same device, such as a container's
+own, makes none (fanotify(7) would need root): that is found at the next poll.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import errno
 import os
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+import time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gpu_tracker.idle.observing.devices import device_number
+from gpu_tracker.idle.observing.device_files import device_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import logging
+    from collections.abc import Callable, Collection, Iterable
+
+    class Changed(Protocol):
+        """Called when something has happened to a device file."""
+
+        def __call__(self, *, opened: bool) -> None:
+            """Take note of it; ``opened``: somebody may use a GPU from now on."""
+
 
 # From inotify(7) and sys/inotify.h.
 _ATTRIBUTES = 0x4
@@ -29,7 +39,7 @@ _IGNORED = 0x8000
 _ONLY_FOLDER = 0x01000000
 _IN_FOLDER = _CREATE | _DELETE | _MOVED | _ATTRIBUTES | _ONLY_FOLDER
 _HEAD = struct.Struct('iIII')
-_MOST_BYTES = 1 << 16
+_QUEUE_BYTES = 1 << 16
 _MOST_READS = 4
 """As many as a full queue takes (fs.inotify.max_queued_events): who opens all the time could be read without end."""
 
@@ -40,7 +50,7 @@ _REASONS = {
 }
 
 
-class Happened(NamedTuple):
+class DeviceChanges(NamedTuple):
     """What has happened since it was asked last; false where nothing has."""
 
     opened: frozenset[int] = frozenset()
@@ -55,7 +65,7 @@ class Happened(NamedTuple):
         return bool(self.opened or self.closed or self.folder)
 
 
-class Wake:
+class DeviceEvents:
     """Notes what happens to the nodes ``nvidiaN`` in a folder.
 
     :param folder: Where the nodes are.
@@ -98,7 +108,7 @@ class Wake:
             self._library.inotify_rm_watch(self._handle, watch)  # fails where the node is gone, and the watch with it
         return problem
 
-    def drain(self) -> Happened:
+    def drain(self) -> DeviceChanges:
         """Return what has happened since it was called last, without waiting; of very much only the first part."""
         opened: set[int] = set()
         closed: set[int] = set()
@@ -122,7 +132,7 @@ class Wake:
                         opened.add(self._numbers[watch])
                     if mask & _CLOSE:
                         closed.add(self._numbers[watch])
-        return Happened(frozenset(opened), frozenset(closed), folder)
+        return DeviceChanges(frozenset(opened), frozenset(closed), folder)
 
     def close(self) -> None:
         """Let go of the descriptor; may be called twice."""
@@ -132,7 +142,7 @@ class Wake:
 
     def _read(self) -> bytes:
         try:
-            return os.read(self._handle, _MOST_BYTES)
+            return os.read(self._handle, _QUEUE_BYTES)
         except BlockingIOError:
             return b''
 
@@ -143,10 +153,10 @@ class Wake:
         return watch
 
 
-def open_wake(folder: str = '/dev') -> tuple[Wake | None, str | None]:
+def open_device_events(folder: str = '/dev') -> tuple[DeviceEvents | None, str | None]:
     """Return what notes changes in ``folder``, or None and the reason, in words, why there is nothing that could."""
     try:
-        return Wake(folder), None
+        return DeviceEvents(folder), None
     except OSError as error:
         return None, error.strerror
 
@@ -161,3 +171,80 @@ def _library() -> ctypes.CDLL:
 def _failure(what: str) -> OSError:
     number = ctypes.get_errno()
     return OSError(number, f'{what}: {_REASONS.get(number) or os.strerror(number)}')
+
+
+_REST = 20
+"""For how many times the processor time that listening has taken it rests."""
+_SHORTEST_REST, _LONGEST_REST = 0.02, 1.0
+"""Seconds; what would be a shorter rest counts for the next one."""
+
+
+class DeviceListener:
+    """Listens to what happens to device files; where that cannot be had it says so once, and stays silent.
+
+    Who opens one all the time does not keep the monitor busy: it listens for a twentieth of the time at most.
+
+    :param folder: Of the device files.
+    :param open_events: Returns what tells of changes there, or why there is no such thing.
+    :param thread_time: Tells the processor time of this thread.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        log: logging.Logger,
+        *,
+        open_events: Callable[[str], tuple[DeviceEvents | None, str | None]] = open_device_events,
+        thread_time: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._log = log
+        self._thread_time = thread_time
+        self._rest = 0.0
+        """Seconds that are still to be rested, at the moment :attr:`_heard`."""
+        self._heard = 0.0
+        self._resting: asyncio.TimerHandle | None = None
+        self._wake, self._problem = open_events(folder)
+        self._tell(self._problem)
+
+    def listen(self, changed: Changed) -> None:
+        """Have changes told from now on."""
+        if self._wake is not None:
+            asyncio.get_running_loop().add_reader(self._wake.fileno(), self._take, changed)
+
+    def watch(self, nodes: Collection[int]) -> None:
+        """Listen to these device files and no others."""
+        if self._wake is not None:
+            problem = self._wake.watch(nodes)
+            if problem != self._problem:
+                self._tell(problem)
+            self._problem = problem
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._resting is not None:
+            self._resting.cancel()
+        if self._wake is not None:
+            asyncio.get_running_loop().remove_reader(self._wake.fileno())
+            self._wake.close()
+
+    def _take(self, changed: Changed) -> None:
+        if self._wake is not None:
+            begun = self._thread_time()
+            happened = self._wake.drain()
+            if happened:
+                changed(opened=bool(happened.opened))
+            self._pause(self._thread_time() - begun, changed)
+
+    def _pause(self, cost: float, changed: Changed) -> None:
+        """Rest before listening again where much has happened lately."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._rest = min(max(0.0, self._rest - (now - self._heard)) + _REST * cost, _LONGEST_REST)
+        self._heard = now
+        if self._wake is not None and self._rest > _SHORTEST_REST:
+            loop.remove_reader(self._wake.fileno())
+            self._resting = loop.call_later(self._rest, self.listen, changed)
+
+    def _tell(self, problem: str | None) -> None:
+        if problem is not None:
+            self._log.warning('%s: who opens a GPU is noticed at the next look only', problem)
