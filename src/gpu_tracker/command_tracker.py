@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from gpu_tracker.result import Totals
+    from gpu_tracker.totals import Configuration, Totals
 
 _LONGEST_STOP = 5.0
 """Seconds for which the user waits after the end of the command, at most; the sampler takes 20 ms in the usual way."""
@@ -55,7 +55,7 @@ class ReportingTracker(Tracker):
 
         from gpu_tracker import render, result, sampling  # noqa: F401, PLC0415
 
-    def _configuration(self) -> dict[str, Any]:
+    def _configuration(self) -> Configuration:
         return {**super()._configuration(), 'report': self._report}
 
 
@@ -119,7 +119,7 @@ class CommandTracker(ReportingTracker):
             self._session.end()
         self.state = self.State.STOPPED
 
-    def _configuration(self) -> dict[str, Any]:
+    def _configuration(self) -> Configuration:
         from gpu_tracker.resources.ram.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
 
         peak = MemoryFiles().peak(os.getpid()) if default_reader() == 'proc' else None

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-    from gpu_tracker.result import Totals
     from gpu_tracker.sampling import Sampling
+    from gpu_tracker.totals import Configuration, Totals
     from gpu_tracker.usage import ResourceUsage
 
 _READERS = ('proc', 'psutil')
@@ -219,7 +219,8 @@ class Tracker:
         :raises RuntimeError: before the end.
         """
         if self._usage is None:
-            from gpu_tracker.result import Units, build  # noqa: PLC0415 - keeps the measured process light
+            from gpu_tracker.result import build  # noqa: PLC0415 - keeps the measured process light
+            from gpu_tracker.units import Units  # noqa: PLC0415 - as above
 
             self._usage = build(self._require_totals(), Units(*self._units()))
         return self._usage
@@ -265,7 +266,7 @@ class Tracker:
             raise SamplerError(_NO_RESULT)
         return self._totals
 
-    def _configuration(self) -> dict[str, Any]:
+    def _configuration(self) -> Configuration:
         """Return what the sampler is told, see :func:`gpu_tracker.sampler.spawn.spawn`."""
         parameters = self._parameters
         file = parameters.resource_usage_file

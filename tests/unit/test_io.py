@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.processes.process import Process
+from gpu_tracker.resources import FIRST, MIDDLE
 from gpu_tracker.resources.io import BYTES, Io, IoFiles, UnknownIo
-from gpu_tracker.resources.resource import FIRST, MIDDLE
 
 if TYPE_CHECKING:
     from pathlib import Path

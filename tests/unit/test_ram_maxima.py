@@ -1,9 +1,8 @@
 from __future__ import annotations
 
+from gpu_tracker.resources import FIRST, LAST, MIDDLE, larger
 from gpu_tracker.resources.ram import Ram
-from gpu_tracker.resources.ram.folding import RamMaxima
-from gpu_tracker.resources.ram.reading import RamReading, Resident
-from gpu_tracker.resources.resource import FIRST, LAST, MIDDLE, larger
+from gpu_tracker.resources.ram.reading import RamMaxima, RamReading, Resident
 
 
 def ram(main: Resident, descendants: Resident, combined: Resident, upper=(None, None, None)):

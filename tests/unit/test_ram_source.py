@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.allowance import Allowance
+from gpu_tracker.resources import FIRST, LAST, MIDDLE
 from gpu_tracker.resources.ram.linux import LinuxRamReader
-from gpu_tracker.resources.resource import FIRST, LAST, MIDDLE
 from support.simulated_memory import MEGABYTE, FakeFiles, FakeProcess, FakeTree
 
 if TYPE_CHECKING:

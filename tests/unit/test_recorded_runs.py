@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.render import FORMATS
-from gpu_tracker.result import Units, build
+from gpu_tracker.result import build
 from gpu_tracker.sampling import record_of
+from gpu_tracker.units import Units
 
 FOLDER = Path(__file__).parents[1] / 'data' / 'recorded_runs'
 RUNS = (

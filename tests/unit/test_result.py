@@ -6,7 +6,8 @@ import pytest
 
 from gpu_tracker.render import FORMATS
 from gpu_tracker.resources import settle
-from gpu_tracker.result import Units, build
+from gpu_tracker.result import build
+from gpu_tracker.units import Units
 
 TOTALS = {
     'seconds': 10.0,

@@ -16,8 +16,8 @@ import os
 import time
 
 from gpu_tracker.processes import stat
+from gpu_tracker.resources import COUNTER, FIRST, GROUPS, Column, Resource
 from gpu_tracker.resources.rates import MaximalRate
-from gpu_tracker.resources.resource import COUNTER, FIRST, GROUPS, Column, Resource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from gpu_tracker import usage
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.process import Process
+    from gpu_tracker.resources import Message
     from gpu_tracker.resources.context import Context
-    from gpu_tracker.resources.resource import Message
-    from gpu_tracker.result import Totals, Units
+    from gpu_tracker.totals import Group, Totals
+    from gpu_tracker.units import Units
 
     Counters = tuple[int, ...]
     """The values of :data:`BYTES` of one process."""
@@ -364,21 +365,20 @@ def open_resource(context: Context) -> Io:
     return UnknownIo(context.tree)
 
 
-def settle(totals: Totals, switches: Mapping[str, tuple[int, int]]) -> None:
+def settle(totals: Totals, switches: Mapping[Group, tuple[int, int]]) -> None:
     """Add what the kernel has told at the end, in place.
 
-    :param totals: See :meth:`Io.totals`.
     :param switches: Voluntary and involuntary context switches of the groups of which they are known.
     """
     for group, counts in switches.items():
-        totals[group]['switches'] = list(counts)
+        totals['io'][group]['switches'] = list(counts)
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.IOUsage]:
     """Return the section ``io`` of the result."""
     from gpu_tracker import units, usage  # noqa: PLC0415 - the sampler needs none of it
 
-    def of_group(group: str) -> usage.IOValues:
+    def of_group(group: Group) -> usage.IOValues:
         found = totals['io'][group]
         sizes = [units.from_bytes(size, wanted.ram) for size in (*found['bytes'], *found['rates'])]
         values: list[Any] = [*sizes, *found['faults'], *found['switches']]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from gpu_tracker.resources.resource import FIRST, LAST, MIDDLE
+from gpu_tracker.resources import FIRST, LAST, MIDDLE
 from gpu_tracker.sampler.control import ABANDONED, LAUNCH, TARGET_ENDED
 from gpu_tracker.sampler.launch import realtime_priority, wait_for_exec
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from gpu_tracker.processes import ProcessTree
+    from gpu_tracker.resources import Resource
     from gpu_tracker.resources.ram.early import EarlySamples
-    from gpu_tracker.resources.resource import Resource
     from gpu_tracker.sampler.grid import Grid
     from gpu_tracker.sampler.lineage import Lineage
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 
-from gpu_tracker.resources.ram.folding import RamMaxima
-from gpu_tracker.resources.resource import FIRST, GAUGE, GROUPS, Column, Resource, larger
+from gpu_tracker.resources import FIRST, GAUGE, GROUPS, Column, Resource, larger
+from gpu_tracker.resources.ram.reading import RamMaxima, RamReading, Resident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
     from gpu_tracker import usage
     from gpu_tracker.allowance import Allowance, OverheadLimit
+    from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.linux import LinuxProcessTree
     from gpu_tracker.processes.process import Process
-    from gpu_tracker.resources.context import Context
+    from gpu_tracker.resources import Message
+    from gpu_tracker.resources.context import Context, SystemSource
     from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.resources.ram.linux import LinuxRamReader
-    from gpu_tracker.resources.ram.reading import RamReading
-    from gpu_tracker.resources.resource import Message
-    from gpu_tracker.resources.system import SystemSource
-    from gpu_tracker.result import Totals, Units
+    from gpu_tracker.totals import Group, Totals
+    from gpu_tracker.units import Units
 
     class RamReader(Protocol):
         """Reads the memory of a tree."""
@@ -119,7 +119,7 @@ def open_resource(context: Context) -> Ram:
     """Return the RAM of the tree, with early samples of young processes where reading them costs little: on Linux."""
     tree = context.tree
     if context.config['reader'] != 'proc':
-        from gpu_tracker.resources.ram.portable import PortableRamReader  # noqa: PLC0415 - elsewhere
+        from gpu_tracker.resources.ram import PortableRamReader  # noqa: PLC0415 - elsewhere
 
         return Ram(PortableRamReader(tree), context.machine)
     from gpu_tracker.processes.linux import LinuxProcessTree  # noqa: PLC0415 - Linux only
@@ -155,7 +155,7 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxRAM]:
 
     ram, unit = totals['ram'], wanted.ram
 
-    def values(group: str) -> usage.RSSValues:
+    def values(group: Group) -> usage.RSSValues:
         return usage.RSSValues(*(units.from_bytes(size, unit) for size in ram[group]))
 
     section = usage.MaxRAM(
@@ -167,3 +167,33 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxRAM]:
         combined=values('combined'),
     )
     return {'max_ram': section}
+
+
+_UNKNOWN = (None, None, None)
+
+
+class PortableRamReader:
+    """Adds up resident sizes; pages that several processes share count once for each of them."""
+
+    unreadable = False
+
+    def __init__(self, tree: ProcessTree) -> None:
+        self._tree = tree
+
+    def watch(self, process: Process) -> None:
+        """Do nothing: no peaks are told portably."""
+
+    def read(self, now: float, kind: str) -> RamReading:
+        """Return what is resident now; the tree has just been refreshed."""
+        del now, kind
+        root = self._tree.root
+        members = self._tree.members.values()
+        descendants = sum(process.resident for process in members if process is not root)
+        if root.ended or root.shares_memory:
+            return RamReading(Resident(None, 0, 0), Resident(descendants, 0, 0), Resident(None, 0, 0), _UNKNOWN)
+        return RamReading(
+            Resident(root.resident, 0, 0),
+            Resident(descendants, 0, 0),
+            Resident(root.resident + descendants, 0, 0),
+            _UNKNOWN,
+        )

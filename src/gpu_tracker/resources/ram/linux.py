@@ -10,12 +10,12 @@ between two samples is read from the kernel's high-water marks.
 from __future__ import annotations
 
 from gpu_tracker.processes.stat import PAGE_SIZE
+from gpu_tracker.resources import LAST
 from gpu_tracker.resources.ram.estimates import DESCENDANTS, Estimates, handed_over, reconcile
 from gpu_tracker.resources.ram.exact import SEVERAL, ExactReadings
 from gpu_tracker.resources.ram.peaks import PeakReader
 from gpu_tracker.resources.ram.reading import RamReading, Resident
 from gpu_tracker.resources.ram.upper_bounds import UpperBounds
-from gpu_tracker.resources.resource import LAST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
