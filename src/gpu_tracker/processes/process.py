@@ -78,7 +78,6 @@ class Process:
         'left',
         'memory_handle',
         'name',
-        'owed',
         'own_cpu',
         'parent',
         'peak',
@@ -87,10 +86,8 @@ class Process:
         'programs',
         'raw',
         'read_cpu',
-        'reaped_before',
         'reaped_cpu',
         'reaped_faults',
-        'reaped_faults_before',
         'reaped_later',
         'relative',
         'resident',
@@ -132,10 +129,6 @@ class Process:
         """The same when its other figures were read."""
         self.reaped_cpu = 0.0
         """CPU seconds of the children that it has waited for, and of theirs."""
-        self.reaped_before = 0.0
-        """The same when CPU times were last added up."""
-        self.owed = 0.0
-        """CPU seconds of children that are gone and have not turned up in ``reaped_cpu`` yet."""
         self.threads = 0
         self.resident = 0
         """Resident bytes."""
@@ -158,8 +151,6 @@ class Process:
         """Page faults since it started; without a new one neither its memory nor its peak can have grown."""
         self.reaped_faults = 0
         """Page faults of the children that it has waited for, and of theirs."""
-        self.reaped_faults_before = 0
-        """The same when CPU times were last added up."""
         self.reaped_later: tuple[float, int] | None = None
         """Its CPU time and page faults of such children, as read since everything was read last."""
         self.programs = 0

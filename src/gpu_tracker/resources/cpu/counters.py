@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources.cpu.missed_time import MissedTime
 
+_NOTHING = (0.0, 0)
 _ROUNDING = 0.02
 """Reaped time comes in ticks of 10 ms, user and system time each rounded down."""
 
@@ -54,8 +55,11 @@ class CpuCounters:
         self._has_ignored = self._has_adopted = False
         """The time of a member that is gone was told to nobody in the tree, as found at this sample."""
         self._kept = 0.0
-        self._owing: dict[Process, int] = {}
-        """The members that are to be told of children that are gone, and of how many page faults they had been told."""
+        self._owing: dict[Process, tuple[float, int]] = {}
+        """CPU seconds of children that are gone and have not turned up in ``reaped_cpu`` of a member yet, and how many
+        page faults of such children it had by then."""
+        self._reaped: dict[Process, tuple[float, int]] = {}
+        """``reaped_cpu`` and ``reaped_faults`` of the members when times were last added up."""
         self.adopted = 0.0
         """CPU seconds of members that somebody outside the tree has reaped, as they were last seen."""
         self._main_start = tree.root.own_cpu
@@ -83,7 +87,7 @@ class CpuCounters:
     def unreaped(self) -> float:
         """CPU seconds of descendants that the root has not been told of."""
         root = self._tree.root
-        of_reaped = root.reaped_cpu - self._reaped_start + root.owed
+        of_reaped = root.reaped_cpu - self._reaped_start + self._owing.get(root, _NOTHING)[0]
         return max(0.0, self._total - self._descendants_start - of_reaped)
 
     def _add_up(self) -> None:
@@ -101,10 +105,14 @@ class CpuCounters:
         if not self._tree.root_gone:
             total -= root.own_cpu
             threads -= root.threads
-        for process in self._tree.members.values():
-            process.reaped_before = process.reaped_cpu
-            process.reaped_faults_before = process.reaped_faults
-            total += process.own_cpu + process.reaped_cpu + process.owed
+        owing = self._owing
+        members = self._tree.members.values()
+        self._reaped = {process: (process.reaped_cpu, process.reaped_faults) for process in members}
+        for process in members:
+            used = process.own_cpu + process.reaped_cpu
+            if owing and process in owing:
+                used += owing[process][0]
+            total += used
             threads += process.threads
         return total, threads
 
@@ -118,9 +126,8 @@ class CpuCounters:
         owed: dict[Process, float] = {}
         for process in self._tree.gone:
             is_root = process is self._tree.root
-            time = process.reaped_cpu + process.owed + (0.0 if is_root else process.own_cpu)
-            process.owed = 0.0
-            self._owing.pop(process, None)
+            owing, _ = self._owing.pop(process, _NOTHING)
+            time = process.reaped_cpu + owing + (0.0 if is_root else process.own_cpu)
             last: Process | None = process
             while last is not None and last is not self._tree.root and last.parent not in members:
                 last = gone.get(last.parent)
@@ -141,18 +148,20 @@ class CpuCounters:
         """
         owing, self._owing = self._owing, {}
         for parent in owing.keys() | owed.keys():
-            turned_up = max(0.0, parent.reaped_cpu - parent.reaped_before)
-            missing = max(0.0, parent.owed - turned_up)
-            turned_up -= parent.owed - missing
-            ignored = missing > 0 and self._ignores_children(parent, owing[parent])
+            reaped_before, faults_before = self._reaped.get(parent, _NOTHING)
+            owed_before, faults_told = owing.get(parent, _NOTHING)
+            turned_up = max(0.0, parent.reaped_cpu - reaped_before)
+            missing = max(0.0, owed_before - turned_up)
+            turned_up -= owed_before - missing
+            ignored = missing > 0 and self._ignores_children(parent, faults_told)
             if missing > _ROUNDING or ignored:
                 self._kept += missing
                 self.adopted += 0.0 if ignored else missing
                 self._has_ignored |= ignored
                 self._has_adopted |= not ignored
-            parent.owed = max(0.0, owed.get(parent, 0.0) - turned_up)
-            if parent.owed > 0:
-                self._owing[parent] = parent.reaped_faults_before
+            still_owed = max(0.0, owed.get(parent, 0.0) - turned_up)
+            if still_owed > 0:
+                self._owing[parent] = still_owed, faults_before
 
     def _ignores_children(self, parent: Process, faults_told: int) -> bool:
         """Tell whether a member was told of no child since it had been told of so many page faults.
