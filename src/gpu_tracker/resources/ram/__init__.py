@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         def read(self, now: float, kind: str) -> RamReading:
             """Return what is resident now; the tree has just been refreshed."""
 
+        def estimate(self) -> Sequence[Resident]:
+            """Return what root, descendants and both have now, estimated, without reading anything."""
+
         def watch(self, process: Process) -> None:
             """Read the peak of a command that has just been started."""
 
@@ -87,11 +90,21 @@ class Ram(Resource):
         self._reader.watch(process)
 
     def row(self) -> Sequence[float | None]:
-        """Return total, private and shared memory of the three groups, and what is in use on the machine."""
+        """Return total, private and shared memory of the three groups, and what is in use on the machine.
+
+        Where nothing could raise a maximum, a sample leaves the memory of a group open; then the row has the estimate
+        that the totals would use. None is what is not known: the root once it has ended, private and shared memory with
+        another user's processes.
+        """
         reading = self._maxima.last
         if reading is None:
             return [None] * len(self.columns)
-        groups = (reading.main, reading.descendants, reading.combined)
+        groups: list[Resident] = [reading.main, reading.descendants, reading.combined]
+        if any(group.total is None for group in groups):
+            estimates = self._reader.estimate()
+            groups = [
+                estimate if group.total is None else group for group, estimate in zip(groups, estimates, strict=True)
+            ]
         return [size for group in groups for size in (group.total, group.private, group.shared)] + [self._system]
 
     def totals(self) -> dict[str, object]:
@@ -186,14 +199,14 @@ class PortableRamReader:
     def read(self, now: float, kind: str) -> RamReading:
         """Return what is resident now; the tree has just been refreshed."""
         del now, kind
+        main, descendants, combined = self.estimate()
+        return RamReading(main, descendants, combined, _UNKNOWN)
+
+    def estimate(self) -> Sequence[Resident]:
+        """Return what root, descendants and both have now."""
         root = self._tree.root
         members = self._tree.members.values()
         descendants = sum(process.resident for process in members if process is not root)
         if root.ended or root.shares_memory:
-            return RamReading(Resident(None, 0, 0), Resident(descendants, 0, 0), Resident(None, 0, 0), _UNKNOWN)
-        return RamReading(
-            Resident(root.resident, 0, 0),
-            Resident(descendants, 0, 0),
-            Resident(root.resident + descendants, 0, 0),
-            _UNKNOWN,
-        )
+            return Resident(None, 0, 0), Resident(descendants, 0, 0), Resident(None, 0, 0)
+        return Resident(root.resident, 0, 0), Resident(descendants, 0, 0), Resident(root.resident + descendants, 0, 0)

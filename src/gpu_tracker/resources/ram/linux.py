@@ -124,6 +124,10 @@ class LinuxRamReader:
         groups = self._split_groups(counted, descendants) if exact else self._estimated_groups(counted, descendants)
         return self._finish(groups, counted, descendants, copies, risen, is_exact=exact, is_whole=False)
 
+    def estimate(self) -> Sequence[Resident]:
+        """Return what root, descendants and both have now, estimated, without reading anything."""
+        return self._estimated_groups(*self._counted())
+
     def watch(self, process: Process) -> None:
         """Read the high-water mark of a command that has just been started: it may end at any moment."""
         self._launch_peak = max(self._launch_peak, self._files.peak(process.pid) or 0)
