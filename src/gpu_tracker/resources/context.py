@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.totals import Configuration
 
-    class SystemSource(Protocol):
+    class System(Protocol):
         """Reads the machine."""
 
         ram_capacity: int | None
@@ -60,7 +60,7 @@ class Context:
         self.early: EarlySamples | None = None
         """Samples young processes between two points of the grid, where the system allows that."""
         self._tree: ProcessTree | None = None
-        self._machine: SystemSource | None = None
+        self._machine: System | None = None
 
     @property
     def tree(self) -> ProcessTree:
@@ -77,7 +77,7 @@ class Context:
         return self._tree
 
     @property
-    def machine(self) -> SystemSource:
+    def machine(self) -> System:
         """What the whole machine uses."""
         if self._machine is None:
             self._machine = open_system(self.config['reader'])
@@ -166,6 +166,6 @@ class PortableSystem:
         return float(sum(times) - idle - guest - getattr(times, 'steal', 0.0))
 
 
-def open_system(reader: str) -> SystemSource:
+def open_system(reader: str) -> System:
     """Return the machine, read in the way that ``reader`` names, as :func:`.open_process_tree` does."""
     return LinuxSystem() if reader == 'proc' else PortableSystem()

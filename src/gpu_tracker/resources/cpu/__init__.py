@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker import usage
     from gpu_tracker.processes import ProcessTree
-    from gpu_tracker.resources.context import Context, SystemSource
+    from gpu_tracker.resources.context import Context, System
     from gpu_tracker.resources.cpu.counters import CpuCounters
     from gpu_tracker.resources.cpu.missed_time import Clocks, MissedTime
     from gpu_tracker.totals import Totals
@@ -34,7 +34,7 @@ class Cpu(Resource):
         *(Column(f'{group}_n_threads', 'count', GAUGE) for group in GROUPS),
     )
 
-    def __init__(self, tree: ProcessTree, machine: SystemSource, missed: MissedTime | None = None) -> None:
+    def __init__(self, tree: ProcessTree, machine: System, missed: MissedTime | None = None) -> None:
         self._tree = tree
         self._machine = machine
         self._missed = missed

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpu_tracker.processes.linux import LinuxProcessTree
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources import Message
-    from gpu_tracker.resources.context import Context, SystemSource
+    from gpu_tracker.resources.context import Context, System
     from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.resources.ram.linux import LinuxRamReader
     from gpu_tracker.totals import Group, Totals
@@ -63,7 +63,7 @@ class Ram(Resource):
         Column('system_ram', 'bytes', GAUGE),
     )
 
-    def __init__(self, reader: RamReader, machine: SystemSource) -> None:
+    def __init__(self, reader: RamReader, machine: System) -> None:
         self._reader = reader
         self._machine = machine
         self._maxima = RamMaxima()
