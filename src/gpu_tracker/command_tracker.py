@@ -1,23 +1,26 @@
-"""Trackers for the command line: they keep a report on disk, and hand warnings to it."""
+"""Trackers for the command line: they keep a report on disk, and pass warnings on to it."""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from gpu_tracker.parameters import Parameters
 from gpu_tracker.processes import default_reader, stat
 from gpu_tracker.processes.process import Process
 from gpu_tracker.resources import settle as settle_sections
-from gpu_tracker.settlement import forget_bounds, settle_command
-from gpu_tracker.tracker import Tracker
+from gpu_tracker.resources.rusage import forget_bounds, settle_command
+from gpu_tracker.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import resource
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from gpu_tracker.totals import Configuration, Totals
+    from gpu_tracker.sampling import Sampling
+    from gpu_tracker.totals import Totals
+    from gpu_tracker.usage import ResourceUsage
 
 _LONGEST_STOP = 5.0
 """Seconds for which the user waits after the end of the command, at most; the sampler takes 20 ms in the usual way."""
@@ -25,13 +28,14 @@ _RU_MAXRSS_UNIT = 1 if sys.platform == 'darwin' else 1024
 """Bytes in one unit of ru_maxrss, see getrusage(2) of the system."""
 
 
-class ReportingTracker(Tracker):
+class ReportingTracker:
     """A tracker whose sampler keeps the report so far in a file of any format.
 
     :param report_file: The absolute path of that file, or None for none.
-    :param report_format: A name in :data:`gpu_tracker.render.FORMATS`.
-    :param warn: Called with each warning, in place of logging it.
-    :param options: The parameters of :class:`Tracker`.
+    :param report_format: A name in :data:`gpu_tracker.report.FORMATS`.
+    :param warn: Called with each warning.
+    :param configuration: What the sampler is told beside the parameters.
+    :param options: The parameters of :class:`~gpu_tracker.Tracker`.
     """
 
     def __init__(
@@ -40,50 +44,81 @@ class ReportingTracker(Tracker):
         report_file: str | None,
         report_format: str,
         warn: Callable[[str], None],
-        **options: Any,  # noqa: ANN401 - those of Tracker, which checks them
+        configuration: Mapping[str, Any] | None = None,
+        **options: Any,  # noqa: ANN401 - those of Tracker, which Parameters checks
     ) -> None:
-        super().__init__(**{'n_join_attempts': 1, 'join_timeout': _LONGEST_STOP, **options})
-        self._report = None if report_file is None else (report_file, report_format)
-        self._warn = warn
+        parameters = Parameters(**{'n_join_attempts': 1, 'join_timeout': _LONGEST_STOP, **options})
+        report = None if report_file is None else (report_file, report_format)
+        self.run = Run(
+            parameters,
+            lambda level, text: warn(text) if level == 'warning' else None,
+            {'report': report, **(configuration or {})},
+        )
 
-    def _tell_one(self, level: str, text: str) -> None:
-        if level == 'warning':
-            self._warn(text)
+    def start(self) -> None:
+        """Start tracking; return when the first sample is complete."""
+        self.run.start(_import_for_report)
 
-    def _use_the_wait(self) -> None:
-        import json  # noqa: F401, PLC0415 - together these take 15 ms, which the user would wait for at the end
+    def stop(self) -> None:
+        """Stop tracking; afterwards the result is there."""
+        self.run.stop()
 
-        from gpu_tracker import render, result, sampling  # noqa: F401, PLC0415
+    @property
+    def resource_usage(self) -> ResourceUsage:
+        """What was used, from the end on."""
+        return self.run.usage()
 
-    def _configuration(self) -> Configuration:
-        return {**super()._configuration(), 'report': self._report}
+    @property
+    def sampling(self) -> Sampling:
+        """How the run was sampled, from its end on."""
+        return self.run.sampling()
 
 
-class CommandTracker(ReportingTracker):
+class CommandTracker:
     """Tracks a command that its launcher, this process, has forked and holds back until the sampler is ready.
 
+    :param process_id: The held process.
     :param exec_handle: The reading end of a pipe whose other end the held process closes by its ``exec``. From then on
         its memory counts.
     :param command: The words that the held process was given to become.
-    :param options: The parameters of :class:`ReportingTracker`; ``process_id`` is the held process.
+    :param options: The parameters of :class:`ReportingTracker`.
     """
 
-    def __init__(self, *, exec_handle: int, command: Sequence[str] = (), **options: Any) -> None:  # noqa: ANN401 - see above
-        super().__init__(**options)
-        self._exec_handle = exec_handle
-        self._command = tuple(command)
+    def __init__(
+        self,
+        *,
+        process_id: int,
+        exec_handle: int,
+        warn: Callable[[str], None],
+        command: Sequence[str] = (),
+        **options: Any,  # noqa: ANN401 - see above
+    ) -> None:
+        from gpu_tracker.resources.ram.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
+
+        held = {
+            'settles': True,
+            'launcher': os.getpid(),
+            'launcher_peak': MemoryFiles().peak(os.getpid()) if default_reader() == 'proc' else None,
+            'exec_handle': exec_handle,
+            'command': (tuple(command), _folder()) if options.get('sections') or options.get('cuda') else None,
+        }
+        self._tracker = ReportingTracker(process_id=process_id, warn=warn, configuration=held, **options)
+        self._process_id = process_id
+        self._warn = warn
 
     def start(self) -> None:
         """Start tracking; afterwards the held process is to be let go at once."""
-        super().start()
-        if self._session is not None:
-            self._session.announce_launch()
+        self._tracker.start()
+        session = self._tracker.run.session
+        if session is not None:
+            session.announce_launch()
 
     def stop(self) -> None:
         """Stop tracking; the command has ended and was not waited for yet."""
-        super().stop()
-        if self._problem is not None:
-            _extend(self._require_totals(), self._seconds, self._parameters.process_id)
+        self._tracker.stop()
+        run = self._tracker.run
+        if run.problem is not None:
+            _extend(run.require_totals(), run.seconds, self._process_id)
 
     def settle(self, exact: resource.struct_rusage, orphans_seconds: float | None) -> None:
         """Put what the kernel told when the command was waited for in place of what was sampled.
@@ -91,11 +126,11 @@ class CommandTracker(ReportingTracker):
         :param exact: The command's own use and that of the children that it has waited for, see wait4(2).
         :param orphans_seconds: CPU time of its descendants that this process has waited for; None where not known.
         """
-        totals = self._require_totals()
-        self._usage = None
-        _count_over(totals, self._seconds)
+        run = self._tracker.run
+        totals = run.require_totals()
+        _count_over(totals, run.seconds)
         seen = totals['cpu']['descendants'][0]
-        if self._problem is not None:
+        if run.problem is not None:
             orphans_seconds = None  # they may have ended after the sampler
         settle_command(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT, orphans_seconds)
         record = totals['record']
@@ -104,9 +139,9 @@ class CommandTracker(ReportingTracker):
             settle_sections(totals, {'main': switches, 'descendants': (0, 0), 'combined': switches})
         elif orphans_seconds == 0 and None not in (record['most_waited_for'], record['faults_of_waited_for']):
             settle_sections(totals, {'combined': switches})  # it has waited for all that it has started
-        if self._problem is not None:
+        if run.problem is not None:
             _keep_at_least(totals, seen)
-        if totals['ram']['main'][0] is None and self._problem is None and not self._parameters.disable_logs:
+        if totals['ram']['main'][0] is None and run.problem is None and not run.parameters.disable_logs:
             bound = self.sampling.main_ram
             self._warn(
                 'The command has ended before its memory could be read: '
@@ -115,22 +150,24 @@ class CommandTracker(ReportingTracker):
 
     def discard(self) -> None:
         """End the sampler without a result: the command could not be started."""
-        if self._session is not None:
-            self._session.end()
-        self.state = self.State.STOPPED
+        self._tracker.run.discard()
 
-    def _configuration(self) -> Configuration:
-        from gpu_tracker.resources.ram.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
+    @property
+    def resource_usage(self) -> ResourceUsage:
+        """What was used, from the end on."""
+        return self._tracker.resource_usage
 
-        peak = MemoryFiles().peak(os.getpid()) if default_reader() == 'proc' else None
-        return {
-            **super()._configuration(),
-            'settles': True,
-            'launcher': os.getpid(),
-            'launcher_peak': peak,
-            'exec_handle': self._exec_handle,
-            'command': (self._command, _folder()) if self._parameters.sections else None,
-        }
+    @property
+    def sampling(self) -> Sampling:
+        """How the run was sampled, from its end on."""
+        return self._tracker.sampling
+
+
+def _import_for_report() -> None:
+    """Import what makes the report while the sampler starts: 15 ms that the user would wait for at the end."""
+    import json  # noqa: F401, PLC0415
+
+    from gpu_tracker import report, sampling  # noqa: F401, PLC0415
 
 
 def _extend(totals: Totals, seconds: float, pid: int) -> None:

@@ -15,32 +15,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-_DEFAULT_BRAND = 'nvidia'
 _LONGEST = 1e9
 """Seconds: above this, clocks and timeouts overflow on some systems."""
 _MOST_PERCENT = 100
 
 
 class Parameters:
-    """The parameters of a tracker, in the form in which they are used."""
+    """The parameters of a tracker, in the form in which they are used; the defaults are those of the tracker."""
 
     def __init__(
         self,
         *,
-        sleep_time: float,
-        ram_unit: str,
-        gpu_ram_unit: str,
-        time_unit: str,
-        n_expected_cores: int | None,
-        gpu_uuids: Sequence[str] | None,
-        disable_logs: bool,
-        process_id: int | None,
-        resource_usage_file: str | os.PathLike[str] | None,
-        n_join_attempts: int,
-        join_timeout: float,
-        gpu_brand: str | None,
-        max_overhead_percent: float | None,
-        cuda: bool,
+        sleep_time: float = 1.0,
+        ram_unit: str = 'gigabytes',
+        gpu_ram_unit: str = 'gigabytes',
+        time_unit: str = 'hours',
+        n_expected_cores: int | None = None,
+        gpu_uuids: Sequence[str] | None = None,
+        disable_logs: bool = False,
+        process_id: int | None = None,
+        resource_usage_file: str | os.PathLike[str] | None = None,
+        n_join_attempts: int = 5,
+        join_timeout: float = 10.0,
+        gpu_brand: str | None = None,
+        max_overhead_percent: float | None = None,
+        cuda: bool = False,
         sections: Sequence[str] = (),
     ) -> None:
         self.sleep_time = _positive('sleep_time', sleep_time, 'a positive number of seconds')
@@ -54,7 +53,7 @@ class Parameters:
         self.resource_usage_file = None if resource_usage_file is None else _file(resource_usage_file)
         self.n_join_attempts = _count('n_join_attempts', n_join_attempts)
         self.join_timeout = _positive('join_timeout', join_timeout, 'a positive number of seconds')
-        self.gpu_brand = _DEFAULT_BRAND if gpu_brand is None else _one_of('gpu_brand', gpu_brand, BACKENDS)
+        self.gpu_brand = None if gpu_brand is None else _one_of('gpu_brand', gpu_brand, BACKENDS)
         self.max_overhead_percent = None if max_overhead_percent is None else _percent(max_overhead_percent)
         self.sections = _sections(sections, cuda=_flag('cuda', cuda))
         """The names of what is wanted beside the documented sections."""

@@ -1,4 +1,4 @@
-"""The sockets on which clients come."""
+"""Listening sockets, and who is at the other end of a Unix socket."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ipaddress
 import os
 import queue
 import socket
+import struct
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 BACKLOG = 1024
 """Clients that may come at the same moment."""
+
+_CREDENTIALS = struct.Struct('iII')
+"""struct ucred of unix(7): the IDs of process, user and group."""
 
 _OF_THIS_MACHINE = "a name or an address of this machine's"
 
@@ -122,3 +126,30 @@ def _listening(listener: socket.socket, place: tuple[str | int | bytes, ...] | b
             raise AddressTakenError(f'{label} is taken by another program ("ss -lp" tells which)') from None
         raise AddressTakenError(f'cannot listen on {label}: {error.strerror}') from None
     return listener
+
+
+class Peer(NamedTuple):
+    """The process at the other end: of a connection that was asked for, the one that listens."""
+
+    pid: int | None
+    """None where it is not to be seen from here, as the process of another container."""
+    user_id: int
+    """Whose it is."""
+
+    def in_words(self, name_of: Callable[[int], str]) -> str:
+        """Return it as it stands in a message: ``pid 17, alice``.
+
+        :param name_of: Returns the name of the user with an ID.
+        """
+        user = name_of(self.user_id)
+        return user if self.pid is None else f'pid {self.pid}, {user}'
+
+
+def peer_of(connected: socket.socket) -> Peer:
+    """Return who is at the other end of a connected Unix socket. Linux only.
+
+    :raises OSError: The system does not tell.
+    """
+    credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, user_id, _ = _CREDENTIALS.unpack(credentials)
+    return Peer(pid or None, user_id)

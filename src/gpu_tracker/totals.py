@@ -34,7 +34,8 @@ class Configuration(TypedDict):
     """``'proc'`` or ``'psutil'``."""
     interval: float
     """Seconds between two samples."""
-    brand: str
+    brand: str | None
+    """That of the GPUs; None: the first whose driver is there."""
     uuids: tuple[str, ...] | None
     overhead: float | None
     """The share of one core that bounds the sampler's CPU time."""

@@ -1,19 +1,14 @@
-"""The tracker: it owns the sampling subprocess and turns what that measured into the documented result."""
+"""The tracker: what a program uses to track itself, or another process, and to read the result."""
 
 from __future__ import annotations
 
 import enum
 import os
 import sys
-import time
 
-from gpu_tracker.errors import ParameterError, SamplerError, TrackerStateError
+from gpu_tracker.errors import TrackerStateError
 from gpu_tracker.parameters import Parameters
-from gpu_tracker.processes import default_reader, proc_fault
-from gpu_tracker.resources import settle as settle_sections
-from gpu_tracker.sampler.session import Session
-from gpu_tracker.sampler.spawn import OwnChildren
-from gpu_tracker.settlement import forget_bounds, settle_children
+from gpu_tracker.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,11 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from gpu_tracker.sampling import Sampling
-    from gpu_tracker.totals import Configuration, Totals
     from gpu_tracker.usage import ResourceUsage
-
-_READERS = ('proc', 'psutil')
-_NO_RESULT = 'The sampler has left no result.'
 
 
 class Tracker:
@@ -91,7 +82,7 @@ class Tracker:
         cuda: bool = False,  # noqa: FBT001, FBT002 - as disable_logs
         sections: Sequence[str] = (),
     ) -> None:
-        self._parameters = Parameters(
+        parameters = Parameters(
             sleep_time=sleep_time,
             ram_unit=ram_unit,
             gpu_ram_unit=gpu_ram_unit,
@@ -109,16 +100,8 @@ class Tracker:
             sections=sections,
         )
         self.state = self.State.NEW
-        self._session: Session | None = None
+        self._run = Run(parameters, _log)
         self._owner = 0
-        self._started_at = 0.0
-        self._largest_child: int | None = None
-        self._own_faults = 0
-        self._switches: tuple[int, int] | None = None
-        self._seconds = 0.0
-        self._totals: Totals | None = None
-        self._problem: str | None = None
-        self._told = 0
         self._usage: ResourceUsage | None = None
 
     def __repr__(self) -> str:
@@ -146,38 +129,16 @@ class Tracker:
         if self.state is not self.State.NEW:
             message = f'This tracker was started already (it is {self.state.name}); make a new one for another run.'
             raise TrackerStateError(message)
-        fault = proc_fault() if sys.platform == 'linux' else None
-        if fault is not None:
-            raise SamplerError(fault)
-        session = Session(self._configuration())
-        try:
-            self._use_the_wait()
-            ready = session.wait_until_ready()
-        except BaseException as error:
-            session.end()
-            if isinstance(error, SamplerError):
-                self._explain(error, session.refusal)
-            raise
-        self._session = session
+        self._run.start()
         self._owner = os.getpid()
         self.state = self.State.STARTED
-        self._tell(ready['messages'])
-        self._largest_child = self._largest_child_so_far()
-        self._own_faults = OwnChildren.faults
-        self._switches = self._own_switches()
-        self._started_at = time.monotonic()
-
-    def _use_the_wait(self) -> None:
-        """Do what can be done while the sampler starts."""
 
     def stop(self) -> None:
         """Stop tracking; afterwards the result is there.
 
         :raises RuntimeError: where it was not started, was stopped before, or was started by another process.
         """
-        now = time.monotonic()
-        session = self._session
-        if self.state is not self.State.STARTED or session is None:
+        if self.state is not self.State.STARTED:
             reason = (
                 'has not been started; call start() first' if self.state is self.State.NEW else 'was stopped already'
             )
@@ -186,31 +147,10 @@ class Tracker:
         if self._owner != os.getpid():
             message = f'This tracker was started by process {self._owner}; only that one can stop it.'
             raise TrackerStateError(message)
-        self._seconds = now - self._started_at
-        largest_child = self._largest_child_so_far()
-        own_faults = OwnChildren.faults - self._own_faults
-        switches = self._own_switches()
         try:
-            self._problem = session.stop(self._seconds, self._parameters.n_join_attempts, self._parameters.join_timeout)
+            self._run.stop()
         finally:
             self.state = self.State.STOPPED
-            self._totals = session.totals()
-            session.end()
-        if self._totals is None:
-            raise SamplerError(_NO_RESULT)
-        self._totals['record']['tracked_seconds'] = self._seconds  # also where the sampler was ended from outside
-        if switches is not None and self._switches is not None:
-            since = (switches[0] - self._switches[0], switches[1] - self._switches[1])
-            settle_sections(self._totals, {'main': since})
-        if self._problem:
-            forget_bounds(self._totals)
-        elif largest_child is not None and self._largest_child is not None:
-            before = max(self._largest_child, OwnChildren.peak)
-            settle_children(self._totals, before, largest_child, own_faults)
-        if self._problem:
-            self._tell([*self._totals['messages'], ('warning', self._problem)])
-        else:
-            self._tell(self._totals['messages'])
 
     @property
     def resource_usage(self) -> ResourceUsage:
@@ -219,10 +159,7 @@ class Tracker:
         :raises RuntimeError: before the end.
         """
         if self._usage is None:
-            from gpu_tracker.result import build  # noqa: PLC0415 - keeps the measured process light
-            from gpu_tracker.units import Units  # noqa: PLC0415 - as above
-
-            self._usage = build(self._require_totals(), Units(*self._units()))
+            self._usage = self._ended_run().usage()
         return self._usage
 
     @property
@@ -231,9 +168,7 @@ class Tracker:
 
         :raises RuntimeError: before the end.
         """
-        from gpu_tracker.sampling import record_of  # noqa: PLC0415 - keeps the measured process light until the end
-
-        return record_of(self._require_totals(), self._parameters.ram_unit)
+        return self._ended_run().sampling()
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a dictionary whose keys are the fields of :class:`~gpu_tracker.ResourceUsage`.
@@ -243,7 +178,7 @@ class Tracker:
         :raises RuntimeError: before the end.
         """
         usage = self.resource_usage
-        from gpu_tracker.render import as_dictionary  # noqa: PLC0415 - keeps the measured process light until the end
+        from gpu_tracker.report import as_dictionary  # noqa: PLC0415 - keeps the measured process light until the end
 
         return as_dictionary(usage)
 
@@ -253,98 +188,22 @@ class Tracker:
         :raises RuntimeError: before the end.
         """
         usage = self.resource_usage
-        from gpu_tracker.render import as_text  # noqa: PLC0415 - as above
+        from gpu_tracker.report import as_text  # noqa: PLC0415 - as above
 
         return as_text(usage)
 
-    def _require_totals(self) -> Totals:
+    def _ended_run(self) -> Run:
         if self.state is not self.State.STOPPED:
-            way = 'call start() and stop()' if self.state is self.State.NEW else 'call stop() or leave the block'
-            message = f'There is no result yet (the tracker is {self.state.name}); {way} first.'
+            missing = 'call start() and stop()' if self.state is self.State.NEW else 'call stop() or leave the block'
+            message = f'There is no result yet (the tracker is {self.state.name}); {missing} first.'
             raise TrackerStateError(message)
-        if self._totals is None:
-            raise SamplerError(_NO_RESULT)
-        return self._totals
-
-    def _configuration(self) -> Configuration:
-        """Return what the sampler is told, see :func:`gpu_tracker.sampler.spawn.spawn`."""
-        parameters = self._parameters
-        file = parameters.resource_usage_file
-        percent = parameters.max_overhead_percent
-        return {
-            'owner': os.getpid(),
-            'target': parameters.process_id,
-            'launcher': None,
-            'launcher_peak': None,
-            'exec_handle': None,
-            'reader': _reader(),
-            'interval': parameters.sleep_time,
-            'brand': parameters.gpu_brand,
-            'uuids': parameters.gpu_uuids,
-            'overhead': None if percent is None else percent / 100,
-            'report': None if file is None else (file, 'json'),
-            'settles': False,
-            'units': self._units(),
-            'sections': parameters.sections,
-            'command': None,
-        }
-
-    def _largest_child_so_far(self) -> int | None:
-        """Return the peak of the largest child that this process has waited for, in bytes; None where not of interest.
-
-        Read when the sampler's short-lived starter has been waited for, to which vfork has lent this process' own peak.
-        """
-        if self._parameters.process_id != os.getpid() or sys.platform != 'linux':
-            return None
-        import resource  # noqa: PLC0415 - not on every system
-
-        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-
-    def _own_switches(self) -> tuple[int, int] | None:
-        """Return the context switches of this process so far; None where they are not of interest."""
-        if not self._parameters.sections or self._parameters.process_id != os.getpid() or os.name != 'posix':
-            return None
-        import resource  # noqa: PLC0415 - not on every system
-
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        return used.ru_nvcsw, used.ru_nivcsw
-
-    def _units(self) -> tuple[str, str, str, int | None]:
-        parameters = self._parameters
-        return parameters.ram_unit, parameters.gpu_ram_unit, parameters.time_unit, parameters.n_expected_cores
-
-    def _explain(self, error: SamplerError, refusal: str | None) -> None:
-        """Raise ValueError where it was a parameter that the sampler has refused."""
-        parameters = self._parameters
-        if refusal == 'process':
-            raise ParameterError('process_id', parameters.process_id, 'the id of a process that exists') from None
-        if refusal == 'uuids':
-            raise ParameterError('gpu_uuids', list(parameters.gpu_uuids or ()), str(error)) from None
-        if refusal == 'driver':
-            raise ParameterError(
-                'gpu_uuids', list(parameters.gpu_uuids or ()), f'left out: the GPU driver {error}'
-            ) from None
-
-    def _tell(self, messages: Sequence[tuple[str, str]]) -> None:
-        """Tell the messages that were not told yet."""
-        new = messages[self._told :]
-        self._told = max(self._told, len(messages))
-        if not self._parameters.disable_logs:
-            for level, text in new:
-                self._tell_one(level, text)
-
-    def _tell_one(self, level: str, text: str) -> None:
-        """Log one message in the program's own process."""
-        if level != 'warning' and 'logging' not in sys.modules:
-            return  # nobody has asked for more than warnings, and logging costs 15 ms
-        import logging  # noqa: PLC0415 - see above
-
-        logging.getLogger('gpu_tracker').log(logging.WARNING if level == 'warning' else logging.INFO, text)
+        return self._run
 
 
-def _reader() -> str:
-    """Return how the process tree is read: as the environment says, else in the system's own way."""
-    reader = os.environ.get('GPU_TRACKER_READER') or default_reader()
-    if reader not in _READERS:
-        raise ParameterError('the environment variable GPU_TRACKER_READER', reader, ' or '.join(_READERS))
-    return reader
+def _log(level: str, text: str) -> None:
+    """Log a message in the program's own process."""
+    if level != 'warning' and 'logging' not in sys.modules:
+        return  # nobody has asked for more than warnings, and logging costs 15 ms
+    import logging  # noqa: PLC0415 - see above
+
+    logging.getLogger('gpu_tracker').log(logging.WARNING if level == 'warning' else logging.INFO, text)

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.atopgpud.ledger import Gpu as KnownGpu
 from gpu_tracker.atopgpud.ledger import Ledger
-from gpu_tracker.gpus.state import Account, GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.atopgpud.ledger import ListedGpu as KnownGpu
+from gpu_tracker.gpus.model import Account, GpuProcess
 from support.atop_client import parsed_statistics
 from support.atop_daemon import AtopDaemon
 from support.atopgpud_program import has_handler
 from support.cli_program import PATIENCE, eventually
 from support.gpu_machine import GIB, NO_SUCH_PROCESS, Machine
+from support.gpu_readings import known, monitored
 from support.honest_client import BUS_IDS, BUSY, GPUS, bus_ids, busy, samples
 from support.own_network import OwnNetwork
 from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Hang, Process
@@ -122,7 +123,7 @@ class Week:
 
     def __init__(self) -> None:
         self.ledger = Ledger(3.0)
-        self.ledger.show([KnownGpu('GPU-a', GpuIdentity(0, 'GPU-a', lists_compute=True))], 0.0)
+        self.ledger.show([KnownGpu('GPU-a', known(0, 'GPU-a', lists_compute=True))], 0.0)
         self.idle = self.ledger.welcome()
         self._pid = 1
         self._readings = 0
@@ -131,9 +132,9 @@ class Week:
         for _ in range(times):
             before, self._pid = self._pid, self._pid % NO_SUCH_PROCESS + 20
             self._readings += 1
-            processes = tuple(ProcessActivity(pid, 2**40, utilization=100) for pid in range(self._pid, self._pid + 20))
+            processes = tuple(GpuProcess(pid, 2**40, utilization=100) for pid in range(self._pid, self._pid + 20))
             ended = tuple(Account(pid, 100, 100, 2**40) for pid in range(before, before + 20))
-            activity = GpuActivity(None, 100, 100, 2**50, 2**50, processes, ended)
+            activity = monitored(None, 100, 100, 2**50, 2**50, processes, ended)
             starts = {process.pid: float(self._readings) for process in processes}
             self.ledger.take('GPU-a', activity, starts, float(self._readings))
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.gpus.claims.claim import describe
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from gpu_tracker.gpus.claims.record import describe
 from support.claim_actors import Actors, tool
 from support.claim_program import GPUS
 from support.cli_program import eventually

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus.claims import holder
+from gpu_tracker.gpus.claims import liveness
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from support.claim_actors import ONE, OTHER, PROGRAM, Actors, environment, shared_folder, tool
 from support.claim_program import GPUS, first_free
@@ -134,11 +134,11 @@ def test_a_claim_is_kept_while_any_thread_of_its_process_runs(actors: Actors, pa
     actor.tell('execute', sys.executable, '-c', FIRST_THREAD_ENDS)
     assert eventually(lambda: state_of(actor.pid) == 'Z')
     assert claimed(path) == ['GPU-0']
-    assert holder.lives(actor.pid, claim.process_start, reader='proc')
-    assert holder.lives(actor.pid, None, reader='psutil')
+    assert liveness.lives(actor.pid, claim.process_start, reader='proc')
+    assert liveness.lives(actor.pid, None, reader='psutil')
     os.kill(actor.pid, signal.SIGKILL)
     assert eventually(lambda: claimed(path) == [])
-    assert eventually(lambda: not holder.lives(actor.pid, None, reader='psutil'))
+    assert eventually(lambda: not liveness.lives(actor.pid, None, reader='psutil'))
 
 
 def test_a_process_that_is_stopped_keeps_what_it_has(actors: Actors, path: str) -> None:

@@ -25,7 +25,7 @@ def broken(fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run gpu-tracker after the statements ``fault``, in which ``fail(error)`` makes a function that raises it."""
     program = (
         'import sys\n'
-        'from gpu_tracker import command_tracker, errors, render\n'
+        'from gpu_tracker import command_tracker, errors, report\n'
         'from gpu_tracker.cli import main, supervise\n'
         'def fail(error):\n'
         '    def function(*_, **__):\n'
@@ -79,7 +79,7 @@ def test_a_running_command_is_not_abandoned_where_the_waiting_fails() -> None:
             "command_tracker.CommandTracker.settle = fail(ValueError('surprise'))",
             'internal error: ValueError: surprise',
         ),
-        ("render.FORMATS['text'] = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
+        ("report.FORMATS['text'] = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
     ],
 )
 def test_the_exit_code_of_the_command_survives_a_lost_result(command: str, code: int, fault: str, text: str) -> None:

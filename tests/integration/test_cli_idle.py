@@ -9,7 +9,7 @@ import pytest
 
 import gpu_tracker as package
 from gpu_tracker.cli import idle
-from gpu_tracker.idle.config.template import TEMPLATE
+from gpu_tracker.idle.config.key_table import template
 from gpu_tracker.users import user_name
 from support.gpu_machine import Machine
 from support.idle_monitor import IdleMonitor, config, make_gpus, make_program, process
@@ -35,7 +35,7 @@ def test_help_version_and_template(told):
         (0, idle.TEXT.lstrip('\n'), ''),
         (0, idle.TEXT.lstrip('\n'), ''),
         (0, f'gpu-tracker {package.__version__}\n', ''),
-        (0, TEMPLATE, ''),
+        (0, template(), ''),
     ]
     assert max(map(len, idle.TEXT.splitlines())) <= 90
 
@@ -115,7 +115,7 @@ def test_check_only_checks(told, tmp_path):
 
 def test_the_template_has_no_errors(told, tmp_path):
     path = tmp_path / 'f.conf'
-    path.write_text(TEMPLATE)
+    path.write_text(template())
     assert told(['--check', f'--config={path}']) == [(0, f'{path}: no errors\n', '')]
 
 

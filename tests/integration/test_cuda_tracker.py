@@ -114,7 +114,7 @@ def test_the_sampler_imports_nothing_for_it() -> None:
         answer(
             """
 import json, sys
-import gpu_tracker.sampler.process, gpu_tracker.sampler.loop, gpu_tracker.sampler.publisher, gpu_tracker.render
+import gpu_tracker.sampler.process, gpu_tracker.sampler.loop, gpu_tracker.sampler.publisher, gpu_tracker.report
 import gpu_tracker.tracker
 own = ('gpu_tracker.cuda', 'gpu_tracker.resources.threaded', 'gpu_tracker.totals')
 heavy = ('dataclasses', 'importlib.metadata', *own)
@@ -205,8 +205,8 @@ handler = logging.Handler(logging.WARNING)
 handler.emit = records.append
 logging.getLogger().addHandler(handler)
 with gput.Tracker(cuda=True) as tracker:
-    handle = os.pidfd_open(tracker._session._pid)
-    os.kill(tracker._session._pid, signal.SIGKILL)
+    handle = os.pidfd_open(tracker._run.session._pid)
+    os.kill(tracker._run.session._pid, signal.SIGKILL)
     select.select([handle], [], [])
 print(json.dumps([tracker.resource_usage.cuda.main.launches, [record.getMessage() for record in records]]))
 """,

@@ -10,7 +10,7 @@ TESTS = Path(__file__).resolve().parent.parent
 
 TABLE = """
 import json, sys
-from gpu_tracker.gpus.table.lines import table_text
+from gpu_tracker.gpus.table import table_text
 from support.gpus_on_show import GPUS, NOW, user_name
 
 def table(color):

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 _EYE = """
 import asyncio, json, sys
-from gpu_tracker.idle.config.settings import GpuSection, Settings
+from gpu_tracker.idle.config.idle_settings import GpuSection, Settings
 from gpu_tracker.idle.observing.drivers import Drivers
 from gpu_tracker.idle.observing.observer import open_observer
 
 now = 0.0
-observer = open_observer(sys.argv[1], drivers=Drivers(patience=float(sys.argv[2]), clock=lambda: now))
+observer = open_observer(sys.argv[1], drivers=Drivers(timeout=float(sys.argv[2]), clock=lambda: now))
 with asyncio.Runner() as runner:
     for line in sys.stdin:
         asked = json.loads(line)
         now += asked['later']
         settings = Settings(gpus=(GpuSection('all', None, **asked['section']),))
-        observation = runner.run(observer.look(settings, lambda pid: pid in asked['ours']))
+        observation = runner.run(observer.poll(settings, lambda pid: pid in asked['ours']))
         seen = [[str(one.gpu), one.uuid, [user.pid for user in one.users], one.busy] for one in observation.gpus]
         print(json.dumps([seen, observer.take_messages()]), flush=True)
     runner.run(observer.close())
@@ -50,7 +50,7 @@ class Eye:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def look(self, *ours: int, later: float = 0, **section: Any) -> tuple[list[list[Any]], list[str]]:
+    def poll(self, *ours: int, later: float = 0, **section: Any) -> tuple[list[list[Any]], list[str]]:
         """Look; return of each GPU its name, UUID, users and why it is busy, and what is told.
 
         :param ours: The processes that belong to the idle wing's programs.
@@ -63,7 +63,7 @@ class Eye:
 
     def gpus(self, *ours: int, **options: Any) -> list[list[Any]]:
         """Look, where there is nothing to be told."""
-        seen, told = self.look(*ours, **options)
+        seen, told = self.poll(*ours, **options)
         assert told == []
         return seen
 
@@ -124,7 +124,7 @@ def test_a_holder_is_on_the_gpu_whose_device_file_the_driver_names(machine: Mach
     for name in ('nvidia0', 'nvidia1', 'nvidiactl'):
         (devices / name).touch()
     with looking(machine, devices) as eye, holding(devices / 'nvidia0') as pid, holding(devices / 'nvidiactl'):
-        assert [found[:3] for found in eye.look()[0]] == [['0', 'GPU-a', []], ['1', 'GPU-b', [pid]]]
+        assert [found[:3] for found in eye.poll()[0]] == [['0', 'GPU-a', []], ['1', 'GPU-b', [pid]]]
 
 
 @sees_all_processes
@@ -133,9 +133,9 @@ def test_mig_devices_share_a_device_file_and_are_told_apart(machine: Machine, de
     (devices / 'nvidia0').touch()
     with looking(machine, devices) as eye, holding(devices / 'nvidia0') as pid:
         machine.write(gpus=[Gpu(total=9 * GB, mig=parts, processes=[Process(pid, memory=5, gi=2, ci=0)])])
-        assert [found[:3] for found in eye.look()[0]] == [['0:0', 'MIG-a', []], ['0:1', 'MIG-b', [pid]]]
+        assert [found[:3] for found in eye.poll()[0]] == [['0:0', 'MIG-a', []], ['0:1', 'MIG-b', [pid]]]
         machine.write(gpus=[Gpu(total=9 * GB, mig=parts)])
-        assert [found[:3] for found in eye.look()[0]] == [['0:0', 'MIG-a', [pid]], ['0:1', 'MIG-b', [pid]]]
+        assert [found[:3] for found in eye.poll()[0]] == [['0:0', 'MIG-a', [pid]], ['0:1', 'MIG-b', [pid]]]
 
 
 @sees_all_processes
@@ -162,14 +162,14 @@ def test_a_driver_that_hangs_is_not_waited_for_and_its_answer_brings_it_back(mac
     gpus = [Gpu(uuid='GPU-a', total=GB)]
     (devices / 'nvidia0').touch()
     machine.write(gpus=gpus)
-    with looking(machine, devices, patience=0.5) as eye:
-        assert eventually(lambda: eye.look()[0] == [['0', 'GPU-a', [], None]])
+    with looking(machine, devices, timeout=0.5) as eye:
+        assert eventually(lambda: eye.poll()[0] == [['0', 'GPU-a', [], None]])
         machine.write(gpus=gpus, hang=[Hang('nvmlDeviceGetMemoryInfo*')])
-        assert eye.look() == ([['0', 'GPU-a', [], None]], [SILENT])
+        assert eye.poll() == ([['0', 'GPU-a', [], None]], [SILENT])
         with holding(devices / 'nvidia0') as pid:
             assert [found[:3] for found in eye.gpus()] == [['0', 'GPU-a', [pid]]]
         machine.write(gpus=gpus)
-        assert eventually(lambda: eye.look() == ([['0', 'GPU-a', [], None]], ['the GPU driver works again']))
+        assert eventually(lambda: eye.poll() == ([['0', 'GPU-a', [], None]], ['the GPU driver works again']))
 
 
 def test_a_driver_that_is_loaded_anew_is_opened_anew(machine: Machine, devices: Path) -> None:
@@ -180,22 +180,22 @@ def test_a_driver_that_is_loaded_anew_is_opened_anew(machine: Machine, devices: 
     with looking(machine, devices) as eye:
         assert eye.gpus() == [['0', 'GPU-a', [], None]]
         machine.write(gpus=gpus, fail=[Failure('nvmlDeviceGetCount*', GPU_IS_LOST)])
-        assert eye.look() == ([['0', 'GPU-a', [], None]], [failed])
+        assert eye.poll() == ([['0', 'GPU-a', [], None]], [failed])
         machine.write(gpus=gpus, fail=[Failure('nvmlInit*', VERSION_MISMATCH)])
-        mismatch = eye.look()[1]
+        mismatch = eye.poll()[1]
         assert len(mismatch) == 1
         assert mismatch[0].startswith('The NVIDIA driver and its library have different versions')
         machine.write(gpus=gpus)
         assert eye.gpus(later=9) == [['0', 'GPU-a', [], None]]
-        assert eye.look(later=2) == ([['0', 'GPU-a', [], None]], ['the GPU driver works again'])
+        assert eye.poll(later=2) == ([['0', 'GPU-a', [], None]], ['the GPU driver works again'])
     assert machine.driver.calls()[-1] == 'nvmlShutdown'
 
 
 def test_gpus_appear_with_their_driver(machine: Machine, devices: Path) -> None:
     with looking(machine, devices) as eye:
-        assert eye.look() == ([], ['there is no GPU at the moment'])
+        assert eye.poll() == ([], ['there is no GPU at the moment'])
         (devices / 'nvidia0').touch()
-        assert eye.look() == ([['0', None, [], None]], ['GPU 0 has appeared'])
+        assert eye.poll() == ([['0', None, [], None]], ['GPU 0 has appeared'])
         machine.write(gpus=[Gpu(uuid='GPU-a'), Gpu(uuid='GPU-b')])
         told = ['GPU 1 has appeared']
-        assert eye.look(later=11) == ([['0', 'GPU-a', [], None], ['1', 'GPU-b', [], None]], told)
+        assert eye.poll(later=11) == ([['0', 'GPU-a', [], None], ['1', 'GPU-b', [], None]], told)

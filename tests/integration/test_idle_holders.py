@@ -12,10 +12,10 @@ import sys
 
 import pytest
 
-from gpu_tracker.idle.observing.devices import find_devices
-from gpu_tracker.idle.observing.holders import Holders
-from gpu_tracker.idle.observing.programs import Programs
-from gpu_tracker.idle.observing.wake import Wake
+from gpu_tracker.idle.observing.device_events import DeviceEvents
+from gpu_tracker.idle.observing.device_files import find_devices
+from gpu_tracker.idle.observing.gpu_processes import Programs
+from gpu_tracker.idle.observing.open_devices import OpenDevices
 from support.cli_program import eventually
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root makes device nodes and becomes other users')
@@ -50,13 +50,13 @@ mine.recv(1)
 # The interpreter may be where other users cannot reach it: it is started before.
 UNSEEN = """
 import os, sys
-from gpu_tracker.idle.observing.file_identity import Identity
-from gpu_tracker.idle.observing.holders import Holders
+from gpu_tracker.idle.observing.device_files import Identity
+from gpu_tracker.idle.observing.open_devices import OpenDevices
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-holders = Holders()
-holders.look({0: Identity(True, 195, 0)})
+holders = OpenDevices()
+holders.poll({0: Identity(True, 195, 0)})
 print(len(holders.unseen))
 """
 
@@ -91,45 +91,45 @@ def gpu(tmp_path):
 
 
 def test_sees_a_foreign_process_open_and_close_a_device(gpu):
-    holders = Holders()
+    holders = OpenDevices()
     with started(HOLDER) as one, started(HOLDER) as two:
         devices = find_devices(str(gpu.parent))
-        assert holders.look(devices) == {0: set()}
+        assert holders.poll(devices) == {0: set()}
         one.tell(f'open {gpu}')
-        assert holders.look(devices) == {0: {one.pid}}
+        assert holders.poll(devices) == {0: {one.pid}}
         two.tell(f'open {gpu}')
-        assert holders.look(devices) == {0: {one.pid, two.pid}}
+        assert holders.poll(devices) == {0: {one.pid, two.pid}}
         one.tell(f'close {gpu}')
-        assert holders.look(devices) == {0: {two.pid}}
-    assert holders.look(devices) == {0: set()}
+        assert holders.poll(devices) == {0: {two.pid}}
+    assert holders.poll(devices) == {0: set()}
 
 
 def test_sees_a_process_whose_first_thread_has_ended(gpu):
-    holders = Holders()
+    holders = OpenDevices()
     devices = find_devices(str(gpu.parent))
     with started(WITHOUT_FIRST_THREAD, str(gpu)) as one:
         eventually(lambda: 'Z' in _state(one.pid))
-        assert holders.look(devices) == {0: {one.pid}}
-        assert Holders().look(devices) == {0: {one.pid}}
+        assert holders.poll(devices) == {0: {one.pid}}
+        assert OpenDevices().poll(devices) == {0: {one.pid}}
 
 
 def test_sees_a_descriptor_that_was_passed_to_a_process(gpu):
-    holders = Holders()
+    holders = OpenDevices()
     devices = find_devices(str(gpu.parent))
     mine, theirs = socket.socketpair()
     with mine, theirs, started(RECEIVER, stdin=theirs, stdout=None) as one:
-        assert holders.look(devices) == {0: set()}
+        assert holders.poll(devices) == {0: set()}
         handle = os.open(gpu, os.O_RDONLY)
         mine.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [handle]))])
         os.close(handle)
         assert mine.recv(1) == b'x'
-        assert holders.look(devices) == {0: {one.pid}}
+        assert holders.poll(devices) == {0: {one.pid}}
 
 
 def test_what_a_process_inherits_it_holds(gpu):
     with open(gpu) as file, started('import signal; signal.pause()', stdin=file, stdout=None) as one:
         file.close()
-        assert Holders().look(find_devices(str(gpu.parent))) == {0: {one.pid}}
+        assert OpenDevices().poll(find_devices(str(gpu.parent))) == {0: {one.pid}}
 
 
 @needs_root
@@ -142,7 +142,7 @@ def test_an_own_node_of_the_same_number_counts_as_in_a_container(tmp_path):
     devices = find_devices(str(tmp_path / 'dev'))
     with started(HOLDER) as one:
         one.tell(f'open {tmp_path / "container" / "nvidia0"}')
-        holders = Holders().look(devices)
+        holders = OpenDevices().poll(devices)
         assert one.pid in holders[0]
         assert one.pid not in holders[1]
 
@@ -153,9 +153,9 @@ def test_a_node_with_the_number_of_dev_null_is_not_held_by_all_that_hold_dev_nul
     devices = find_devices(str(tmp_path))
     with started(HOLDER) as one:
         one.tell('open /dev/null')
-        assert Holders().look(devices) == {0: set()}
+        assert OpenDevices().poll(devices) == {0: set()}
         one.tell(f'open {tmp_path / "nvidia0"}')
-        assert Holders().look(devices) == {0: {one.pid}}
+        assert OpenDevices().poll(devices) == {0: {one.pid}}
 
 
 @needs_root
@@ -165,18 +165,18 @@ def test_counts_what_an_ordinary_user_cannot_see():
 
 
 def test_an_open_wakes_and_the_holder_is_there(gpu):
-    wake = Wake(str(gpu.parent))
+    wake = DeviceEvents(str(gpu.parent))
     wake.watch([0])
-    holders = Holders()
+    holders = OpenDevices()
     devices = find_devices(str(gpu.parent))
-    holders.look(devices)
+    holders.poll(devices)
     with started(HOLDER) as one:
         one.tell(f'open {gpu}')
         assert wake.drain().opened == {0}
-        assert holders.look(devices) == {0: {one.pid}}
+        assert holders.poll(devices) == {0: {one.pid}}
         one.tell(f'close {gpu}')
         assert wake.drain().closed == {0}
-        assert holders.look(devices) == {0: set()}
+        assert holders.poll(devices) == {0: set()}
     wake.close()
 
 

@@ -17,11 +17,11 @@ from support.cli_program import PATIENCE, Marked
 # that becomes the parent of orphans.
 KEEPER = """
 import asyncio, logging, os, signal, sys
-from gpu_tracker.idle.config.settings import Program
+from gpu_tracker.idle.config.idle_settings import Program
 from gpu_tracker.idle.decision import Start
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.keeper import GuardedPrograms
-from gpu_tracker.idle.observation import SeenGpu
+from gpu_tracker.idle.state import WatchedGpu
 
 logging.basicConfig(stream=sys.stdout, format='%(levelname)s %(message)s', level=logging.INFO)
 PROGRAM = "trap '' TERM; setsid sh -c 'setsid sleep 3600 & sleep 3601' & wait"
@@ -32,9 +32,9 @@ async def main(order, number):
         print(name, end.text, flush=True)
         print('left:', count_left(), flush=True)
         gone.set()
-    keeper = GuardedPrograms(logging.getLogger(), ended, patience=0.2)
+    keeper = GuardedPrograms(logging.getLogger(), ended, timeout=0.2)
     program = Program('process-a', (GpuId(0),), ('sh', '-c', PROGRAM), '/')
-    keeper.start(Start(program, (SeenGpu(GpuId(0)),), 'GPU 0 idle'))
+    keeper.start(Start(program, (WatchedGpu(GpuId(0)),), 'GPU 0 idle'))
     (guardian,) = keeper.roots
     if order == 'stopped at once':
         keeper.stop('process-a', 'GPU 0 used', 5)
@@ -103,11 +103,11 @@ exec sleep 3600
 
 KEEPER_OF_STUCK = """
 import asyncio, logging, os, signal, sys
-from gpu_tracker.idle.config.settings import Program
+from gpu_tracker.idle.config.idle_settings import Program
 from gpu_tracker.idle.decision import Start
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.keeper import GuardedPrograms
-from gpu_tracker.idle.observation import SeenGpu
+from gpu_tracker.idle.state import WatchedGpu
 
 class Stuck(logging.Handler):
     def emit(self, record):
@@ -122,9 +122,9 @@ async def main():
     def ended(name, end):
         print(name, end.text, flush=True)
         gone.set()
-    keeper = GuardedPrograms(logging.getLogger(), ended, patience=0)
+    keeper = GuardedPrograms(logging.getLogger(), ended, timeout=0)
     program = Program('process-a', (GpuId(0),), ('true',), '/')
-    keeper.start(Start(program, (SeenGpu(GpuId(0)),), 'GPU 0 idle'))
+    keeper.start(Start(program, (WatchedGpu(GpuId(0)),), 'GPU 0 idle'))
     (guardian,) = keeper.roots
     keeper.stop('process-a', 'GPU 0 used', 3600)
     await stuck.wait()

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.idle.gpu_id import GpuId
-from gpu_tracker.idle.observation import SeenGpu
-from gpu_tracker.idle.running.messages import NotStarted
+from gpu_tracker.idle.config.idle_settings import GpuId
+from gpu_tracker.idle.running.guardian_protocol import NotStarted
+from gpu_tracker.idle.state import WatchedGpu
 from gpu_tracker.processes import SAMPLER_MARK
 from support.cli_program import Marked, eventually
 from support.guarded_program import Guarded, nothing_left
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GIB = 2**30
-FIRST, SECOND = SeenGpu(GpuId(0), 'GPU-a'), SeenGpu(GpuId(1), 'GPU-b')
+FIRST, SECOND = WatchedGpu(GpuId(0), 'GPU-a'), WatchedGpu(GpuId(1), 'GPU-b')
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_gpu_ram_and_the_utilization_of_the_programs_own_gpus_are_told(driver: S
 
 def test_the_utilization_of_gpus_that_the_driver_does_not_know_is_unknown(driver: SimulatedDriver) -> None:
     driver.write(gpus=two_gpus())
-    with Guarded(['true'], gpus=(SeenGpu(GpuId(0), 'GPU-of-before'),)) as guarded:
+    with Guarded(['true'], gpus=(WatchedGpu(GpuId(0), 'GPU-of-before'),)) as guarded:
         assert guarded.started().unmeasured is None
         usage = guarded.ended().usage
     assert (usage.max_gpu_ram_bytes, usage.gpu_utilization_percent) == (0, None)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.idle.running.log_writer import LogWriter
-from gpu_tracker.idle.running.messages import NotStarted
+from gpu_tracker.idle.running.guardian import LogWriter
+from gpu_tracker.idle.running.guardian_protocol import NotStarted
 from support.cli_program import PATIENCE, eventually
 from support.guarded_program import Guarded, nothing_left
 
@@ -100,7 +100,7 @@ def test_lines_are_dropped_while_a_log_does_not_take_one() -> None:
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, SIZE)
     os.write(writing, b'.' * SIZE)
-    writer = LogWriter(writing, patience=0.01)
+    writer = LogWriter(writing, timeout=0.01)
     writer.write('first')
     writer.write('second')
     assert os.read(reading, SIZE) == b'.' * SIZE

@@ -9,10 +9,10 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from gpu_tracker.idle.running.guardian import LogWriter
+from gpu_tracker.idle.running.guardian_protocol import Ended
 from gpu_tracker.idle.running.held_program import HeldProgram
-from gpu_tracker.idle.running.log_writer import LogWriter
 from gpu_tracker.idle.running.measurement import Measurement
-from gpu_tracker.idle.running.messages import Ended
 from gpu_tracker.idle.running.running_program import RunningProgram
 from support.cli_program import PATIENCE
 
@@ -48,13 +48,13 @@ except OSError:
 # A guardian's part: a program that ends at once, and another child that says that it is a sampler.
 FAMILY_WITH_SAMPLER = """
 import os, subprocess
-from gpu_tracker.idle.running.ending import Family
-from gpu_tracker.idle.running.watch import Watch
+from gpu_tracker.idle.running.ending import ProgramProcesses
+from gpu_tracker.idle.running.guardian_events import Watch
 control, _ = os.pipe()
 watch = Watch(control, os.getppid(), 3600)
 sampler = subprocess.Popen(['sh', '-c', 'read line', 'sh', 'gpu-tracker-sampler'], stdin=subprocess.PIPE)
 program = os.posix_spawn('/bin/sh', ['sh', '-c', 'exit 7'], {}, setsid=True)
-family = Family(program, watch, print, spares_samplers=True)
+family = ProgramProcesses(program, watch, print, spares_samplers=True)
 family.wait()
 print(os.waitstatus_to_exitcode(family.status), family.left_behind, sampler.poll())
 """

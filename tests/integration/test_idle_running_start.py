@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.idle.gpu_id import GpuId
-from gpu_tracker.idle.observation import SeenGpu
-from gpu_tracker.idle.running.messages import NotStarted
+from gpu_tracker.idle.config.idle_settings import GpuId
+from gpu_tracker.idle.running.guardian_protocol import NotStarted
+from gpu_tracker.idle.state import WatchedGpu
 from support.cli_program import text_of
 from support.guarded_program import Guarded, nothing_left
 
@@ -62,7 +62,7 @@ def told(log: Path, *words: str, **options: object) -> dict[str, object]:
 
 def test_a_program_gets_the_environment_of_the_monitor_its_own_and_its_gpus(log: Path) -> None:
     inherited = {**os.environ, 'HOME': '/home/alice', 'CUDA_VISIBLE_DEVICES': '7', 'LD_LIBRARY_PATH': '/opt/lib'}
-    gpus = (SeenGpu(GpuId(0)), SeenGpu(GpuId(3)))
+    gpus = (WatchedGpu(GpuId(0)), WatchedGpu(GpuId(3)))
     environment = told(log, inherited=inherited, gpus=gpus, environment=(('MODE', 'a b'), ('LANG', 'C.UTF-8')))[
         'environment'
     ]
@@ -72,7 +72,7 @@ def test_a_program_gets_the_environment_of_the_monitor_its_own_and_its_gpus(log:
 
 
 def test_the_gpus_stand_in_the_command(log: Path) -> None:
-    gpus = (SeenGpu(GpuId(0)), SeenGpu(GpuId(3)))
+    gpus = (WatchedGpu(GpuId(0)), WatchedGpu(GpuId(3)))
     assert told(log, '--gpu={gpu}', '{}', '{x}', gpus=gpus)['words'] == ['--gpu=0,3', '{}', '{x}']
 
 

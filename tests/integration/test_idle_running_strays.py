@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from gpu_tracker.idle.running import family
+from gpu_tracker.idle.running import descendants
 from support.cli_program import PATIENCE, eventually, state_of, text_of
 from support.guarded_program import MONITOR, nothing_left
 
@@ -180,7 +180,7 @@ def test_who_was_once_found_below_a_stray_is_known_among_strangers(marked: Marke
 
 def clean_sleep(monitor: Monitor) -> int | None:
     """Return the process below the guardian that has no mark; None where it is not there yet."""
-    below = family.descendants([monitor.guardian], family.all_processes())
+    below = descendants.descendants([monitor.guardian], descendants.all_processes())
     return next((one.pid for one in below if one.name == b'sleep' and one.session == one.pid), None)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.idle.running.messages import Lost, NotStarted
+from gpu_tracker.idle.running.guardian_protocol import Lost, NotStarted
 from support.cli_program import Marked, eventually, state_of, text_of
 from support.guarded_program import Guarded, nothing_left
 from support.tracked_program import as_root

@@ -302,7 +302,7 @@ def test_clients_that_do_not_read_a_long_answer_keep_others_waiting_only_for_a_w
 
     asyncio.run(main(stalled=status_socket._MOST_AT_A_TIME - 1))
     monkeypatch.setattr(status_socket, '_MOST_AT_A_TIME', 2)
-    monkeypatch.setattr(status_socket, '_PATIENCE', 0.5)
+    monkeypatch.setattr(status_socket, '_TIMEOUT', 0.5)
     asyncio.run(main(stalled=2))
 
 

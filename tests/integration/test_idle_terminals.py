@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gpu_tracker.idle.config.settings import Terminals
+from gpu_tracker.idle.config.idle_settings import Terminals
 from gpu_tracker.idle.observing.terminals import TerminalUsers, logged_in
 from gpu_tracker.users import user_name
 

@@ -36,7 +36,7 @@ ZEROS = {
 }
 NOTHING_KNOWN = dict.fromkeys(ZEROS)
 NO_DRIVER = [['info', 'No GPU driver is at work on this machine: GPU figures are 0.']]
-NOT_ANSWERED = 'The NVIDIA driver has not answered for 2 s; GPU figures are unknown until it does.'
+NOT_ANSWERED = 'The GPU driver has not answered for 2 s; GPU figures are unknown until it does.'
 LOST_B = (
     'GPU 1 (GPU-b) is lost: it has fallen off the bus or is otherwise out of reach (NVML code 15). '
     'Its figures are unknown.'
@@ -222,7 +222,7 @@ def test_a_driver_that_hangs_until_the_end_of_a_short_run(driver: SimulatedDrive
         assert probe.ask('wait 0.01') is False
         assert probe.ask('finish 0.1') == NOTHING_KNOWN
         assert probe.messages() == [
-            ['warning', 'The NVIDIA driver had not answered yet when the run ended; GPU figures are unknown.']
+            ['warning', 'The GPU driver had not answered yet when the run ended; GPU figures are unknown.']
         ]
 
 

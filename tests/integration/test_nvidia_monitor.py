@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.gpus.model import GpuProcess
 from support.gpu_machine import GB, GIB
 from support.gpu_monitors import Monitors, idle, unknown
+from support.gpu_readings import known, monitored
 from support.simulated_nvml import Failure, Gpu, Process
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def test_all_that_a_look_shows(monitors: Monitors) -> None:
             )
         ]
     )
-    identity = GpuIdentity(
+    identity = known(
         number=0,
         uuid='GPU-a',
         pci_bus_id='00000000:3B:00.0',
@@ -56,16 +57,16 @@ def test_all_that_a_look_shows(monitors: Monitors) -> None:
         keeps_accounts=False,
     )
     assert monitors.identity() == identity
-    assert monitors.look() == GpuActivity(
+    assert monitors.look() == monitored(
         problem=None,
         utilization=97,
         memory_utilization=41,
         memory_total=42_949_672_960,
         memory_used=10_737_418_240,
         processes=(
-            ProcessActivity(7, 1_073_741_824, computes=True, draws=False, utilization=60, memory_utilization=30),
-            ProcessActivity(9, 2_147_483_648, computes=True, draws=True, utilization=0, memory_utilization=0),
-            ProcessActivity(8, None, computes=False, draws=True, utilization=0, memory_utilization=0),
+            GpuProcess(7, 1_073_741_824, computes=True, draws=False, utilization=60, memory_utilization=30),
+            GpuProcess(9, 2_147_483_648, computes=True, draws=True, utilization=0, memory_utilization=0),
+            GpuProcess(8, None, computes=False, draws=True, utilization=0, memory_utilization=0),
         ),
         ended=(),
         gap=None,
@@ -116,11 +117,11 @@ def test_gpus_stand_in_the_order_of_the_pci_bus_and_lost_ones_keep_their_place(m
         (3, 'GPU-c', 30),
         (4, 'GPU-d', 40),
     ]
-    assert monitors.identity(1) == GpuIdentity(1)
+    assert monitors.identity(1) == known(1)
     gpus[1] = Gpu(uuid='GPU-found', pci='00000000:01:00.0', util=50)
     monitors.write(gpus=gpus)
     assert (monitors.look(1).utilization, monitors.look(0).utilization) == (50, 10)
-    assert monitors.identity(1) == GpuIdentity(
+    assert monitors.identity(1) == known(
         1, 'GPU-found', '00000000:01:00.0', 'NVIDIA Simulated GPU', lists_compute=True, lists_graphics=True
     )
 
@@ -134,7 +135,7 @@ def test_figures_that_are_not_supported_or_cannot_be_are_unknown(monitors: Monit
             Gpu(total=GB, used=GB, util=None),
         ]
     )
-    assert [monitors.look(number)[:5] for number in range(4)] == [
+    assert [monitors.figures(number) for number in range(4)] == [
         (None, 5, 6, None, None),
         (None, None, 100, None, None),
         (None, 100, None, None, None),
@@ -163,13 +164,13 @@ def test_a_gpu_that_supports_one_list_gives_that_one_and_is_not_asked_for_the_ot
     first = [compute, compute, graphics, compute, graphics, graphics, compute, graphics]
     later = [compute, compute, graphics, graphics]
     for calls in (first, later, later):
-        assert [monitors.look(number)[5:] for number in range(3)] == [
+        assert [monitors.occupation(number) for number in range(3)] == [
             ((idle(7, 5), idle(9, 7)), (), None),
             ((idle(8, 6, computes=False, draws=True), idle(9, 7, computes=False, draws=True)), (), None),
             (None, (), None),
         ]
         assert [call for call in monitors.calls() if 'Running' in call] == calls
-        assert [monitors.identity(number)[4:6] for number in range(3)] == [(True, False), (False, True), (False, False)]
+        assert [monitors.lists(number) for number in range(3)] == [(True, False), (False, True), (False, False)]
 
 
 def test_a_gpu_that_is_opened_anew_is_asked_for_both_lists_again(monitors: Monitors) -> None:
@@ -190,7 +191,7 @@ def test_processes_that_are_not_listed_are_unknown_and_nothing_else_is(
     monitors: Monitors, functions: str, code: int
 ) -> None:
     gpus = [Gpu(total=GB, used=5, util=40, processes=[Process(7, memory=5)])]
-    not_listed = GpuActivity(
+    not_listed = monitored(
         utilization=40,
         memory_utilization=0,
         memory_total=GB,
@@ -198,15 +199,15 @@ def test_processes_that_are_not_listed_are_unknown_and_nothing_else_is(
         processes=None,
         gap=f'its processes cannot be listed (NVML code {code})',
     )
-    listed = GpuActivity(None, 40, 0, GB, 5, (idle(7, 5),))
+    listed = monitored(None, 40, 0, GB, 5, (idle(7, 5),))
     monitors.begin(gpus=gpus, fail=[Failure(functions, code)])
-    assert (monitors.look(), monitors.identity()[4:6]) == (not_listed, (False, False))
+    assert (monitors.look(), monitors.lists()) == (not_listed, (False, False))
     monitors.write(gpus=gpus)
-    assert (monitors.look(), monitors.identity()[4:6]) == (listed, (True, True))
+    assert (monitors.look(), monitors.lists()) == (listed, (True, True))
     monitors.write(gpus=gpus, fail=[Failure(functions, code)])
-    assert (monitors.look(), monitors.identity()[4:6]) == (not_listed, (True, True))
+    assert (monitors.look(), monitors.lists()) == (not_listed, (True, True))
     monitors.write(gpus=gpus)
-    assert (monitors.look(), monitors.identity()[4:6]) == (listed, (True, True))
+    assert (monitors.look(), monitors.lists()) == (listed, (True, True))
 
 
 def test_how_busy_processes_are_may_be_all_that_is_not_told(monitors: Monitors) -> None:
@@ -215,8 +216,8 @@ def test_how_busy_processes_are_may_be_all_that_is_not_told(monitors: Monitors) 
     monitors.begin(gpus=[busy, empty], fail=[Failure('nvmlDeviceGetProcessUtilization', 4)])
     gap = 'how busy processes are is not told (NVML code 4)'
     assert (monitors.look(0), monitors.look(1)) == (
-        GpuActivity(None, 40, 0, GB, 5, (unknown(7, 5),), gap=gap),
-        GpuActivity(None, 40, 0, GB, 5, ()),
+        monitored(None, 40, 0, GB, 5, (unknown(7, 5),), gap=gap),
+        monitored(None, 40, 0, GB, 5, ()),
     )
 
 
@@ -228,12 +229,12 @@ def test_how_busy_processes_are_may_be_all_that_is_not_told(monitors: Monitors) 
 def test_old_drivers(
     tmp_path_factory: pytest.TempPathFactory,
     generation: int,
-    processes: tuple[ProcessActivity, ...] | None,
+    processes: tuple[GpuProcess, ...] | None,
     lists: tuple[bool, bool],
 ) -> None:
     with Monitors(tmp_path_factory.mktemp('old'), generation=generation) as monitors:
         listed = [Process(7, memory=5), Process(8, memory=6, types='CG')]
         monitors.begin(gpus=[Gpu(total=GB, used=5, reserved=2, util=50, processes=listed)])
         used = 5 if generation == 1 else 7  # without the second version of the call what is reserved counts as used
-        assert monitors.look() == GpuActivity(None, 50, 0, GB, used, processes)
-        assert monitors.identity()[4:6] == lists
+        assert monitors.look() == monitored(None, 50, 0, GB, used, processes)
+        assert monitors.lists() == lists

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.gpus.model import GpuProcess
 from support.cli_program import eventually
 from support.gpu_machine import GB
 from support.gpu_monitors import Monitors
+from support.gpu_readings import known, monitored
 from support.simulated_nvml import Failure, Gpu, Hang, Process
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ NOT_KNOWN = 'cannot be read: unknown error of the NVIDIA driver (NVML code 999)'
 NOT_FOUND = 'the driver does not know it any more (NVML code 6)'
 NEEDS_RESET = 'needs a reset before it can be used again (NVML code 16)'
 
-FINE = GpuActivity(None, 50, 0, GB, 5, (ProcessActivity(7, 5, utilization=0, memory_utilization=0),))
+FINE = monitored(None, 50, 0, GB, 5, (GpuProcess(7, 5, utilization=0, memory_utilization=0),))
 
 
 @pytest.fixture(scope='module')
@@ -52,7 +53,7 @@ def test_a_gpu_that_fails_for_a_while(monitors: Monitors, functions: str, code: 
     identity = monitors.identity()
     monitors.write(gpus=gpus(2), fail=[Failure(functions, code, gpu=0)])
     for _ in range(2):
-        assert (monitors.look(0), monitors.look(1)) == (GpuActivity(problem=problem), FINE)
+        assert (monitors.look(0), monitors.look(1)) == (monitored(problem=problem), FINE)
     monitors.write(gpus=gpus(2))
     assert (monitors.look(0), monitors.look(1)) == (FINE, FINE)
     assert monitors.identity() == identity
@@ -64,15 +65,15 @@ def test_a_gpu_that_fails_for_a_while(monitors: Monitors, functions: str, code: 
 )
 def test_a_gpu_that_can_be_opened_only_later(monitors: Monitors, functions: str, code: int, problem: str) -> None:
     monitors.begin(gpus=gpus(2), fail=[Failure(functions, code, gpu=1)])
-    assert (monitors.look(0), monitors.look(1)) == (FINE, GpuActivity(problem=problem))
+    assert (monitors.look(0), monitors.look(1)) == (FINE, monitored(problem=problem))
     assert (monitors.identity(0).uuid, monitors.identity(1).uuid) == ('GPU-00000000-0000-0000-0000-000000000000', None)
     monitors.write(gpus=gpus(2))
     assert monitors.look(1) == FINE
     assert monitors.identity(1)[:4] == (
         1,
         'GPU-00000000-0000-0000-0000-000000000001',
-        '00000000:02:00.0',
         'NVIDIA Simulated GPU',
+        '00000000:02:00.0',
     )
 
 
@@ -116,10 +117,10 @@ def test_a_gpu_that_hangs_leaves_the_others_alone(monitors: Monitors) -> None:
 def test_a_process_list_that_hangs_from_the_beginning_hangs_the_looks_at_its_gpu_alone(monitors: Monitors) -> None:
     # Were it read at the beginning, which ends as the hang does, the identity would know of it before the first look.
     monitors.begin(gpus=gpus(2), hang=[Hang('nvmlDeviceGet*RunningProcesses*', 60, gpu=0)])
-    identity = GpuIdentity(0, 'GPU-00000000-0000-0000-0000-000000000000', '00000000:01:00.0', 'NVIDIA Simulated GPU')
+    identity = known(0, 'GPU-00000000-0000-0000-0000-000000000000', '00000000:01:00.0', 'NVIDIA Simulated GPU')
     assert monitors.identity(0) == identity
     monitors.start_look(0)
-    assert (monitors.look(1), monitors.identity(1)[4:6]) == (FINE, (True, True))
+    assert (monitors.look(1), monitors.lists(1)) == (FINE, (True, True))
     assert (monitors.is_looking(0), monitors.identity(0)) == (True, identity)
     monitors.write(gpus=gpus(2))
     assert monitors.seen(0) == FINE
@@ -129,15 +130,15 @@ def test_a_process_list_that_hangs_from_the_beginning_hangs_the_looks_at_its_gpu
 def test_a_gpu_that_moves_to_the_index_of_a_lost_one_is_not_taken_for_it(monitors: Monitors) -> None:
     lost = Gpu(uuid='GPU-a', pci='00000000:01:00.0', total=GB, used=5, util=50, processes=[Process(7, memory=5)])
     other = Gpu(uuid='GPU-b', pci='00000000:02:00.0', total=9, used=8, util=90, processes=[Process(8, memory=6)])
-    figures_of_other = GpuActivity(None, 90, 0, 9, 8, (ProcessActivity(8, 6, utilization=0, memory_utilization=0),))
+    figures_of_other = monitored(None, 90, 0, 9, 8, (GpuProcess(8, 6, utilization=0, memory_utilization=0),))
     monitors.begin(gpus=[lost, other])
     assert (monitors.look(0), monitors.look(1)) == (FINE, figures_of_other)
     identities = (monitors.identity(0), monitors.identity(1))
     monitors.write(gpus=[lost, other], fail=[Failure('nvmlDevice*', 15)])
-    assert (monitors.look(0), monitors.look(1)) == (GpuActivity(problem=LOST), GpuActivity(problem=LOST))
+    assert (monitors.look(0), monitors.look(1)) == (monitored(problem=LOST), monitored(problem=LOST))
     monitors.write(gpus=[other])
     for _ in range(2):
-        assert (monitors.look(0), monitors.look(1)) == (GpuActivity(problem=NOT_FOUND), figures_of_other)
+        assert (monitors.look(0), monitors.look(1)) == (monitored(problem=NOT_FOUND), figures_of_other)
         assert (monitors.identity(0), monitors.identity(1)) == identities
     monitors.write(gpus=[other, lost])
     assert (monitors.look(0), monitors.look(1)) == (FINE, figures_of_other)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus.state import GpuActivity
 from support.gpu_machine import GB
 from support.gpu_monitors import Monitors, idle, unknown
+from support.gpu_readings import monitored
 from support.simulated_nvml import WHOLE_GPU, Failure, Gpu, Mig, Process
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def test_processes_of_mig_devices_are_merged(monitors: Monitors) -> None:
         ],
     )
     monitors.begin(gpus=[divided, Gpu(total=40 * GB, used=GB, mig=[])])
-    assert monitors.identity()[4:] == (False, False, False)
-    assert monitors.look(0) == GpuActivity(
+    assert monitors.lists() == (False, False)
+    assert monitors.look(0) == monitored(
         memory_total=40 * GB,
         memory_used=9 * GB,
         processes=(unknown(7, 11, draws=True), unknown(8, None), unknown(9, 7, draws=True)),
     )
-    assert monitors.identity()[4:] == (True, True, False)
-    assert monitors.look(1) == GpuActivity(memory_total=40 * GB, memory_used=GB, processes=())
+    assert monitors.lists() == (True, True)
+    assert monitors.look(1) == monitored(memory_total=40 * GB, memory_used=GB, processes=())
     monitors.calls()
     monitors.look(0)
     assert not {'GetUtilizationRates', 'GetProcessUtilization'} & set(monitors.calls())
@@ -63,7 +63,7 @@ def test_mig_devices_list_their_processes_where_their_gpu_does_not(monitors: Mon
     )
     listed = ((unknown(7, 5),), (), None)
     not_listed = (None, (), 'its processes cannot be listed (NVML code 4)')
-    assert [monitors.look(number)[5:] for number in range(4)] == [listed, listed, listed, not_listed]
+    assert [monitors.occupation(number) for number in range(4)] == [listed, listed, listed, not_listed]
 
 
 def test_a_gpu_whose_mig_mode_changes(monitors: Monitors) -> None:
@@ -73,9 +73,9 @@ def test_a_gpu_whose_mig_mode_changes(monitors: Monitors) -> None:
     )
     monitors.begin(gpus=[whole])
     for gpu, activity, accounts in [
-        (whole, GpuActivity(None, 50, 0, GB, 0, (idle(7, 5),)), True),
-        (divided, GpuActivity(None, None, None, GB, 0, (unknown(7, 5),)), False),
-        (whole, GpuActivity(None, 50, 0, GB, 0, (idle(7, 5),)), True),
+        (whole, monitored(None, 50, 0, GB, 0, (idle(7, 5),)), True),
+        (divided, monitored(None, None, None, GB, 0, (unknown(7, 5),)), False),
+        (whole, monitored(None, 50, 0, GB, 0, (idle(7, 5),)), True),
     ]:
         monitors.write(gpus=[gpu])
         assert monitors.look() == activity
@@ -92,7 +92,7 @@ def test_the_memory_of_a_divided_gpu_may_be_hidden_from_a_user_who_can_use_its_p
     )
     hidden = [Failure('nvmlDeviceGetMemoryInfo*', 4, mig=WHOLE_GPU), Failure(LISTS, 4, gpu=1, mig=WHOLE_GPU)]
     monitors.begin(gpus=[divided, divided], fail=hidden)
-    expected = GpuActivity(processes=(unknown(7, 5), unknown(8, 6, computes=False, draws=True)))
+    expected = monitored(processes=(unknown(7, 5), unknown(8, 6, computes=False, draws=True)))
     for _ in range(2):
         assert (monitors.look(0), monitors.look(1)) == (expected, expected)
     assert not [call for call in monitors.calls() if 'GetHandleBy' in call]
@@ -106,7 +106,7 @@ def test_any_other_failure_of_the_memory_of_a_divided_gpu_is_one_of_the_gpu(moni
     memory = 'nvmlDeviceGetMemoryInfo*'
     monitors.begin(gpus=[divided] * 3, fail=[Failure(memory, 15, gpu=0), Failure(memory, 999, gpu=1)])
     assert [monitors.look(number) for number in range(3)] == [
-        GpuActivity(problem='lost: fallen off the bus or otherwise out of reach (NVML code 15)'),
-        GpuActivity(problem='cannot be read: unknown error of the NVIDIA driver (NVML code 999)'),
-        GpuActivity(memory_total=GB, memory_used=0, processes=(unknown(7, 5),)),
+        monitored(problem='lost: fallen off the bus or otherwise out of reach (NVML code 15)'),
+        monitored(problem='cannot be read: unknown error of the NVIDIA driver (NVML code 999)'),
+        monitored(memory_total=GB, memory_used=0, processes=(unknown(7, 5),)),
     ]

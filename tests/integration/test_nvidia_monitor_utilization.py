@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus.state import Account, GpuActivity
+from gpu_tracker.gpus.model import Account, GpuReading
 from support.gpu_machine import words_as_nobody
 from support.gpu_monitors import START, Monitors
+from support.gpu_readings import monitored
 from support.simulated_nvml import Account as Kept
 from support.simulated_nvml import Failure, Gpu, Mig, Process
 from support.tracked_program import as_root
@@ -40,10 +41,10 @@ def us(second: float) -> int:
     return round((START + second) * 1e6)
 
 
-def percents(activity: GpuActivity) -> dict[int, tuple[int | None, int | None]]:
+def percents(activity: GpuReading) -> dict[int, tuple[int | None, int | None]]:
     """Return the two percentages of each process."""
     assert activity.processes is not None
-    return {process.pid: process[4:] for process in activity.processes}
+    return {process.pid: (process.utilization, process.memory_utilization) for process in activity.processes}
 
 
 def test_samples_since_the_last_look(monitors: Monitors) -> None:
@@ -180,7 +181,7 @@ def test_accounting_mode_that_is_switched_off_meanwhile(monitors: Monitors) -> N
     assert monitors.calls().count('GetAccountingStats') == 1
     assert monitors.identity().keeps_accounts is False
     monitors.write(5, gpus=[Gpu(accounting=0)])
-    assert monitors.look() == GpuActivity(None, 0, 0, None, None, ())
+    assert monitors.look() == monitored(None, 0, 0, None, None, ())
     assert 'GetAccountingStats' not in monitors.calls()
 
 

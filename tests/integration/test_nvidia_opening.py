@@ -16,10 +16,10 @@ from support.tracked_program import run
 OPEN = """
 import json
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import open_nvidia
+from gpu_tracker.gpus.nvidia import open_backend
 
 try:
-    open_nvidia()
+    open_backend()
 except GpuError as error:
     print(json.dumps([error.cause, str(error)]))
 """

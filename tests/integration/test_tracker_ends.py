@@ -129,10 +129,10 @@ import fcntl, os, signal, struct, termios
 import gpu_tracker as gput
 tracker = gput.Tracker()
 tracker.start()
-os.kill(tracker._session._pid, signal.SIGSTOP)
+os.kill(tracker._run.session._pid, signal.SIGSTOP)
 if os.fork() == 0:
     # Until the parent has sent its message to the sampler, which cannot read it.
-    while fcntl.ioctl(tracker._session._channels.control, termios.FIONREAD, bytes(4)) == bytes(4):
+    while fcntl.ioctl(tracker._run.session._channels.control, termios.FIONREAD, bytes(4)) == bytes(4):
         pass
     os.kill(os.getppid(), signal.SIGINT)
     os._exit(0)

@@ -190,7 +190,7 @@ def test_a_driver_that_hangs_delays_neither_start_nor_stop_and_its_figures_are_u
         report = program.stop()
     assert report['max_gpu_ram']['main'] is None
     assert report['cpu_utilization']['main']['mean_sum_percent'] is not None
-    assert program.errors == 'The NVIDIA driver has not answered for 2 s; GPU figures are unknown until it does.\n'
+    assert program.errors == 'The GPU driver has not answered for 2 s; GPU figures are unknown until it does.\n'
 
 
 def test_a_gpu_that_is_lost_while_tracking_leaves_what_was_seen_before(driver):

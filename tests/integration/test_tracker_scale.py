@@ -21,7 +21,7 @@ import gpu_tracker as gput
 with gput.Tracker(sleep_time=0.001) as tracker:
     print('started', flush=True)
     input()
-print(tracker._totals['samples'])
+print(tracker._run.totals['samples'])
 """
     with start(program, env=samplers.environment, stdin=subprocess.PIPE) as tracked:
         assert tracked.stdout.readline() == 'started\n'
@@ -132,7 +132,7 @@ for _ in range(1000):
             time.sleep(0.5)
 
 def sampler_seconds():
-    return time.clock_gettime(~tracker._session._pid << 3 | 2)
+    return time.clock_gettime(~tracker._run.session._pid << 3 | 2)
 
 tracker = gput.Tracker(sleep_time=0.05, max_overhead_percent=float(sys.argv[1]) or None)
 tracker.start()

@@ -16,7 +16,7 @@ import sys
 import time
 from random import Random
 
-import gpu_tracker.gpus.claims.lock
+import gpu_tracker.gpus.claims.locks
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 
@@ -24,8 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpu_tracker.gpus.claims.claim import Claim
     from gpu_tracker.gpus.claims.folder import HeldClaim
-    from gpu_tracker.gpus.claims.record import Claim
 
 GPUS = ('GPU-0', 'GPU-1', 'GPU-2', 'GPU-3')
 
@@ -302,7 +302,7 @@ class Race:
 def main() -> None:
     """Become the user that is named, and then what is named."""
     role, user, *arguments = sys.argv[1:]
-    assert gpu_tracker.gpus.claims.lock
+    assert gpu_tracker.gpus.claims.locks
     if user:
         os.setgroups([])
         os.setgid(int(user))

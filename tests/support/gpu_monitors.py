@@ -7,8 +7,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
-from gpu_tracker.gpus.state import Account, GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.gpus.model import Account, Gpu, GpuProcess, GpuReading
 from support.gpu_machine import Machine
+from support.gpu_readings import monitored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,13 +22,16 @@ import json, sys, threading
 import pynvml
 from gpu_tracker.gpus.nvidia.backend import NvidiaBackend
 
+def fields(reading):
+    return reading._asdict() | {'gpu': None, 'memory_total': reading.memory_total}
+
 now = 0
 backend = None
 threads = {}
 
 def look_in_thread(number):
     def work():
-        threads[number][1] = monitors[number].look()._asdict()
+        threads[number][1] = fields(monitors[number].read())
     thread = threading.Thread(target=work, daemon=True)
     threads[number] = [thread, None]
     thread.start()
@@ -45,9 +49,9 @@ for line in sys.stdin:
         monitors = backend.monitors(words[0])
         answer = len(monitors)
     elif command == 'look':
-        answer = monitors[words[0]].look()._asdict()
+        answer = fields(monitors[words[0]].read())
     elif command == 'identity':
-        answer = monitors[words[0]].identity._asdict()
+        answer = monitors[words[0]].gpu._asdict()
     elif command == 'keep_accounts':
         answer = monitors[words[0]].keep_accounts()
     elif command == 'start':
@@ -105,13 +109,29 @@ class Monitors:
         self.write(now, **state)
         self.open(interval)
 
-    def look(self, number: int = 0) -> GpuActivity:
+    def look(self, number: int = 0) -> GpuReading:
         """Return what a monitor's look shows."""
         return _activity(self._ask('look', number))
 
-    def identity(self, number: int = 0) -> GpuIdentity:
+    def identity(self, number: int = 0) -> Gpu:
         """Return what a monitor knows of its GPU."""
-        return GpuIdentity(**self._ask('identity', number))
+        return Gpu(**self._ask('identity', number))._replace(minor=None)
+
+    def lists(self, number: int = 0) -> tuple[bool, bool]:
+        """Return whether a monitor knows of a list of processes that compute, and of those that draw."""
+        gpu = self.identity(number)
+        return gpu.lists_compute, gpu.lists_graphics
+
+    def figures(self, number: int = 0) -> tuple[object, ...]:
+        """Return the problem, the two utilizations, and the total and the used memory that a monitor reads."""
+        reading = self.look(number)
+        utilizations = reading.utilization, reading.memory_utilization
+        return reading.problem, *utilizations, reading.memory_total, reading.memory_used
+
+    def occupation(self, number: int = 0) -> tuple[object, ...]:
+        """Return the processes, the accounts of those that have ended, and what a monitor could not read of them."""
+        reading = self.look(number)
+        return reading.processes, reading.ended, reading.gap
 
     def keep_accounts(self, number: int = 0) -> str | None:
         """Return what a monitor says when it is to switch accounting mode on."""
@@ -125,7 +145,7 @@ class Monitors:
         """Tell whether the look that has been started still lasts."""
         return self._ask('is_looking', number)
 
-    def seen(self, number: int) -> GpuActivity:
+    def seen(self, number: int) -> GpuReading:
         """Return what the look shows that has been started, as soon as it has ended."""
         return _activity(self._ask('seen', number))
 
@@ -145,23 +165,24 @@ class Monitors:
         return json.loads(answer)
 
 
-def idle(pid: int, memory: int | None, *, computes: bool = True, draws: bool = False) -> ProcessActivity:
+def idle(pid: int, memory: int | None, *, computes: bool = True, draws: bool = False) -> GpuProcess:
     """Return a process on a GPU whose driver can tell how busy it is."""
-    return ProcessActivity(pid, memory, computes, draws, 0, 0)
+    return GpuProcess(pid, memory, computes=computes, draws=draws, utilization=0, memory_utilization=0)
 
 
-def unknown(pid: int, memory: int | None, *, computes: bool = True, draws: bool = False) -> ProcessActivity:
+def unknown(pid: int, memory: int | None, *, computes: bool = True, draws: bool = False) -> GpuProcess:
     """Return a process of which is not known how busy it keeps the GPU, as in MIG mode."""
-    return ProcessActivity(pid, memory, computes, draws, None, None)
+    return GpuProcess(pid, memory, computes=computes, draws=draws)
 
 
-def _activity(fields: dict[str, Any]) -> GpuActivity:
+def _activity(fields: dict[str, Any]) -> GpuReading:
     """Return the activity whose parts are lists, as JSON makes them of tuples."""
     processes = fields['processes']
-    return GpuActivity(
-        **fields
+    told = {name: value for name, value in fields.items() if name != 'gpu'}
+    return monitored(
+        **told
         | {
-            'processes': None if processes is None else tuple(ProcessActivity(*process) for process in processes),
+            'processes': None if processes is None else tuple(GpuProcess(*process) for process in processes),
             'ended': tuple(Account(*account) for account in fields['ended']),
         }
     )

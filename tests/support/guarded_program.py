@@ -8,12 +8,10 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from gpu_tracker.idle.config.settings import Program
-from gpu_tracker.idle.gpu_id import GpuId
-from gpu_tracker.idle.observation import SeenGpu
-from gpu_tracker.idle.running.launch import orders_for
-from gpu_tracker.idle.running.messages import Ended, Message, Started
+from gpu_tracker.idle.config.idle_settings import GpuId, Program
+from gpu_tracker.idle.running.guardian_protocol import Ended, Message, Started, orders_for
 from gpu_tracker.idle.running.running_program import RunningProgram
+from gpu_tracker.idle.state import WatchedGpu
 from support.cli_program import PATIENCE, Marked, eventually
 
 if TYPE_CHECKING:
@@ -26,10 +24,10 @@ Kind = TypeVar('Kind', bound=Message)
 MONITOR = """
 import json, os, signal, sys
 from support.guarded_program import Guarded
-from gpu_tracker.idle.running.family import children_now
-from gpu_tracker.idle.running.strays import Strays
+from gpu_tracker.idle.running.descendants import children_now
+from gpu_tracker.idle.running.orphans import Orphans
 
-strays = Strays()
+strays = Orphans()
 guarded = Guarded(json.loads(sys.argv[1]), **json.loads(sys.argv[2]))
 print(json.dumps({'guardian': guarded.running.pid, 'program': guarded.started().pid}), flush=True)
 answers = {
@@ -68,7 +66,7 @@ class Guarded:
     """
 
     def __init__(self, command: Sequence[str], **options: Any) -> None:
-        gpus = options.pop('gpus', (SeenGpu(GpuId(0)),))
+        gpus = options.pop('gpus', (WatchedGpu(GpuId(0)),))
         reason = options.pop('reason', 'GPU 0 is idle')
         inherited = options.pop('inherited', os.environ)
         words = tuple(command)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpu_tracker.idle.config.caller import Caller
-from gpu_tracker.idle.config.parse import parse
+from gpu_tracker.idle.config.file_access import Caller
+from gpu_tracker.idle.config.parser import parse
 
 HOMES = {'root': '/root', 'alice': '/home/alice', 'bob': '/home/bob'}
 ROOT = Caller('root', is_root=True, folder='/srv', home_of=HOMES.get)

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypothesis import strategies as st
 
-from gpu_tracker.idle.config.settings import Program
+from gpu_tracker.idle.config.idle_settings import GpuId, Program
 from gpu_tracker.idle.decision import Start, Stop, decide
-from gpu_tracker.idle.gpu_id import GpuId
-from gpu_tracker.idle.observation import ActiveUser, GpuUser, Observation, SeenGpu
-from gpu_tracker.idle.state import State, with_end
+from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, State, WatchedGpu, with_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +41,7 @@ class Step(NamedTuple):
 
     def observation(self) -> Observation:
         there = [gpu for gpu in (DIVIDED if self.divided else WHOLE) if gpu not in self.gone]
-        seen = tuple(SeenGpu(gpu, users=FOREIGN if gpu in self.busy else ()) for gpu in there)
+        seen = tuple(WatchedGpu(gpu, users=FOREIGN if gpu in self.busy else ()) for gpu in there)
         return Observation(seen, ALICE if self.active else ())
 
 
@@ -112,7 +110,7 @@ class World:
         ends += [(half, life.program.name) for life in self.living() if life.program.name in step.crashing]
         for time, name in sorted(ends):
             self.end(name, time)
-        self.look(step)
+        self.poll(step)
 
     def end(self, name: str, time: float) -> None:
         for life in self.living():
@@ -121,7 +119,7 @@ class World:
                 self.state = with_end(self.state, name, time)
         self.due.pop(name, None)
 
-    def look(self, step: Step) -> None:
+    def poll(self, step: Step) -> None:
         programs = self.configurations[step.configuration]
         observation = step.observation()
         before, text = self.state, repr(self.state)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.gpus.model import Gpu
 
+
 NOW = 1_800_000_000.0
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.atopgpud.ledger import Ledger
 from gpu_tracker.atopgpud.observer import Drivers, Observer
-from gpu_tracker.gpus.state import GpuActivity, GpuIdentity
-from gpu_tracker.in_thread import in_thread
+from gpu_tracker.background import in_thread
 from support.atop_client import parsed_statistics, parsed_types
 from support.cli_program import PATIENCE
+from support.gpu_readings import known, monitored
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -27,7 +27,7 @@ class Monitor:
     """Looks at a GPU that is as busy as its first number tells; answers as soon as ``may_answer`` is set."""
 
     def __init__(self, number, accounts='the driver has not done it') -> None:
-        self.identity = GpuIdentity(number, f'GPU-{number}', f'00000000:{number:02}:00.0', 'NVIDIA H200', True)
+        self.gpu = known(number, f'GPU-{number}', f'00000000:{number:02}:00.0', 'NVIDIA H200', True)
         self.problem = None
         self.gap = None
         self.looks = 0
@@ -36,10 +36,10 @@ class Monitor:
         self._accounts = accounts
         self._busy = number + 10
 
-    def look(self):
+    def read(self):
         self.looks += 1
         self.may_answer.wait(PATIENCE)
-        return GpuActivity(self.problem) if self.problem else GpuActivity(utilization=self._busy, gap=self.gap)
+        return monitored(self.problem) if self.problem else monitored(utilization=self._busy, gap=self.gap)
 
     def keep_accounts(self):
         return self._accounts

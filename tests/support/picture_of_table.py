@@ -12,8 +12,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpu_tracker.gpus import free
-from gpu_tracker.gpus.table.lines import HEADER, Span, table_lines
+from gpu_tracker.gpus import constraints
+from gpu_tracker.gpus.table import HEADER, Span, table_lines
 from support.gpus_on_show import GPUS, NOW, user_name
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ CORNER = 6
 
 TONES = {
     HEADER: ' font-weight="bold" fill="#ffffff"',
-    free.FREE: ' fill="#5fd07a"',
-    free.IN_USE: ' fill="#74b0ff"',
-    free.IN_USE_UNSEEN: ' fill="#ff7b72"',
-    free.CLAIMED: ' fill="#e8c04a"',
-    free.UNREADABLE: ' fill="#dd8df2"',
+    constraints.FREE: ' fill="#5fd07a"',
+    constraints.IN_USE: ' fill="#74b0ff"',
+    constraints.IN_USE_UNSEEN: ' fill="#ff7b72"',
+    constraints.CLAIMED: ' fill="#e8c04a"',
+    constraints.UNREADABLE: ' fill="#dd8df2"',
 }
 
 

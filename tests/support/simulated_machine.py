@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.gpus.claims.holder import Moment
+from gpu_tracker.gpus.claims.liveness import Circumstances
 
 if TYPE_CHECKING:
     from gpu_tracker.gpus.claims.folder import ClaimFolder, HeldClaim
@@ -21,9 +21,9 @@ class Machine:
         self.pid_namespace = 4026531836
         self.processes = {7: 70.0, 8: 80.0}
 
-    def moment(self) -> Moment:
+    def moment(self) -> Circumstances:
         """Return it as it is now."""
-        return Moment(
+        return Circumstances(
             clock=self.clock,
             time=1_700_000_000.0 + self.clock,
             boot_id=self.boot_id,

@@ -10,17 +10,21 @@ if TYPE_CHECKING:
 
 _SURVEY = """
 import json, sys
-from gpu_tracker.gpus import open_nvidia
+from gpu_tracker.gpus.nvidia import open_backend
 
-def plain(state):
-    fields = state._asdict()
-    if state.processes is not None:
-        fields['processes'] = [{name: getattr(entry, name) for name in entry.__slots__} for entry in state.processes]
-    fields['mig_devices'] = None if state.mig_devices is None else [plain(part) for part in state.mig_devices]
-    return fields
+KNOWN = ('number', 'uuid', 'name', 'pci_bus_id', 'minor', 'memory_total')
+READ = ('problem', 'memory_used', 'memory_free', 'utilization', 'temperature', 'sm_clock', 'power', 'power_limit')
+OF_PROCESS = ('pid', 'memory', 'gpu_instance', 'compute_instance', 'computes')
 
-backend = open_nvidia()
-print(json.dumps([plain(state) for state in backend.survey(**json.loads(sys.argv[1]))]))
+def plain(reading):
+    fields = {name: getattr(reading.gpu, name) for name in KNOWN} | {name: getattr(reading, name) for name in READ}
+    entries = reading.processes
+    listed = None if entries is None else [{name: getattr(entry, name) for name in OF_PROCESS} for entry in entries]
+    parts = None if reading.mig_devices is None else [plain(part) for part in reading.mig_devices]
+    return fields | {'processes': listed, 'mig_devices': parts}
+
+backend = open_backend()
+print(json.dumps([plain(reading) for reading in backend.survey(**json.loads(sys.argv[1]))]))
 backend.close()
 """
 
@@ -46,7 +50,7 @@ NOTHING = {
 
 
 def survey(machine: Machine, **wanted: bool) -> list[dict[str, Any]]:
-    """Return the fields of each DeviceState that the real nvidia-ml-py leads to on this machine.
+    """Return the fields of each reading that the real nvidia-ml-py leads to on this machine.
 
     :param wanted: The arguments of ``GpuBackend.survey``.
     """
@@ -56,7 +60,7 @@ def survey(machine: Machine, **wanted: bool) -> list[dict[str, Any]]:
 def process(
     pid: int, memory: int | None, gpu: int | None = None, compute: int | None = None, *, computes: bool = True
 ) -> dict[str, object]:
-    """Return the fields of a ProcessMemory."""
+    """Return the fields of a GpuProcess."""
     return {
         'pid': pid,
         'memory': memory,

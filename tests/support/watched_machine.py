@@ -5,45 +5,47 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from gpu_tracker.gpus.reading import ProcessMemory
-from gpu_tracker.gpus.state import DeviceState
-from gpu_tracker.idle.config.settings import GpuSection, Settings
-from gpu_tracker.idle.gpu_id import GpuId
-from gpu_tracker.idle.observation import GpuUser, Observation, SeenGpu
-from gpu_tracker.idle.observing.drivers import DriverLook
-from gpu_tracker.idle.observing.file_identity import Identity
+from gpu_tracker.gpus.model import GpuProcess, GpuReading
+from gpu_tracker.idle.config.idle_settings import GpuId, GpuSection, Settings
+from gpu_tracker.idle.observing.device_files import Identity
+from gpu_tracker.idle.observing.drivers import DriverAnswer
 from gpu_tracker.idle.observing.observer import Inputs, Observer
+from gpu_tracker.idle.state import GpuUser, Observation, WatchedGpu
+from support.gpu_readings import reading
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 GB = 1_000_000_000
 ALL = Settings()
-SILENT = DriverLook(None, 'the GPU driver does not answer', is_awaited=True)
+SILENT = DriverAnswer(None, 'the GPU driver does not answer', is_awaited=True)
 
 
-def gpu(number: int, *pids: int, **fields: Any) -> DeviceState:
+def gpu(number: int, *pids: int, **fields: Any) -> GpuReading:
     """Return a GPU with the UUID ``GPU-number`` and these processes, whose device file has the same number."""
-    usual = {'uuid': f'GPU-{number}', 'minor': number, 'processes': [ProcessMemory(pid, None) for pid in pids]}
-    return DeviceState(number, **(usual | fields))
+    usual = {'uuid': f'GPU-{number}', 'minor': number, 'processes': [GpuProcess(pid, None) for pid in pids]}
+    return reading(number, **(usual | fields))
 
 
-def mig(number: int, *pids: int, **fields: Any) -> DeviceState:
+def mig(number: int, *pids: int, **fields: Any) -> GpuReading:
     """Return a MIG device with the UUID ``MIG-number`` and these processes."""
-    usual = {'uuid': f'MIG-{number}', 'processes': [ProcessMemory(pid, None, number, 0) for pid in pids]}
-    return DeviceState(number, **(usual | fields))
+    usual = {
+        'uuid': f'MIG-{number}',
+        'processes': [GpuProcess(pid, gpu_instance=number, compute_instance=0) for pid in pids],
+    }
+    return reading(number, **(usual | fields))
 
 
-def divided(number: int, *parts: DeviceState, **fields: Any) -> DeviceState:
+def divided(number: int, *parts: GpuReading, **fields: Any) -> GpuReading:
     """Return a GPU in MIG mode; as from the driver, the processes on its MIG devices are on it too."""
     processes = [entry for part in parts for entry in part.processes or ()]
     return gpu(number, **({'mig_devices': parts, 'processes': processes} | fields))
 
 
-def seen(number: int, *users: GpuUser, mig: int | None = None, **fields: Any) -> SeenGpu:
+def seen(number: int, *users: GpuUser, mig: int | None = None, **fields: Any) -> WatchedGpu:
     """Return what is expected of such a GPU, or of MIG device ``mig`` of it."""
     uuid = f'GPU-{number}' if mig is None else f'MIG-{mig}'
-    return SeenGpu(GpuId(number, mig), **({'uuid': uuid, 'users': users} | fields))
+    return WatchedGpu(GpuId(number, mig), **({'uuid': uuid, 'users': users} | fields))
 
 
 def only(*gpus: GpuId, **fields: Any) -> Settings:
@@ -66,8 +68,8 @@ class WatchedMachine:
     :ivar count: How many there are.
     """
 
-    def __init__(self, *gpus: DeviceState, nodes: Collection[int] | None = None, **inputs: Any) -> None:
-        self.driver = DriverLook(gpus) if gpus else DriverLook()
+    def __init__(self, *gpus: GpuReading, nodes: Collection[int] | None = None, **inputs: Any) -> None:
+        self.driver = DriverAnswer(gpus) if gpus else DriverAnswer()
         self.nodes = {gpu.number for gpu in gpus} if nodes is None else set(nodes)
         self.held: dict[int, Collection[int]] = {}
         self.unseen: set[int] = set()
@@ -85,9 +87,9 @@ class WatchedMachine:
 
     def observe(self, settings: Settings = ALL) -> Observation:
         """Look at all of it."""
-        return asyncio.run(self.observer.look(settings, self.ours.__contains__))
+        return asyncio.run(self.observer.poll(settings, self.ours.__contains__))
 
-    def gpus(self, settings: Settings = ALL) -> tuple[SeenGpu, ...]:
+    def gpus(self, settings: Settings = ALL) -> tuple[WatchedGpu, ...]:
         """Look at the GPUs."""
         return self.observe(settings).gpus
 
@@ -96,7 +98,7 @@ class WatchedMachine:
         self.observe(settings)
         return self.observer.take_messages()
 
-    def look(self, identities):
+    def poll(self, identities):
         assert identities == self._identities()
         return {number: frozenset(self.held.get(number, ())) for number in identities}
 
@@ -121,7 +123,7 @@ class _Drivers:
     def __init__(self, machine: WatchedMachine) -> None:
         self._machine = machine
 
-    async def look(self):
+    async def poll(self):
         return self._machine.driver
 
     def open_anew(self) -> None:

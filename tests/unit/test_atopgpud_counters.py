@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpu_tracker.atopgpud.counters import REMEMBERED, GpuCounters, ProcessCounters, count, opened_anew
-from gpu_tracker.gpus.state import Account, GpuActivity, ProcessActivity
+from gpu_tracker.gpus.model import Account, GpuProcess
+from support.gpu_readings import monitored
 
 KIB = 1024
 SAME = {7: 100.0, 8: 200.0}
@@ -19,7 +20,7 @@ def counted(*readings, starts=SAME):
 
 
 def reading(*processes, busy=75, memory_busy=40):
-    return GpuActivity(None, busy, memory_busy, 80 * KIB, 4 * KIB, tuple(processes))
+    return monitored(None, busy, memory_busy, 80 * KIB, 4 * KIB, tuple(processes))
 
 
 def test_a_gpu_starts_from_nothing():
@@ -28,61 +29,61 @@ def test_a_gpu_starts_from_nothing():
 
 
 def test_the_figures_of_now_are_the_last_reading_and_the_others_sums():
-    first = GpuActivity(None, 75, 40, 80 * KIB, 4 * KIB, ())
-    second = GpuActivity(None, 25, 0, 80 * KIB, 5 * KIB + 1023, ())
+    first = monitored(None, 75, 40, 80 * KIB, 4 * KIB, ())
+    second = monitored(None, 25, 0, 80 * KIB, 5 * KIB + 1023, ())
     assert counted(first, second)[0][:9] == (True, 25, 0, 80, 5, 2, 100, 40, 9)
 
 
 def test_sums_go_on_beyond_32_bits():
     before = GpuCounters(samples=2**32, busy_total=2**33, memory_busy_total=2**34, memory_total=2**60)
-    after = count(before, GpuActivity(None, 1, 1, 2**50, 2**50, ()), {}).gpu
+    after = count(before, monitored(None, 1, 1, 2**50, 2**50, ()), {}).gpu
     assert after[5:9] == (2**32 + 1, 2**33 + 1, 2**34 + 1, 2**60 + 2**40)
 
 
 def test_a_gpu_without_utilization_counts_its_memory():
-    gpu, _ = counted(GpuActivity(None, None, None, 80 * KIB, 4 * KIB, ()), reading(busy=None, memory_busy=None))
+    gpu, _ = counted(monitored(None, None, None, 80 * KIB, 4 * KIB, ()), reading(busy=None, memory_busy=None))
     assert gpu[:9] == (True, None, None, 80, 4, 2, 0, 0, 8)
 
 
 def test_a_reading_that_fails_counts_nothing():
-    before, _ = counted(reading(ProcessActivity(7, KIB, utilization=3)))
-    failed, ended = count(before, GpuActivity('is lost'), {})
+    before, _ = counted(reading(GpuProcess(7, KIB, utilization=3)))
+    failed, ended = count(before, monitored('is lost'), {})
     assert failed == before._replace(is_readable=False)
     assert ended == ()
 
 
 def test_after_a_failure_the_sums_go_on():
-    assert counted(reading(), GpuActivity('is lost'), reading())[0][5:9] == (2, 150, 80, 8)
+    assert counted(reading(), monitored('is lost'), reading())[0][5:9] == (2, 150, 80, 8)
 
 
 def test_a_process_is_counted_from_its_first_reading_on():
-    process = ProcessActivity(7, 30 * KIB, computes=True, draws=True, utilization=70, memory_utilization=35)
+    process = GpuProcess(7, 30 * KIB, computes=True, draws=True, utilization=70, memory_utilization=35)
     gpu, ended = counted(reading(), reading(process), reading(process._replace(utilization=10, memory=31 * KIB)))
     assert gpu.processes == {7: ProcessCounters(7, 100.0, True, True, 10, 35, 0, 31, 2, 80, 70, 61)}
     assert ended == ()
 
 
 def test_unknown_figures_of_a_process_stay_unknown():
-    gpu, _ = counted(reading(ProcessActivity(7)), reading(ProcessActivity(7)))
+    gpu, _ = counted(reading(GpuProcess(7)), reading(GpuProcess(7)))
     assert gpu.processes == {7: ProcessCounters(7, 100.0, True, False, None, None, 0, 0, 2, None, None, 0)}
 
 
 def test_a_reading_that_does_not_tell_how_busy_a_process_is_takes_no_part_in_its_sums():
     gpu, _ = counted(
-        reading(ProcessActivity(7, 10 * KIB, utilization=70, memory_utilization=1)),
-        reading(ProcessActivity(7, 20 * KIB, utilization=None, memory_utilization=1)),
-        reading(ProcessActivity(7, 30 * KIB, utilization=5, memory_utilization=1)),
+        reading(GpuProcess(7, 10 * KIB, utilization=70, memory_utilization=1)),
+        reading(GpuProcess(7, 20 * KIB, utilization=None, memory_utilization=1)),
+        reading(GpuProcess(7, 30 * KIB, utilization=5, memory_utilization=1)),
     )
     assert gpu.processes == {7: ProcessCounters(7, 100.0, True, False, 5, 1, 0, 30, 2, 75, 2, 40)}
 
 
 def test_of_a_process_that_begins_without_it_nobody_will_know_how_busy_it_was():
-    gpu, _ = counted(reading(ProcessActivity(7)), reading(ProcessActivity(7, utilization=5, memory_utilization=1)))
+    gpu, _ = counted(reading(GpuProcess(7)), reading(GpuProcess(7, utilization=5, memory_utilization=1)))
     assert gpu.processes == {7: ProcessCounters(7, 100.0, True, False, 5, 1, 0, 0, 2, None, None, 0)}
 
 
 def test_a_reading_without_utilization_takes_no_part_in_means_with_it():
-    known = GpuActivity(None, 75, 40, 80 * KIB, 4 * KIB, ())
+    known = monitored(None, 75, 40, 80 * KIB, 4 * KIB, ())
     unknown = known._replace(utilization=None)
     gpu, _ = counted(known, unknown)
     assert gpu[:9] == (True, None, 40, 80, 4, 1, 75, 40, 4)
@@ -90,7 +91,7 @@ def test_a_reading_without_utilization_takes_no_part_in_means_with_it():
 
 
 def test_a_gpu_that_was_opened_anew_may_tell_less():
-    known = GpuActivity(None, 75, 40, 80 * KIB, 4 * KIB, ())
+    known = monitored(None, 75, 40, 80 * KIB, 4 * KIB, ())
     gpu, _ = counted(known)
     after = count(opened_anew(gpu), known._replace(utilization=None, memory_utilization=None), {}).gpu
     assert after[:9] == (True, None, None, 80, 4, 2, 75, 40, 8)
@@ -101,7 +102,7 @@ GONE = {}
 
 
 def test_a_process_that_has_ended_is_told_once_with_its_last_figures():
-    process = ProcessActivity(7, 30 * KIB, utilization=70, memory_utilization=35)
+    process = GpuProcess(7, 30 * KIB, utilization=70, memory_utilization=35)
     before, _ = counted(reading(process), reading(process))
     after, ended = count(before, reading(), GONE)
     assert ended == (ProcessCounters(7, 100.0, True, False, 70, 35, 0, 30, 2, 140, 70, 60),)
@@ -110,13 +111,13 @@ def test_a_process_that_has_ended_is_told_once_with_its_last_figures():
 
 
 def test_an_account_tells_more_of_a_process_that_has_ended():
-    before, _ = counted(reading(ProcessActivity(7, 30 * KIB, utilization=70, memory_utilization=35)))
+    before, _ = counted(reading(GpuProcess(7, 30 * KIB, utilization=70, memory_utilization=35)))
     _, ended = count(before, reading()._replace(ended=(Account(7, 61, 31, 12345), Account(9, 1, 1, 1))), GONE)
     assert ended == (ProcessCounters(7, 100.0, True, False, 61, 31, 12345, 30, 1, 70, 35, 30),)
 
 
 def test_a_process_that_has_left_and_lives_on_has_not_ended():
-    process = ProcessActivity(7, 30 * KIB, utilization=70, memory_utilization=35)
+    process = GpuProcess(7, 30 * KIB, utilization=70, memory_utilization=35)
     gpu, ended = counted(reading(process), reading())
     assert ended == ()
     assert gpu.processes == {}
@@ -126,7 +127,7 @@ def test_a_process_that_has_left_and_lives_on_has_not_ended():
 
 
 def test_a_process_that_comes_back_goes_on():
-    process = ProcessActivity(7, 30 * KIB, utilization=70, memory_utilization=35)
+    process = GpuProcess(7, 30 * KIB, utilization=70, memory_utilization=35)
     gpu, ended = counted(reading(process), reading(), reading(), reading(process))
     assert gpu.processes == {7: ProcessCounters(7, 100.0, True, False, 70, 35, 0, 30, 2, 140, 70, 60)}
     assert gpu.left == {}
@@ -134,7 +135,7 @@ def test_a_process_that_comes_back_goes_on():
 
 
 def test_another_process_of_the_same_id_begins_anew():
-    process = ProcessActivity(7, 30 * KIB, utilization=70, memory_utilization=35)
+    process = GpuProcess(7, 30 * KIB, utilization=70, memory_utilization=35)
     before, _ = counted(reading(process), reading(process))
     gpu, ended = count(before, reading(process), {7: 555.0})
     assert gpu.processes == {7: ProcessCounters(7, 555.0, True, False, 70, 35, 0, 30, 1, 70, 35, 30)}
@@ -146,16 +147,16 @@ def test_another_process_of_the_same_id_begins_anew():
 
 
 def test_a_process_that_cannot_be_told_from_others_has_ended_when_it_leaves():
-    before, _ = counted(reading(ProcessActivity(9, KIB)))
+    before, _ = counted(reading(GpuProcess(9, KIB)))
     assert [process.pid for process in count(before, reading(), SAME).ended] == [9]
 
 
 def test_where_processes_are_not_listed_nobody_has_ended():
-    before, _ = counted(reading(ProcessActivity(7, KIB), ProcessActivity(8, KIB)))
-    unlisted, ended = count(before, GpuActivity(None, 1, 1, KIB, KIB, None), GONE)
+    before, _ = counted(reading(GpuProcess(7, KIB), GpuProcess(8, KIB)))
+    unlisted, ended = count(before, monitored(None, 1, 1, KIB, KIB, None), GONE)
     assert ended == ()
     assert not unlisted.are_listed
-    listed, ended = count(unlisted, reading(ProcessActivity(8, KIB)), {8: 200.0})
+    listed, ended = count(unlisted, reading(GpuProcess(8, KIB)), {8: 200.0})
     assert [process.pid for process in ended] == [7]
     assert listed.processes[8].samples == 2
 
@@ -164,7 +165,7 @@ def test_only_so_many_who_have_left_are_remembered():
     starts = {pid: float(pid) for pid in range(1, 3 * REMEMBERED)}
     gpu = GpuCounters()
     for pid in starts:
-        gpu, ended = count(gpu, reading(ProcessActivity(pid, KIB)), starts)
+        gpu, ended = count(gpu, reading(GpuProcess(pid, KIB)), starts)
         assert ended == ()
     assert list(gpu.left) == list(range(2 * REMEMBERED - 1, 3 * REMEMBERED - 1))
     assert list(gpu.processes) == [3 * REMEMBERED - 1]

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from gpu_tracker.atopgpud.observer import Drivers
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.state import GpuIdentity
+from support.gpu_readings import known
 
 
 class Monitor:
     """Looks at nothing."""
 
     def __init__(self, number, uuid=None) -> None:
-        self.identity = GpuIdentity(number, uuid)
+        self.gpu = known(number, uuid)
 
 
 class Backend:

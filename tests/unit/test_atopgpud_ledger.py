@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from gpu_tracker.atopgpud.ledger import REMEMBERED_ENDS, Gpu, Ledger
-from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.atopgpud.ledger import REMEMBERED_ENDS, Ledger, ListedGpu
+from gpu_tracker.gpus.model import GpuProcess
 from support.atop_client import parsed_statistics, parsed_types
+from support.gpu_readings import known, monitored
 
 KIB = 1024
-FIRST = Gpu('GPU-1', GpuIdentity(0, 'GPU-1', '00000000:01:00.0', 'A', lists_compute=True))
-SECOND = Gpu('GPU-2', GpuIdentity(1, 'GPU-2', '00000000:02:00.0', 'B', lists_compute=True))
+FIRST = ListedGpu('GPU-1', known(0, 'GPU-1', '00000000:01:00.0', 'A', lists_compute=True))
+SECOND = ListedGpu('GPU-2', known(1, 'GPU-2', '00000000:02:00.0', 'B', lists_compute=True))
 PATIENCE = 3.0
 
 
@@ -19,7 +20,7 @@ def ledger(*gpus, now=0.0):
 
 
 def reading(*pids, busy=50):
-    return GpuActivity(None, busy, 10, 80 * KIB, 4 * KIB, tuple(ProcessActivity(pid, KIB) for pid in pids))
+    return monitored(None, busy, 10, 80 * KIB, 4 * KIB, tuple(GpuProcess(pid, KIB) for pid in pids))
 
 
 def take(book, gpu, activity, now=0.0):

@@ -8,9 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from gpu_tracker.atopgpud.ledger import Gpu, Ledger
-from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.atopgpud.ledger import Ledger, ListedGpu
+from gpu_tracker.gpus.model import GpuProcess
 from support.atop_client import UNKNOWN, parsed_statistics
+from support.gpu_readings import known, monitored
 
 KIB = 1024
 GPUS = ['GPU-0', 'GPU-1', 'GPU-2']
@@ -40,7 +41,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.book = Ledger(patience=1e9)
-        self.book.show([Gpu(key, GpuIdentity(number, key)) for number, key in enumerate(GPUS)], 0.0)
+        self.book.show([ListedGpu(key, known(number, key)) for number, key in enumerate(GPUS)], 0.0)
         self.births = dict.fromkeys(PIDS, 0.0)
         self.on = {key: set() for key in GPUS}
         self.memory = Counter()
@@ -62,10 +63,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule(key=gpus, listed=st.sets(pids), busy=st.none() | st.integers(0, 100), size=st.integers(0, 9))
     def reading(self, key, listed, busy, size) -> None:
-        processes = tuple(
-            ProcessActivity(pid, size * KIB, utilization=1, memory_utilization=1) for pid in sorted(listed)
-        )
-        self.read(key, GpuActivity(None, busy, busy, KIB, KIB, processes))
+        processes = tuple(GpuProcess(pid, size * KIB, utilization=1, memory_utilization=1) for pid in sorted(listed))
+        self.read(key, monitored(None, busy, busy, KIB, KIB, processes))
         for pid in listed:
             self.memory[pid, self.births[pid]] += size
             self.samples[pid, self.births[pid]] += 1
@@ -75,12 +74,12 @@ class Machine(RuleBasedStateMachine):
 
     @rule(key=gpus)
     def failure(self, key) -> None:
-        self.read(key, GpuActivity('is lost'))
+        self.read(key, monitored('is lost'))
         self.known_busy[key] = None
 
     @rule(key=gpus)
     def reading_without_processes(self, key) -> None:
-        self.read(key, GpuActivity(None, 50, 50, KIB, KIB, None))
+        self.read(key, monitored(None, 50, 50, KIB, KIB, None))
         self.busy[key].append(50)
         self.known_busy[key] = 50
 

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.state import GpuIdentity
-from gpu_tracker.in_thread import in_thread
 from support.cli_program import PATIENCE
+from support.gpu_readings import known
 from support.observed_gpus import Backend, Monitor, Scene, observing, told, until
 
 IMPATIENT = 1.5
@@ -153,12 +153,12 @@ def test_a_gpu_that_was_lost_at_the_start_is_told_on_to_those_who_know_it_after_
     async def scenario():
         backend = Backend(Monitor(0), Monitor(1))
         monitor = backend.gpus[1]
-        found = monitor.identity
-        monitor.identity = GpuIdentity(1)
+        found = monitor.gpu
+        monitor.gpu = known(1)
         monitor.problem = 'lost'
         async with observing(backend) as scene:
             assert scene.busy() == [10, -1]
-            monitor.identity = found
+            monitor.gpu = found
             monitor.problem = None
             await until(lambda: scene.busy() == [10, 11])
             for _ in range(2):
@@ -188,17 +188,17 @@ def test_two_gpus_of_which_first_one_and_then_the_other_was_lost_are_never_taken
     async def scenario():
         backend = Backend(Monitor(0), Monitor(1))
         monitor = backend.gpus[1]
-        found = monitor.identity
-        monitor.identity = GpuIdentity(1)
+        found = monitor.gpu
+        monitor.gpu = known(1)
         monitor.problem = 'lost'
         async with observing(backend) as scene:
-            monitor.identity = found
+            monitor.gpu = found
             monitor.problem = None
             await until(lambda: scene.busy() == [10, 11])
             backend.gpus = (Monitor(1), Monitor(0))  # they have changed places
             monitor = backend.gpus[1]
-            found = monitor.identity
-            monitor.identity = GpuIdentity(1)
+            found = monitor.gpu
+            monitor.gpu = known(1)
             monitor.problem = 'lost'
             await scene.observer.open_again()
             await until(lambda: scene.busy() == [-1, 11])
@@ -208,7 +208,7 @@ def test_two_gpus_of_which_first_one_and_then_the_other_was_lost_are_never_taken
             before = scene.samples()
             await until(lambda: scene.samples()[0] > before[0] + 3)
             assert scene.samples()[1] == 0
-            monitor.identity = found
+            monitor.gpu = found
             monitor.problem = None
             await until(lambda: scene.busy() == [11, 10])
             scene.client = early
@@ -262,8 +262,8 @@ def test_what_a_gpu_is_may_become_known_later():
     async def scenario():
         backend = Backend(Monitor(0))
         async with observing(backend) as scene:
-            identity = backend.gpus[0].identity
-            backend.gpus[0].identity = identity._replace(pci_bus_id='00000000:65:00.0')
+            identity = backend.gpus[0].gpu
+            backend.gpus[0].gpu = identity._replace(pci_bus_id='00000000:65:00.0')
             await until(lambda: scene.bus_ids() == ['00000000:65:00.0'])
 
     asyncio.run(scenario())

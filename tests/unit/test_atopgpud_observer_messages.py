@@ -154,7 +154,7 @@ def test_an_opening_that_fails_at_once_is_no_long_one():
 def test_accounting_mode_is_told_where_it_was_switched_on_or_could_not_be(was_on, why_not, lines):
     async def scenario():
         monitor = Monitor(0, accounts=why_not)
-        monitor.identity = monitor.identity._replace(keeps_accounts=was_on)
+        monitor.gpu = monitor.gpu._replace(keeps_accounts=was_on)
         async with observing(Backend(monitor), keep_accounts=True) as scene:
             assert scene.lines == lines
 

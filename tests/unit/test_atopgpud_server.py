@@ -12,11 +12,12 @@ import pytest
 
 from gpu_tracker import sockets
 from gpu_tracker.atopgpud import clients as atopgpud_clients
-from gpu_tracker.atopgpud.ledger import Gpu, Ledger
+from gpu_tracker.atopgpud.ledger import Ledger, ListedGpu
 from gpu_tracker.atopgpud.server import MOST_CLIENTS, Server
-from gpu_tracker.gpus.state import GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.gpus.model import GpuProcess, GpuReading
 from support.atop_client import LONGEST, connected, parsed_statistics
 from support.cli_program import PATIENCE, eventually
+from support.gpu_readings import known, monitored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from support.atop_client import AtopClient
 
 TYPES = '1@00000000:17:00.0 NVIDIA_H200 1'
-MANY = tuple(ProcessActivity(pid, memory=2**30) for pid in range(100_000, 100_400))
+MANY = tuple(GpuProcess(pid, memory=2**30) for pid in range(100_000, 100_400))
 
 
 class Service:
@@ -34,7 +35,7 @@ class Service:
         self.complaints: list[str] = []
         self.notes: list[str] = []
         self._ledger = Ledger(PATIENCE)
-        self._ledger.show([Gpu('GPU-a', GpuIdentity(0, 'GPU-a', '00000000:17:00.0', 'NVIDIA H200', True))], 0.0)
+        self._ledger.show([ListedGpu('GPU-a', known(0, 'GPU-a', '00000000:17:00.0', 'NVIDIA H200', True))], 0.0)
         self._server = Server(self._ledger, self.complaints.append, self.notes.append, most_clients)
         self._tcp = sockets.tcp_socket(sockets.Address(socket.AF_INET, '127.0.0.1', 0, ('127.0.0.1', 0)))
         self._place = self._tcp.getsockname()
@@ -44,9 +45,9 @@ class Service:
         self._thread.start()
         unix = sockets.unix_socket(self._name)
         asyncio.run_coroutine_threadsafe(self._server.listen([self._tcp], unix), self._loop).result(PATIENCE)
-        self.do(lambda: self.take(GpuActivity(None, 50, 25, 2**40, 2**30, ())))
+        self.do(lambda: self.take(monitored(None, 50, 25, 2**40, 2**30, ())))
 
-    def take(self, activity: GpuActivity) -> None:
+    def take(self, activity: GpuReading) -> None:
         self._ledger.take('GPU-a', activity, {}, 0.0)
 
     def do(self, work):
@@ -232,7 +233,7 @@ def test_a_request_that_is_none_is_no_reason_to_stay():
 
 
 def test_a_client_that_reads_late_gets_all_its_answers(service):
-    service.do(lambda: service.take(GpuActivity(None, 50, 25, 2**40, 2**30, MANY)))
+    service.do(lambda: service.take(monitored(None, 50, 25, 2**40, 2**30, MANY)))
     with service.over_socket() as client, service.over_socket() as other:
         ask_without_reading(service, client, 200)
         assert other.ask('T', 1) == (1, TYPES)
@@ -251,7 +252,7 @@ def test_a_client_that_reads_late_gets_all_its_answers(service):
 def test_a_client_that_does_not_take_its_answer_is_given_up_and_one_that_is_idle_is_not(
     service, connect, requests, left
 ):
-    service.do(lambda: service.take(GpuActivity(None, 50, 25, 2**40, 2**30, MANY)))
+    service.do(lambda: service.take(monitored(None, 50, 25, 2**40, 2**30, MANY)))
     with connect(service) as stalled, service.over_tcp() as idle, service.over_tcp() as silent:
         assert idle.ask('T', 1) == (1, TYPES)
         ask_without_reading(service, stalled, requests)

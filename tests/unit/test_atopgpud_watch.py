@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.atopgpud.watch import Watch, start_of
-from gpu_tracker.gpus.state import GpuActivity, ProcessActivity
+from gpu_tracker.gpus.model import GpuProcess
 from support.cli_program import PATIENCE, eventually, state_of
 from support.gpu_machine import NO_SUCH_PROCESS
+from support.gpu_readings import monitored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +26,14 @@ class Monitor:
     """Answers with what it is told, as soon as ``may_answer`` is set."""
 
     def __init__(self) -> None:
-        self.answer = GpuActivity(utilization=1)
+        self.answer = monitored(utilization=1)
+        self.gpu = self.answer.gpu
         self.failure = None
         self.looks = 0
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    def look(self):
+    def read(self):
         self.looks += 1
         self.may_answer.wait(PATIENCE)
         if self.failure is not None:
@@ -73,7 +75,7 @@ def watched() -> Iterator[Watched]:
 def test_the_first_look_is_at_once_and_the_next_an_interval_later(watched):
     watched.watch(ONCE)
     eventually(lambda: watched.readings)
-    assert watched.readings == [(GpuActivity(utilization=1), {})]
+    assert watched.readings == [(monitored(utilization=1), {})]
     assert watched.monitor.looks == 1
 
 
@@ -97,25 +99,25 @@ def test_a_look_that_fails_is_a_reading_with_a_problem_and_the_next_one_follows(
     watched.monitor.failure = ValueError('of all things')
     watched.watch(OFTEN)
     eventually(lambda: len(watched.readings) >= 2)
-    assert watched.readings[0] == (GpuActivity(problem='cannot be read: ValueError: of all things'), {})
+    assert watched.readings[0] == (monitored(problem='cannot be read: ValueError: of all things'), {})
     watched.monitor.failure = None
-    eventually(lambda: watched.readings[-1] == (GpuActivity(utilization=1), {}))
+    eventually(lambda: watched.readings[-1] == (monitored(utilization=1), {}))
 
 
 def test_a_process_is_known_by_its_start_until_it_has_ended(watched):
     def delivered(*pids):
-        watched.monitor.answer = GpuActivity(processes=tuple(ProcessActivity(pid) for pid in pids))
+        watched.monitor.answer = monitored(processes=tuple(GpuProcess(pid) for pid in pids))
         looks = watched.monitor.looks
         eventually(lambda: len(watched.readings) >= looks + 2)
         return watched.readings[-1][1]
 
     watched.living = {7: 100.0, 8: 200.0}
-    watched.monitor.answer = GpuActivity(processes=())
+    watched.monitor.answer = monitored(processes=())
     watched.watch(OFTEN)
     assert delivered(7, 8, 9) == {7: 100.0, 8: 200.0, 9: None}
     assert watched.asked.count(7) == 1
     assert delivered(8) == {7: 100.0, 8: 200.0}
-    watched.monitor.answer = GpuActivity()  # who is on the GPU is not known
+    watched.monitor.answer = monitored()  # who is on the GPU is not known
     assert delivered(8) == {7: 100.0, 8: 200.0}
     watched.living[7] = 300.0  # of another process
     assert delivered(8) == {8: 200.0}
@@ -159,9 +161,9 @@ def test_a_process_that_has_ended_and_is_not_waited_for_has_no_start():
 
 def test_of_processes_that_have_left_a_gpu_the_last_are_remembered(watched):
     watched.living = dict.fromkeys(range(1, 2001), 5.0)
-    watched.monitor.answer = GpuActivity(processes=tuple(map(ProcessActivity, watched.living)))
+    watched.monitor.answer = monitored(processes=tuple(map(GpuProcess, watched.living)))
     watched.watch(OFTEN)
     eventually(lambda: watched.readings)
-    watched.monitor.answer = GpuActivity(processes=())
+    watched.monitor.answer = monitored(processes=())
     eventually(lambda: len(watched.readings[-1][1]) < 2000)
     assert watched.readings[-1][1] == dict.fromkeys(range(977, 2001), 5.0)

@@ -7,11 +7,11 @@ import pytest
 from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.counters import GpuCounters, ProcessCounters
 from gpu_tracker.atopgpud.records import Section, offsets_after
-from gpu_tracker.gpus.state import GpuIdentity
 from support.atop_client import parsed_statistics, parsed_types
+from support.gpu_readings import known
 
-H200 = GpuIdentity(0, 'GPU-1', '00000000:17:00.0', 'NVIDIA H200', lists_compute=True, keeps_accounts=True)
-GT_710 = GpuIdentity(1, 'GPU-2', '00000000:65:00.0', 'NVIDIA GeForce GT 710', lists_compute=True)
+H200 = known(0, 'GPU-1', '00000000:17:00.0', 'NVIDIA H200', lists_compute=True, keeps_accounts=True)
+GT_710 = known(1, 'GPU-2', '00000000:65:00.0', 'NVIDIA GeForce GT 710', lists_compute=True)
 
 
 def test_the_head_is_version_and_length():
@@ -47,7 +47,7 @@ def test_names_are_one_word():
 
 
 def test_a_gpu_that_could_not_be_opened_has_its_place():
-    assert wire.types(1, [H200, GpuIdentity(1)]) == '2@00000000:17:00.0 NVIDIA_H200 3@unknown unknown 0'
+    assert wire.types(1, [H200, known(1)]) == '2@00000000:17:00.0 NVIDIA_H200 3@unknown unknown 0'
 
 
 PROCESS = ProcessCounters(22054, 1.0, True, False, 70, 35, 0, 3145728, 3, 210, 105, 9437184)

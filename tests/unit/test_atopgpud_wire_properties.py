@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.counters import GpuCounters, count
 from gpu_tracker.atopgpud.records import Section
-from gpu_tracker.gpus.state import Account, GpuActivity, GpuIdentity, ProcessActivity
+from gpu_tracker.gpus.model import Account, GpuProcess
 from support.atop_client import parsed_statistics, parsed_types
+from support.gpu_readings import known, monitored
 
 KIB = 1024
 
@@ -19,13 +20,13 @@ percent = st.none() | st.integers(0, 100)
 size = st.none() | st.integers(0, 2**60)
 processes = st.lists(
     st.builds(
-        ProcessActivity,
+        GpuProcess,
         st.integers(1, 4_194_304),
         size,
-        st.booleans(),
-        st.booleans(),
-        percent,
-        percent,
+        computes=st.booleans(),
+        draws=st.booleans(),
+        utilization=percent,
+        memory_utilization=percent,
     ),
     max_size=300,
     unique_by=lambda process: process.pid,
@@ -33,7 +34,14 @@ processes = st.lists(
 accounts = st.lists(st.builds(Account, st.integers(1, 4_194_304), percent, percent, st.integers(0, 2**60)), max_size=3)
 problems = st.sampled_from([None, None, None, 'is lost'])
 activities = st.builds(
-    GpuActivity, problems, percent, percent, size, size, st.none() | processes, accounts.map(tuple), st.none()
+    monitored,
+    problems,
+    percent,
+    percent,
+    size,
+    size,
+    st.none() | processes,
+    ended=accounts.map(tuple),
 )
 
 
@@ -126,14 +134,14 @@ def expect_sums(told, counters, version):
 
 
 identities = st.builds(
-    GpuIdentity,
+    known,
     st.integers(0, 31),
     st.none() | st.text(),
     st.none() | st.text(),
     st.none() | st.text(),
     st.booleans(),
-    st.booleans(),
-    st.booleans(),
+    lists_graphics=st.booleans(),
+    keeps_accounts=st.booleans(),
 )
 
 

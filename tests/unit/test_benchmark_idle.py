@@ -11,7 +11,7 @@ from benchmarks.peers import FUSER, OURS
 from benchmarks.report import text_of
 from benchmarks.results import Gap, Results
 
-from gpu_tracker.idle.config.read import read
+from gpu_tracker.idle.config.configuration_file import read
 
 SLEEP, SHELL = CASES[0].name, CASES[1].name
 NOTHING, PROGRAMS = SCENES[0].name, SCENES[1].name

@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(path: Path, machine: Machine) -> ClaimFolder:
-    return ClaimFolder(str(path), lock_timeout=5, moment=machine.moment)
+    return ClaimFolder(str(path), lock_timeout=5, circumstances=machine.moment)
 
 
 def test_a_claim_of_another_container_holds_while_its_file_is_locked(folder: ClaimFolder, machine: Machine) -> None:

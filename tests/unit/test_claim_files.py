@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(path: Path) -> ClaimFolder:
-    return ClaimFolder(str(path), lock_timeout=5, moment=Machine().moment)
+    return ClaimFolder(str(path), lock_timeout=5, circumstances=Machine().moment)
 
 
 @pytest.mark.parametrize('umask', [0o000, 0o077, 0o777])

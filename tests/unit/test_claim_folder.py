@@ -7,15 +7,15 @@ import pytest
 
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError, ParameterError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from gpu_tracker.gpus.claims.lock import Patience, lock
+from gpu_tracker.gpus.claims.locks import LockDeadline, lock
 from support.simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpu_tracker.gpus.claims.holder import Moment
-    from gpu_tracker.gpus.claims.record import Claim
+    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claims.liveness import Circumstances
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(path: Path, machine: Machine) -> ClaimFolder:
-    return ClaimFolder(str(path), lock_timeout=5, moment=machine.moment)
+    return ClaimFolder(str(path), lock_timeout=5, circumstances=machine.moment)
 
 
 def test_without_a_folder_there_are_no_claims_and_none_is_made(folder: ClaimFolder, path: Path) -> None:
@@ -41,7 +41,7 @@ def test_without_a_folder_there_are_no_claims_and_none_is_made(folder: ClaimFold
 def test_a_claim_is_seen_by_all_and_given_back(folder: ClaimFolder, path: Path, machine: Machine) -> None:
     first = claim(folder, 'GPU-1', 'GPU-2', command='python a.py')
     second = claim(folder, 'GPU-3', process=8, seconds=60)
-    other = ClaimFolder(f'{path}//', moment=machine.moment)
+    other = ClaimFolder(f'{path}//', circumstances=machine.moment)
     assert other.claims() == [first.claim, second.claim]
     assert first.claim._asdict() == {
         'uuids': ('GPU-1', 'GPU-2'),
@@ -166,8 +166,8 @@ def test_machines_without_an_identity_are_told_apart_by_their_names(
 
 
 def test_a_claim_with_less_patience(path: Path, machine: Machine) -> None:
-    folder = ClaimFolder(str(path), lock_timeout=1e9, moment=machine.moment)
-    other = lock(str(path), Patience(5))
+    folder = ClaimFolder(str(path), lock_timeout=1e9, circumstances=machine.moment)
+    other = lock(str(path), LockDeadline(5))
     for patience, lasting in ((0.01, 'has been locked for 0.01 s'), (0.0, 'is locked'), (-1.0, 'is locked')):
         with pytest.raises(ClaimsLockedError) as caught:
             folder.claim(lambda _: ['GPU-1'], process_id=7, seconds=None, command=None, lock_timeout=patience)
@@ -194,7 +194,7 @@ def test_setting_the_clock_moves_no_end(folder: ClaimFolder, machine: Machine) -
     machine.clock += 30
     assert folder.claims()[0].expires == 1_700_000_160.0
     ahead = machine.moment()._replace(time=1_800_000_000.0)
-    assert ClaimFolder(folder.path, moment=lambda: ahead).claims()[0].expires == 1_800_000_030.0
+    assert ClaimFolder(folder.path, circumstances=lambda: ahead).claims()[0].expires == 1_800_000_030.0
 
 
 @pytest.mark.parametrize('seconds', [0, -1, float('nan'), float('inf'), 1e11])
@@ -225,7 +225,7 @@ def test_where_a_restart_would_not_be_noticed_nothing_is_claimed(folder: ClaimFo
 def test_a_link_in_place_of_the_folder_is_not_followed(path: Path, machine: Machine) -> None:
     path.symlink_to(path.parent)
     for spelled in (f'{path}', f'{path}/', f'{path}//'):
-        folder = ClaimFolder(spelled, lock_timeout=0, moment=machine.moment)
+        folder = ClaimFolder(spelled, lock_timeout=0, circumstances=machine.moment)
         with pytest.raises(ClaimsError, match='a symbolic link of'):
             folder.claims()
         with pytest.raises(ClaimsError, match='a symbolic link of'):
@@ -250,7 +250,7 @@ def test_a_folder_that_is_removed_while_somebody_chooses_is_made_again(folder: C
 def test_a_folder_that_is_removed_while_it_is_read(path: Path, machine: Machine) -> None:
     asked = []
 
-    def moment() -> Moment:
+    def moment() -> Circumstances:
         """Remove the folder when it is open."""
         asked.append(path.exists())
         if path.exists() and asked.count(True) == 1:
@@ -258,7 +258,7 @@ def test_a_folder_that_is_removed_while_it_is_read(path: Path, machine: Machine)
         return machine.moment()
 
     path.mkdir()
-    folder = ClaimFolder(str(path), lock_timeout=5, moment=moment)
+    folder = ClaimFolder(str(path), lock_timeout=5, circumstances=moment)
     assert folder.claims() == []
     asked.clear()
     claim(folder, 'GPU-1')
@@ -271,7 +271,7 @@ def test_a_folder_that_is_removed_again_and_again(path: Path, machine: Machine) 
         path.rmdir()
         return ['GPU-1']
 
-    folder = ClaimFolder(str(path), lock_timeout=0.02, moment=machine.moment)
+    folder = ClaimFolder(str(path), lock_timeout=0.02, circumstances=machine.moment)
     with pytest.raises(ClaimsError, match='is removed again and again'):
         folder.claim(choose, process_id=7, seconds=None, command=None)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from gpu_tracker.gpus.claims import place
+from gpu_tracker.gpus.claims import shared_folder
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from support.cli_program import PATIENCE
 from support.simulated_machine import Machine, claim, claimed
@@ -57,7 +57,7 @@ class CtrlC:
 
 
 def is_locked(path: str) -> bool:
-    descriptor = place.open_folder(path)
+    descriptor = shared_folder.open_folder(path)
     if descriptor is None:
         return False
     try:
@@ -91,7 +91,7 @@ def interrupt_everywhere(tmp_path: Path, prepare: Callable[[ClaimFolder], Work])
         n = len(left)
         place_of_its_own = tmp_path / str(n)
         place_of_its_own.mkdir()
-        folder = ClaimFolder(f'{place_of_its_own}/claims', lock_timeout=PATIENCE, moment=Machine().moment)
+        folder = ClaimFolder(f'{place_of_its_own}/claims', lock_timeout=PATIENCE, circumstances=Machine().moment)
         before = descriptors()
         work = prepare(folder)
         ctrl_c = CtrlC(n)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError
-from gpu_tracker.gpus.claims import place
-from gpu_tracker.gpus.claims.lock import Patience, _is_locked, holder_of, lock, under_lock
+from gpu_tracker.gpus.claims import shared_folder
+from gpu_tracker.gpus.claims.locks import LockDeadline, _is_locked, holder_of, lock, under_lock
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> str:
 
 
 def is_locked(folder: str) -> bool:
-    descriptor = place.open_folder(folder)
+    descriptor = shared_folder.open_folder(folder)
     assert descriptor is not None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -33,25 +33,25 @@ def is_locked(folder: str) -> bool:
 
 
 def test_the_folder_is_made_and_locked(folder: str) -> None:
-    assert under_lock(folder, Patience(5), lambda _: is_locked(folder))
+    assert under_lock(folder, LockDeadline(5), lambda _: is_locked(folder))
     assert not is_locked(folder)
     assert os.listdir(folder) == []
 
 
 def test_unlocking_also_ends_the_lock_of_copies_of_the_descriptor(folder: str) -> None:
-    copy = under_lock(folder, Patience(5), os.dup)  # as a process has it that was forked meanwhile
+    copy = under_lock(folder, LockDeadline(5), os.dup)  # as a process has it that was forked meanwhile
     assert not is_locked(folder)
     os.close(copy)
 
 
 @pytest.mark.parametrize('kind', [fcntl.LOCK_EX, fcntl.LOCK_SH])
 def test_waiting_ends_and_names_the_holder(folder: str, kind: int) -> None:
-    place.make_folder(folder)
-    descriptor = place.open_folder(folder)
+    shared_folder.make_folder(folder)
+    descriptor = shared_folder.open_folder(folder)
     assert descriptor is not None
     fcntl.flock(descriptor, kind)
     with pytest.raises(ClaimsLockedError) as caught:
-        lock(folder, Patience(0.05))
+        lock(folder, LockDeadline(0.05))
     assert isinstance(caught.value, ClaimsError)
     os.close(descriptor)
     start = (
@@ -64,21 +64,21 @@ def test_waiting_ends_and_names_the_holder(folder: str, kind: int) -> None:
 
 
 def test_a_folder_that_was_replaced_is_locked_anew(folder: str) -> None:
-    first = lock(folder, Patience(5))
+    first = lock(folder, LockDeadline(5))
     os.rmdir(folder)
-    second = lock(folder, Patience(5))
-    assert not place.is_at(folder, first)
-    assert place.is_at(folder, second)
+    second = lock(folder, LockDeadline(5))
+    assert not shared_folder.is_at(folder, first)
+    assert shared_folder.is_at(folder, second)
     os.close(first)
     os.close(second)
 
 
 def test_a_folder_that_was_moved_since_it_was_opened_is_not_used(folder: str) -> None:
-    place.make_folder(folder)
-    descriptor = place.open_folder(folder)
+    shared_folder.make_folder(folder)
+    descriptor = shared_folder.open_folder(folder)
     assert descriptor is not None
     os.rename(folder, f'{folder}.away')
-    place.make_folder(folder)
+    shared_folder.make_folder(folder)
     assert not _is_locked(descriptor, folder)
     os.close(descriptor)
 

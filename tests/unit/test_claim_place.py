@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.errors import ClaimsError, GpuTrackerError, ParameterError
-from gpu_tracker.gpus.claims import place
+from gpu_tracker.gpus.claims import shared_folder
 from gpu_tracker.users import user_name
 
 ME = user_name(os.geteuid())
@@ -19,15 +19,15 @@ def mode_of(path: Path) -> int:
 
 def refusal(path: Path) -> str:
     with pytest.raises(ClaimsError) as caught:
-        place.open_folder(str(path))
+        shared_folder.open_folder(str(path))
     assert isinstance(caught.value, GpuTrackerError)
     return str(caught.value)
 
 
 def test_the_lock_folder_of_the_machine_comes_first(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
-    assert place.default_path({}, str(tmp_path)) == f'{tmp_path}/gpu-tracker'
-    assert place.default_path({'GPU_TRACKER_CLAIMS': ''}, str(tmp_path)) == f'{tmp_path}/gpu-tracker'
+    assert shared_folder.default_path({}, str(tmp_path)) == f'{tmp_path}/gpu-tracker'
+    assert shared_folder.default_path({'GPU_TRACKER_CLAIMS': ''}, str(tmp_path)) == f'{tmp_path}/gpu-tracker'
 
 
 @pytest.mark.parametrize('mode', [0o755, 0o777, 0o1775])
@@ -36,35 +36,35 @@ def test_the_claims_of_the_machine_in_a_lock_folder_that_is_for_root_alone(tmp_p
     claims = tmp_path / 'gpu-tracker'
     claims.mkdir()
     claims.chmod(0o1777)
-    assert place.default_path({}, str(tmp_path)) == str(claims)
+    assert shared_folder.default_path({}, str(tmp_path)) == str(claims)
     for unsafe in (0o755, 0o777, 0o1775):
         claims.chmod(unsafe)
-        assert place.default_path({}, str(tmp_path)) == '/tmp/gpu-tracker-claims'
+        assert shared_folder.default_path({}, str(tmp_path)) == '/tmp/gpu-tracker-claims'
     claims.chmod(0o1777)
     claims.rename(tmp_path / 'elsewhere')
     claims.symlink_to('elsewhere')
-    assert place.default_path({}, str(tmp_path)) == '/tmp/gpu-tracker-claims'
+    assert shared_folder.default_path({}, str(tmp_path)) == '/tmp/gpu-tracker-claims'
 
 
 @pytest.mark.parametrize('mode', [0o755, 0o777, 0o1775])
 def test_a_lock_folder_that_not_everybody_can_write_to_safely_is_left_alone(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
-    assert place.default_path({}, str(tmp_path)) == '/tmp/gpu-tracker-claims'
+    assert shared_folder.default_path({}, str(tmp_path)) == '/tmp/gpu-tracker-claims'
 
 
 def test_without_a_lock_folder_it_is_in_tmp(tmp_path: Path) -> None:
-    assert place.default_path({}, str(tmp_path / 'none')) == '/tmp/gpu-tracker-claims'
-    assert place.default_path({}, '/dev/null') == '/tmp/gpu-tracker-claims'
+    assert shared_folder.default_path({}, str(tmp_path / 'none')) == '/tmp/gpu-tracker-claims'
+    assert shared_folder.default_path({}, '/dev/null') == '/tmp/gpu-tracker-claims'
 
 
 def test_the_variable_chooses_another() -> None:
-    assert place.default_path({'GPU_TRACKER_CLAIMS': '/srv/claims'}) == '/srv/claims'
+    assert shared_folder.default_path({'GPU_TRACKER_CLAIMS': '/srv/claims'}) == '/srv/claims'
 
 
 @pytest.mark.parametrize('value', ['claims', './claims', '~/claims'])
 def test_the_variable_needs_an_absolute_path(value: str) -> None:
     with pytest.raises(ParameterError) as caught:
-        place.default_path({'GPU_TRACKER_CLAIMS': value})
+        shared_folder.default_path({'GPU_TRACKER_CLAIMS': value})
     assert str(caught.value) == f"GPU_TRACKER_CLAIMS must be an absolute path, not '{value}'"
 
 
@@ -73,7 +73,7 @@ def test_the_folder_is_made_for_all_users_whatever_the_umask(tmp_path: Path, uma
     folder = tmp_path / 'claims'
     before = os.umask(umask)
     try:
-        place.make_folder(str(folder))
+        shared_folder.make_folder(str(folder))
     finally:
         os.umask(before)
     assert mode_of(folder) == 0o1777
@@ -84,7 +84,7 @@ def test_a_folder_with_something_in_it_is_never_replaced(tmp_path: Path) -> None
     folder = tmp_path / 'claims'
     folder.mkdir(0o755)
     (folder / 'file').touch()
-    place.make_folder(str(folder))
+    shared_folder.make_folder(str(folder))
     assert os.listdir(tmp_path) == ['claims']
     assert os.listdir(folder) == ['file']
     assert mode_of(folder) == 0o755
@@ -93,15 +93,15 @@ def test_a_folder_with_something_in_it_is_never_replaced(tmp_path: Path) -> None
 def test_neither_is_anything_else(tmp_path: Path) -> None:
     (tmp_path / 'file').touch()
     (tmp_path / 'link').symlink_to('nowhere')
-    place.make_folder(str(tmp_path / 'file'))
-    place.make_folder(str(tmp_path / 'link'))
+    shared_folder.make_folder(str(tmp_path / 'file'))
+    shared_folder.make_folder(str(tmp_path / 'link'))
     assert sorted(os.listdir(tmp_path)) == ['file', 'link']
     assert (tmp_path / 'link').readlink() == Path('nowhere')
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     with pytest.raises(ClaimsError) as caught:
-        place.make_folder(str(tmp_path / 'none' / 'claims'))
+        shared_folder.make_folder(str(tmp_path / 'none' / 'claims'))
     assert str(caught.value) == (
         f'The folder {tmp_path}/none/claims for GPU claims cannot be made: no such file or directory. '
         'GPU_TRACKER_CLAIMS chooses another folder.'
@@ -111,11 +111,11 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize('mode', [0o1777, 0o1775, 0o1770, 0o755, 0o700])
 def test_folders_that_are_fine_for_their_owner(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
-    descriptor = place.open_folder(str(tmp_path))
+    descriptor = shared_folder.open_folder(str(tmp_path))
     assert descriptor is not None
-    assert place.is_at(str(tmp_path), descriptor)
-    assert not place.is_at(str(tmp_path / 'none'), descriptor)
-    assert not place.is_at('/', descriptor)
+    assert shared_folder.is_at(str(tmp_path), descriptor)
+    assert not shared_folder.is_at(str(tmp_path / 'none'), descriptor)
+    assert not shared_folder.is_at('/', descriptor)
     os.close(descriptor)
     assert mode_of(tmp_path) == mode
 
@@ -131,13 +131,13 @@ def test_a_folder_in_which_others_may_remove_claims_is_refused(tmp_path: Path, m
 
 
 def test_a_missing_folder_is_none(tmp_path: Path) -> None:
-    assert place.open_folder(str(tmp_path / 'none')) is None
-    assert place.open_folder(str(tmp_path / 'none' / 'claims')) is None
+    assert shared_folder.open_folder(str(tmp_path / 'none')) is None
+    assert shared_folder.open_folder(str(tmp_path / 'none' / 'claims')) is None
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / 'folder'
-    place.make_folder(str(folder))
+    shared_folder.make_folder(str(folder))
     link, dangling, file, fifo = (tmp_path / name for name in ('link', 'dangling', 'file', 'fifo'))
     link.symlink_to(folder)
     dangling.symlink_to('nowhere')
@@ -163,7 +163,7 @@ def test_what_killed_makers_have_left_goes_when_the_folder_is_next_made(tmp_path
     ):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / f'other.{nobody_here}-5e').mkdir()
-    place.make_folder(str(tmp_path / 'claims'))
+    shared_folder.make_folder(str(tmp_path / 'claims'))
     assert set(os.listdir(tmp_path)) == {
         'claims',
         f'claims.{os.getpid()}-3c',

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tracker.gpus.claims import holder
-from gpu_tracker.gpus.claims.holder import boot_id, machine, now
+from gpu_tracker.gpus.claims import liveness
+from gpu_tracker.gpus.claims.liveness import boot_id, machine, now
 from support.simulated_proc import ProcFolder
 
 NOBODYS = 2**22 + 1  # above what pid_max(5) may be
@@ -20,11 +20,11 @@ def proc(tmp_path: Path) -> ProcFolder:
 
 
 def lives(proc: ProcFolder, pid: int, start: float | None) -> bool:
-    return holder.lives(pid, start, reader='proc', proc=str(proc.path))
+    return liveness.lives(pid, start, reader='proc', proc=str(proc.path))
 
 
 def start_of(proc: ProcFolder, pid: int) -> float | None:
-    return holder.start_of(pid, reader='proc', proc=str(proc.path))
+    return liveness.start_of(pid, reader='proc', proc=str(proc.path))
 
 
 def test_a_process_is_known_by_its_start(proc: ProcFolder) -> None:
@@ -68,13 +68,13 @@ def test_a_proc_folder_of_another_pid_namespace_is_not_believed(proc: ProcFolder
 
 def test_this_process_whichever_way_it_is_read() -> None:
     for reader in ('proc', 'psutil'):
-        start = holder.start_of(os.getpid(), reader=reader)
+        start = liveness.start_of(os.getpid(), reader=reader)
         assert start is not None
-        assert holder.lives(os.getpid(), start, reader=reader)
-        assert holder.lives(os.getpid(), None, reader=reader)
-        assert not holder.lives(os.getpid(), start - 1, reader=reader)
-        assert holder.start_of(NOBODYS, reader=reader) is None
-        assert not holder.lives(NOBODYS, None, reader=reader)
+        assert liveness.lives(os.getpid(), start, reader=reader)
+        assert liveness.lives(os.getpid(), None, reader=reader)
+        assert not liveness.lives(os.getpid(), start - 1, reader=reader)
+        assert liveness.start_of(NOBODYS, reader=reader) is None
+        assert not liveness.lives(NOBODYS, None, reader=reader)
 
 
 def test_the_present_moment() -> None:
@@ -98,4 +98,4 @@ def test_a_machine_is_known_by_what_its_id_cannot_be_computed_from(tmp_path: Pat
 
 def test_without_proc_nothing_is_known(tmp_path: Path) -> None:
     assert boot_id(str(tmp_path)) is None
-    assert holder.pid_namespace(str(tmp_path)) is None
+    assert liveness.pid_namespace(str(tmp_path)) is None

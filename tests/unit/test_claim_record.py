@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.gpus.claims.holder import Moment
+from gpu_tracker.gpus.claims.claim import Claim
+from gpu_tracker.gpus.claims.liveness import Circumstances
 from gpu_tracker.gpus.claims.record import (
     MOST_BYTES,
-    Claim,
     Record,
     bounded,
     claim_of,
@@ -82,9 +82,9 @@ def moment(
     host: str = 'node7',
     machine: str = 'a1b2c3d4',
     lives=(),
-) -> Moment:
+) -> Circumstances:
     """Return a moment at which the processes with the IDs and starts ``lives`` run."""
-    return Moment(
+    return Circumstances(
         clock,
         time,
         boot_id,
@@ -260,7 +260,7 @@ TIMED = RECORD._replace(pid=None, process_start=None, pid_namespace=None, expire
     ],
 )
 @pytest.mark.parametrize('is_held', [False, True])
-def test_when_a_claim_is_void(record: Record, at: Moment, void: bool, is_held: bool) -> None:
+def test_when_a_claim_is_void(record: Record, at: Circumstances, void: bool, is_held: bool) -> None:
     assert is_void(record, at, is_held=is_held) is void
 
 
@@ -280,7 +280,9 @@ ELSEWHERE = RECORD._replace(pid_namespace=1)
         (ELSEWHERE._replace(expires_at=50.0), moment(), True, True),
     ],
 )
-def test_when_a_claim_of_another_container_is_void(record: Record, at: Moment, is_held: bool, void: bool) -> None:
+def test_when_a_claim_of_another_container_is_void(
+    record: Record, at: Circumstances, is_held: bool, void: bool
+) -> None:
     assert is_void(record, at, is_held=is_held) is void
 
 
@@ -296,7 +298,7 @@ def test_when_a_claim_of_another_container_is_void(record: Record, at: Moment, i
         (moment(boot_id=None, host='node8'), False),
     ],
 )
-def test_which_claims_were_made_on_this_machine(at: Moment, here: bool) -> None:
+def test_which_claims_were_made_on_this_machine(at: Circumstances, here: bool) -> None:
     assert is_of_this_machine(RECORD, at) is here
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.gpus.claims import record_files
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from gpu_tracker.gpus.claims.record_files import RecordLock, is_held
+from gpu_tracker.gpus.claims.locks import RecordLock, is_held
 from support.simulated_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_a_record_is_locked_before_others_can_see_it(tmp_path: Path) -> None:
 
 def test_a_stranger_who_locks_a_record_can_only_make_it_last_longer(tmp_path: Path) -> None:
     machine = Machine()
-    folder = ClaimFolder(f'{tmp_path}/claims', moment=machine.moment)
+    folder = ClaimFolder(f'{tmp_path}/claims', circumstances=machine.moment)
     held = claim(folder, 'GPU-1')
     (name,) = os.listdir(folder.path)
     stranger = os.open(f'{folder.path}/{name}', os.O_RDONLY)
@@ -110,7 +110,7 @@ def test_a_stranger_who_locks_a_record_can_only_make_it_last_longer(tmp_path: Pa
 
 
 def test_no_file_stays_open_of_what_is_given_back_or_needs_no_process(tmp_path: Path) -> None:
-    folder = ClaimFolder(f'{tmp_path}/claims', moment=Machine().moment)
+    folder = ClaimFolder(f'{tmp_path}/claims', circumstances=Machine().moment)
     before = opened()
     claim(folder, 'GPU-1', process=None, seconds=60)
     assert len(opened()) == len(before)
@@ -127,7 +127,7 @@ def test_no_file_stays_open_of_what_is_given_back_or_needs_no_process(tmp_path: 
 
 def test_a_claim_that_outlives_its_process_holds_in_other_containers_as_well(tmp_path: Path) -> None:
     machine = Machine()
-    folder = ClaimFolder(f'{tmp_path}/claims', moment=machine.moment)
+    folder = ClaimFolder(f'{tmp_path}/claims', circumstances=machine.moment)
     claim(folder, 'GPU-1', seconds=60).outlive_process()
     machine.pid_namespace = 4026532999
     assert claimed(folder) == [('GPU-1',)]

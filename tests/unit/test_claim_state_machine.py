@@ -21,8 +21,8 @@ from support.cli_program import PATIENCE
 from support.simulated_machine import Machine
 
 if TYPE_CHECKING:
+    from gpu_tracker.gpus.claims.claim import Claim
     from gpu_tracker.gpus.claims.folder import HeldClaim
-    from gpu_tracker.gpus.claims.record import Claim
 
 GPUS = ('GPU-0', 'GPU-1', 'GPU-2', 'GPU-3')
 PIDS = st.integers(1, 6)
@@ -48,9 +48,9 @@ class Claims(RuleBasedStateMachine):
         self.path = tempfile.mkdtemp()
         self.machine = Machine()
         self.machine.processes = {1: 0.1, 2: 0.2}
-        self.folder = ClaimFolder(f'{self.path}/claims', lock_timeout=PATIENCE, moment=self.machine.moment)
+        self.folder = ClaimFolder(f'{self.path}/claims', lock_timeout=PATIENCE, circumstances=self.machine.moment)
         self.from_container = ClaimFolder(
-            self.folder.path, moment=lambda: self.machine.moment()._replace(pid_namespace=4026532999)
+            self.folder.path, circumstances=lambda: self.machine.moment()._replace(pid_namespace=4026532999)
         )
         self.starts = 1
         self.boots = 1

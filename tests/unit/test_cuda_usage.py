@@ -6,8 +6,7 @@ import json
 
 from gpu_tracker.cuda_probe.section import SectionFigures
 from gpu_tracker.cuda_usage import CUDAFigures, cuda_usage
-from gpu_tracker.render import FORMATS
-from gpu_tracker.result import build
+from gpu_tracker.report import FORMATS, build
 from gpu_tracker.units import Units
 from support.cuda_reports import kernel
 from support.stand_in_probe import process, report

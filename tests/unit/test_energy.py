@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.reading import Device, ProcessMemory
+from gpu_tracker.gpus.model import Gpu, GpuProcess
 from gpu_tracker.resources.energy import EnergySource, usage_of
 from gpu_tracker.units import Units
+from support.gpu_readings import capable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,15 +24,15 @@ class Backend:
 
     def __init__(self) -> None:
         self.joules: dict[str, float | None] = {'a': 500.0, 'b': 7.0}
-        self.on: dict[str, list[ProcessMemory] | None] = {}
+        self.on: dict[str, list[GpuProcess] | None] = {}
 
-    def devices(self) -> tuple[Device, ...]:
-        return Device(0, 'a', 'GPU', 1000), Device(1, 'b', 'GPU', 1000), Device(2, None, None, None)
+    def gpus(self) -> tuple[Gpu, ...]:
+        return capable(0, 'a', 'GPU', 1000), capable(1, 'b', 'GPU', 1000), capable(2, None, None, None)
 
     def energy(self, uuid: str) -> float | None:
         return self.joules[uuid]
 
-    def processes(self, uuid: str) -> list[ProcessMemory] | None:
+    def processes(self, uuid: str) -> list[GpuProcess] | None:
         return self.on.get(uuid, [])
 
     def close(self) -> None:
@@ -59,7 +60,7 @@ def machine() -> Machine:
 
 def test_the_energy_of_the_gpus_that_the_tree_was_on_counts(machine: Machine) -> None:
     machine.after(0)
-    machine.backend.on = {'a': [ProcessMemory(11, 5)], 'b': [ProcessMemory(99, 5)]}
+    machine.backend.on = {'a': [GpuProcess(11, 5)], 'b': [GpuProcess(99, 5)]}
     machine.backend.joules = {'a': 800.0, 'b': 90.0}
     energy = machine.after(2)
     assert [(gpu.uuid, gpu.joules, gpu.others_used_it) for gpu in energy.gpus] == [('a', 300.0, False)]
@@ -67,7 +68,7 @@ def test_the_energy_of_the_gpus_that_the_tree_was_on_counts(machine: Machine) ->
 
 
 def test_that_others_used_a_gpu_too_is_reported(machine: Machine) -> None:
-    machine.backend.on = {'a': [ProcessMemory(11, 5), ProcessMemory(99, 5)]}
+    machine.backend.on = {'a': [GpuProcess(11, 5), GpuProcess(99, 5)]}
     machine.after(0)
     machine.backend.on = {}
     (gpu,) = machine.after(1).gpus
@@ -84,7 +85,7 @@ def test_without_a_gpu_in_use_it_is_zero_and_in_less_than_a_second_unknown(machi
 def test_a_counter_that_is_missing_or_begins_anew_is_unknown(
     machine: Machine, values: tuple[float | None, float | None]
 ) -> None:
-    machine.backend.on = {'a': [ProcessMemory(10, 5)]}
+    machine.backend.on = {'a': [GpuProcess(10, 5)]}
     machine.backend.joules['a'] = values[0]
     machine.after(0)
     machine.backend.joules['a'] = values[1]
@@ -94,7 +95,7 @@ def test_a_counter_that_is_missing_or_begins_anew_is_unknown(
 
 
 def test_the_energy_of_a_part_of_a_gpu_is_unknown(machine: Machine) -> None:
-    machine.backend.on = {'a': [ProcessMemory(10, 5, gpu_instance=3)]}
+    machine.backend.on = {'a': [GpuProcess(10, 5, gpu_instance=3)]}
     machine.after(0)
     assert machine.after(2).gpu is None
 
@@ -103,7 +104,7 @@ def test_in_a_container_whose_ids_the_driver_may_not_know_it_is_unknown_until_on
     machine = Machine(are_ours=False)
     machine.after(0)
     assert machine.after(2).gpu is None
-    machine.backend.on = {'a': [ProcessMemory(10, 5)]}
+    machine.backend.on = {'a': [GpuProcess(10, 5)]}
     assert machine.after(1).gpu == 0.0
 
 
@@ -157,7 +158,7 @@ def test_dies_that_each_show_their_whole_package_are_unknown(tmp_path: Path) -> 
 
 
 def test_what_has_stopped_answering_long_before_the_end_is_unknown(machine: Machine) -> None:
-    machine.backend.on = {'a': [ProcessMemory(10, 5)]}
+    machine.backend.on = {'a': [GpuProcess(10, 5)]}
     machine.after(0)
     assert machine.after(10, missed=2.5).gpu == 0.0
     assert machine.after(10, missed=3.5).gpu is None

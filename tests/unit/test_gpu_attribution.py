@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from gpu_tracker.gpus.attribution import Attribution, uses_cuda
-from gpu_tracker.gpus.reading import ProcessMemory
+from gpu_tracker.gpus.model import GpuProcess
+from gpu_tracker.gpus.process_ids import Attribution, has_open
 
 MB = 10**6
 OURS = frozenset({1, 2})
@@ -17,7 +17,7 @@ def uses_nothing(pid: int) -> bool:
 
 
 def is_unknown_after(
-    *lists: list[ProcessMemory], used: int = 500 * MB, second_look: list[ProcessMemory] | None = None
+    *lists: list[GpuProcess], used: int = 500 * MB, second_look: list[GpuProcess] | None = None
 ) -> bool:
     attribution = Attribution(EXISTING.__contains__, uses_nothing, is_certain=False)
     for processes in lists:
@@ -26,8 +26,8 @@ def is_unknown_after(
     return attribution.is_unknown
 
 
-STRANGER = [ProcessMemory(4000, 500 * MB)]
-OUR_OWN = [ProcessMemory(1, 300 * MB)]
+STRANGER = [GpuProcess(4000, 500 * MB)]
+OUR_OWN = [GpuProcess(1, 300 * MB)]
 
 
 @pytest.mark.parametrize(
@@ -35,22 +35,22 @@ OUR_OWN = [ProcessMemory(1, 300 * MB)]
     [
         ([[]], False),
         ([OUR_OWN], False),
-        ([[ProcessMemory(3, 500 * MB)]], False),
+        ([[GpuProcess(3, 500 * MB)]], False),
         ([STRANGER], True),
         ([OUR_OWN + STRANGER], False),
         ([STRANGER, OUR_OWN], False),
         ([OUR_OWN, STRANGER], False),
-        ([[ProcessMemory(1, 0)]], True),
-        ([[ProcessMemory(3, 0)]], True),
-        ([[ProcessMemory(1, None)]], False),
+        ([[GpuProcess(1, 0)]], True),
+        ([[GpuProcess(3, 0)]], True),
+        ([[GpuProcess(1, None)]], False),
     ],
 )
-def test_doubt_and_trust(lists: list[list[ProcessMemory]], *, expected: bool) -> None:
+def test_doubt_and_trust(lists: list[list[GpuProcess]], *, expected: bool) -> None:
     assert is_unknown_after(*lists) is expected
 
 
 def test_no_memory_on_a_gpu_that_is_not_in_use_is_no_memory() -> None:
-    assert not is_unknown_after([ProcessMemory(1, 0)], used=5 * MB)
+    assert not is_unknown_after([GpuProcess(1, 0)], used=5 * MB)
 
 
 def test_a_process_that_has_just_ended_is_gone_at_the_second_look() -> None:
@@ -62,22 +62,23 @@ def test_a_process_that_has_just_ended_is_gone_at_the_second_look() -> None:
     [
         ([], 500, True),
         ([], 50, False),
-        ([ProcessMemory(3, 100 * MB)], 500, True),
-        ([ProcessMemory(3, 480 * MB)], 500, False),
-        ([ProcessMemory(2, None)], 500, False),
+        ([GpuProcess(3, 100 * MB)], 500, True),
+        ([GpuProcess(3, 480 * MB)], 500, False),
+        ([GpuProcess(2, None)], 500, False),
     ],
 )
-def test_a_process_that_uses_cuda_and_is_not_listed(
-    processes: list[ProcessMemory], used: int, *, expected: bool
-) -> None:
+def test_a_process_that_uses_cuda_and_is_not_listed(processes: list[GpuProcess], used: int, *, expected: bool) -> None:
     attribution = Attribution(EXISTING.__contains__, {2}.__contains__, is_certain=False)
     attribution.check(processes, used * MB, OURS, lambda: processes)
     assert attribution.is_unknown is expected
 
 
 def test_a_process_of_this_machine_does_or_does_not_use_cuda() -> None:
-    assert uses_cuda(os.getpid()) is False
-    assert uses_cuda(2**22 + 1) is False  # there is no such process
+    files = frozenset({'/dev/nvidia-uvm'})
+    assert has_open(os.getpid(), files) is False
+    assert has_open(2**22 + 1, files) is False  # there is no such process
+    with open('/dev/full'):
+        assert has_open(os.getpid(), frozenset({'/dev/full'})) is True
 
 
 def test_nothing_is_doubted_in_the_machines_own_namespace() -> None:

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
-from gpu_tracker.gpus.free import ANY
+from gpu_tracker.gpus.constraints import ANY
 from gpu_tracker.gpus.selection import Request, choose
 from support.brief_gpus import GB, SEEN, claim, gpu, lost, mig, split, used
 

@@ -6,13 +6,16 @@ import pytest
 
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.inventory import Inventory, with_claims, without_claims
-from gpu_tracker.gpus.reading import ProcessMemory
+from gpu_tracker.gpus.model import GpuProcess
 from support.brief_gpus import claim, gpu, mig, split, state
 from support.cli_program import eventually
+from support.gpu_readings import changed
 
 
 class Backend:
     """An opened driver with these GPUs; what it is asked, it answers when ``may_answer`` is set."""
+
+    compute_files = frozenset()
 
     def __init__(self, *states, answers: bool = True) -> None:
         self._states = states
@@ -34,15 +37,15 @@ class Backend:
 
 
 def test_gpus_of_all_vendors_with_their_mig_devices() -> None:
-    part = mig(0, 'MIG-a', processes=[ProcessMemory(2**31 - 1, 5)])
+    part = mig(0, 'MIG-a', processes=[GpuProcess(2**31 - 1, 5)])
     backend = Backend(state(0), state(1, mig_devices=(part,)))
     inventory = Inventory({'one': lambda: backend, 'none': lambda: None})
     first, second = inventory.look()
-    assert first == gpu(0)
+    assert first == changed(gpu(0), vendor='one')
     assert second.label == 'GPU 1'
     (device,) = second.mig_devices
     assert device.label == 'GPU 1 MIG 0'
-    assert device.parent == second.state
+    assert device.parent == second._replace(mig_devices=None)
     assert [(process.pid, process.memory, process.is_seen) for process in device.processes] == [(2**31 - 1, 5, False)]
     assert inventory.has_driver
     inventory.close()
@@ -94,7 +97,7 @@ def test_what_the_driver_raises_is_raised() -> None:
 def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
     backend = Backend(state(0), answers=False)
     with pytest.raises(GpuError, match=r'^The GPU driver has not answered for 0\.01 seconds\.$') as caught:
-        Inventory({'one': lambda: backend}, patience=0.01).look()
+        Inventory({'one': lambda: backend}, timeout=0.01).look()
     assert caught.value.cause == 'timeout'
     backend.may_answer.set()
 
@@ -102,7 +105,7 @@ def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
 def test_a_driver_that_hangs_is_asked_nothing_more_until_it_answers() -> None:
     backend = Backend(state(0), answers=False)
     told: list[str] = []
-    inventory = Inventory({'one': lambda: backend}, patience=0.01, tell=told.append)
+    inventory = Inventory({'one': lambda: backend}, timeout=0.01, report=told.append)
     for _ in range(3):
         with pytest.raises(GpuError, match='has not answered'):
             inventory.look()
@@ -115,7 +118,7 @@ def test_a_driver_that_hangs_is_asked_nothing_more_until_it_answers() -> None:
 
 def test_the_answer_to_an_earlier_question_is_not_taken_for_the_present() -> None:
     backend = Backend(state(0), answers=False)
-    inventory = Inventory({'one': lambda: backend}, patience=0.01)
+    inventory = Inventory({'one': lambda: backend}, timeout=0.01)
     with pytest.raises(GpuError, match='has not answered'):
         inventory.look()
     backend.may_answer.set()

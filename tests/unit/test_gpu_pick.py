@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.errors import ClaimsLockedError, GpuError, GpusUnavailableError
-from gpu_tracker.gpus.free import ANY
+from gpu_tracker.gpus.constraints import ANY
 from gpu_tracker.gpus.pick import PAUSE, Picker, Terms, Waiting, purpose
 from gpu_tracker.gpus.selection import Request
 from support.brief_gpus import SEEN, claim, gpu, lost, used

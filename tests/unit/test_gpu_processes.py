@@ -10,7 +10,6 @@ import pytest
 
 from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.gpus.processes import ProcessLookup, program_of
-from gpu_tracker.gpus.reading import ProcessMemory
 from support.cli_program import eventually
 
 NOBODY_HERE = 2**22 + 1  # above every process ID that Linux gives
@@ -22,7 +21,7 @@ def seen_running(*words: str, computes: bool = True) -> GpuProcess:
         try:
             line = Path(f'/proc/{process.pid}/cmdline')
             eventually(lambda: line.read_bytes().decode().split('\0')[:-1] == list(words))
-            (seen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(process.pid, 5, computes=computes)])
+            (seen,) = ProcessLookup(is_certain=True).describe([GpuProcess(process.pid, 5, computes=computes)])
         finally:
             process.kill()
     return seen
@@ -63,7 +62,7 @@ def test_words_are_quoted() -> None:
 def test_a_zombie_has_its_name() -> None:
     process = subprocess.Popen(['true'])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    (seen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(process.pid, 1)])
+    (seen,) = ProcessLookup(is_certain=True).describe([GpuProcess(process.pid, 1)])
     process.wait()
     assert (seen.command, seen.program) == ('true', 'true')
 
@@ -77,8 +76,8 @@ def test_the_name_of_a_user_is_asked_for_once() -> None:
 
     lookup = ProcessLookup(is_certain=True, name_of=name_of)
     with subprocess.Popen(['cat'], stdin=subprocess.PIPE) as process:
-        described = lookup.describe([ProcessMemory(os.getpid(), 1), ProcessMemory(process.pid, 1)])
-        described += lookup.describe([ProcessMemory(process.pid, 2)])
+        described = lookup.describe([GpuProcess(os.getpid(), 1), GpuProcess(process.pid, 1)])
+        described += lookup.describe([GpuProcess(process.pid, 2)])
     assert [seen.user for seen in described] == ['ann'] * 3
     assert asked == [os.geteuid()]
 
@@ -92,13 +91,13 @@ def test_a_command_line_is_cut_where_it_is_long() -> None:
 
 
 def test_a_process_that_is_not_there_cannot_be_seen() -> None:
-    (unseen,) = ProcessLookup(is_certain=True).describe([ProcessMemory(NOBODY_HERE, 5)])
+    (unseen,) = ProcessLookup(is_certain=True).describe([GpuProcess(NOBODY_HERE, 5)])
     assert unseen == GpuProcess(NOBODY_HERE, 5)
     assert not unseen.is_seen
 
 
 def test_in_a_container_a_process_without_cuda_is_not_taken_for_the_one_that_the_driver_means() -> None:
-    (unseen,) = ProcessLookup(is_certain=False).describe([ProcessMemory(os.getpid(), 5)])
+    (unseen,) = ProcessLookup(is_certain=False).describe([GpuProcess(os.getpid(), 5)])
     assert unseen == GpuProcess(os.getpid(), 5)
 
 
@@ -106,13 +105,18 @@ def test_a_process_in_two_instances_has_the_sum_of_its_memory() -> None:
     lookup = ProcessLookup(is_certain=True)
     described = lookup.describe(
         [
-            ProcessMemory(NOBODY_HERE + 1, 7, 1, 0),
-            ProcessMemory(NOBODY_HERE, 5, 1, 0),
-            ProcessMemory(NOBODY_HERE + 1, 8, 2, 0, computes=False),
+            GpuProcess(NOBODY_HERE + 1, 7, gpu_instance=1, compute_instance=0),
+            GpuProcess(NOBODY_HERE, 5, gpu_instance=1, compute_instance=0),
+            GpuProcess(NOBODY_HERE + 1, 8, gpu_instance=2, compute_instance=0, computes=False),
         ]
     )
     assert described == (GpuProcess(NOBODY_HERE, 5), GpuProcess(NOBODY_HERE + 1, 15))
-    (unknown,) = lookup.describe([ProcessMemory(NOBODY_HERE, 5, 1, 0), ProcessMemory(NOBODY_HERE, None, 2, 0)])
+    (unknown,) = lookup.describe(
+        [
+            GpuProcess(NOBODY_HERE, 5, gpu_instance=1, compute_instance=0),
+            GpuProcess(NOBODY_HERE, None, gpu_instance=2, compute_instance=0),
+        ]
+    )
     assert unknown.memory is None
 
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
+from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN
 from gpu_tracker.resources.gpu.reader import GpuReader, next_reading
+from support.gpu_readings import capable, sampled
 
 TIMEOUT = 30.0
 
@@ -18,25 +19,27 @@ TIMEOUT = 30.0
 class OneGpu:
     """A GPU with one process, 7; each reading waits for the gate."""
 
+    compute_files = frozenset()
+
     def __init__(self) -> None:
         self.gate = threading.Event()
         self.gate.set()
         self.is_blocked = threading.Event()
         self.problem: Exception | None = None
 
-    def devices(self) -> tuple[Device, ...]:
-        return (Device(0, 'a', 'GPU', 1000),)
+    def gpus(self) -> tuple[Gpu, ...]:
+        return (capable(0, 'a', 'GPU', 1000),)
 
-    def read(self, uuid: str) -> DeviceReading:
+    def read(self, uuid: str) -> GpuReading:
         if not self.gate.wait(0):
             self.is_blocked.set()
             self.gate.wait(TIMEOUT)
         if self.problem is not None:
             raise self.problem
-        return DeviceReading(500, self.processes(uuid), [])
+        return sampled(500, self.processes(uuid), [])
 
-    def processes(self, uuid: str) -> list[ProcessMemory] | None:
-        return [ProcessMemory(7, 300)]
+    def processes(self, uuid: str) -> list[GpuProcess] | None:
+        return [GpuProcess(7, 300)]
 
     def utilization(self, uuid: str) -> float | None:
         return 25.0
@@ -57,7 +60,8 @@ def test_the_last_reading_knows_the_last_members() -> None:
     assert source.wait(TIMEOUT)
     assert source.totals()['main'] == 0
     source.follow(7, frozenset())
-    source.finish(TIMEOUT)
+    source.request_last()
+    source.wait_for_last(TIMEOUT)
     assert source.totals() == {
         'count': 1,
         'expected': 1,
@@ -76,7 +80,8 @@ def test_no_driver() -> None:
     source = GpuReader(lambda: None, 1, None)
     source.start()
     assert source.wait(TIMEOUT)
-    source.finish(TIMEOUT)
+    source.request_last()
+    source.wait_for_last(TIMEOUT)
     assert source.totals() == NO_GPUS
     assert source.take_messages() == [('info', 'No GPU driver is at work on this machine: GPU figures are 0.')]
     assert source.take_messages() == []
@@ -89,7 +94,8 @@ def test_a_driver_that_cannot_be_opened() -> None:
     source = GpuReader(fail, 1, None)
     source.start()
     assert source.wait(TIMEOUT)
-    source.finish(TIMEOUT)
+    source.request_last()
+    source.wait_for_last(TIMEOUT)
     assert source.totals() == UNKNOWN
     assert source.take_messages() == [('warning', 'It is broken.')]
 
@@ -100,7 +106,8 @@ def test_a_mistake_in_a_backend_is_told_and_keeps_what_was_known() -> None:
     source.start()
     assert source.wait(TIMEOUT)
     backend.problem = ValueError('what?')
-    source.finish(TIMEOUT)
+    source.request_last()
+    source.wait_for_last(TIMEOUT)
     assert source.totals()['system'] == 500
     assert source.take_messages() == [
         ('warning', 'The GPUs can no longer be read (ValueError: what?); their figures are incomplete.')
@@ -117,7 +124,7 @@ def test_a_driver_that_hangs_is_told_of_once_and_taken_in_when_it_answers() -> N
     assert source.take_messages() == []
     clock[0] = 102.5
     assert source.take_messages() == [
-        ('warning', 'The NVIDIA driver has not answered for 2 s; GPU figures are unknown until it does.')
+        ('warning', 'The GPU driver has not answered for 2 s; GPU figures are unknown until it does.')
     ]
     clock[0] = 200.0
     assert source.take_messages() == []
@@ -125,7 +132,8 @@ def test_a_driver_that_hangs_is_told_of_once_and_taken_in_when_it_answers() -> N
     backend.gate.set()
     assert source.wait(TIMEOUT)
     assert source.totals()['system'] == 500
-    source.finish(TIMEOUT)
+    source.request_last()
+    source.wait_for_last(TIMEOUT)
 
 
 def test_a_driver_that_is_known_to_hang_delays_the_end_no_more() -> None:
@@ -137,8 +145,9 @@ def test_a_driver_that_is_known_to_hang_delays_the_end_no_more() -> None:
     backend.gate.clear()
     assert backend.is_blocked.wait(TIMEOUT)
     clock[0] = 100.0 + 2 * TIMEOUT
-    source.finish(TIMEOUT)
-    assert not source._is_finished.is_set()  # it was not waited for: the reading could not end
+    source.request_last()
+    source.wait_for_last(TIMEOUT)
+    assert not source._poll.has_ended(0.0)  # it was not waited for: the reading could not end
     assert source.totals()['system'] == 500
     assert [level for level, _ in source.take_messages()] == ['warning']
     backend.gate.set()
@@ -146,7 +155,8 @@ def test_a_driver_that_is_known_to_hang_delays_the_end_no_more() -> None:
 
 def test_finish_before_start_returns() -> None:
     source = GpuReader(OneGpu, 1, None)
-    source.finish(TIMEOUT)
+    source.request_last()
+    source.wait_for_last(TIMEOUT)
     assert source.totals() == UNKNOWN
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tracker.gpus.table.lines import table_text
+from gpu_tracker.gpus.table import table_text
 from support.gpus_on_show import GPUS, NOW, UNIFIED, user_name
 
 TABLES = Path(__file__).resolve().parent.parent / 'data' / 'gpu_table'

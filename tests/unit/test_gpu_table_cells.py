@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.gpus import free
-from gpu_tracker.gpus.model import Gpu, GpuProcess
-from gpu_tracker.gpus.state import DeviceState
-from gpu_tracker.gpus.table.cells import MARKS, rows
-from gpu_tracker.gpus.table.lines import claim_lines
+from gpu_tracker.gpus import constraints
+from gpu_tracker.gpus.model import GpuProcess
+from gpu_tracker.gpus.table import claim_lines
+from gpu_tracker.gpus.table_cells import MARKS, rows
+from support.gpu_readings import changed, reading
 from support.gpus_on_show import CLAIMED, FREE, IN_USE, LOST, MINUTE, NOW, SPLIT, claim, user_name, uuid
 
 STRANGE = 'a\x1b[2Jb\u202egpj\u2066c\nd\udc80e'
@@ -34,13 +34,13 @@ def claims(*gpus):
 
 def test_every_status_has_a_mark_of_its_own():
     statuses = {
-        free.FREE,
-        free.IN_USE,
-        free.IN_USE_UNSEEN,
-        free.CLAIMED,
-        free.UNKNOWN,
-        free.SPLIT,
-        free.UNREADABLE,
+        constraints.FREE,
+        constraints.IN_USE,
+        constraints.IN_USE_UNSEEN,
+        constraints.CLAIMED,
+        constraints.UNKNOWN,
+        constraints.SPLIT,
+        constraints.UNREADABLE,
     }
     assert set(MARKS) == statuses
     assert len(set(MARKS.values())) == len(statuses)
@@ -52,7 +52,7 @@ def test_rows_come_in_the_order_of_indices():
 
 
 def test_what_the_driver_does_not_tell_is_not_0():
-    gpu = Gpu(DeviceState(3, uuid(3)))
+    gpu = reading(3, uuid(3))
     cells = {name: text for name, text in row(gpu).cells.items() if name not in {'index', 'mark'}}
     assert set(cells.values()) == {'N/A'}
     assert set(cells) == {
@@ -70,13 +70,12 @@ def test_what_the_driver_does_not_tell_is_not_0():
 
 
 def test_what_is_in_use_by_nobody_on_the_list_has_an_unseen_user():
-    full = FREE.state._replace(memory_used=FREE.state.memory_total)
-    cells = row(FREE._replace(state=full)).cells
+    cells = row(FREE._replace(memory_used=FREE.memory_total)).cells
     assert (cells['mark'], cells['users'], 'pids' in cells) == ('[!]', '?', False)
 
 
 def test_memory_in_use_of_an_unknown_total():
-    gpu = FREE._replace(state=FREE.state._replace(memory_total=None))
+    gpu = changed(FREE, memory_total=None)
     assert row(gpu).cells['memory'] == '0.5/N/A'
 
 
@@ -111,7 +110,7 @@ def test_no_processes_are_not_unknown_processes():
 )
 def test_the_type_of_a_mig_device_is_its_part_of_the_name(name, shown):
     part = SPLIT.mig_devices[1]
-    assert row(part._replace(state=part.state._replace(name=name))).cells['type'] == shown
+    assert row(changed(part, name=name)).cells['type'] == shown
 
 
 def test_a_split_gpu_shows_the_processes_that_belong_to_none_of_its_mig_devices():
@@ -136,11 +135,9 @@ def test_a_gpu_that_cannot_be_read_tells_why_in_place_of_its_figures():
 
 def test_nothing_that_strangers_write_commands_the_terminal():
     clean = 'a?[2Jb?gpj?c?d?e'
-    gpu = FREE._replace(
-        state=FREE.state._replace(name=STRANGE), processes=(process(1, STRANGE, STRANGE),), claim=claim(command=STRANGE)
-    )
+    gpu = changed(FREE, name=STRANGE, processes=(process(1, STRANGE, STRANGE),), claim=claim(command=STRANGE))
     assert [row(gpu).cells[name] for name in ('type', 'users', 'command')] == [clean] * 3
-    assert row(gpu._replace(state=gpu.state._replace(problem=STRANGE))).note == clean
+    assert row(gpu._replace(problem=STRANGE)).note == clean
     assert claim_lines([gpu], NOW, lambda _: STRANGE) == [f'GPU 0: claimed by {clean} (pid 4300, {clean})']
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.gpus.model import Gpu, GpuProcess
-from gpu_tracker.gpus.state import DeviceState
-from gpu_tracker.gpus.table.cells import COLUMNS, LEFT_OUT_FIRST
-from gpu_tracker.gpus.table.lines import table_lines
+from gpu_tracker.gpus.model import GpuProcess
+from gpu_tracker.gpus.table import table_lines
+from gpu_tracker.gpus.table_cells import COLUMNS, LEFT_OUT_FIRST
 from gpu_tracker.table_layout import GAP, Column, layout
 from gpu_tracker.terminal_text import width_of
+from support.gpu_readings import reading, used_by
 from support.gpus_on_show import FREE, LOST, NOW, claim
 
 A, B, C, D = Column('a', 'a'), Column('b', 'b', least=4), Column('c', 'c', least=6), Column('d', 'd')
@@ -30,8 +30,8 @@ processes = st.builds(
     started=st.none() | st.floats(min_value=0, max_value=2 * NOW),
     program=st.none() | texts,
 )
-states = st.builds(
-    DeviceState,
+readings = st.builds(
+    reading,
     st.integers(min_value=0, max_value=300),
     st.just('GPU-1'),
     st.none() | texts,
@@ -42,8 +42,8 @@ states = st.builds(
     sm_clock=figures,
 )
 gpus = st.builds(
-    Gpu,
-    states,
+    used_by,
+    readings,
     st.none() | st.lists(processes, max_size=5).map(tuple),
     st.none() | texts.map(lambda t: claim(command=t)),
 )
@@ -130,5 +130,5 @@ def test_wide_characters_take_two_columns():
 
 
 def test_a_problem_may_be_as_long_as_it_is_where_the_width_is_not_limited():
-    long = LOST._replace(state=LOST.state._replace(problem='x' * 500))
+    long = LOST._replace(problem='x' * 500)
     assert table_lines([long], width=None, now=NOW, user_name=str)[1][-1].text == 'x' * 500

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from gpu_tracker.gpus.table.lines import table_text
+from gpu_tracker.gpus.table import table_text
 from support.gpus_on_show import GPUS, NOW, user_name
 from support.picture_of_table import COLUMNS, PICTURE, picture
 

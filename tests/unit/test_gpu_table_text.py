@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.gpus.claims.record import remaining
-from gpu_tracker.gpus.table.cells import ago
+from gpu_tracker.gpus.claims.claim import remaining
+from gpu_tracker.gpus.table_cells import ago
 from gpu_tracker.printable import printable
 from gpu_tracker.terminal_text import cut, padded, shortened, width_of
 

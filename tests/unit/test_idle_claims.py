@@ -7,15 +7,14 @@ import logging
 import pytest
 
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.idle.gpu_claims import GpuClaims
-from gpu_tracker.idle.gpu_id import GpuId
-from gpu_tracker.idle.observation import Observation, SeenGpu
-from gpu_tracker.idle.peer import Peer
-from gpu_tracker.idle.watch_names import Taken
+from gpu_tracker.idle.config.idle_settings import GpuId
+from gpu_tracker.idle.gpu_claims import GpuClaims, Taken
+from gpu_tracker.idle.state import Observation, WatchedGpu
+from gpu_tracker.sockets import Peer
 
 ZERO, ONE = GpuId(0), GpuId(1)
 BOTH = {ZERO: 'char 195:0', ONE: 'char 195:1'}
-SEEN = Observation((SeenGpu(ZERO), SeenGpu(ONE)))
+SEEN = Observation((WatchedGpu(ZERO), WatchedGpu(ONE)))
 BOB, ROOT = Peer(17, 4711), Peer(18, 0)
 
 
@@ -73,7 +72,7 @@ def test_a_gpu_that_is_taken_later_is_left_alone_and_told_of_each_time(said):
     mine.make({ZERO: BOTH[ZERO]})
     names.others = {BOTH[ONE]: BOB}
     for _ in range(2):
-        assert mine.without_taken(SEEN, BOTH) == Observation((SeenGpu(ZERO),))
+        assert mine.without_taken(SEEN, BOTH) == Observation((WatchedGpu(ZERO),))
     names.others = {}
     assert mine.without_taken(SEEN, BOTH) == SEEN
     names.others = {BOTH[ONE]: BOB}
@@ -93,7 +92,7 @@ def test_a_gpu_that_is_not_needed_any_more_is_given_back_and_one_that_is_absent_
     names = Names()
     mine = claims(names)
     mine.make(BOTH)
-    mine.without_taken(Observation((SeenGpu(ZERO),)), {ZERO: BOTH[ZERO]})
+    mine.without_taken(Observation((WatchedGpu(ZERO),)), {ZERO: BOTH[ZERO]})
     mine.keep(lambda _: True)
     assert names.held == {'char 195:0', 'char 195:1'}
     mine.keep(lambda gpu: gpu == ONE)

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_tracker.idle.config.keys import KEYS
-from gpu_tracker.idle.config.parse import parse
-from gpu_tracker.idle.config.settings import GpuSection, Program, Settings, Terminals
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.idle_settings import GpuId, GpuSection, Program, Settings, Terminals
+from gpu_tracker.idle.config.key_table import KEYS
+from gpu_tracker.idle.config.parser import parse
 from support.idle_configuration import ALICE, PROGRAM, ROOT, TWO_README_EXAMPLES, program, settings
 
 ALL_GPUS = (GpuSection('gpu-all', None, ('nvidia-smi',)),)

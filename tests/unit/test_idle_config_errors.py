@@ -41,9 +41,9 @@ enabled=maybe
 
 def test_required_keys():
     assert errors('[process-0]\n[gpu-0]\n') == [
-        'f.conf:1: [process-0] gpus: is missing',
-        'f.conf:1: [process-0] cmd: is missing',
         'f.conf:1: [process-0] dir: is missing',
+        'f.conf:1: [process-0] cmd: is missing',
+        'f.conf:1: [process-0] gpus: is missing',
         'f.conf:2: [gpu-0] gpus: is missing',
     ]
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.idle.config.interpolation import Interpolation
-from gpu_tracker.idle.config.values import ValueUnusableError
+from gpu_tracker.idle.config.document import Interpolation, ValueUnusableError
 
 KEYS = 'abcd'
 PIECES = st.sampled_from(['%(a)s', '%(b)s', '%(C)s', '%(d)s', '%(e)s', '%%', '%', '%(', ')s', 'x', ' y'])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tracker.idle.config import on_machine
-from gpu_tracker.idle.config.parse import parse
+from gpu_tracker.idle.config import configuration_file
+from gpu_tracker.idle.config.parser import parse
 from support.idle_configuration import ROOT
 
 # As in linux/posix_acl_xattr.h: the version, then tag, rights and ID of the owner, nobody, the group, the mask, others.
@@ -46,7 +46,9 @@ def faults(place, *, folder='.', cmd='run', rest=''):
     text = f'[process-0]\ngpus=ALL\ndir={folder}\ncmd={cmd}\n{rest}\n'
     parsed = parse(text, ROOT._replace(folder=str(place), home_of={'nobody': '/'}.get))
     assert parsed.errors == ()
-    found = on_machine.faults(parsed.document, parsed.settings.programs, {'PATH': f'/nowhere:{place}/bin'})
+    found = configuration_file.machine_faults(
+        parsed.document, parsed.settings.programs, {'PATH': f'/nowhere:{place}/bin'}
+    )
     return [problem.describe('f') for problem in found]
 
 
@@ -204,7 +206,7 @@ cmd="
 log=~nobody-at-all/x
 """
     parsed = parse(text, ROOT)
-    found = on_machine.faults(parsed.document, parsed.settings.programs, {'PATH': '/nowhere'})
+    found = configuration_file.machine_faults(parsed.document, parsed.settings.programs, {'PATH': '/nowhere'})
     assert [problem.describe('f') for problem in found] == [
         "f:3: [process-0] dir: there is no folder '/nowhere'",
         "f:4: [process-0] cmd: no folder of PATH has a program 'gone'",

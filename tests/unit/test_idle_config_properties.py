@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.idle.config.document import read_document
-from gpu_tracker.idle.config.keys import KEYS
-from gpu_tracker.idle.config.parse import parse
-from gpu_tracker.idle.config.template import TEMPLATE
+from gpu_tracker.idle.config.key_table import KEYS, template
+from gpu_tracker.idle.config.parser import parse
 from gpu_tracker.idle.config.values import gpus
 from support.idle_configuration import ALICE, ROOT
 
@@ -90,7 +89,7 @@ def test_any_lines_that_look_like_a_configuration(text, caller):
 
 @given(st.data())
 def test_a_template_with_some_of_its_lines_changed(data):
-    edited = TEMPLATE.split('\n')
+    edited = template().split('\n')
     for place in data.draw(st.lists(st.integers(0, len(edited) - 1), max_size=3)):
         edited[place] = data.draw(lines)
     check('\n'.join(edited), ROOT)

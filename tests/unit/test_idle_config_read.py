@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tracker.idle.config.caller import this_caller
-from gpu_tracker.idle.config.problem import Problem
-from gpu_tracker.idle.config.read import Reading, read
-from gpu_tracker.idle.config.settings import Program, Settings
-from gpu_tracker.idle.config.template import TEMPLATE
+from gpu_tracker.idle.config.configuration_file import Reading, read
+from gpu_tracker.idle.config.document import Problem
+from gpu_tracker.idle.config.file_access import this_caller
+from gpu_tracker.idle.config.idle_settings import Program, Settings
+from gpu_tracker.idle.config.key_table import template
 from gpu_tracker.users import user_name
 
 GOOD = '[process-a]\ndir=/\ncmd=/bin/sh -c "echo é"\ngpus=ALL\n'
@@ -26,7 +26,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root runs progra
 # The interpreter may be where other users cannot reach it: all is imported before.
 AS_NOBODY = """
 import os, sys
-from gpu_tracker.idle.config.read import read
+from gpu_tracker.idle.config.configuration_file import read
 read(sys.argv[1])
 if os.geteuid() == 0:
     os.setgroups([])
@@ -58,7 +58,7 @@ def test_what_windows_editors_write(path):
 
 
 def test_the_template(path):
-    path.write_text(TEMPLATE)
+    path.write_text(template())
     reading = read(str(path))
     assert (reading.errors, reading.warnings) == ((), ())
     assert reading.settings.programs[0].command[0] == 'nice'

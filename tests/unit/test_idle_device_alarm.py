@@ -7,8 +7,7 @@ import itertools
 import logging
 import os
 
-from gpu_tracker.idle.device_alarm import DeviceAlarm
-from gpu_tracker.idle.observing.wake import Happened
+from gpu_tracker.idle.observing.device_events import DeviceChanges, DeviceListener
 
 
 class Storm:
@@ -24,7 +23,7 @@ class Storm:
 
     def drain(self):
         self.read += 1
-        return Happened(opened=frozenset({0}))
+        return DeviceChanges(opened=frozenset({0}))
 
     def close(self):
         for handle in self.handles:
@@ -36,10 +35,10 @@ def times_read(*, cost: float) -> int:
 
     async def story() -> int:
         storm, changes = Storm(), []
-        alarm = DeviceAlarm(
+        alarm = DeviceListener(
             '/dev',
             logging.getLogger('of a test'),
-            opened_wake=lambda _: (storm, None),
+            open_events=lambda _: (storm, None),
             thread_time=itertools.count(0.0, cost).__next__,
         )
         alarm.listen(lambda *, opened: changes.append(opened))

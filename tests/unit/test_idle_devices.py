@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from gpu_tracker.idle.observing.devices import device_number, find_devices
-from gpu_tracker.idle.observing.file_identity import Identity, identity_of
+from gpu_tracker.idle.observing.device_files import Identity, device_number, find_devices, identity_of
 
 
 def test_finds_nodes_by_number_in_order(tmp_path):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.idle import decision, status
-from gpu_tracker.idle.config.keys import KEYS
-from gpu_tracker.idle.observing.exempt import EXEMPT
+from gpu_tracker.idle.config.key_table import KEYS
+from gpu_tracker.idle.observing.gpu_processes import EXEMPT
 
 DOCS = Path(__file__).parents[2] / 'docs'
 PAGE = (DOCS / 'idle.rst').read_text()

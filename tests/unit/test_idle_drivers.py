@@ -6,14 +6,14 @@ import threading
 import pytest
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.state import DeviceState
-from gpu_tracker.idle.observing.drivers import CHEAP, DriverLook, Drivers
+from gpu_tracker.idle.observing.drivers import CHEAP, DriverAnswer, Drivers
 from support.cli_program import PATIENCE, eventually
+from support.gpu_readings import reading
 
-A = DeviceState(0, 'GPU-a')
-B = DeviceState(1, 'GPU-b')
-LOST = DeviceState(0, problem='lost')
-SILENT = DriverLook(None, 'the GPU driver does not answer', is_awaited=True)
+A = reading(0, 'GPU-a')
+B = reading(1, 'GPU-b')
+LOST = reading(0, problem='lost')
+SILENT = DriverAnswer(None, 'the GPU driver does not answer', is_awaited=True)
 BROKEN = GpuError('The driver is broken.', 'broken')
 
 
@@ -70,18 +70,18 @@ class Machine:
 
     def __init__(self, runner: asyncio.Runner, *openers) -> None:
         self.clock = Clock()
-        self.drivers = Drivers({str(i): opener for i, opener in enumerate(openers)}, patience=5, clock=self.clock)
+        self.drivers = Drivers({str(i): opener for i, opener in enumerate(openers)}, timeout=5, clock=self.clock)
         self.run = runner.run
 
-    def look(self, *, later: float = 0):
+    def poll(self, *, later: float = 0):
         self.clock.now += later
-        return self.run(self.drivers.look())
+        return self.run(self.drivers.poll())
 
     def look_briefly(self):
         """Look with a patience that is soon at its end."""
         self.drivers._patience = 0.01
         try:
-            return self.run(self.drivers.look())
+            return self.run(self.drivers.poll())
         finally:
             self.drivers._patience = 5
 
@@ -95,19 +95,19 @@ def runner():
 def test_a_driver_is_opened_once_and_asked_at_each_look(runner) -> None:
     opener = Opener(Backend(A, B))
     machine = Machine(runner, opener)
-    assert machine.look() == DriverLook((A, B))
-    assert machine.look() == DriverLook((A, B))
+    assert machine.poll() == DriverAnswer((A, B))
+    assert machine.poll() == DriverAnswer((A, B))
     assert (opener.attempts, opener.opened[0].looks) == (1, 2)
 
 
 def test_without_any_driver_nothing_is_told_and_nothing_is_wrong(runner) -> None:
-    assert Machine(runner, Opener(None)).look() == DriverLook(None, None)
-    assert Machine(runner).look() == DriverLook(None, None)
+    assert Machine(runner, Opener(None)).poll() == DriverAnswer(None, None)
+    assert Machine(runner).poll() == DriverAnswer(None, None)
 
 
 def test_a_driver_that_appears_is_found_at_the_next_look(runner) -> None:
     machine = Machine(runner, Opener(None, None, Backend(A)))
-    assert [machine.look() for _ in range(3)] == [DriverLook(), DriverLook(), DriverLook((A,))]
+    assert [machine.poll() for _ in range(3)] == [DriverAnswer(), DriverAnswer(), DriverAnswer((A,))]
 
 
 def test_a_missing_driver_that_takes_long_to_miss_is_tried_again_after_10_seconds(runner) -> None:
@@ -117,31 +117,31 @@ def test_a_missing_driver_that_takes_long_to_miss_is_tried_again_after_10_second
         machine.clock.now += 2 * CHEAP
 
     opener = Opener(None)
-    machine.drivers = Drivers({'slow': lambda: opener() or without_driver()}, patience=5, clock=machine.clock)
-    assert machine.look() == DriverLook()
-    assert machine.look(later=9.9) == DriverLook()
+    machine.drivers = Drivers({'slow': lambda: opener() or without_driver()}, timeout=5, clock=machine.clock)
+    assert machine.poll() == DriverAnswer()
+    assert machine.poll(later=9.9) == DriverAnswer()
     assert opener.attempts == 1
-    assert machine.look(later=0.2) == DriverLook()
+    assert machine.poll(later=0.2) == DriverAnswer()
     assert opener.attempts == 2
 
 
 def test_a_driver_that_does_not_work_is_tried_again_after_10_seconds_and_its_problem_stays_told(runner) -> None:
     opener = Opener(BROKEN, Backend(A))
     machine = Machine(runner, opener)
-    assert machine.look() == DriverLook(None, 'The driver is broken.')
-    assert machine.look(later=9.9) == DriverLook(None, 'The driver is broken.')
+    assert machine.poll() == DriverAnswer(None, 'The driver is broken.')
+    assert machine.poll(later=9.9) == DriverAnswer(None, 'The driver is broken.')
     assert opener.attempts == 1
-    assert machine.look(later=0.1) == DriverLook((A,))
+    assert machine.poll(later=0.1) == DriverAnswer((A,))
 
 
 def test_a_driver_that_stops_working_is_opened_anew_at_the_next_look(runner) -> None:
     first, second = Backend(A), Backend(A, B)
     machine = Machine(runner, Opener(first, second))
-    machine.look()
+    machine.poll()
     first.failure = BROKEN
-    assert machine.look() == DriverLook(None, 'The driver is broken.')
+    assert machine.poll() == DriverAnswer(None, 'The driver is broken.')
     assert first.is_closed
-    assert machine.look() == DriverLook((A, B))
+    assert machine.poll() == DriverAnswer((A, B))
 
 
 def test_a_driver_that_works_only_until_it_is_asked_is_opened_every_10_seconds(runner) -> None:
@@ -150,19 +150,19 @@ def test_a_driver_that_works_only_until_it_is_asked_is_opened_every_10_seconds(r
     opener = Opener(backend)
     machine = Machine(runner, opener)
     for _ in range(3):
-        assert machine.look(later=4) == DriverLook(None, 'The driver is broken.')
+        assert machine.poll(later=4) == DriverAnswer(None, 'The driver is broken.')
     assert opener.attempts == 1
-    assert machine.look(later=4) == DriverLook(None, 'The driver is broken.')
+    assert machine.poll(later=4) == DriverAnswer(None, 'The driver is broken.')
     assert opener.attempts == 2
 
 
 def test_a_look_does_not_wait_for_a_driver_that_hangs_and_asks_it_once(runner) -> None:
     backend = Backend(A)
     machine = Machine(runner, Opener(backend))
-    machine.look()
+    machine.poll()
     backend.may_answer.clear()
     assert machine.look_briefly() == SILENT
-    assert [machine.look() for _ in range(3)] == [SILENT] * 3  # although these would wait for long
+    assert [machine.poll() for _ in range(3)] == [SILENT] * 3  # although these would wait for long
     assert backend.looks == 2
     backend.may_answer.set()
 
@@ -174,8 +174,8 @@ def test_a_late_answer_brings_the_driver_back_and_is_not_itself_told(runner) -> 
     assert machine.look_briefly() == SILENT
     backend.gpus = (A, B)
     backend.may_answer.set()
-    assert eventually(lambda: machine.look() != SILENT)
-    assert machine.look() == DriverLook((A, B))
+    assert eventually(lambda: machine.poll() != SILENT)
+    assert machine.poll() == DriverAnswer((A, B))
     assert backend.looks == 3
 
 
@@ -191,52 +191,52 @@ def test_a_driver_that_is_long_in_opening_is_there_once_it_is_open(runner) -> No
 
     machine = Machine(runner, open_slowly)
     assert machine.look_briefly() == SILENT
-    assert machine.look() == SILENT
+    assert machine.poll() == SILENT
     may_open.set()
-    assert eventually(lambda: machine.look() == DriverLook((A,)))
+    assert eventually(lambda: machine.poll() == DriverAnswer((A,)))
     assert len(attempts) == 1
 
 
 def test_a_failure_that_comes_late_is_handled_like_any_other(runner) -> None:
     first, second = Backend(A), Backend(B)
     machine = Machine(runner, Opener(first, second))
-    machine.look()
+    machine.poll()
     first.may_answer.clear()
     first.failure = BROKEN
     assert machine.look_briefly() == SILENT
     first.may_answer.set()
-    assert eventually(lambda: machine.look() == DriverLook((B,)))
+    assert eventually(lambda: machine.poll() == DriverAnswer((B,)))
 
 
 def test_a_driver_that_cannot_read_all_its_gpus_is_opened_anew_every_minute(runner) -> None:
     opener = Opener(Backend(LOST), Backend(LOST), Backend(A))
     machine = Machine(runner, opener)
-    assert machine.look() == DriverLook((LOST,))
-    assert machine.look(later=59.9) == DriverLook((LOST,))
+    assert machine.poll() == DriverAnswer((LOST,))
+    assert machine.poll(later=59.9) == DriverAnswer((LOST,))
     assert opener.attempts == 1
-    assert machine.look(later=0.2) == DriverLook((LOST,))
-    assert machine.look() == DriverLook((LOST,))
+    assert machine.poll(later=0.2) == DriverAnswer((LOST,))
+    assert machine.poll() == DriverAnswer((LOST,))
     assert opener.attempts == 2
-    assert machine.look(later=61) == DriverLook((LOST,))
-    assert machine.look() == DriverLook((A,))
-    assert machine.look(later=1000) == DriverLook((A,))
-    assert machine.look() == DriverLook((A,))
+    assert machine.poll(later=61) == DriverAnswer((LOST,))
+    assert machine.poll() == DriverAnswer((A,))
+    assert machine.poll(later=1000) == DriverAnswer((A,))
+    assert machine.poll() == DriverAnswer((A,))
     assert opener.attempts == 3
 
 
 def test_a_driver_without_gpus_is_opened_anew_every_minute(runner) -> None:
     machine = Machine(runner, Opener(Backend(), Backend(A)))
-    assert machine.look() == DriverLook(())
-    assert machine.look(later=60) == DriverLook(())
-    assert machine.look() == DriverLook((A,))
+    assert machine.poll() == DriverAnswer(())
+    assert machine.poll(later=60) == DriverAnswer(())
+    assert machine.poll() == DriverAnswer((A,))
 
 
 def test_a_driver_is_opened_anew_when_there_may_be_another_gpu(runner) -> None:
     first = Backend(A)
     machine = Machine(runner, Opener(first, Backend(A, B)))
-    assert machine.look() == DriverLook((A,))
+    assert machine.poll() == DriverAnswer((A,))
     machine.drivers.open_anew()
-    assert machine.look() == DriverLook((A, B))
+    assert machine.poll() == DriverAnswer((A, B))
     assert first.is_closed
 
 
@@ -244,13 +244,13 @@ def test_a_driver_that_does_not_work_hides_no_other(runner) -> None:
     def broken():
         raise BROKEN
 
-    assert Machine(runner, broken, lambda: Backend(A)).look() == DriverLook((A,), 'The driver is broken.')
+    assert Machine(runner, broken, lambda: Backend(A)).poll() == DriverAnswer((A,), 'The driver is broken.')
 
 
 def test_closing_lets_go_of_the_driver(runner) -> None:
     backend = Backend(A)
     machine = Machine(runner, Opener(backend))
-    machine.look()
+    machine.poll()
     machine.run(machine.drivers.close())
     assert backend.is_closed
     machine.run(machine.drivers.close())  # nothing is open
@@ -269,7 +269,7 @@ def test_a_driver_that_hangs_is_not_let_go_of(runner) -> None:
 def test_closing_does_not_wait_for_a_driver_that_cannot_be_left(runner) -> None:
     backend = Backend(A)
     machine = Machine(runner, Opener(backend))
-    machine.look()
+    machine.poll()
     may_end = threading.Event()
     backend.close = lambda: may_end.wait(PATIENCE)
     machine.drivers._patience = 0.01

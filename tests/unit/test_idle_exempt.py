@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.idle.observing.exempt import EXEMPT, has_name, is_exempt
-from gpu_tracker.idle.observing.program_names import program_of
+from gpu_tracker.idle.observing.gpu_processes import EXEMPT, has_name, is_exempt, program_of
 
 EXAMPLES = [
     # comm, command line, which of the table

@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 import threading
 
-from gpu_tracker.idle.running import family
+from gpu_tracker.idle.running import descendants
 from support.cli_program import eventually
 
 
@@ -21,9 +21,9 @@ def test_children_of_all_threads_are_found_both_ways() -> None:
         started.append(subprocess.Popen(['sleep', '3600']))
         eventually(lambda: len(started) == 2)
         pids = {process.pid for process in started}
-        assert pids <= set(family._listed_children())
-        assert pids <= set(family._found_children())
-        assert pids <= set(family.all_children())
+        assert pids <= set(descendants._listed_children())
+        assert pids <= set(descendants._found_children())
+        assert pids <= set(descendants.all_children())
     finally:
         for process in started:
             process.kill()

@@ -1,4 +1,4 @@
-"""Holders in a /proc folder made here; those of real processes are in the integration tests."""
+"""OpenDevices in a /proc folder made here; those of real processes are in the integration tests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from gpu_tracker.idle.observing import file_identity
-from gpu_tracker.idle.observing.file_identity import Identity, StatFinder, StatxFinder, identity_of
-from gpu_tracker.idle.observing.holders import Holders
+from gpu_tracker.idle.observing import device_files
+from gpu_tracker.idle.observing.device_files import Identity, StatFinder, StatxFinder, identity_of
+from gpu_tracker.idle.observing.open_devices import OpenDevices
 from support.simulated_proc import stat_line
 
 KERNEL_THREAD = 0x200000
@@ -43,8 +43,8 @@ class Proc:
             raise ProcessLookupError
         return self.cpu[pid]
 
-    def holders(self) -> Holders:
-        return Holders(str(self.path), self.clock, lambda: self.now)
+    def holders(self) -> OpenDevices:
+        return OpenDevices(str(self.path), self.clock, lambda: self.now)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def gpu(tmp_path):
 
 
 def seen(holders, *paths):
-    return holders.look({number: identity_of(str(path)) for number, path in enumerate(paths)})
+    return holders.poll({number: identity_of(str(path)) for number, path in enumerate(paths)})
 
 
 def test_tells_who_holds_which_device(proc, gpu, tmp_path):
@@ -77,7 +77,7 @@ def test_tells_who_holds_which_device(proc, gpu, tmp_path):
 
 def test_tells_a_device_by_its_number_whichever_node_was_opened(proc):
     proc.put(10, '/dev/zero')
-    assert proc.holders().look({4: Identity(True, 1, 5), 5: Identity(True, 1, 9)}) == {4: {10}, 5: set()}
+    assert proc.holders().poll({4: Identity(True, 1, 5), 5: Identity(True, 1, 9)}) == {4: {10}, 5: set()}
 
 
 def test_two_names_of_one_device_are_both_held(proc, gpu):
@@ -87,7 +87,7 @@ def test_two_names_of_one_device_are_both_held(proc, gpu):
 
 def test_reads_nothing_without_devices(proc, gpu):
     proc.put(10, gpu)
-    assert proc.holders().look({}) == {}
+    assert proc.holders().poll({}) == {}
     assert proc.read == []
 
 
@@ -141,7 +141,7 @@ def test_takes_the_clock_before_it_reads(proc, gpu):
         proc.put(pid, gpu)  # it runs on
         return value
 
-    holders = Holders(str(proc.path), clock, lambda: 0.0)
+    holders = OpenDevices(str(proc.path), clock, lambda: 0.0)
     assert seen(holders, gpu) == {0: {10}}
     shutil.rmtree(proc.path / '10' / 'fd')
     (proc.path / '10' / 'fd').mkdir()
@@ -221,7 +221,7 @@ def test_tells_those_whose_descriptors_are_not_to_be_seen(proc, gpu):
     proc.put(2, flags=KERNEL_THREAD)
     proc.put(12, state='Z')
     holders = proc.holders()
-    holders.look({0: identity_of(str(gpu))})
+    holders.poll({0: identity_of(str(gpu))})
     holders._finder = Unreadable()
     for pid in (10, 2, 12):
         proc.cpu[pid] += 1
@@ -236,7 +236,7 @@ def test_tells_those_whose_descriptors_are_not_to_be_seen(proc, gpu):
 @pytest.fixture(params=['statx', 'stat'])
 def find(request):
     def found(identities, folder):
-        statx = file_identity._statx()
+        statx = device_files._statx()
         if request.param == 'statx' and statx is None:
             pytest.skip('no statx here')
         finder = StatxFinder(identities, statx) if request.param == 'statx' else StatFinder(identities)

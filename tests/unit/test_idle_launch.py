@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.idle.config.settings import Program
-from gpu_tracker.idle.gpu_id import GpuId
-from gpu_tracker.idle.observation import SeenGpu
-from gpu_tracker.idle.running.launch import LaunchError, Orders, command_for, orders_for, visible_devices
+from gpu_tracker.idle.config.idle_settings import GpuId, Program
+from gpu_tracker.idle.running.guardian_protocol import LaunchError, Orders, command_for, orders_for, visible_devices
+from gpu_tracker.idle.state import WatchedGpu
 
-FIRST, SECOND = SeenGpu(GpuId(0), 'GPU-a'), SeenGpu(GpuId(1), 'GPU-b')
-UNKNOWN = SeenGpu(GpuId(2))
-MIG, UNKNOWN_MIG = SeenGpu(GpuId(5, 1), 'MIG-c'), SeenGpu(GpuId(5, 0))
+FIRST, SECOND = WatchedGpu(GpuId(0), 'GPU-a'), WatchedGpu(GpuId(1), 'GPU-b')
+UNKNOWN = WatchedGpu(GpuId(2))
+MIG, UNKNOWN_MIG = WatchedGpu(GpuId(5, 1), 'MIG-c'), WatchedGpu(GpuId(5, 0))
 
 
 def program(*command: str, **options: object) -> Program:
@@ -28,12 +27,12 @@ def program(*command: str, **options: object) -> Program:
         ((FIRST, MIG), False, 'GPU-a,MIG-c'),
     ],
 )
-def test_gpus_are_named_to_cuda(gpus: tuple[SeenGpu, ...], use_uuids: bool, value: str) -> None:
+def test_gpus_are_named_to_cuda(gpus: tuple[WatchedGpu, ...], use_uuids: bool, value: str) -> None:
     assert visible_devices(gpus, use_uuids=use_uuids) == value
 
 
 @pytest.mark.parametrize(('gpus', 'unknown'), [((UNKNOWN_MIG,), '5:0'), ((UNKNOWN, MIG), '2')])
-def test_mig_devices_need_uuids(gpus: tuple[SeenGpu, ...], unknown: str) -> None:
+def test_mig_devices_need_uuids(gpus: tuple[WatchedGpu, ...], unknown: str) -> None:
     with pytest.raises(LaunchError) as caught:
         visible_devices(gpus, use_uuids=False)
     assert str(caught.value) == f'the UUID of GPU {unknown} is not known, and CUDA knows MIG devices by no other name'
@@ -73,7 +72,7 @@ def test_the_environment_is_the_monitors_then_the_programs_then_that_of_cuda() -
     ],
 )
 def test_gpus_are_named_in_logs_and_to_the_tracker(
-    gpus: tuple[SeenGpu, ...], names: str, uuids: tuple[str, ...] | None
+    gpus: tuple[WatchedGpu, ...], names: str, uuids: tuple[str, ...] | None
 ) -> None:
     orders = Orders(program=program('run'), command=('run',), environment={}, gpus=gpus, reason='')
     assert (orders.gpu_names, orders.uuids) == (names, uuids)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from gpu_tracker.idle.log import flush, open_log
+from gpu_tracker.idle.monitor_log import flush, open_log
 from support.cli_program import PATIENCE
 
 

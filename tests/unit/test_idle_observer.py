@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import asyncio
 
-from gpu_tracker.gpus.state import DeviceState
-from gpu_tracker.idle.config.settings import Settings, Terminals
-from gpu_tracker.idle.gpu_id import GpuId
-from gpu_tracker.idle.observation import ActiveUser, GpuUser, Observation, SeenGpu
-from gpu_tracker.idle.observing.drivers import DriverLook
-from gpu_tracker.idle.observing.sighting import exists
+from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
+from gpu_tracker.idle.observing.drivers import DriverAnswer
+from gpu_tracker.idle.observing.watched_gpus import exists
+from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, WatchedGpu
 from support.gpu_machine import NO_SUCH_PROCESS
+from support.gpu_readings import reading
 from support.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, gpu, only, seen
 
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
@@ -67,9 +66,9 @@ def test_a_gpu_has_its_place_on_the_bus_and_the_device_file_that_the_driver_name
 
 
 def test_a_gpu_whose_device_file_the_driver_does_not_tell_has_the_one_that_is_left():
-    machine = WatchedMachine(gpu(0, minor=2), DeviceState(1, problem=LOST), gpu(2, minor=0), nodes={0, 1, 2})
+    machine = WatchedMachine(gpu(0, minor=2), reading(1, problem=LOST), gpu(2, minor=0), nodes={0, 1, 2})
     machine.held = {1: {17}, 2: {20}}
-    lost = SeenGpu(GpuId(1), None, (PYTHON,), None, f'cannot be used: {LOST}')
+    lost = WatchedGpu(GpuId(1), None, (PYTHON,), None, f'cannot be used: {LOST}')
     assert machine.gpus() == (seen(0, XORG), lost, seen(2))
 
 
@@ -92,8 +91,8 @@ def test_a_device_file_of_no_gpu_that_the_driver_knows_is_none():
 def test_without_a_driver_device_files_are_gpus():
     machine = WatchedMachine(nodes={10, 2})
     machine.held = {10: {40, 17}}
-    assert machine.gpus() == (SeenGpu(GpuId(2)), SeenGpu(GpuId(10), users=(PYTHON,)))
-    assert machine.gpus(only(GpuId(2))) == (SeenGpu(GpuId(2)),)
+    assert machine.gpus() == (WatchedGpu(GpuId(2)), WatchedGpu(GpuId(10), users=(PYTHON,)))
+    assert machine.gpus(only(GpuId(2))) == (WatchedGpu(GpuId(2)),)
 
 
 def test_a_machine_without_gpus():
@@ -102,9 +101,9 @@ def test_a_machine_without_gpus():
 
 def test_a_gpu_that_cannot_be_read_cannot_be_used():
     not_permitted = 'may not be read by this user (NVML code 4)'
-    machine = WatchedMachine(DeviceState(0, problem=not_permitted), gpu(1, problem='needs a reset', processes=None))
+    machine = WatchedMachine(reading(0, problem=not_permitted), gpu(1, problem='needs a reset', processes=None))
     assert machine.gpus() == (
-        SeenGpu(GpuId(0), problem='cannot be used: may not be read by this user (NVML code 4)'),
+        WatchedGpu(GpuId(0), problem='cannot be used: may not be read by this user (NVML code 4)'),
         seen(1, problem='cannot be used: needs a reset'),
     )
 
@@ -120,7 +119,7 @@ def test_gpus_keep_number_and_uuid_while_the_driver_tells_nothing():
     machine.held = {1: {17}, 0: {20}}
     before = machine.gpus()
     assert before == (seen(0, PYTHON), seen(1, XORG))
-    for look in (SILENT, DriverLook(None, 'The driver is broken.')):
+    for look in (SILENT, DriverAnswer(None, 'The driver is broken.')):
         machine.driver = look
         assert machine.gpus() == before
     machine.held = {}
@@ -139,23 +138,23 @@ def test_numbers_are_not_known_before_a_driver_that_is_there_has_answered():
     machine.held = {0: {17}}
     machine.driver = SILENT
     problem = 'is not known yet: the GPU driver does not answer'
-    assert machine.gpus() == (SeenGpu(GpuId(0), users=(PYTHON,), problem=problem),)
-    machine.driver = DriverLook((gpu(0, minor=1), gpu(1, minor=0)))
+    assert machine.gpus() == (WatchedGpu(GpuId(0), users=(PYTHON,), problem=problem),)
+    machine.driver = DriverAnswer((gpu(0, minor=1), gpu(1, minor=0)))
     assert machine.gpus() == (seen(0), seen(1, PYTHON))
 
 
 def test_a_driver_that_has_never_worked_leaves_the_device_files():
     machine = WatchedMachine(nodes={0})
-    machine.driver = DriverLook(None, 'The driver is broken.')
-    assert machine.gpus() == (SeenGpu(GpuId(0)),)
+    machine.driver = DriverAnswer(None, 'The driver is broken.')
+    assert machine.gpus() == (WatchedGpu(GpuId(0)),)
 
 
 def test_gpus_whose_driver_was_taken_away_cannot_be_used():
     machine = WatchedMachine(gpu(0))
     machine.gpus()
-    machine.driver = DriverLook()
+    machine.driver = DriverAnswer()
     assert machine.gpus() == (seen(0, problem='cannot be used: its driver is not loaded any more'),)
-    machine.driver = DriverLook((gpu(0),))
+    machine.driver = DriverAnswer((gpu(0),))
     assert machine.gpus() == (seen(0),)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.gpus.reading import ProcessMemory
+from gpu_tracker.gpus.model import GpuProcess
 from support.watched_machine import GB, PYTHON, SILENT, WatchedMachine, divided, gpu, mig, only
 
 MEMORY = only(busy_memory=2 * GB)
@@ -38,7 +38,7 @@ def test_memory_and_utilization_do_not_matter_without_a_threshold():
 
 
 def test_memory_of_our_own_processes_does_not_count():
-    entries = [ProcessMemory(40, 30 * GB), ProcessMemory(41, GB), ProcessMemory(17, GB)]
+    entries = [GpuProcess(40, 30 * GB), GpuProcess(41, GB), GpuProcess(17, GB)]
     assert load(WatchedMachine(gpu(0, memory_used=32 * GB, processes=entries))) is None
     more = WatchedMachine(gpu(0, memory_used=34 * GB, processes=entries))
     assert load(more) == '3.0 GB of memory in use by others'
@@ -46,13 +46,13 @@ def test_memory_of_our_own_processes_does_not_count():
 
 
 def test_memory_of_a_process_that_has_ended_is_nobodys():
-    machine = WatchedMachine(gpu(0, memory_used=9 * GB, processes=[ProcessMemory(42, 8 * GB)]))
+    machine = WatchedMachine(gpu(0, memory_used=9 * GB, processes=[GpuProcess(42, 8 * GB)]))
     machine.ended = {42}
     assert load(machine) is None
 
 
 def test_unknown_memory_of_ours_hides_that_of_others():
-    machine = WatchedMachine(gpu(0, memory_used=9 * GB, processes=[ProcessMemory(40, None), ProcessMemory(17, 5 * GB)]))
+    machine = WatchedMachine(gpu(0, memory_used=9 * GB, processes=[GpuProcess(40, None), GpuProcess(17, 5 * GB)]))
     assert load(machine) is None
     machine.ours = set()
     assert load(machine) == '9.0 GB of memory in use by others'
@@ -71,7 +71,7 @@ def test_memory_does_not_matter_where_ours_holds_a_gpu_that_lists_no_processes()
     assert load(machine) is None
 
 
-@pytest.mark.parametrize('entries', [[], [ProcessMemory(40, 0)]], ids=['not listed', 'listed without memory'])
+@pytest.mark.parametrize('entries', [[], [GpuProcess(40, 0)]], ids=['not listed', 'listed without memory'])
 def test_memory_does_not_matter_in_a_container_that_is_not_told_of_ours(entries):
     machine = WatchedMachine(gpu(0, memory_used=9 * GB, processes=entries), is_meant=lambda _: True)
     machine.held = {0: {40}}
@@ -81,7 +81,7 @@ def test_memory_does_not_matter_in_a_container_that_is_not_told_of_ours(entries)
 
 
 def test_memory_matters_in_a_container_that_is_told_of_ours():
-    entries = [ProcessMemory(40, 6 * GB)]
+    entries = [GpuProcess(40, 6 * GB)]
     machine = WatchedMachine(gpu(0, memory_used=9 * GB, processes=entries), is_meant=lambda _: True)
     assert load(machine) == '3.0 GB of memory in use by others'
 

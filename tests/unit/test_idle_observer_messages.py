@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.gpus.state import DeviceState
-from gpu_tracker.idle.gpu_id import GpuId
-from gpu_tracker.idle.observing.drivers import DriverLook
+from gpu_tracker.idle.config.idle_settings import GpuId
+from gpu_tracker.idle.observing.drivers import DriverAnswer
+from support.gpu_readings import reading
 from support.watched_machine import SILENT, WatchedMachine, divided, gpu, mig, only
 
-BROKEN = DriverLook(None, 'The driver is broken.')
+BROKEN = DriverAnswer(None, 'The driver is broken.')
 
 
 def test_a_machine_on_which_all_is_well_is_no_news():
@@ -26,7 +26,7 @@ def test_messages_are_taken_once():
 def test_a_problem_of_the_driver_and_its_end_are_told_once_each():
     machine = WatchedMachine(gpu(0))
     told = []
-    for look in (SILENT, SILENT, BROKEN, BROKEN, DriverLook((gpu(0),)), DriverLook((gpu(0),)), SILENT):
+    for look in (SILENT, SILENT, BROKEN, BROKEN, DriverAnswer((gpu(0),)), DriverAnswer((gpu(0),)), SILENT):
         machine.driver = look
         told.append(machine.told())
     assert told == [
@@ -43,10 +43,10 @@ def test_a_problem_of_the_driver_and_its_end_are_told_once_each():
 def test_a_driver_that_is_taken_away_is_told():
     machine = WatchedMachine(gpu(0))
     machine.observe()
-    machine.driver = DriverLook()
+    machine.driver = DriverAnswer()
     assert machine.told() == ['the GPU driver is not loaded any more']
     assert machine.told() == []
-    machine.driver = DriverLook((gpu(0),))
+    machine.driver = DriverAnswer((gpu(0),))
     assert machine.told() == ['the GPU driver works again']
 
 
@@ -107,14 +107,14 @@ def test_a_container_is_told_once():
 def test_gpus_that_appear_and_go():
     machine = WatchedMachine(gpu(0))
     machine.observe()
-    machine.driver = DriverLook((gpu(0), gpu(1), gpu(2)))
+    machine.driver = DriverAnswer((gpu(0), gpu(1), gpu(2)))
     assert machine.told() == ['GPU 1 has appeared', 'GPU 2 has appeared']
-    machine.driver = DriverLook((gpu(0),))
+    machine.driver = DriverAnswer((gpu(0),))
     assert machine.told() == ['GPU 1 has gone', 'GPU 2 has gone']
-    machine.driver = DriverLook(())
+    machine.driver = DriverAnswer(())
     assert machine.told() == ['GPU 0 has gone', 'there is no GPU at the moment']
     assert machine.told() == []
-    machine.driver = DriverLook((gpu(0),))
+    machine.driver = DriverAnswer((gpu(0),))
     assert machine.told() == ['GPU 0 has appeared']
 
 
@@ -128,7 +128,7 @@ def test_gpus_that_appear_as_device_files():
 def test_a_gpu_that_is_lost_has_not_gone():
     machine = WatchedMachine(gpu(0))
     machine.observe()
-    machine.driver = DriverLook((DeviceState(0, problem='lost'),))
+    machine.driver = DriverAnswer((reading(0, problem='lost'),))
     assert machine.told() == []
 
 
@@ -136,9 +136,9 @@ def test_only_watched_gpus_are_told_of():
     machine = WatchedMachine(gpu(0))
     settings = only(GpuId(1))
     assert machine.told(settings) == ['none of the GPUs that are watched is there at the moment']
-    machine.driver = DriverLook((gpu(0), gpu(1), gpu(2)))
+    machine.driver = DriverAnswer((gpu(0), gpu(1), gpu(2)))
     assert machine.told(settings) == ['GPU 1 has appeared']
-    machine.driver = DriverLook((gpu(0),))
+    machine.driver = DriverAnswer((gpu(0),))
     assert machine.told(settings) == ['GPU 1 has gone', 'none of the GPUs that are watched is there at the moment']
 
 
@@ -153,7 +153,7 @@ def test_while_the_driver_does_not_answer_no_gpu_appears_or_goes():
     machine = WatchedMachine()
     machine.driver = SILENT
     assert machine.told() == ['the GPU driver does not answer']
-    machine.driver = DriverLook((divided(0, mig(0)),))
+    machine.driver = DriverAnswer((divided(0, mig(0)),))
     assert machine.told() == ['the GPU driver works again']
     machine.driver = SILENT
     machine.nodes = {0, 1}

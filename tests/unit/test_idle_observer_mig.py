@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from gpu_tracker.gpus.reading import ProcessMemory
-from gpu_tracker.gpus.state import DeviceState
-from gpu_tracker.idle.gpu_id import GpuId
-from gpu_tracker.idle.observation import SeenGpu
-from gpu_tracker.idle.observing.drivers import DriverLook
+from gpu_tracker.gpus.model import GpuProcess
+from gpu_tracker.idle.config.idle_settings import GpuId
+from gpu_tracker.idle.observing.drivers import DriverAnswer
+from gpu_tracker.idle.state import WatchedGpu
+from support.gpu_readings import reading
 from support.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, divided, gpu, mig, only, seen
 
 
@@ -31,7 +31,9 @@ def test_a_holder_that_the_driver_lists_nowhere_may_be_on_each_mig_device_of_tha
 
 
 def test_a_process_that_the_driver_lists_only_on_the_whole_gpu_may_be_on_each_mig_device():
-    machine = WatchedMachine(divided(0, mig(0), mig(1, 20), processes=[ProcessMemory(17, 5), ProcessMemory(20, 5, 1)]))
+    machine = WatchedMachine(
+        divided(0, mig(0), mig(1, 20), processes=[GpuProcess(17, 5), GpuProcess(20, 5, gpu_instance=1)])
+    )
     assert machine.gpus() == (seen(0, PYTHON, mig=0), seen(0, PYTHON, XORG, mig=1))
 
 
@@ -61,16 +63,16 @@ def test_our_process_on_one_mig_device_leaves_the_other_to_others():
 
 
 def test_a_mig_device_that_cannot_be_read_cannot_be_used():
-    machine = WatchedMachine(divided(0, DeviceState(0, problem='cannot be read (NVML code 23)'), mig(1)))
+    machine = WatchedMachine(divided(0, reading(0, problem='cannot be read (NVML code 23)'), mig(1)))
     assert machine.gpus() == (
-        SeenGpu(GpuId(0, 0), problem='cannot be used: cannot be read (NVML code 23)'),
+        WatchedGpu(GpuId(0, 0), problem='cannot be used: cannot be read (NVML code 23)'),
         seen(0, mig=1),
     )
 
 
 def test_a_divided_gpu_that_is_lost_is_whole_and_cannot_be_used():
-    machine = WatchedMachine(DeviceState(0, problem='lost'), nodes={0})
-    assert machine.gpus() == (SeenGpu(GpuId(0), problem='cannot be used: lost'),)
+    machine = WatchedMachine(reading(0, problem='lost'), nodes={0})
+    assert machine.gpus() == (WatchedGpu(GpuId(0), problem='cannot be used: lost'),)
     assert machine.gpus(only(GpuId(0, 0))) == ()
 
 
@@ -83,7 +85,7 @@ def test_in_a_container_a_stranger_on_a_mig_device_does_not_hide_a_holder_from_t
 def test_a_gpu_that_is_divided_anew():
     machine = WatchedMachine(gpu(0))
     assert machine.gpus() == (seen(0),)
-    machine.driver = DriverLook((divided(0, mig(0), mig(1)),))
+    machine.driver = DriverAnswer((divided(0, mig(0), mig(1)),))
     assert machine.told() == ['GPU 0 has gone', 'GPU 0:0 has appeared', 'GPU 0:1 has appeared']
-    machine.driver = DriverLook((divided(0),))
+    machine.driver = DriverAnswer((divided(0),))
     assert machine.told() == ['GPU 0:0 has gone', 'GPU 0:1 has gone', 'there is no GPU at the moment']

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from gpu_tracker.idle.running import messages
-from gpu_tracker.idle.running.program_log import duration_in_words, ending_in_words, line_at, usage_in_words
+from gpu_tracker.idle.running import guardian_protocol
+from gpu_tracker.idle.wording import duration_in_words, ending_in_words, line_at, usage_in_words
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_ends_are_told_by_code_or_signal(code: int | None, number: int | None, w
     ],
 )
 def test_what_was_left_behind_is_told_with_the_end(left_behind: int, words: str) -> None:
-    assert messages.Ended(3, None, 1.0, None, messages.Usage(), left_behind).ending == words
+    assert guardian_protocol.Ended(3, None, 1.0, None, guardian_protocol.Usage(), left_behind).ending == words
 
 
 def test_use_is_told_with_its_units() -> None:
@@ -64,7 +64,7 @@ def test_use_is_told_with_its_units() -> None:
 
 
 def test_unknown_use_is_not_zero() -> None:
-    ended = messages.Ended(None, 9, 36.0, None, messages.Usage())
+    ended = guardian_protocol.Ended(None, 9, 36.0, None, guardian_protocol.Usage())
     assert ended.used(1) == '0.0100 GPU hours, GPU utilization N/A, GPU RAM N/A, RAM N/A, CPU N/A'
     assert ended.ending == 'killed by SIGKILL'
 
@@ -77,19 +77,19 @@ def test_a_line_begins_with_local_time_and_cannot_command_a_terminal() -> None:
 @pytest.mark.parametrize(
     ('line', 'message'),
     [
-        (b'{"event": "started", "pid": 7, "unmeasured": null}', messages.Started(7)),
-        (b'{"event": "not_started", "reason": "why"}', messages.NotStarted('why')),
+        (b'{"event": "started", "pid": 7, "unmeasured": null}', guardian_protocol.Started(7)),
+        (b'{"event": "not_started", "reason": "why"}', guardian_protocol.NotStarted('why')),
         (
             b'{"event": "not_started", "reason": "why", "stopped": true}',
-            messages.NotStarted('why', stopped=True),
+            guardian_protocol.NotStarted('why', stopped=True),
         ),
-        (b'{"event": "stuck", "left": "python (pid 7)"}', messages.Stuck('python (pid 7)')),
-        (b'{"event": "lost", "reason": "why"}', messages.Lost('why')),
+        (b'{"event": "stuck", "left": "python (pid 7)"}', guardian_protocol.Stuck('python (pid 7)')),
+        (b'{"event": "lost", "reason": "why"}', guardian_protocol.Lost('why')),
         (
             b'{"event":"ended","code":0,"signal":null,"seconds":1.5,"reason":null,"usage":{"cpu_seconds":1}}',
-            messages.Ended(0, None, 1.5, None, messages.Usage(cpu_seconds=1)),
+            guardian_protocol.Ended(0, None, 1.5, None, guardian_protocol.Usage(cpu_seconds=1)),
         ),
     ],
 )
-def test_lines_of_guardians_are_understood(line: bytes, message: messages.Message) -> None:
-    assert messages.parse(line) == message
+def test_lines_of_guardians_are_understood(line: bytes, message: guardian_protocol.Message) -> None:
+    assert guardian_protocol.parse(line) == message

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from gpu_tracker.idle.observation import GpuUser
-from gpu_tracker.idle.observing.programs import Programs
+from gpu_tracker.idle.observing.gpu_processes import Programs
+from gpu_tracker.idle.state import GpuUser
 from support.simulated_proc import ProcFolder
 
 MONITOR = 5

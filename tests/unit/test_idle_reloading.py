@@ -8,10 +8,9 @@ import queue
 
 import pytest
 
-from gpu_tracker.idle.config.problem import Problem
-from gpu_tracker.idle.config.read import Reading
-from gpu_tracker.idle.config.settings import Program, Settings
-from gpu_tracker.idle.reloading import Reloading
+from gpu_tracker.idle.config.configuration_file import Reading, Reloading
+from gpu_tracker.idle.config.document import Problem
+from gpu_tracker.idle.config.idle_settings import Program, Settings
 
 SOME = Settings(1.0, programs=(Program('process-a', None, ('a',), '/'),))
 OTHER = Settings(2.0, programs=SOME.programs)

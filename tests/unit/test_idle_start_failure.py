@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.idle.running.start_failure import not_ready_in_words
+from gpu_tracker.idle.running.held_program import not_ready_in_words
 
 
 @pytest.mark.parametrize(

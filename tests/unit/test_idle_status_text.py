@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_tracker.idle.durations import duration
 from gpu_tracker.idle.status import (
     ActiveUserStatus,
     GpuStatus,
@@ -16,6 +15,7 @@ from gpu_tracker.idle.status import (
     Status,
 )
 from gpu_tracker.idle.status_text import status_text
+from gpu_tracker.idle.wording import duration
 
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00+00:00
 MONITOR = MonitorStatus(123, '6.1.0', '/etc/gpu_mon.conf', '2027-01-15T05:57:00+00:00', 10.0, False, 'alice')

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from gpu_tracker.idle.config.settings import Terminals
-from gpu_tracker.idle.observation import ActiveUser
+from gpu_tracker.idle.config.idle_settings import Terminals
 from gpu_tracker.idle.observing.terminals import TerminalUsers
+from gpu_tracker.idle.state import ActiveUser
 
 NOW = 1_000_000.0
 NAMES = {0: 'root', 1000: 'alice', 1001: 'bob', 4242: '4242'}
@@ -28,7 +28,7 @@ class Devices:
             clock=lambda: self.now,
             monotonic=lambda: self.monotonic,
             sessions=self._logged_in,
-            look=self._look,
+            stat=self._look,
         )
 
     def put(self, name, user, idle) -> None:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from gpu_tracker.idle.observing.user_names import UserNames
+from gpu_tracker.users import UserNames
 from support.cli_program import eventually
 
 ALICE, BOB = 1000, 1001
@@ -17,8 +17,8 @@ ALICE, BOB = 1000, 1001
 # Root may have any number of threads, and the interpreter may be where others cannot reach it.
 WITHOUT_THREADS = """
 import os, resource
-from gpu_tracker.idle.observing.user_names import UserNames
-names = UserNames(lambda user: f'name of {user}', patience=60.0)
+from gpu_tracker.users import UserNames
+names = UserNames(lambda user: f'name of {user}', timeout=60.0)
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)
@@ -47,8 +47,8 @@ class NameService:
             self.answers.wait(10)
         return self.known.get(user, str(user))
 
-    def names(self, patience=10.0) -> UserNames:
-        return UserNames(self.look_up, patience=patience, monotonic=lambda: self.now)
+    def names(self, timeout=10.0) -> UserNames:
+        return UserNames(self.look_up, timeout=timeout, monotonic=lambda: self.now)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_user_without_a_name_is_asked_for_again_soon(service):
 
 def test_the_number_stands_in_until_the_answer_is_there(service):
     service.hanging = {ALICE}
-    names = service.names(patience=0.01)
+    names = service.names(timeout=0.01)
     assert [names.name(ALICE), names.name(ALICE)] == ['1000', '1000']
     assert service.asked == [ALICE]
     service.answers.set()
@@ -99,7 +99,7 @@ def test_the_number_stands_in_until_the_answer_is_there(service):
 def test_only_the_first_of_those_who_hang_is_waited_for(service):
     """With this patience the test would not end in time."""
     service.hanging = {ALICE, BOB}
-    names = service.names(patience=0.01)
+    names = service.names(timeout=0.01)
     names.name(ALICE)
     names._patience = 60.0
     assert names.name(BOB) == '1001'
@@ -108,7 +108,7 @@ def test_only_the_first_of_those_who_hang_is_waited_for(service):
 
 def test_others_are_told_while_one_hangs(service):
     service.hanging = {ALICE}
-    names = service.names(patience=0.01)
+    names = service.names(timeout=0.01)
     names.name(ALICE)
     eventually(lambda: names.name(BOB) == 'bob')
 
@@ -125,7 +125,7 @@ def test_a_service_that_fails_knows_no_name(service):
     def fail(_user):
         raise OSError
 
-    assert UserNames(fail, patience=10.0).name(ALICE) == '1000'
+    assert UserNames(fail, timeout=10.0).name(ALICE) == '1000'
 
 
 def test_who_could_not_be_asked_for_is_asked_for_again():

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tracker.idle.observing.wake import Happened, Wake, open_wake
+from gpu_tracker.idle.observing.device_events import DeviceChanges, DeviceEvents, open_device_events
 
-NOTHING = Happened()
+NOTHING = DeviceChanges()
 
 
 @pytest.fixture
 def wake(tmp_path):
     (tmp_path / 'nvidia0').touch()
-    wake = Wake(str(tmp_path))
+    wake = DeviceEvents(str(tmp_path))
     yield wake
     wake.close()
 
@@ -37,16 +37,16 @@ def test_tells_opens_and_closes(wake, tmp_path):
     wake.drain()
     handle = os.open(tmp_path / 'nvidia0', os.O_RDONLY)
     assert is_awake(wake)
-    assert wake.drain() == Happened(opened=frozenset({0}))
+    assert wake.drain() == DeviceChanges(opened=frozenset({0}))
     os.close(handle)
     os.close(os.open(tmp_path / 'nvidia1', os.O_RDWR))
-    assert wake.drain() == Happened(frozenset({1}), frozenset({0, 1}))
+    assert wake.drain() == DeviceChanges(frozenset({1}), frozenset({0, 1}))
     assert wake.drain() == NOTHING
 
 
 def test_a_device_is_watched_through_a_link(tmp_path):
     (tmp_path / 'nvidia0').symlink_to('/dev/zero')
-    wake = Wake(str(tmp_path))
+    wake = DeviceEvents(str(tmp_path))
     wake.watch([0])
     os.close(os.open('/dev/zero', os.O_RDONLY))
     assert 0 in wake.drain().opened
@@ -55,13 +55,13 @@ def test_a_device_is_watched_through_a_link(tmp_path):
 
 def test_tells_nodes_that_appear_change_and_go(wake, tmp_path):
     (tmp_path / 'nvidia1').touch()
-    assert wake.drain() == Happened(folder=True)
+    assert wake.drain() == DeviceChanges(folder=True)
     (tmp_path / 'nvidia1').chmod(0o600)
-    assert wake.drain() == Happened(folder=True)
+    assert wake.drain() == DeviceChanges(folder=True)
     (tmp_path / 'nvidia1').rename(tmp_path / 'nvidia2')
-    assert wake.drain() == Happened(folder=True)
+    assert wake.drain() == DeviceChanges(folder=True)
     (tmp_path / 'nvidia2').unlink()
-    assert wake.drain() == Happened(folder=True)
+    assert wake.drain() == DeviceChanges(folder=True)
 
 
 def test_other_files_in_the_folder_do_not_matter(wake, tmp_path):
@@ -78,7 +78,7 @@ def test_a_node_that_is_made_anew_can_be_watched_again(wake, tmp_path):
     assert wake.drain().folder
     wake.watch([0])
     os.close(os.open(tmp_path / 'nvidia0', os.O_RDONLY))
-    assert wake.drain() == Happened(frozenset({0}), frozenset({0}))
+    assert wake.drain() == DeviceChanges(frozenset({0}), frozenset({0}))
 
 
 def test_a_node_is_watched_no_more(wake, tmp_path):
@@ -102,14 +102,14 @@ def test_more_than_can_be_noted_means_to_look_at_everything(wake, tmp_path):
     path = tmp_path / 'nvidia0'
     for _ in range(most // 2 + 2):
         os.close(os.open(path, os.O_RDONLY))
-    assert wake.drain() == Happened(frozenset({0}), frozenset({0}))
+    assert wake.drain() == DeviceChanges(frozenset({0}), frozenset({0}))
     assert is_awake(wake)  # it is not read until nothing comes any more
-    assert wake.drain() == Happened(opened=frozenset({0, 1}), folder=True)
+    assert wake.drain() == DeviceChanges(opened=frozenset({0, 1}), folder=True)
     assert not is_awake(wake)
 
 
 def test_a_missing_folder_is_a_reason_in_words(tmp_path):
-    wake, reason = open_wake(str(tmp_path / 'missing'))
+    wake, reason = open_device_events(str(tmp_path / 'missing'))
     assert wake is None
     assert reason == f'{tmp_path / "missing"} cannot be watched: No such file or directory'
 
@@ -120,7 +120,7 @@ def test_a_limit_that_is_reached_is_a_reason_in_words(tmp_path):
     os.close(next_handle)
     resource.setrlimit(resource.RLIMIT_NOFILE, (next_handle, limits[1]))
     try:
-        wake, reason = open_wake(str(tmp_path))
+        wake, reason = open_device_events(str(tmp_path))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert wake is None
@@ -131,7 +131,7 @@ def test_a_limit_that_is_reached_is_a_reason_in_words(tmp_path):
 
 
 def test_close_may_be_called_twice(tmp_path):
-    wake = Wake(str(tmp_path))
+    wake = DeviceEvents(str(tmp_path))
     wake.close()
     wake.close()
     assert wake.fileno() == -1

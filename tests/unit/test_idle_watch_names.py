@@ -14,8 +14,8 @@ import uuid
 import pytest
 
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.idle.peer import Peer
-from gpu_tracker.idle.watch_names import PREFIX, Taken, WatchNames
+from gpu_tracker.idle.gpu_claims import PREFIX, Taken, WatchNames
+from gpu_tracker.sockets import Peer
 from gpu_tracker.users import user_name
 from support.cli_program import PATIENCE, eventually
 from support.tracked_program import environment
@@ -25,7 +25,7 @@ MY_NAME = user_name(os.geteuid())
 
 HOLDER = """
 import sys
-from gpu_tracker.idle.watch_names import WatchNames
+from gpu_tracker.idle.gpu_claims import WatchNames
 names = WatchNames(sys.argv[1])
 print(names.claim(sys.argv[2:]), flush=True)
 sys.stdin.read()

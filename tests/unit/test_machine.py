@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpu_tracker.errors import GpuError, ParameterError
 from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.machine import Machine, Seen, host_name, snapshot_of
-from gpu_tracker.gpus.state import DeviceState
 from support.brief_gpus import mig, state
+from support.gpu_readings import changed, reading
+
+if TYPE_CHECKING:
+    from gpu_tracker.gpus.model import GpuReading
 
 
 class Driver:
     """A driver that can be loaded, and fail."""
+
+    compute_files = frozenset()
 
     def __init__(self, *states, is_loaded: bool = True) -> None:
         self.states = list(states)
@@ -153,11 +159,11 @@ def test_a_look_as_plain_data() -> None:
 
 
 def identities(machine: Machine) -> list[tuple[str | None, ...]]:
-    return [(gpu.state.uuid, gpu.state.name, gpu.state.pci_bus_id) for gpu in machine.look_again().gpus]
+    return [(gpu.uuid, gpu.name, gpu.gpu.pci_bus_id) for gpu in machine.look_again().gpus]
 
 
-def lost(number: int) -> DeviceState:
-    return DeviceState(number, problem='lost')
+def lost(number: int) -> GpuReading:
+    return reading(number, problem='lost')
 
 
 ZERO = state(0, pci_bus_id='00000000:01:00.0')
@@ -173,7 +179,7 @@ def test_a_gpu_that_is_lost_is_still_the_one_that_it_was() -> None:
     machine.look()
     driver.states = [ZERO, lost(1)]
     assert identities(machine) == identities(machine) == [OF_ZERO, OF_ONE]
-    gpu = machine.look().gpus[1].state
+    gpu = machine.look().gpus[1]
     assert (gpu.problem, gpu.memory_total, gpu.utilization) == ('lost', None, None)
     driver.failure = GpuError('it is out of order', 'broken')
     machine.look_again()
@@ -188,7 +194,7 @@ def test_what_a_gpu_with_a_problem_still_tells_counts() -> None:
     driver = Driver(ZERO, ONE)
     machine = machine_with(driver)
     machine.look()
-    driver.states = [ZERO, DeviceState(1, 'GPU-1', None, '00000000:02:00.0', problem='lost')]
+    driver.states = [ZERO, reading(1, 'GPU-1', None, '00000000:02:00.0', problem='lost')]
     assert identities(machine) == [OF_ZERO, OF_ONE]
 
 
@@ -208,8 +214,8 @@ def test_only_where_there_is_a_problem_a_name_is_filled_in() -> None:
     'others',
     [
         pytest.param([lost(0)], id='one less'),
-        pytest.param([ZERO._replace(uuid='GPU-new'), lost(1)], id='another one in the place of the first'),
-        pytest.param([lost(0), ZERO._replace(number=1)], id='the first in the place of the second'),
+        pytest.param([changed(ZERO, uuid='GPU-new'), lost(1)], id='another one in the place of the first'),
+        pytest.param([lost(0), changed(ZERO, number=1)], id='the first in the place of the second'),
         pytest.param([lost(0), lost(0)], id='two in one place'),
     ],
 )
@@ -239,7 +245,7 @@ def test_a_mig_device_with_a_problem_may_be_another_one() -> None:
     machine = machine_with(driver)
     machine.look()
     driver.states = [ZERO._replace(mig_devices=(lost(0),))]
-    assert machine.look().gpus[0].mig_devices[0].state.uuid is None
+    assert machine.look().gpus[0].mig_devices[0].uuid is None
     driver.states = [lost(0)]
     assert identities(machine) == [OF_ZERO]
     assert machine.look().gpus[0].mig_devices is None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.allowance import OverheadLimit
+from gpu_tracker.resources.budget import OverheadLimit
 from gpu_tracker.resources.ram import Ram
 from gpu_tracker.resources.ram.linux import LinuxRamReader
 from gpu_tracker.sampler.control import STOP

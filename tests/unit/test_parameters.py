@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import pickle
@@ -9,6 +10,7 @@ import pytest
 
 from gpu_tracker.errors import GpuError, ParameterError
 from gpu_tracker.parameters import Parameters
+from gpu_tracker.tracker import Tracker
 
 GOOD = {
     'sleep_time': 1.0,
@@ -32,7 +34,7 @@ NO_PROCESS = 2**22 + 1  # above the largest pid that Linux gives
 def test_defaults_are_filled_in():
     parameters = Parameters(**GOOD)
     assert parameters.process_id == os.getpid()
-    assert parameters.gpu_brand == 'nvidia'
+    assert parameters.gpu_brand is None
 
 
 @pytest.mark.parametrize(
@@ -146,3 +148,11 @@ def test_errors_survive_pickling(error):
     copy = pickle.loads(pickle.dumps(error))
     assert str(copy) == str(error)
     assert vars(copy) == vars(error)
+
+
+def test_the_defaults_are_those_of_the_tracker() -> None:
+    documented = inspect.signature(Tracker).parameters
+    checked = inspect.signature(Parameters).parameters
+    assert {name: parameter.default for name, parameter in checked.items()} == {
+        name: parameter.default for name, parameter in documented.items()
+    }

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 
-from gpu_tracker.cli.patient_output import PatientOutput
+from gpu_tracker.cli.output import PatientOutput
 
 PATIENCE = 60
 

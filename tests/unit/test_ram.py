@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.allowance import Allowance
 from gpu_tracker.resources import FIRST, LAST, MIDDLE
+from gpu_tracker.resources.budget import Budget
 from gpu_tracker.resources.ram.linux import LinuxRamReader
 from support.simulated_memory import MEGABYTE, FakeFiles, FakeProcess, FakeTree
 
@@ -23,8 +23,8 @@ class Sampled:
     def __init__(self, cost: float = 0.0) -> None:
         self.tree = FakeTree()
         self.files = FakeFiles(self.tree, cost)
-        self.allowance = Allowance(0.0)
-        self.source = LinuxRamReader(self.tree, self.files, self.allowance, self.files.cpu_time)
+        self.budget = Budget(0.0)
+        self.source = LinuxRamReader(self.tree, self.files, self.budget, self.files.cpu_time)
         self.now = 0.0
 
     def sample(self, kind: str = MIDDLE, *, changed: bool = True) -> RamReading:
@@ -39,7 +39,7 @@ class Sampled:
 
     def spend_all(self) -> None:
         """Let there be nothing left for exact readings, but at the end."""
-        self.allowance.spend(10.0)
+        self.budget.spend(10.0)
 
 
 def megabytes(resident: Resident) -> tuple[float | None, ...]:
@@ -319,7 +319,7 @@ def test_processes_of_another_user_have_no_split(sampled: Sampled) -> None:
     assert megabytes(reading.combined) == (80, None, None)
 
 
-def test_exact_readings_stay_within_the_allowance() -> None:
+def test_exact_readings_stay_within_the_budget() -> None:
     sampled = Sampled(cost=0.03)
     for pid in (ROOT, 11, 12):
         sampled.tree.put(pid, private=100, parent=ROOT)

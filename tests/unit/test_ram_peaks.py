@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from gpu_tracker.allowance import Allowance
 from gpu_tracker.resources import FIRST, LAST, MIDDLE
+from gpu_tracker.resources.budget import Budget
 from gpu_tracker.resources.ram.peaks import PeakReader
 from support.simulated_memory import MEGABYTE, FakeFiles, FakeTree
 
@@ -13,7 +13,7 @@ def opened(processes: int, cost: float = 0.0, most: float = 0.25) -> tuple[FakeT
     for pid in range(ROOT, ROOT + processes):
         tree.put(pid, private=10)
     files = FakeFiles(tree, cost)
-    return tree, files, PeakReader(files, Allowance(0.0, most=most), files.cpu_time)
+    return tree, files, PeakReader(files, Budget(0.0, most=most), files.cpu_time)
 
 
 def read(tree: FakeTree, reader: PeakReader, kind: str = MIDDLE, **options: bool) -> list[int]:
@@ -164,7 +164,7 @@ def test_anonymous_memory_that_has_come_since_the_size_was_read_is_known() -> No
     tree = FakeTree()
     root = tree.put(ROOT, private=10)
     files = FilesLater(tree)
-    reader = PeakReader(files, Allowance(0.0), files.cpu_time)
+    reader = PeakReader(files, Budget(0.0), files.cpu_time)
     read(tree, reader)
     assert root.peak_reading.grown == 3 * MEGABYTE
     assert root.peak_reading.resident == 13 * MEGABYTE

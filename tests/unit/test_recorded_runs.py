@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tracker.render import FORMATS
-from gpu_tracker.result import build
+from gpu_tracker.report import FORMATS, build
 from gpu_tracker.sampling import record_of
 from gpu_tracker.units import Units
 

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from gpu_tracker.render import FORMATS
+from gpu_tracker.report import FORMATS, build
 from gpu_tracker.resources import settle
-from gpu_tracker.result import build
 from gpu_tracker.units import Units
 
 TOTALS = {

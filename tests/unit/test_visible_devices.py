@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.gpus.cuda_visible import counts_otherwise, find, visible
+from gpu_tracker.gpus.visible_devices import counts_otherwise, find, visible
 from support.brief_gpus import gpu, lost, mig, split
 
 GPUS = [

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.gpus import free
-from gpu_tracker.gpus.free import ANY, CLAIMED, Obstacle, Wish, obstacle, status_of
+from gpu_tracker.gpus import constraints
+from gpu_tracker.gpus.constraints import ANY, CLAIMED, Obstacle, Wish, obstacle, status_of
 from support.brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
 
 DRAWS = SEEN._replace(computes=False)
@@ -91,21 +91,24 @@ def test_a_claim_is_told_last_and_has_its_words_made_later() -> None:
 @pytest.mark.parametrize(
     ('shown', 'expected'),
     [
-        (gpu(), free.FREE),
-        (gpu()._replace(is_claim_known=False), free.UNKNOWN),
-        (used(0, 3, SEEN._replace(memory=2 * GB))._replace(is_claim_known=False), free.IN_USE),
-        (used(0, 2, SEEN), free.FREE),
-        (used(0, 3, SEEN._replace(memory=2 * GB)), free.IN_USE),
-        (used(0, 3, SEEN, UNSEEN), free.IN_USE_UNSEEN),
-        (used(0, 8, SEEN._replace(memory=4 * GB)), free.IN_USE),
-        (used(0, 8, SEEN._replace(memory=4 * GB - 1)), free.IN_USE_UNSEEN),  # the rest is somebody's who is not seen
-        (used(0, 8, SEEN._replace(memory=None)), free.IN_USE),
-        (used(0, 3), free.IN_USE_UNSEEN),
-        (used(0, 3)._replace(processes=None), free.IN_USE_UNSEEN),
-        (gpu(claim=claim('GPU-0')), free.CLAIMED),
-        (used(0, 3, SEEN._replace(memory=2 * GB))._replace(claim=claim('GPU-0')), free.IN_USE),
-        (split(0, mig(0, 'MIG-a')), free.SPLIT),
-        (lost(0), free.UNREADABLE),
+        (gpu(), constraints.FREE),
+        (gpu()._replace(is_claim_known=False), constraints.UNKNOWN),
+        (used(0, 3, SEEN._replace(memory=2 * GB))._replace(is_claim_known=False), constraints.IN_USE),
+        (used(0, 2, SEEN), constraints.FREE),
+        (used(0, 3, SEEN._replace(memory=2 * GB)), constraints.IN_USE),
+        (used(0, 3, SEEN, UNSEEN), constraints.IN_USE_UNSEEN),
+        (used(0, 8, SEEN._replace(memory=4 * GB)), constraints.IN_USE),
+        (
+            used(0, 8, SEEN._replace(memory=4 * GB - 1)),
+            constraints.IN_USE_UNSEEN,
+        ),  # the rest is somebody's who is not seen
+        (used(0, 8, SEEN._replace(memory=None)), constraints.IN_USE),
+        (used(0, 3), constraints.IN_USE_UNSEEN),
+        (used(0, 3)._replace(processes=None), constraints.IN_USE_UNSEEN),
+        (gpu(claim=claim('GPU-0')), constraints.CLAIMED),
+        (used(0, 3, SEEN._replace(memory=2 * GB))._replace(claim=claim('GPU-0')), constraints.IN_USE),
+        (split(0, mig(0, 'MIG-a')), constraints.SPLIT),
+        (lost(0), constraints.UNREADABLE),
     ],
 )
 def test_status(shown, expected) -> None:

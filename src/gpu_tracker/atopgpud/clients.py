@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import struct
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpu_tracker.atopgpud import wire
+from gpu_tracker.sockets import peer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpu_tracker.atopgpud.ledger import Ledger
-
-_CREDENTIALS = struct.Struct('3i')
-"""struct ucred of unix(7): the IDs of process, user and group."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -104,9 +101,7 @@ class Connection(asyncio.BufferedProtocol):
 def _user(connected: socket.socket) -> int | None:
     if connected.family != socket.AF_UNIX:
         return None
-    credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    user: int = _CREDENTIALS.unpack(credentials)[1]
-    return user
+    return peer_of(connected).user_id
 
 
 _STALLED = 30.0

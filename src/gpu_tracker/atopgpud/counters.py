@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpu_tracker.gpus.state import Account, GpuActivity, ProcessActivity
+    from gpu_tracker.gpus.model import Account, GpuProcess, GpuReading
 
 REMEMBERED = 256
 """Processes that have left a GPU and live on, and whose counters are kept: clients subtract what they were told."""
@@ -89,7 +89,7 @@ class Counted(NamedTuple):
     """Processes that were on the GPU, or had left it, and have ended since the reading before."""
 
 
-def count(before: GpuCounters, activity: GpuActivity, starts: Mapping[int, float | None]) -> Counted:
+def count(before: GpuCounters, activity: GpuReading, starts: Mapping[int, float | None]) -> Counted:
     """Return the counters after a reading.
 
     :param starts: By process ID, what tells a process from others with the same ID: all of the reading, and those
@@ -122,10 +122,10 @@ def opened_anew(gpu: GpuCounters) -> GpuCounters:
     return gpu._replace(tells_busy=False)
 
 
-def _of_now(before: GpuCounters, activity: GpuActivity) -> GpuCounters:
+def _of_now(before: GpuCounters, activity: GpuReading) -> GpuCounters:
     return before._replace(
         is_readable=True,
-        busy=activity.utilization,
+        busy=None if activity.utilization is None else round(activity.utilization),
         memory_busy=activity.memory_utilization,
         memory_size=_kib(activity.memory_total),
         memory=_kib(activity.memory_used),
@@ -134,7 +134,7 @@ def _of_now(before: GpuCounters, activity: GpuActivity) -> GpuCounters:
 
 def _with_processes(
     gpu: GpuCounters,
-    listed: tuple[ProcessActivity, ...],
+    listed: tuple[GpuProcess, ...],
     accounts: tuple[Account, ...],
     starts: Mapping[int, float | None],
 ) -> Counted:
@@ -166,7 +166,7 @@ def _with_processes(
     return Counted(gpu._replace(processes=processes, are_listed=True, left=left), tuple(ended))
 
 
-def _process(before: ProcessCounters, now: ProcessActivity) -> ProcessCounters:
+def _process(before: ProcessCounters, now: GpuProcess) -> ProcessCounters:
     process = before._replace(
         computes=now.computes,
         draws=now.draws,

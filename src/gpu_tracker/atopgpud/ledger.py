@@ -13,7 +13,7 @@ from gpu_tracker.atopgpud.records import Section, offsets_after
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpu_tracker.gpus.state import GpuActivity, GpuIdentity
+    from gpu_tracker.gpus.model import Gpu, GpuReading
 
 REMEMBERED_ENDS = 1024
 """Ends of processes that are kept for clients that ask rarely; an answer has room for a few hundred."""
@@ -22,12 +22,12 @@ _MOST_ANSWERS = 64
 """Answers that are kept for clients that are to be told the same."""
 
 
-class Gpu(NamedTuple):
+class ListedGpu(NamedTuple):
     """A GPU that clients are told of."""
 
     key: str
     """What tells it from others for as long as the daemon runs."""
-    identity: GpuIdentity
+    identity: Gpu
 
 
 class Visitor:
@@ -59,7 +59,7 @@ class Ledger:
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
-        self._gpus: tuple[Gpu, ...] = ()
+        self._gpus: tuple[ListedGpu, ...] = ()
         self._counters: dict[str, GpuCounters] = {}
         self._read_at: dict[str, float] = {}
         self._ends: deque[_End] = deque(maxlen=REMEMBERED_ENDS)
@@ -68,11 +68,11 @@ class Ledger:
         self._left_out: int | None = None
 
     @property
-    def gpus(self) -> tuple[Gpu, ...]:
+    def gpus(self) -> tuple[ListedGpu, ...]:
         """The GPUs that are told to clients that come from now on."""
         return self._gpus
 
-    def show(self, gpus: Sequence[Gpu], now: float) -> None:
+    def show(self, gpus: Sequence[ListedGpu], now: float) -> None:
         """Tell clients that come from now on of these GPUs; those who were told of others are answered as before."""
         self._gpus = tuple(gpus)
         for gpu in gpus:
@@ -83,7 +83,7 @@ class Ledger:
         """Take note that all GPUs have been opened anew."""
         self._counters = {key: opened_anew(gpu) for key, gpu in self._counters.items()}
 
-    def take(self, key: str, activity: GpuActivity, starts: Mapping[int, float | None], now: float) -> None:
+    def take(self, key: str, activity: GpuReading, starts: Mapping[int, float | None], now: float) -> None:
         """Count a reading of one GPU, made at ``now`` seconds of monotonic time; see :func:`counters.count`."""
         counted = count(self._counters.get(key, GpuCounters()), activity, starts)
         self._counters[key] = counted.gpu

@@ -8,20 +8,20 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.atopgpud import wire
-from gpu_tracker.atopgpud.ledger import Gpu
+from gpu_tracker.atopgpud.ledger import ListedGpu
 from gpu_tracker.atopgpud.logs import Throttle
 from gpu_tracker.atopgpud.watch import Watch, start_of
+from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
-from gpu_tracker.gpus.state import GpuActivity
-from gpu_tracker.in_thread import in_thread
+from gpu_tracker.gpus.model import GpuReading
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from gpu_tracker.atopgpud.ledger import Ledger
     from gpu_tracker.gpus import GpuBackend
-    from gpu_tracker.gpus.state import GpuIdentity, GpuMonitor
+    from gpu_tracker.gpus.model import Gpu, GpuMonitor
 
 
 class MonitoredGpu(NamedTuple):
@@ -68,10 +68,10 @@ class Drivers:
             return []
         self._opened.append(backend)
         monitors = backend.monitors(self._interval)
-        return [MonitoredGpu(_key(brand, monitor.identity), monitor) for monitor in monitors]
+        return [MonitoredGpu(_key(brand, monitor.gpu), monitor) for monitor in monitors]
 
 
-def _key(brand: str, identity: GpuIdentity) -> str:
+def _key(brand: str, identity: Gpu) -> str:
     return identity.uuid or f'{brand} {identity.number}'
 
 
@@ -144,7 +144,7 @@ class Observer:
             self._log.warning('no GPU is left: those that were known are told as unreadable')
             gone = known
         for gpu in gone:
-            self._take(gpu, GpuActivity('has gone'), {}, time.monotonic())
+            self._take(gpu, GpuReading(gpu.monitor.gpu, 'has gone'), {}, time.monotonic())
 
     def check(self) -> None:
         """Tell of GPUs that have not been read for too long."""
@@ -172,15 +172,15 @@ class Observer:
 
     def _same_as_known(self, gpu: MonitoredGpu) -> MonitoredGpu:
         """Return a GPU by the key that clients know it by: one that was lost at first had no UUID then."""
-        uuid = gpu.monitor.identity.uuid
-        known = (other.key for other in self._gpus if uuid is not None and other.monitor.identity.uuid == uuid)
+        uuid = gpu.monitor.gpu.uuid
+        known = (other.key for other in self._gpus if uuid is not None and other.monitor.gpu.uuid == uuid)
         return gpu._replace(key=next(known, gpu.key))
 
     def _open(self) -> list[MonitoredGpu]:
         gpus = self._drivers.open()
         if self._keep_accounts:
             for gpu in gpus:
-                was_on = gpu.monitor.identity.keeps_accounts
+                was_on = gpu.monitor.gpu.keeps_accounts
                 why_not = gpu.monitor.keep_accounts()
                 if why_not is not None:
                     self._log.warning('accounting mode of %s could not be switched on: %s', _label(gpu), why_not)
@@ -193,7 +193,7 @@ class Observer:
         return gpus
 
     def _show(self) -> None:
-        self._ledger.show([Gpu(gpu.key, gpu.monitor.identity) for gpu in self._gpus], time.monotonic())
+        self._ledger.show([ListedGpu(gpu.key, gpu.monitor.gpu) for gpu in self._gpus], time.monotonic())
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -210,8 +210,8 @@ class Observer:
 
     def _deliver(
         self, gpu: MonitoredGpu, loop: asyncio.AbstractEventLoop
-    ) -> Callable[[GpuActivity, dict[int, float | None]], None]:
-        def deliver(activity: GpuActivity, starts: dict[int, float | None]) -> None:
+    ) -> Callable[[GpuReading, dict[int, float | None]], None]:
+        def deliver(activity: GpuReading, starts: dict[int, float | None]) -> None:
             try:
                 loop.call_soon_threadsafe(self._take, gpu, activity, starts, time.monotonic())
             except RuntimeError:
@@ -219,12 +219,12 @@ class Observer:
 
         return deliver
 
-    def _take(self, gpu: MonitoredGpu, activity: GpuActivity, starts: dict[int, float | None], when: float) -> None:
+    def _take(self, gpu: MonitoredGpu, activity: GpuReading, starts: dict[int, float | None], when: float) -> None:
         self._ledger.take(gpu.key, activity, starts, when)
         if self._log.isEnabledFor(logging.DEBUG):
             self._log.debug('%s: %s', _label(gpu), _summary(activity))
         self._note(gpu, activity.problem or activity.gap)
-        if Gpu(gpu.key, gpu.monitor.identity) not in self._ledger.gpus:
+        if ListedGpu(gpu.key, gpu.monitor.gpu) not in self._ledger.gpus:
             self._show()
         self._unread.discard(gpu.key)
         if not self._unread:
@@ -240,22 +240,22 @@ class Observer:
 
 def _told_apart(gpus: list[MonitoredGpu]) -> list[MonitoredGpu]:
     """Return GPUs of which no two have the same key: one may be lost at the place where another one was lost before."""
-    keys = {gpu.key for gpu in gpus if gpu.monitor.identity.uuid is not None}
+    keys = {gpu.key for gpu in gpus if gpu.monitor.gpu.uuid is not None}
     apart = []
     for gpu in gpus:
         key = gpu.key
-        while gpu.monitor.identity.uuid is None and key in keys:
+        while gpu.monitor.gpu.uuid is None and key in keys:
             key += ' again'
         apart.append(gpu._replace(key=key))
     return apart
 
 
 def _label(gpu: MonitoredGpu) -> str:
-    identity = gpu.monitor.identity
+    identity = gpu.monitor.gpu
     return f'GPU {identity.number} ({identity.name or "unknown"}, {identity.pci_bus_id or "unknown place"})'
 
 
-def _summary(activity: GpuActivity) -> str:
+def _summary(activity: GpuReading) -> str:
     if activity.problem is not None:
         return activity.problem
     processes = None if activity.processes is None else len(activity.processes)

@@ -8,16 +8,16 @@ import time
 from typing import TYPE_CHECKING
 
 from gpu_tracker.atopgpud.counters import REMEMBERED
-from gpu_tracker.gpus.state import GpuActivity
+from gpu_tracker.gpus.model import GpuReading
 from gpu_tracker.processes import stat
 from gpu_tracker.sampler.grid import Grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.gpus.state import GpuMonitor
+    from gpu_tracker.gpus.model import GpuMonitor
 
-    Deliver = Callable[[GpuActivity, dict[int, float | None]], None]
+    Deliver = Callable[[GpuReading, dict[int, float | None]], None]
     """Takes a reading and, by process ID, what tells its processes from others that have had the same ID."""
 
 
@@ -113,11 +113,11 @@ class Watch:
             self._will_end = self._stop_asked.is_set()
             return self._will_end
 
-    def _look(self) -> GpuActivity:
+    def _look(self) -> GpuReading:
         try:
-            return self._monitor.look()
+            return self._monitor.read()
         except Exception as error:  # noqa: BLE001 - whatever a driver answers, the next look is due
-            return GpuActivity(problem=f'cannot be read: {type(error).__name__}: {error}')
+            return GpuReading(self._monitor.gpu, problem=f'cannot be read: {type(error).__name__}: {error}')
 
 
 def start_of(pid: int) -> float | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.atopgpud.counters import ProcessCounters
     from gpu_tracker.atopgpud.records import Record, Section
-    from gpu_tracker.gpus.state import GpuIdentity
+    from gpu_tracker.gpus.model import Gpu
 
 REQUEST_LENGTH = 2
 TYPES = ord('T')
@@ -49,7 +49,7 @@ def framed(version: int, text: str) -> bytes:
     return struct.pack('>I', version << 24 | len(text)) + text.encode('ascii')
 
 
-def types(version: int, gpus: Sequence[GpuIdentity]) -> str:
+def types(version: int, gpus: Sequence[Gpu]) -> str:
     """Return the text that tells which GPUs there are."""
     entries = [
         f'@{_word(gpu.pci_bus_id, _LONGEST_BUS_ID)} {_word(gpu.name, _LONGEST_NAME)} {_task_support(version, gpu)}'
@@ -86,7 +86,7 @@ def _word(text: str | None, longest: int) -> str:
     return word[-longest:] or 'unknown'
 
 
-def _task_support(version: int, gpu: GpuIdentity) -> int:
+def _task_support(version: int, gpu: Gpu) -> int:
     second = gpu.lists_graphics if version >= _TYPED else gpu.keeps_accounts
     return _COMPUTE * gpu.lists_compute + _ACCOUNTING_OR_GRAPHICS * second
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import bounded, options, output, serving
+from gpu_tracker.cli import options, output, serving
 
 _PORT = 1080
 _INTERVALS = (0.1, 3600.0)
@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
         return output.print_text(values)
     if values['--cuda'] and not values['--export-processes']:
         raise options.UsageError('--cuda needs --export-processes')
-    interval = bounded.seconds('--interval', str(values['--interval']), _INTERVALS)
+    interval = options.seconds('--interval', str(values['--interval']), _INTERVALS)
     with serving.extra_needed('agent'):
         from gpu_tracker.fleet.agent.run import Settings  # noqa: PLC0415 - as above
         from gpu_tracker.fleet.agent.run import run as serve  # noqa: PLC0415 - not where only help is wanted

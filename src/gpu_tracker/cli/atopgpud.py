@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import FAILURE, bounded, options, output
+from gpu_tracker.cli import FAILURE, options, output
 from gpu_tracker.cli import main as run_command_line
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
@@ -64,10 +64,10 @@ def run(arguments: list[str]) -> int:
     from gpu_tracker.atopgpud.daemon import Settings  # noqa: PLC0415 - not where only help is wanted
 
     settings = Settings(
-        host=bounded.host(str(values['--host'])),
-        port=bounded.port(str(values['--port'])),
+        host=options.host(str(values['--host'])),
+        port=options.port(str(values['--port'])),
         socket_name=_socket_name(str(values['--socket'])),
-        interval=bounded.seconds('--interval', str(values['--interval']), _INTERVALS),
+        interval=options.seconds('--interval', str(values['--interval']), _INTERVALS),
         enable_accounting=bool(values['--enable-accounting']),
     )
     return _serve(settings, verbose=bool(values['--verbose']), in_background=bool(values['--daemon']))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker import __version__
 from gpu_tracker.cli import command_words, options, output
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
-from gpu_tracker.gpus import cuda_visible
+from gpu_tracker.gpus import visible_devices as visible
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.pick import Picker, Terms, Waiting, purpose
@@ -109,7 +109,7 @@ def _available(values: Values, words: list[str] | None) -> int:
         fault = command_words.start_fault(words[0], os.get_exec_path())
         if fault is not None:
             return output.not_started(words[0], fault)
-    inventory = Inventory(tell=output.complain)
+    inventory = Inventory(report=output.complain)
     picker = Picker(inventory, ClaimFolder())
     try:
         picked = picker.pick(request, terms, waiting)
@@ -147,7 +147,7 @@ def _request(values: Values) -> Request:
         order=_text(values, '--order') or '',
         uuid=bool(values['--uuid']),
         exclude=_text(values, '--exclude') or (),
-        visible_devices=os.environ.get(cuda_visible.VARIABLE),
+        visible_devices=os.environ.get(visible.VARIABLE),
     )
 
 
@@ -173,11 +173,11 @@ def _waiting(values: Values) -> Waiting | None:
 
 def _warn(request: Request, picked: Picked, words: list[str] | None) -> None:
     """Say what CUDA may understand in another way than the user."""
-    order = os.environ.get(cuda_visible.ORDER_VARIABLE)
-    if cuda_visible.counts_otherwise(picked.gpus, request.visible_devices, order):
+    order = os.environ.get(visible.ORDER_VARIABLE)
+    if visible.counts_otherwise(picked.gpus, request.visible_devices, order):
         output.complain(
-            f'{cuda_visible.VARIABLE}={request.visible_devices} was read in PCI bus order; the GPUs here differ, and '
-            f'CUDA itself counts otherwise unless {cuda_visible.ORDER_VARIABLE} is {cuda_visible.PCI_ORDER}'
+            f'{visible.VARIABLE}={request.visible_devices} was read in PCI bus order; the GPUs here differ, and '
+            f'CUDA itself counts otherwise unless {visible.ORDER_VARIABLE} is {visible.PCI_ORDER}'
         )
     is_list = words is None and (request.exactly, request.at_most) == (None, None)
     if len(picked.chosen) > 1 and any(gpu.parent is not None for gpu in picked.chosen) and not is_list:
@@ -188,11 +188,11 @@ def _become(words: list[str], request: Request, picked: Picked) -> int:
     """Become the command, on the GPUs that were picked; return an exit code where that fails."""
     if picked.uncounted and not request.by_uuid:
         output.complain(
-            f'{picked.uncounted} cannot be read: {cuda_visible.VARIABLE} has UUIDs, since CUDA may count without it'
+            f'{picked.uncounted} cannot be read: {visible.VARIABLE} has UUIDs, since CUDA may count without it'
         )
         request = request._replace(by_uuid=True)
     names = ','.join(request.name(gpu) for gpu in picked.chosen)
-    environment = os.environ | {cuda_visible.VARIABLE: names, cuda_visible.ORDER_VARIABLE: cuda_visible.PCI_ORDER}
+    environment = os.environ | {visible.VARIABLE: names, visible.ORDER_VARIABLE: visible.PCI_ORDER}
     if os.name != 'posix':
         import subprocess  # noqa: PLC0415 - where a process cannot become another
 

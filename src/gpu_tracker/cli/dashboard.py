@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import bounded, options, output, serving
+from gpu_tracker.cli import options, output, serving
 from gpu_tracker.fleet.config.cluster import DEADLINES, INTERVAL, INTERVALS
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _seconds(option: str, given: str | None, limits: tuple[float, float]) -> float | None:
-    return None if given is None else bounded.seconds(option, given, limits)
+    return None if given is None else options.seconds(option, given, limits)
 
 
 def _polled(given: dict[str, str | None], interval: float | None, deadline: float | None) -> Settings:

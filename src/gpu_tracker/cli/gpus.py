@@ -124,7 +124,7 @@ class _Table:
     def _text(self, seen: Seen) -> str:
         if not seen.gpus:
             return 'no GPU' if seen.driver_problem is None else f'not known: {seen.driver_problem}'
-        from gpu_tracker.gpus.table.lines import table_text  # noqa: PLC0415 - JSON does without
+        from gpu_tracker.gpus.table import table_text  # noqa: PLC0415 - JSON does without
 
         width = screen.width() if self._place is None else self._place.width()
         return table_text(seen.gpus, width=width, now=seen.time, user_name=user_name, color=self._color)

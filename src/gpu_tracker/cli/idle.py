@@ -12,8 +12,8 @@ from gpu_tracker.cli import FAILURE, options, output, screen
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
-    from gpu_tracker.idle.config.read import Reading
-    from gpu_tracker.idle.config.settings import Settings
+    from gpu_tracker.idle.config.configuration_file import Reading
+    from gpu_tracker.idle.config.idle_settings import Settings
 
 TEXT = """
 Runs the programs that a configuration file names on GPUs while nobody uses these, and
@@ -57,9 +57,9 @@ def run(arguments: list[str]) -> int:
     if isinstance(values, str):
         return output.print_text(values)
     if values['--print-config']:
-        from gpu_tracker.idle.config.template import TEMPLATE  # noqa: PLC0415 - not where something else is wanted
+        from gpu_tracker.idle.config.key_table import template  # noqa: PLC0415 - not where something else is wanted
 
-        return output.print_text(TEMPLATE)
+        return output.print_text(template())
     if sys.platform != 'linux':
         raise GpuTrackerError('idle watches device files and processes of Linux, and runs there only')
     if values['status']:
@@ -78,7 +78,7 @@ def run(arguments: list[str]) -> int:
 
 def _watch(path: str, settings: Settings, values: dict[str, str | bool | list[str] | None]) -> int:
     from gpu_tracker.idle import monitor  # noqa: PLC0415 - as above
-    from gpu_tracker.idle.log import open_log  # noqa: PLC0415
+    from gpu_tracker.idle.monitor_log import open_log  # noqa: PLC0415
 
     given = monitor.Options(
         config=path,
@@ -91,9 +91,9 @@ def _watch(path: str, settings: Settings, values: dict[str, str | bool | list[st
 
 def _settings(path: str) -> Settings | None:
     """Return what the file says; None, having said why, where it has errors."""
-    from gpu_tracker.idle.config import read  # noqa: PLC0415 - as above
+    from gpu_tracker.idle.config import configuration_file  # noqa: PLC0415 - as above
 
-    reading: Reading = read.read(path)
+    reading: Reading = configuration_file.read(path)
     for warning in reading.warnings:
         output.complain(f'warning: {warning.describe(path)}')
     for error in reading.errors:

@@ -172,3 +172,32 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+_LAST_PORT = 65535
+
+
+def host(given: str) -> str:
+    """Return what ``--host`` has; whether it is this machine's is seen when it is looked up."""
+    if not given:
+        raise ParameterError('--host', given, "a name or an address of this machine's")
+    return given
+
+
+def port(given: str) -> int:
+    """Return what ``--port`` has: a TCP port, or 0 for any that is free."""
+    accepted = f'a number from 0 to {_LAST_PORT}'
+    found = number('--port', int, given, accepted)
+    if not 0 <= found <= _LAST_PORT:
+        raise ParameterError('--port', given, accepted)
+    return found
+
+
+def seconds(option: str, given: str, limits: tuple[float, float]) -> float:
+    """Return what an option has that takes seconds, from the first to the second of ``limits``."""
+    shortest, longest = limits
+    accepted = f'a number of seconds from {shortest:g} to {longest:g}'
+    found = number(option, float, given, accepted)
+    if not shortest <= found <= longest:
+        raise ParameterError(option, given, accepted)
+    return found

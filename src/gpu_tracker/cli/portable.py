@@ -13,7 +13,7 @@ from gpu_tracker.cli import FAILURE, output, tracking
 
 if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
-    from gpu_tracker.tracker import Tracker
+    from gpu_tracker.command_tracker import ReportingTracker
 
 
 def track(request: Request) -> int:
@@ -51,7 +51,7 @@ def track(request: Request) -> int:
     return code if code or delivered else FAILURE
 
 
-def _start(tracker: Tracker) -> bool:
+def _start(tracker: ReportingTracker) -> bool:
     """Start ``tracker``; print why where that fails, for the command runs already and goes on."""
     try:
         tracker.start()

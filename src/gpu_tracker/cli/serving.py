@@ -7,8 +7,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import FAILURE, bounded, options, output
-from gpu_tracker.cli.patient_output import PatientOutput
+from gpu_tracker.cli import FAILURE, options, output
+from gpu_tracker.cli.output import PatientOutput
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def access(
     from gpu_tracker.fleet.web.access import check_access  # noqa: PLC0415 - not where only help is wanted
 
     return check_access(
-        host=bounded.host(str(values['--host'])),
-        port=bounded.port(str(values['--port'])),
+        host=options.host(str(values['--host'])),
+        port=options.port(str(values['--port'])),
         credentials=credentials,
         credentials_option=credentials_option,
         tls=_tls_files(values),

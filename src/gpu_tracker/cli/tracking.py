@@ -11,15 +11,14 @@ if TYPE_CHECKING:
     import resource
 
     from gpu_tracker.cli.request import Request
-    from gpu_tracker.command_tracker import CommandTracker
-    from gpu_tracker.tracker import Tracker
+    from gpu_tracker.command_tracker import CommandTracker, ReportingTracker
 
 COMPLETE = 'Resource tracking complete.'
 
 
 def check_format(request: Request) -> None:
     """Raise ParameterError where there is no such format."""
-    from gpu_tracker.render import FORMATS  # noqa: PLC0415 (not before the command has been forked, so that it is small)
+    from gpu_tracker.report import FORMATS  # noqa: PLC0415 (not before the command has been forked, so that it is small)
 
     if request.format not in FORMATS:
         raise ParameterError('--format', request.format, ' or '.join(FORMATS))
@@ -27,11 +26,11 @@ def check_format(request: Request) -> None:
 
 def check(request: Request) -> None:
     """Raise ParameterError where a format or parameter is wrong, as far as that can be known without a sampler."""
-    from gpu_tracker.tracker import Tracker  # noqa: PLC0415 (as above)
+    from gpu_tracker.parameters import Parameters  # noqa: PLC0415 (as above)
 
     check_format(request)
     try:
-        Tracker(**request.parameters)
+        Parameters(**request.parameters)
     except ParameterError as error:
         raise request.error_of_option(error) from error
 
@@ -47,7 +46,7 @@ def tell_unmeasured(error: Exception) -> None:
     output.complain(f'the command runs unmeasured: {reason}')
 
 
-def stop(tracker: Tracker) -> bool:
+def stop(tracker: ReportingTracker | CommandTracker) -> bool:
     """Stop ``tracker``; return whether there is a result, and print why where there is none."""
     try:
         tracker.stop()
@@ -70,9 +69,9 @@ def settle(tracker: CommandTracker, usage: resource.struct_rusage, orphans_secon
     return True
 
 
-def deliver(tracker: Tracker, request: Request) -> bool:
+def deliver(tracker: ReportingTracker | CommandTracker, request: Request) -> bool:
     """Write the report of ``tracker`` where ``request`` wants it; return whether all went well."""
-    from gpu_tracker.render import FORMATS  # noqa: PLC0415
+    from gpu_tracker.report import FORMATS  # noqa: PLC0415
 
     try:
         report = FORMATS[request.format](tracker.resource_usage)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from gpu_tracker.in_thread import in_thread
+from gpu_tracker.background import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

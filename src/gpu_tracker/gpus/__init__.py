@@ -1,12 +1,12 @@
 """GPU vendors: what a driver is asked goes through a backend, and nothing else touches a driver.
 
-Another vendor is one module or folder here that has an opener, and one line in BACKENDS. Importing this package imports
-no vendor's library: the openers do.
+Another vendor is one folder here with ``open_backend()``, and one line in BACKENDS. Importing this package imports no
+vendor's library: the openers do.
 """
 
 from __future__ import annotations
 
-import sys
+from importlib import import_module
 
 from gpu_tracker.errors import GpuError
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
-    from gpu_tracker.gpus.state import DeviceDetails, DeviceState, GpuMonitor
+    from gpu_tracker.gpus.model import Gpu, GpuMonitor, GpuProcess, GpuReading
 
     class GpuBackend(Protocol):
         """The driver of one vendor, opened.
@@ -25,13 +24,17 @@ if TYPE_CHECKING:
         cause. Any call may hang as long as the driver does.
         """
 
-        def devices(self) -> tuple[Device, ...]:
+        @property
+        def compute_files(self) -> frozenset[str]:
+            """The device files that a process has open while it computes, and no program that only reads figures."""
+
+        def gpus(self) -> tuple[Gpu, ...]:
             """Return all GPUs that the driver knows of, by index, those that it cannot open included."""
 
-        def read(self, uuid: str) -> DeviceReading:
-            """Look at one GPU; its utilization samples are those since the last look at it."""
+        def read(self, uuid: str) -> GpuReading:
+            """Read one GPU; its utilization samples are those since the last reading of it."""
 
-        def processes(self, uuid: str) -> list[ProcessMemory] | None:
+        def processes(self, uuid: str) -> list[GpuProcess] | None:
             """Return the processes on one GPU, None where the driver does not list them."""
 
         def utilization(self, uuid: str) -> float | None:
@@ -43,20 +46,20 @@ if TYPE_CHECKING:
         def energy(self, uuid: str) -> float | None:
             """Return the joules that a whole GPU has used since its driver was loaded; None where it has no counter."""
 
-        def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[DeviceState]:
-            """Look at all GPUs and MIG devices once, in PCI bus order.
+        def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[GpuReading]:
+            """Read all GPUs and MIG devices once, in PCI bus order.
 
             Without load neither sensors nor utilization are asked, and processes only where the memory is unknown;
             without sensors temperature, clock and power are left out. Whether a GPU can be read depends on neither.
             """
 
-        def details(self) -> list[DeviceDetails]:
+        def details(self) -> list[Gpu]:
             """Return what all GPUs and MIG devices are, in PCI bus order."""
 
         def monitors(self, interval: float) -> tuple[GpuMonitor, ...]:
-            """Return what looks at each GPU every ``interval`` seconds, in PCI bus order, lost GPUs included.
+            """Return what reads each GPU every ``interval`` seconds, in PCI bus order, lost GPUs included.
 
-            Threads may look at several GPUs at the same time.
+            Threads may read several GPUs at the same time.
             """
 
         def take_messages(self) -> list[tuple[str, str]]:
@@ -66,27 +69,37 @@ if TYPE_CHECKING:
             """Let go of the driver."""
 
 
-def open_nvidia() -> GpuBackend | None:
-    """Open the NVIDIA driver; None where this machine has none, or has it installed and not loaded.
+def _opener(module: str) -> Callable[[], GpuBackend | None]:
+    """Return what imports a vendor's folder and opens its driver, both when it is called."""
 
-    :raises gpu_tracker.errors.GpuError: The driver is there and does not work, or nvidia-ml-py is hidden by the package
-        that is called pynvml.
+    def open_backend() -> GpuBackend | None:
+        opened: GpuBackend | None = import_module(module).open_backend()
+        return opened
+
+    return open_backend
+
+
+BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {'nvidia': _opener('gpu_tracker.gpus.nvidia')}
+"""Vendor -> the function that opens its driver, returning None where the machine has no such driver. It raises
+:class:`~gpu_tracker.errors.GpuError` where the driver is there and does not work."""
+
+
+def open_first(vendor: str | None = None) -> GpuBackend | None:
+    """Open the driver of a vendor; None: the first driver in the table that this machine has.
+
+    :returns: None where the machine has no such driver.
+    :raises gpu_tracker.errors.GpuError: A driver is there and does not work, and no other is there.
     """
-    from gpu_tracker.gpus.nvidia import library  # noqa: PLC0415 - importing this package imports no vendor's module
-
-    if not library.is_there():
-        return None
-    try:
-        from gpu_tracker.gpus.nvidia import backend  # noqa: PLC0415 - imports pynvml: 35 ms
-    except AttributeError as error:
-        pynvml = sys.modules.get('pynvml')
-        if error.obj is not pynvml:
-            raise
-        from gpu_tracker.gpus.nvidia.errors import explain_foreign_pynvml  # noqa: PLC0415 - only for this failure
-
-        raise GpuError(*explain_foreign_pynvml(getattr(pynvml, '__file__', None))) from error
-    return backend.open_backend()
-
-
-BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {'nvidia': open_nvidia}
-"""Brand of GPU -> the function that opens its driver, returning None where the machine has no such driver."""
+    problem: GpuError | None = None
+    for name, opener in BACKENDS.items():
+        if vendor in {None, name}:
+            try:
+                backend = opener()
+            except GpuError as error:
+                problem = problem or error
+                continue
+            if backend is not None:
+                return backend
+    if problem is not None:
+        raise problem
+    return None

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypedDict
 
 from gpu_tracker.errors import GpusUnavailableError, TrackerStateError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from gpu_tracker.gpus.cuda_visible import VARIABLE
 from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.pick import Picker, Terms, Waiting, purpose
 from gpu_tracker.gpus.selection import check_count, check_seconds, make_request
+from gpu_tracker.gpus.visible_devices import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,12 +50,12 @@ def gpu_info() -> list[GpuInfo]:
         inventory.close()
     found: list[GpuInfo] = []
     for gpu in gpus:
-        total, used = gpu.state.memory_total, gpu.state.memory_used
+        total, used = gpu.memory_total, gpu.memory_used
         found.append(
             {
-                'index': str(gpu.state.number),
-                'type': gpu.state.name,
-                'uuid': gpu.state.uuid,
+                'index': str(gpu.number),
+                'type': gpu.name,
+                'uuid': gpu.uuid,
                 'mem_total': None if total is None else total // _MEBIBYTE,
                 'mem_used': None if used is None else used // _MEBIBYTE,
                 'mem_used_percent': None if total is None or used is None else 100 * used / total,

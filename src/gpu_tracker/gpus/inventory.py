@@ -1,27 +1,151 @@
-"""The GPUs of this machine as they stand now, and which GPU is which."""
+"""The GPUs of this machine as they stand now."""
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from gpu_tracker.background import Call, Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
-from gpu_tracker.gpus.model import Gpu
+from gpu_tracker.gpus.model import GpuReading
 from gpu_tracker.gpus.processes import ProcessLookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpu_tracker.gpus import GpuBackend
-    from gpu_tracker.gpus.claims.record import Claim
-    from gpu_tracker.gpus.state import DeviceState
+    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.model import Gpu, GpuReading
+
+DRIVER_TIMEOUT = 60.0
+"""Seconds. Opening the driver takes up to 3 s a GPU where nothing else keeps it loaded; some drivers hang for ever."""
+
+_SLOW = 5.0
+"""Seconds after which it is reported that an answer is awaited."""
 
 
-class _Identity(NamedTuple):
-    uuid: str
-    name: str | None
-    pci_bus_id: str | None
+class Inventory:
+    """The drivers of this machine's GPUs, opened at the first look.
+
+    The drivers are asked in a thread of their own, since a call into a driver that hangs cannot be interrupted.
+
+    :param backends: The vendors' openers.
+    :param timeout: Seconds to wait for an answer.
+    :param report: Called once with a text for people where an answer is long in coming.
+    """
+
+    def __init__(
+        self,
+        backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS,
+        timeout: float = DRIVER_TIMEOUT,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._reported = Reported(report)
+        self._openers = backends
+        self._timeout = timeout
+        self._opened: dict[str, GpuBackend] | None = None
+        self._question: Call | None = None
+
+    @property
+    def has_driver(self) -> bool:
+        """Whether the last look has found a driver."""
+        return bool(self._opened)
+
+    def look(self, *, with_load: bool = True) -> list[GpuReading]:
+        """Look at all GPUs and their MIG devices.
+
+        :param with_load: Ask for utilization, sensors and processes too; else they are None, but for the processes of
+            GPUs that do not report their memory.
+        :raises GpuError: A driver is there and does not work, or does not answer.
+        """
+        readings = self._ask_in_time(with_load=with_load)
+        lookup = ProcessLookup(compute_files=self._compute_files())
+        return [_with_processes(reading, lookup) for reading in readings]
+
+    def _compute_files(self) -> frozenset[str]:
+        return frozenset().union(*(backend.compute_files for backend in (self._opened or {}).values()))
+
+    def close(self) -> None:
+        """Let go of the drivers; of one that still has to answer only the end of this process can let go."""
+        if self._question is None:
+            for backend in (self._opened or {}).values():
+                backend.close()
+        self._opened = None
+
+    def _ask_in_time(self, *, with_load: bool) -> list[GpuReading]:
+        if self._question is not None:
+            self._wait()  # for an earlier question, whose answer is old when it comes
+        self._question = Call(lambda: self._ask(with_load=with_load))
+        return self._wait()
+
+    def _wait(self) -> list[GpuReading]:
+        """Return the answer to the open question.
+
+        :raises GpuError: It does not come in time.
+        """
+        question = self._question
+        if question is None:
+            return []
+        if not question.has_ended(min(_SLOW, self._timeout)):
+            self._reported.once(_SLOW, 'waiting for the GPU driver to answer')
+        if not question.has_ended(max(0, self._timeout - _SLOW)):
+            raise GpuError(f'The GPU driver has not answered for {self._timeout:g} seconds.', 'timeout')
+        self._question = None
+        return question.result()  # type: ignore[return-value] # that of _ask
+
+    def _ask(self, *, with_load: bool) -> list[GpuReading]:
+        if self._opened is None:
+            opened = {vendor: opener() for vendor, opener in self._openers.items()}
+            self._opened = {vendor: backend for vendor, backend in opened.items() if backend is not None}
+        return [
+            _of_vendor(reading, vendor)
+            for vendor, backend in self._opened.items()
+            for reading in backend.survey(with_load=with_load)
+        ]
+
+
+def with_claims(gpus: Iterable[GpuReading], claims: Iterable[Claim]) -> list[GpuReading]:
+    """Return the GPUs with the claims on them and on their MIG devices; of two claims on one GPU the first counts."""
+    by_uuid: dict[str, Claim] = {}
+    for claim in claims:
+        for uuid in claim.uuids:
+            by_uuid.setdefault(uuid, claim)
+
+    def with_claim(gpu: GpuReading) -> GpuReading:
+        parts = None if gpu.mig_devices is None else tuple(with_claim(part) for part in gpu.mig_devices)
+        return gpu._replace(claim=by_uuid.get(gpu.uuid or ''), mig_devices=parts)
+
+    return [with_claim(gpu) for gpu in gpus]
+
+
+def without_claims(gpus: Iterable[GpuReading]) -> list[GpuReading]:
+    """Return the GPUs as they are where the claims cannot be read."""
+
+    def unknown(gpu: GpuReading) -> GpuReading:
+        parts = None if gpu.mig_devices is None else tuple(unknown(part) for part in gpu.mig_devices)
+        return gpu._replace(is_claim_known=False, mig_devices=parts)
+
+    return [unknown(gpu) for gpu in gpus]
+
+
+def _of_vendor(reading: GpuReading, vendor: str) -> GpuReading:
+    parts = reading.mig_devices
+    return reading._replace(
+        gpu=reading.gpu._replace(vendor=vendor),
+        mig_devices=None if parts is None else tuple(_of_vendor(part, vendor) for part in parts),
+    )
+
+
+def _with_processes(reading: GpuReading, lookup: ProcessLookup) -> GpuReading:
+    """Return a reading whose processes are looked up, and whose MIG devices know the GPU that they are on."""
+    parts = reading.mig_devices
+    whole = reading._replace(mig_devices=None)
+    return reading._replace(
+        processes=None if reading.processes is None else lookup.describe(reading.processes),
+        mig_devices=None
+        if parts is None
+        else tuple(_with_processes(part, lookup)._replace(parent=whole) for part in parts),
+    )
 
 
 class Identities:
@@ -31,7 +155,7 @@ class Identities:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, _Identity] = {}
+        self._known: dict[int, Gpu] = {}
         self._count: int | None = None
 
     def forget(self) -> None:
@@ -39,177 +163,38 @@ class Identities:
         self._known = {}
         self._count = None
 
-    def completed(self, gpus: Sequence[Gpu]) -> list[Gpu]:
-        """Return the GPUs of a look, those with a problem as they were called before it.
+    def completed(self, readings: Sequence[GpuReading]) -> list[GpuReading]:
+        """Return the readings of all GPUs, those with a problem as they were called before it.
 
         Nothing is filled in where a GPU may have another place than before: a wrong name is worse than none.
         """
-        told = {gpu.state.number: gpu.state for gpu in gpus}
-        if len(told) != self._count or len(told) != len(gpus) or self._has_moved(told):
+        present = {reading.number: reading.gpu for reading in readings}
+        if len(present) != self._count or len(present) != len(readings) or self._has_moved(present):
             self.forget()
-        self._count = len(told)
-        for number, state in told.items():
-            if state.uuid is not None:
-                self._known[number] = self._of(state)
-        return [gpu._replace(state=self._named(gpu.state)) for gpu in gpus]
+        self._count = len(present)
+        for number, gpu in present.items():
+            if gpu.uuid is not None:
+                self._known[number] = _with_names(gpu, self._known.get(number))
+        return [
+            reading
+            if reading.problem is None
+            else reading._replace(gpu=_with_names(reading.gpu, self._known.get(reading.number)))
+            for reading in readings
+        ]
 
-    def _has_moved(self, told: Mapping[int, DeviceState]) -> bool:
-        """Tell whether a GPU that can be read is in the place of another one."""
-        places = {known.uuid: number for number, known in self._known.items()}
+    def _has_moved(self, present: Mapping[int, Gpu]) -> bool:
+        """Return whether a GPU that can be read is in the place of another one."""
+        numbers = {known.uuid: number for number, known in self._known.items()}
         return any(
-            state.uuid is not None
-            and (places.get(state.uuid, number) != number or (number in self._known and state.uuid not in places))
-            for number, state in told.items()
-        )
-
-    def _of(self, state: DeviceState) -> _Identity:
-        known = self._known.get(state.number)
-        name, pci_bus_id = (None, None) if known is None else known[1:]
-        return _Identity(state.uuid or '', state.name or name, state.pci_bus_id or pci_bus_id)
-
-    def _named(self, state: DeviceState) -> DeviceState:
-        known = self._known.get(state.number)
-        if state.problem is None or known is None:
-            return state
-        return state._replace(
-            uuid=state.uuid or known.uuid,
-            name=state.name or known.name,
-            pci_bus_id=state.pci_bus_id or known.pci_bus_id,
+            gpu.uuid is not None
+            and (numbers.get(gpu.uuid, number) != number or (number in self._known and gpu.uuid not in numbers))
+            for number, gpu in present.items()
         )
 
 
-PATIENCE = 60.0
-"""Seconds. Opening the driver takes up to 3 s a GPU where nothing else keeps it loaded; some drivers hang for ever."""
-
-_LONG = 5.0
-"""Seconds after which people wonder."""
-
-
-class _Question:
-    """A question to the drivers, asked in a thread of its own."""
-
-    def __init__(self, ask: Callable[[], list[DeviceState]]) -> None:
-        self.answer: list[DeviceState] = []
-        self.failure: Exception | None = None
-        self.is_answered = threading.Event()  # Thread.is_alive() is wrong after Ctrl-C in Thread.join() up to 3.12
-        self._ask = ask
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            self.answer = self._ask()
-        except Exception as error:  # noqa: BLE001 - raised anew in the thread that waits
-            self.failure = error
-        self.is_answered.set()
-
-
-class Inventory:
-    """The drivers of this machine's GPUs, opened at the first look.
-
-    The drivers are asked in a thread of their own, since a call into a driver that hangs cannot be interrupted.
-
-    :param backends: The vendors' openers.
-    :param patience: Seconds to wait for an answer.
-    :param tell: Called once with a text for people where an answer is long in coming.
-    """
-
-    def __init__(
-        self,
-        backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS,
-        patience: float = PATIENCE,
-        tell: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._tell = tell
-        self._has_told = False
-        self._openers = backends
-        self._patience = patience
-        self._opened: list[GpuBackend] | None = None
-        self._question: _Question | None = None
-
-    @property
-    def has_driver(self) -> bool:
-        """Whether the last look has found a driver."""
-        return bool(self._opened)
-
-    def look(self, *, with_load: bool = True) -> list[Gpu]:
-        """Look at all GPUs and their MIG devices.
-
-        :param with_load: Ask for utilization, sensors and processes too; else they are None, but for the processes of
-            GPUs that do not report their memory.
-        :raises GpuError: A driver is there and does not work, or does not answer.
-        """
-        states = self._ask_in_time(with_load=with_load)
-        lookup = ProcessLookup()
-        return [_gpu(state, lookup) for state in states]
-
-    def close(self) -> None:
-        """Let go of the drivers; of one that still has to answer only the end of this process can let go."""
-        if self._question is None:
-            for backend in self._opened or ():
-                backend.close()
-        self._opened = None
-
-    def _ask_in_time(self, *, with_load: bool) -> list[DeviceState]:
-        if self._question is not None:
-            self._wait()  # for an earlier question, whose answer is old when it comes
-        self._question = _Question(lambda: self._ask(with_load=with_load))
-        return self._wait()
-
-    def _wait(self) -> list[DeviceState]:
-        """Return the answer to the open question.
-
-        :raises GpuError: It does not come in time.
-        """
-        question = self._question
-        if question is None:
-            return []
-        has_come = question.is_answered.wait(min(_LONG, self._patience))
-        if not has_come and not self._has_told:
-            self._has_told = True
-            self._tell('waiting for the GPU driver to answer')
-        if not question.is_answered.wait(max(0, self._patience - _LONG)):
-            raise GpuError(f'The GPU driver has not answered for {self._patience:g} seconds.', 'timeout')
-        self._question = None
-        if question.failure is not None:
-            raise question.failure
-        return question.answer
-
-    def _ask(self, *, with_load: bool) -> list[DeviceState]:
-        if self._opened is None:
-            opened = [opener() for opener in self._openers.values()]
-            self._opened = [backend for backend in opened if backend is not None]
-        return [state for backend in self._opened for state in backend.survey(with_load=with_load)]
-
-
-def with_claims(gpus: Iterable[Gpu], claims: Iterable[Claim]) -> list[Gpu]:
-    """Return the GPUs with the claims on them and on their MIG devices; of two claims on one GPU the first counts."""
-    by_uuid: dict[str, Claim] = {}
-    for claim in claims:
-        for uuid in claim.uuids:
-            by_uuid.setdefault(uuid, claim)
-
-    def with_claim(gpu: Gpu) -> Gpu:
-        parts = None if gpu.mig_devices is None else tuple(with_claim(part) for part in gpu.mig_devices)
-        return gpu._replace(claim=by_uuid.get(gpu.state.uuid or ''), mig_devices=parts)
-
-    return [with_claim(gpu) for gpu in gpus]
-
-
-def without_claims(gpus: Iterable[Gpu]) -> list[Gpu]:
-    """Return the GPUs as they are where the claims cannot be read."""
-
-    def unknown(gpu: Gpu) -> Gpu:
-        parts = None if gpu.mig_devices is None else tuple(unknown(part) for part in gpu.mig_devices)
-        return gpu._replace(is_claim_known=False, mig_devices=parts)
-
-    return [unknown(gpu) for gpu in gpus]
-
-
-def _gpu(state: DeviceState, lookup: ProcessLookup, parent: DeviceState | None = None) -> Gpu:
-    parts: Sequence[DeviceState] | None = state.mig_devices
-    return Gpu(
-        state,
-        processes=None if state.processes is None else lookup.describe(state.processes),
-        mig_devices=None if parts is None else tuple(_gpu(part, lookup, state) for part in parts),
-        parent=parent,
+def _with_names(gpu: Gpu, known: Gpu | None) -> Gpu:
+    if known is None:
+        return gpu
+    return gpu._replace(
+        uuid=gpu.uuid or known.uuid, name=gpu.name or known.name, pci_bus_id=gpu.pci_bus_id or known.pci_bus_id
     )

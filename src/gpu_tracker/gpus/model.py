@@ -1,22 +1,57 @@
-"""A GPU as people look at it: what the driver says of it, whose processes are on it, and who has claimed it."""
+"""The GPUs of this machine in plain data: what one is, what one reading of it shows, and the processes on it.
+
+The sampler imports this where there is a driver, so the classes are made without ``typing``: its import takes 13 ms.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker.gpus.claims.record import Claim
-    from gpu_tracker.gpus.state import DeviceState
+    from typing import NamedTuple, Protocol
+
+    from gpu_tracker.gpus.claims.claim import Claim
+
+    class GpuMonitor(Protocol):
+        """One GPU under observation. Any call may hang as long as the driver does; one thread at a time may call."""
+
+        @property
+        def gpu(self) -> Gpu:
+            """What the GPU is; may become known only when it can be read. Replaced whole, never changed."""
+
+        def read(self) -> GpuReading:
+            """Read the GPU; never raises because of it, see ``GpuReading.problem``."""
+
+        def keep_accounts(self) -> str | None:
+            """Switch accounting mode on, for longer than this process lives; return why it is not on, else None."""
+
+else:
+    from collections import namedtuple
+
+    class _Meta(type):
+        def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, object]) -> type:
+            if not bases:
+                return super().__new__(cls, name, bases, namespace)
+            fields = namespace['__annotations__']
+            defaults = [namespace.pop(field) for field in fields if field in namespace]
+            made = namedtuple(name, fields, defaults=defaults, module=namespace['__module__'])  # noqa: PYI024
+            for attribute, value in namespace.items():
+                if attribute not in {'__module__', '__qualname__', '__annotations__', '__static_attributes__'}:
+                    setattr(made, attribute, value)
+            return made
+
+    class NamedTuple(metaclass=_Meta):  # noqa: D101 - that of typing, in as much as is needed here
+        pass
 
 
 class GpuProcess(NamedTuple):
-    """A process on a GPU; without a user it is one that cannot be looked up from here."""
+    """A process on a GPU, or on one MIG instance of it; None is what is not known."""
 
     pid: int
-    """As the driver tells it."""
+    """The process ID, as the driver reports it."""
     memory: int | None = None
-    """Bytes of the GPU's memory; None where the driver does not know."""
+    """Bytes of the GPU's memory."""
     user: str | None = None
+    """None until it is looked up, and where it cannot be looked up from here."""
     started: float | None = None
     """Seconds since 1970."""
     command: str | None = None
@@ -25,6 +60,19 @@ class GpuProcess(NamedTuple):
     """What the command line is about: ``train.py`` of ``python -u train.py``."""
     computes: bool = True
     """Whether it computes, and does not only draw."""
+    draws: bool = False
+    """Whether it draws; known where the GPU is monitored."""
+    utilization: int | None = None
+    """Percent of the time that the GPU worked for it: over its life so far where accounts are kept, else since the last
+    reading."""
+    memory_utilization: int | None = None
+    """Percent of the time that memory was read or written for it, over the same time."""
+    gpu_instance: int | None = None
+    """The ID of the MIG GPU instance; None without MIG."""
+    compute_instance: int | None = None
+    """The ID of the MIG compute instance; None without MIG."""
+    is_idle_program: bool = False
+    """Whether it is a program of an idle monitor, which ends it when somebody claims the GPU."""
 
     @property
     def is_seen(self) -> bool:
@@ -32,27 +80,117 @@ class GpuProcess(NamedTuple):
         return self.user is not None
 
 
-class Gpu(NamedTuple):
-    """A GPU, or a MIG device of one."""
+class Account(NamedTuple):
+    """What accounting mode has kept of a process that has ended."""
 
-    state: DeviceState
-    processes: tuple[GpuProcess, ...] | None = None
-    """None: the driver does not list them."""
-    claim: Claim | None = None
+    pid: int
+    utilization: int | None
+    """Percent over its life."""
+    memory_utilization: int | None
+    """Percent over its life."""
+    milliseconds: int
+    """How long it used the GPU."""
+
+
+class Gpu(NamedTuple):
+    """What a GPU is, or a MIG device of one; None is what the driver does not report."""
+
+    number: int
+    """A GPU's index, which is its place in PCI bus order, from 0; a MIG device's number on its GPU."""
+    uuid: str | None = None
+    """None where the driver knows of the GPU and cannot open it."""
+    name: str | None = None
+    pci_bus_id: str | None = None
+    minor: int | None = None
+    """The N of its device file, such as ``/dev/nvidiaN``, which need not be its number; None for a MIG device."""
+    memory_total: int | None = None
+    """Bytes; None as well where the GPU has no memory of its own, and in MIG mode where this user may not know."""
+    vendor: str = ''
+    """The key of ``BACKENDS``; empty where nobody has asked for all vendors."""
+    driver: str | None = None
+    """The driver's version."""
+    cores: int | None = None
+    """CUDA cores: how many threads execute at the same time."""
+    gpu_instance: int | None = None
+    """The ID of the GPU instance of a MIG device."""
+    compute_instance: int | None = None
+    """The ID of the compute instance of a MIG device."""
     mig_devices: tuple[Gpu, ...] | None = None
-    """None: not in MIG mode."""
-    parent: DeviceState | None = None
+    """None: not in MIG mode, or not asked for. A GPU in MIG mode cannot be used whole."""
+    lists_compute: bool = False
+    """Whether the driver lists the processes that compute on it; known where it is monitored."""
+    lists_graphics: bool = False
+    """Whether the driver lists the processes that draw on it; known where it is monitored."""
+    keeps_accounts: bool = False
+    """Whether accounting mode is on; known where it is monitored."""
+
+
+class GpuReading(NamedTuple):
+    """What one reading of a GPU, or of a MIG device, shows; None is what the driver does not report."""
+
+    gpu: Gpu
+    problem: str | None = None
+    """Why the GPU cannot be read (lost, not permitted), in words that follow its name; then nothing else is known."""
+    gap: str | None = None
+    """What is not known for a failure, in words that follow its name; what a GPU does not support is none."""
+    memory_used: int | None = None
+    """Bytes, without those that the driver keeps for itself where it tells them apart."""
+    memory_free: int | None = None
+    """Bytes that a program can have."""
+    utilization: float | None = None
+    """Percent; unknown in MIG mode."""
+    memory_utilization: int | None = None
+    """Percent of the time in which memory was read or written; unknown in MIG mode."""
+    samples: list[tuple[int, float]] | None = None
+    """New utilization samples since the last reading, oldest first: (microseconds since 1970, percent over the period
+    that ended then). Empty: no new sample. None: the driver keeps none of this GPU, or was not asked."""
+    temperature: float | None = None
+    """Degrees Celsius."""
+    sm_clock: int | None = None
+    """Hertz."""
+    power: float | None = None
+    """Watts."""
+    power_limit: float | None = None
+    """Watts."""
+    processes: tuple[GpuProcess, ...] | None = None
+    """Those on it; on a GPU in MIG mode those of its MIG devices too. None: the driver does not list them."""
+    ended: tuple[Account, ...] = ()
+    """Accounts of processes that were listed at the last reading and are no more."""
+    mig_devices: tuple[GpuReading, ...] | None = None
+    """None: not in MIG mode. A GPU in MIG mode cannot be used whole."""
+    parent: GpuReading | None = None
     """The GPU that this is a MIG device of; None for a whole GPU."""
+    claim: Claim | None = None
     is_claim_known: bool = True
     """Whether a claim would stand here; False: the claims could not be read."""
+
+    @property
+    def number(self) -> int:
+        """The GPU's index; a MIG device's number on its GPU."""
+        return self.gpu.number
+
+    @property
+    def uuid(self) -> str | None:
+        """The UUID of the GPU or MIG device."""
+        return self.gpu.uuid
+
+    @property
+    def name(self) -> str | None:
+        """The name of the product."""
+        return self.gpu.name
+
+    @property
+    def memory_total(self) -> int | None:
+        """Bytes of memory."""
+        return self.gpu.memory_total
 
     @property
     def label(self) -> str:
         """``GPU 0``, or ``GPU 0 MIG 1``."""
         if self.parent is None:
-            return f'GPU {self.state.number}'
-        return f'GPU {self.parent.number} MIG {self.state.number}'
+            return f'GPU {self.number}'
+        return f'GPU {self.parent.number} MIG {self.number}'
 
-    def devices(self) -> tuple[Gpu, ...]:
+    def devices(self) -> tuple[GpuReading, ...]:
         """Return the GPU itself and its MIG devices."""
         return (self, *(self.mig_devices or ()))

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpu_tracker.errors import GpuTrackerError
+    from gpu_tracker.gpus.claims.claim import Claim
     from gpu_tracker.gpus.claims.folder import ClaimFolder, HeldClaim
-    from gpu_tracker.gpus.claims.record import Claim
-    from gpu_tracker.gpus.model import Gpu
+    from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.gpus.selection import Request
 
     class Looks(Protocol):
         """What looks at the GPUs of a machine."""
 
-        def look(self, *, with_load: bool) -> list[Gpu]:
+        def look(self, *, with_load: bool) -> list[GpuReading]:
             """Return all GPUs as they are now; see Inventory."""
 
 
@@ -63,8 +63,8 @@ class Waiting(NamedTuple):
 class Picked(NamedTuple):
     """GPUs that meet a request, and all GPUs that there are."""
 
-    chosen: list[Gpu]
-    gpus: list[Gpu]
+    chosen: list[GpuReading]
+    gpus: list[GpuReading]
 
     @property
     def uncounted(self) -> str:
@@ -72,8 +72,8 @@ class Picked(NamedTuple):
 
         Empty where none of them comes before one that was chosen.
         """
-        highest = max((gpu.parent or gpu.state).number for gpu in self.chosen)
-        return ', '.join(gpu.label for gpu in self.gpus if gpu.state.problem and gpu.state.number < highest)
+        highest = max((gpu.parent or gpu).number for gpu in self.chosen)
+        return ', '.join(gpu.label for gpu in self.gpus if gpu.problem and gpu.number < highest)
 
 
 class Picker:

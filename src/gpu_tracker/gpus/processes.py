@@ -9,16 +9,16 @@ import sys
 import time
 from itertools import pairwise
 
-from gpu_tracker.gpus.attribution import in_initial_pid_namespace, uses_cuda
 from gpu_tracker.gpus.model import GpuProcess
+from gpu_tracker.gpus.process_ids import has_open, in_initial_pid_namespace
 from gpu_tracker.processes import stat
 from gpu_tracker.users import user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
-    from gpu_tracker.gpus.reading import ProcessMemory
 
 _IPYTHON_KERNELS = ('ipykernel_launcher', 'ipykernel')
 _LONGEST_COMMAND = 4000
@@ -30,9 +30,10 @@ class ProcessLookup:
     """Looks the processes of GPUs up, each once, and each user once: the directory of users may be far away.
 
     In a container the driver may tell process IDs that mean nothing, or somebody else, there. So in a PID namespace of
-    its own only processes that have CUDA open are taken for those that the driver means.
+    its own only processes that compute on a GPU are taken for those that the driver means.
 
     :param proc: The folder of proc(5).
+    :param compute_files: What a process has open while it computes on a GPU.
     :param is_certain: Whether the driver's process IDs are ours; None: find out.
     :param name_of: Tells the name of the user with an ID.
     """
@@ -40,16 +41,18 @@ class ProcessLookup:
     def __init__(
         self,
         proc: str = '/proc',
+        compute_files: AbstractSet[str] = frozenset(),
         *,
         is_certain: bool | None = None,
         name_of: Callable[[int], str] = user_name,
     ) -> None:
         self._proc = proc
+        self._compute_files = compute_files
         self._name_of = functools.cache(name_of)
         self._is_certain = in_initial_pid_namespace() if is_certain is None else is_certain
         self._known: dict[int, GpuProcess] = {}
 
-    def describe(self, entries: Iterable[ProcessMemory]) -> tuple[GpuProcess, ...]:
+    def describe(self, entries: Iterable[GpuProcess]) -> tuple[GpuProcess, ...]:
         """Return the processes of a GPU by pid; one that is on it more than once has the sum of its memory."""
         found: dict[int, GpuProcess] = {}
         for entry in entries:
@@ -64,7 +67,7 @@ class ProcessLookup:
     def _process(self, pid: int) -> GpuProcess:
         process = self._known.get(pid)
         if process is None:
-            is_ours = self._is_certain or uses_cuda(pid)
+            is_ours = self._is_certain or has_open(pid, self._compute_files)
             process = self._known[pid] = self._look_up(pid) if is_ours else GpuProcess(pid)
         return process
 

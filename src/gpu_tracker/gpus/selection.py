@@ -1,4 +1,4 @@
-"""Which GPUs a user asks for, and the choice of them out of those of the machine."""
+"""Which GPUs a user asks for, checked, and the choice among those of the machine. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
-from gpu_tracker.gpus.claims.record import describe
-from gpu_tracker.gpus.cuda_visible import VARIABLE, find, visible
-from gpu_tracker.gpus.free import ANY, CLAIMED, Obstacle, Wish, obstacle
+from gpu_tracker.gpus.claims.claim import describe
+from gpu_tracker.gpus.constraints import ANY, CLAIMED, Obstacle, Wish, obstacle
+from gpu_tracker.gpus.visible_devices import VARIABLE, find, visible
 from gpu_tracker.units import SIZES_ACCEPTED, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.gpus.model import Gpu
+    from gpu_tracker.gpus.model import GpuReading
 
 _WHOLE = 100.0
 _PERCENTAGE = 'a percentage from 0 to 100'
@@ -23,10 +23,10 @@ _COUNT = 'a positive whole number'
 _SECONDS = 'a positive number of seconds'
 _NAMES = 'indices or UUIDs of GPUs: a list, or a text with commas between them'
 
-ORDERS: dict[str, Callable[[Gpu], float]] = {
-    'index': lambda gpu: (gpu.parent or gpu.state).number,
-    'free': lambda gpu: -(gpu.state.memory_free or 0),
-    'power': lambda gpu: -((gpu.parent or gpu.state).power_limit or 0),
+ORDERS: dict[str, Callable[[GpuReading], float]] = {
+    'index': lambda gpu: (gpu.parent or gpu).number,
+    'free': lambda gpu: -(gpu.memory_free or 0),
+    'power': lambda gpu: -((gpu.parent or gpu).power_limit or 0),
 }
 """Name of an order -> what is sorted by, smallest first; among equals the lower index comes first."""
 
@@ -51,9 +51,9 @@ class Request(NamedTuple):
         """Whether more has to be known of the GPUs than their memory."""
         return (self.wish.max_utilization, self.wish.max_temperature) != (None, None) or self.order == 'power'
 
-    def name(self, gpu: Gpu) -> str:
+    def name(self, gpu: GpuReading) -> str:
         """Return what a chosen GPU is called."""
-        return str(gpu.state.uuid if self.by_uuid else gpu.state.number)
+        return str(gpu.uuid if self.by_uuid else gpu.number)
 
 
 def make_request(
@@ -150,9 +150,9 @@ _LEFT_OUT = 'left_out'
 class Choice(NamedTuple):
     """What has been chosen, and what stands in the way of the rest."""
 
-    chosen: list[Gpu]
+    chosen: list[GpuReading]
     wanted: int
-    others: list[tuple[Gpu, Obstacle]]
+    others: list[tuple[GpuReading, Obstacle]]
     """Those that are not free, by index."""
     is_possible: bool
     """Whether waiting may help."""
@@ -160,7 +160,7 @@ class Choice(NamedTuple):
     @property
     def uuids(self) -> list[str]:
         """The UUIDs of what has been chosen; a GPU that has none cannot be read, and so is not chosen."""
-        return [gpu.state.uuid for gpu in self.chosen if gpu.state.uuid is not None]
+        return [gpu.uuid for gpu in self.chosen if gpu.uuid is not None]
 
     @property
     def is_enough(self) -> bool:
@@ -182,14 +182,14 @@ class Choice(NamedTuple):
         return GpusUnavailableError('no GPU is available', reasons or ['this machine has no GPU with a driver'])
 
 
-def choose(gpus: Sequence[Gpu], request: Request) -> Choice:
+def choose(gpus: Sequence[GpuReading], request: Request) -> Choice:
     """Choose as many as requested of those that nothing stands in the way of.
 
     :raises ParameterError: A GPU to exclude does not exist.
     """
     left_out = _left_out(gpus, request)
-    free: list[Gpu] = []
-    others: list[tuple[Gpu, Obstacle]] = []
+    free: list[GpuReading] = []
+    others: list[tuple[GpuReading, Obstacle]] = []
     for gpu in _nameable(gpus, request):
         found = left_out.get(id(gpu)) or obstacle(gpu, request.wish)
         if found is None:
@@ -203,14 +203,14 @@ def choose(gpus: Sequence[Gpu], request: Request) -> Choice:
     return Choice(free[:most], wanted, others, is_possible=len(free) + may_become_free >= wanted)
 
 
-def _nameable(gpus: Sequence[Gpu], request: Request) -> list[Gpu]:
+def _nameable(gpus: Sequence[GpuReading], request: Request) -> list[GpuReading]:
     """Return what can be named at all: whole GPUs or, where UUIDs are wanted, a GPU's MIG devices instead of it."""
     if not request.by_uuid:
         return list(gpus)
     return [device for gpu in gpus for device in gpu.mig_devices or (gpu,)]
 
 
-def _left_out(gpus: Sequence[Gpu], request: Request) -> dict[int, Obstacle]:
+def _left_out(gpus: Sequence[GpuReading], request: Request) -> dict[int, Obstacle]:
     """Return, by identity, why GPUs and MIG devices are not even looked at."""
     if not gpus:
         return {}
@@ -226,22 +226,22 @@ def _left_out(gpus: Sequence[Gpu], request: Request) -> dict[int, Obstacle]:
     for name in request.exclude:
         found = _find_listed(gpus, name)
         if found is None:
-            there = ', '.join(str(gpu.state.number) for gpu in gpus)
+            there = ', '.join(str(gpu.number) for gpu in gpus)
             raise ParameterError('exclude', name, f'the index or UUID of a GPU (indices here: {there})')
         left_out |= {id(device): Obstacle(_LEFT_OUT, 'excluded', is_lasting=True) for device in found.devices()}
     return left_out
 
 
-def _find_listed(gpus: Sequence[Gpu], name: str) -> Gpu | None:
+def _find_listed(gpus: Sequence[GpuReading], name: str) -> GpuReading | None:
     """Return what a UUID names, or an index as the table shows it: ``5``, or ``5:0`` for a MIG device of that GPU."""
     whole, colon, number = name.partition(':')
     gpu = find(gpus, whole)
     if not colon or gpu is None:
         return gpu
-    return next((device for device in gpu.mig_devices or () if str(device.state.number) == number), None)
+    return next((device for device in gpu.mig_devices or () if str(device.number) == number), None)
 
 
-def _reason(gpu: Gpu, found: Obstacle, now: float) -> str:
-    name = '' if gpu.state.name is None or found.kind == _LEFT_OUT else f' ({gpu.state.name})'
+def _reason(gpu: GpuReading, found: Obstacle, now: float) -> str:
+    name = '' if gpu.name is None or found.kind == _LEFT_OUT else f' ({gpu.name})'
     text = describe(gpu.claim, now) if found.kind == CLAIMED and gpu.claim is not None else found.text
     return f'{gpu.label}{name}: {text}'

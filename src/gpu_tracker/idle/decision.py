@@ -54,22 +54,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from gpu_tracker.idle.durations import duration
-from gpu_tracker.idle.state import Run, State, starts_alike, with_look
-from gpu_tracker.idle.waiting import gpus_in_words, gpus_of, in_use, obstacle, resting, turn_of_all, waiting
+from gpu_tracker.idle.state import Run, State, starts_alike, with_observation
+from gpu_tracker.idle.waiting import gpus_in_words, gpus_of, in_use, next_for_all, rejection, resting, waiting
+from gpu_tracker.idle.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker.idle.config.settings import Program
-    from gpu_tracker.idle.observation import Observation, SeenGpu
+    from gpu_tracker.idle.config.idle_settings import Program
+    from gpu_tracker.idle.state import Observation, WatchedGpu
 
 
 class Start(NamedTuple):
     """A program is to be started."""
 
     program: Program
-    gpus: tuple[SeenGpu, ...]
+    gpus: tuple[WatchedGpu, ...]
     """In the order in which the program is to see them."""
     reason: str
 
@@ -95,7 +95,7 @@ def decide(
     :param programs: All that are configured, in the file's order, each with a name of its own.
     :param now: When the look was made, in seconds of monotonic time; not before the look that ``state`` rests on.
     """
-    state = with_look(state, programs, observation, now)
+    state = with_observation(state, programs, observation, now)
     state, stops = _stopped(programs, state, observation, now)
     state, starts = _started(programs, state, observation, now)
     return state, (*stops, *starts)
@@ -120,7 +120,7 @@ def _stopped(
         if run.stopping is None and (reason := _why_to_stop(run, programs, observation)) is not None
     ]
     state = _stopping(state, stops, now)
-    first = turn_of_all(programs, state, observation, now)
+    first = next_for_all(programs, state, observation, now)
     if first is None or resting(first, state, now) is not None:
         return state, tuple(stops)
     leaving = [Stop(name, f'makes room for {first.name}') for name, run in state.runs.items() if run.stopping is None]
@@ -128,7 +128,7 @@ def _stopped(
 
 
 def _why_to_stop(run: Run, programs: Sequence[Program], observation: Observation) -> str | None:
-    return in_use(observation) or obstacle(run.gpus, observation) or _change(run.program, programs)
+    return in_use(observation) or rejection(run.gpus, observation) or _change(run.program, programs)
 
 
 def _change(program: Program, programs: Sequence[Program]) -> str | None:

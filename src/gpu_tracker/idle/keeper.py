@@ -7,19 +7,18 @@ import os
 import signal
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gpu_tracker.idle.running.launch import LaunchError, orders_for
-from gpu_tracker.idle.running.messages import Ended, Lost, NotStarted, Started, Stuck
+from gpu_tracker.idle.running.guardian_protocol import Ended, LaunchError, Lost, NotStarted, Started, Stuck, orders_for
+from gpu_tracker.idle.running.orphans import Orphans
 from gpu_tracker.idle.running.running_program import RunningProgram
-from gpu_tracker.idle.running.strays import Strays
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Mapping
 
     from gpu_tracker.idle.decision import Start
-    from gpu_tracker.idle.running.messages import Message
+    from gpu_tracker.idle.running.guardian_protocol import Message
 
-_PATIENCE = 15.0
+_TIMEOUT = 15.0
 """Seconds of a guardian beyond the grace that it gives: it tells of what SIGKILL does not end after 10, and the last
 figures of what was used take it 5 at most."""
 _SHORT_PAUSE, _LONG_PAUSE = 0.02, 1.0
@@ -86,13 +85,13 @@ class GuardedPrograms:
     has ended all that it has left.
 
     :param ended: Called with the name of a program that is gone, and how.
-    :param patience: Seconds of a guardian to do what it was told, beyond the grace of its program.
+    :param timeout: Seconds of a guardian to do what it was told, beyond the grace of its program.
     """
 
-    def __init__(self, log: logging.Logger, ended: Callable[[str, End], None], *, patience: float = _PATIENCE) -> None:
+    def __init__(self, log: logging.Logger, ended: Callable[[str, End], None], *, timeout: float = _TIMEOUT) -> None:
         self._log = log
         self._ended = ended
-        self._patience = patience
+        self._timeout = timeout
         self._running: dict[str, _Guarded] = {}
         self._overdue: dict[str, asyncio.TimerHandle] = {}
         """What waits for the end of those that are being stopped, by the programs' names."""
@@ -103,7 +102,7 @@ class GuardedPrograms:
         self._leaving: list[RunningProgram] = []
         self._lost: dict[str, _LostProgram] = {}
         """Those that may have left processes, by their names."""
-        self._strays = Strays()
+        self._orphans = Orphans()
 
     @property
     def pids(self) -> Mapping[str, int]:
@@ -147,14 +146,14 @@ class GuardedPrograms:
     def tidy(self) -> None:
         """Reap guardians, samplers, and other children that have ended."""
         self._leaving = [running for running in self._leaving if not running.has_ended()]
-        self._strays.reap(self._guardians)
+        self._orphans.reap(self._guardians)
 
     def _expect_end(self, name: str, grace: float) -> None:
         """Give a guardian some time to tell of its program's end."""
         os.kill(self._running[name].running.pid, signal.SIGCONT)  # it cannot be told anything while it is stopped
         if name in self._stuck:
             return
-        due = asyncio.get_running_loop().time() + grace + self._patience
+        due = asyncio.get_running_loop().time() + grace + self._timeout
         before = self._overdue.get(name)
         if before is None or before.when() > due:
             self._forget_overdue(name)
@@ -189,7 +188,7 @@ class GuardedPrograms:
                 end = end if isinstance(running.final, Ended) else End('has ended with its guardian', failed=True)
             if isinstance(running.final, Lost):
                 self._lost[name] = _LostProgram(end, running.program_pid)
-                self._end_strays(_SHORT_PAUSE)
+                self._end_orphans(_SHORT_PAUSE)
             else:
                 self._ended(name, end)
 
@@ -203,22 +202,22 @@ class GuardedPrograms:
             self._stuck.add(name)
             self._log.warning('%s: SIGKILL does not end %s', name, message.left)
 
-    def _end_strays(self, pause: float) -> None:
+    def _end_orphans(self, pause: float) -> None:
         """End what lost guardians have left, and tell of the programs' ends when nothing is left any more."""
         pids = [one.pid for one in self._lost.values() if one.pid is not None]
         try:
-            is_any_left = self._strays.end(self._guardians, pids) > 0
+            is_any_left = self._orphans.end(self._guardians, pids) > 0
         except OSError:  # such as too many open files: nobody else would ever tell of these programs' ends
             is_any_left = True
         if is_any_left:
-            asyncio.get_running_loop().call_later(pause, self._end_strays, min(2 * pause, _LONG_PAUSE))
+            asyncio.get_running_loop().call_later(pause, self._end_orphans, min(2 * pause, _LONG_PAUSE))
             return
         gone, self._lost = self._lost, {}
         for name, one in gone.items():
             self._ended(name, one.end)
 
 
-class Rehearsal:
+class DryRun:
     """Starts nothing: a dry run; see :class:`Keeper`."""
 
     pids: Mapping[str, int] = {}

@@ -12,33 +12,28 @@ from typing import TYPE_CHECKING
 
 import gpu_tracker
 from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.idle.config.configuration_file import Reloading
 from gpu_tracker.idle.decision import Start, decide, stop_all
-from gpu_tracker.idle.device_alarm import DeviceAlarm
-from gpu_tracker.idle.gpu_claims import GpuClaims
-from gpu_tracker.idle.keeper import GuardedPrograms, Rehearsal
-from gpu_tracker.idle.log import flush
-from gpu_tracker.idle.next_moment import next_moment
-from gpu_tracker.idle.observation import Observation
+from gpu_tracker.idle.gpu_claims import GpuClaims, WatchNames
+from gpu_tracker.idle.keeper import DryRun, GuardedPrograms
+from gpu_tracker.idle.monitor_log import flush
+from gpu_tracker.idle.observing.device_events import DeviceListener
+from gpu_tracker.idle.observing.gpu_processes import Programs
 from gpu_tracker.idle.observing.observer import open_observer
-from gpu_tracker.idle.observing.programs import Programs
-from gpu_tracker.idle.observing.user_names import UserNames
-from gpu_tracker.idle.pace import Pace
-from gpu_tracker.idle.reloading import Reloading
-from gpu_tracker.idle.report import status_of
-from gpu_tracker.idle.state import State, with_end
+from gpu_tracker.idle.schedule import PollSchedule, next_change
+from gpu_tracker.idle.state import Observation, State, with_end
 from gpu_tracker.idle.status import MonitorStatus, iso_time, to_json, wall_clock
+from gpu_tracker.idle.status_report import Tally, status_of
 from gpu_tracker.idle.status_socket import serve
-from gpu_tracker.idle.tally import Tally
 from gpu_tracker.idle.waiting import gpus_in_words
-from gpu_tracker.idle.watch_names import WatchNames
+from gpu_tracker.users import UserNames
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Iterator, Sequence
 
-    from gpu_tracker.idle.config.settings import Settings
+    from gpu_tracker.idle.config.idle_settings import GpuId, Settings
     from gpu_tracker.idle.decision import Action
-    from gpu_tracker.idle.gpu_id import GpuId
     from gpu_tracker.idle.keeper import End, Keeper
 
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -84,9 +79,9 @@ class _Monitor:
         self._programs = Programs(name_of=self._names.name)
         self._observer = open_observer(options.devices, programs=self._programs, name_of=self._names.name)
         self._claims = GpuClaims(log, WatchNames(), is_root=os.geteuid() == 0, name_of=self._names.name)
-        self._keeper: Keeper = Rehearsal(self._ended) if options.dry_run else GuardedPrograms(log, self._ended)
-        self._alarm = DeviceAlarm(options.devices, log)
-        self._pace = Pace(settings.interval, time.monotonic())
+        self._keeper: Keeper = DryRun(self._ended) if options.dry_run else GuardedPrograms(log, self._ended)
+        self._alarm = DeviceListener(options.devices, log)
+        self._pace = PollSchedule(settings.interval, time.monotonic())
         self._begun = time.time()
         self._woken = asyncio.Event()
         self._ended_by: signal.Signals | None = None
@@ -100,17 +95,17 @@ class _Monitor:
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(self._observer.close)
             stack.callback(self._claims.close)
-            first = await self._look()
+            first = await self._poll()
             if not self._options.dry_run:
                 self._claims.make(self._observer.identities)
             self._observation = first  # for who asks before the first turn
-            self._tally.look(first, time.monotonic())
+            self._tally.poll(first, time.monotonic())
             if self._options.socket is not None:
                 server = await serve(self._options.socket, self._status)
                 stack.push_async_callback(server.close)
             stack.callback(self._alarm.close)
             self._alarm.listen(self._devices_changed)
-            self._tell_beginning(first)
+            self._log_start(first)
             await self._watch()
             await self._stop_programs()
         self._log.info('ended by %s', 'itself' if self._ended_by is None else self._ended_by.name)
@@ -129,23 +124,23 @@ class _Monitor:
     async def _turn(self) -> None:
         """Look, decide and act."""
         begun, cost = time.monotonic(), time.process_time()
-        observation = self._without_taken(await self._look())
+        observation = self._without_taken(await self._poll())
         now = time.monotonic()
         self._observation = observation
-        self._tally.look(observation, now)
+        self._tally.poll(observation, now)
         if self._ended_by is None:
             self._state, actions = decide(self._settings.programs, self._state, observation, now)
             self._act(actions, now)
         with self._going_on('GPUs cannot be given back'):
             self._claims.keep(self._is_needed)
         self._tidy()
-        self._pace.looked(begun, now, time.process_time() - cost)
-        self._pace.at(next_moment(self._settings.programs, self._state, now))
+        self._pace.polled(begun, now, time.process_time() - cost)
+        self._pace.at(next_change(self._settings.programs, self._state, now))
 
-    async def _look(self) -> Observation:
+    async def _poll(self) -> Observation:
         """Look at the machine; where that fails nothing is known, and nothing of ours may be on a GPU."""
         with self._going_on('the GPUs cannot be looked at'):
-            observation = await self._observer.look(self._settings, self._is_ours)
+            observation = await self._observer.poll(self._settings, self._is_ours)
             for text in self._observer.take_messages():
                 self._log.warning('%s', text)
             self._alarm.watch(self._observer.nodes)
@@ -208,7 +203,7 @@ class _Monitor:
         failed = end.failed and not was_asked
         self._tally.add_end(name, now, failed=failed, text=end.ending or end.text, started=end.started)
         self._log.info('%s %s%s', name, end.text, '' if was_asked else self._rest_in_words(name, now))
-        self._pace.hurry(now)
+        self._pace.poll_soon(now)
         self._woken.set()
 
     def _rest_in_words(self, name: str, now: float) -> str:
@@ -220,7 +215,7 @@ class _Monitor:
         if opened:
             self._pace.opened(now)
         else:
-            self._pace.hurry(now)
+            self._pace.poll_soon(now)
         self._woken.set()
 
     async def _wait_until(self, moment: float) -> None:
@@ -264,12 +259,12 @@ class _Monitor:
             return
         now = time.monotonic()
         if settings.interval != self._settings.interval:
-            self._pace = Pace(settings.interval, now)
+            self._pace = PollSchedule(settings.interval, now)
         self._settings = settings
         self._tally.keep(lambda gpu: settings.section_of(gpu) is not None)
-        self._pace.hurry(now)
+        self._pace.poll_soon(now)
 
-    def _tell_beginning(self, first: Observation) -> None:
+    def _log_start(self, first: Observation) -> None:
         gpus = gpus_in_words([seen.gpu for seen in first.gpus]) if first.gpus else 'no GPU yet'
         count = len(self._settings.programs)
         programs = f'{count} program{"" if count == 1 else "s"}'

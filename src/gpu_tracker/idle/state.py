@@ -1,4 +1,7 @@
-"""What the monitor remembers from one look to the next: an immutable value. Times are seconds of monotonic time."""
+"""Plain data of a decision: what one poll of the machine shows, and what the monitor remembers from poll to poll.
+
+Times are seconds of monotonic time.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,66 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpu_tracker.idle.config.settings import Program
-    from gpu_tracker.idle.gpu_id import GpuId
-    from gpu_tracker.idle.observation import Observation
+    from gpu_tracker.idle.config.idle_settings import GpuId, Program
+
+
+class GpuUser(NamedTuple):
+    """A process that uses a GPU and is neither ours nor to be ignored."""
+
+    pid: int
+    program: str
+    """Its name; ``?`` where that is not to be seen."""
+    user: str | None = None
+    """Whose it is; None where unknown."""
+
+    def __str__(self) -> str:
+        """Return it as it stands in a log: ``python (pid 17, alice)``."""
+        return f'{self.program} (pid {self.pid}{f", {self.user}" if self.user else ""})'
+
+
+class ActiveUser(NamedTuple):
+    """A user who works at a terminal and is not on the whitelist."""
+
+    name: str
+    """The user's name; the number where there is none."""
+    terminal: str
+    """Such as ``pts/3``."""
+    idle: float
+    """Seconds since the terminal was used."""
+
+    def __str__(self) -> str:
+        """Return it as it stands in a log: ``alice at pts/3``."""
+        return f'{self.name} at {self.terminal}'
+
+
+class WatchedGpu(NamedTuple):
+    """A watched GPU that is there."""
+
+    gpu: GpuId
+    uuid: str | None = None
+    """None where unknown."""
+    users: tuple[GpuUser, ...] = ()
+    """Who else uses it, by pid."""
+    load: str | None = None
+    """What makes it busy besides, in words: its memory or utilization; None: nothing does."""
+    problem: str | None = None
+    """Why no program can use it, in words that follow its name, such as ``is lost``; None: it works."""
+
+    @property
+    def busy(self) -> str | None:
+        """Why it is not idle, in words; None: it is."""
+        if self.users:
+            return 'used by ' + ', '.join(map(str, self.users))
+        return self.load or self.problem
+
+
+class Observation(NamedTuple):
+    """One look at all that matters."""
+
+    gpus: tuple[WatchedGpu, ...] = ()
+    """Those that are watched and there, in order."""
+    active: tuple[ActiveUser, ...] = ()
+
 
 LONGEST_REST = 300.0
 """Seconds up to which the rest of a program that ends again and again is doubled.
@@ -82,7 +142,7 @@ def starts_alike(one: Program, other: Program) -> bool:
     )
 
 
-def with_look(state: State, programs: Sequence[Program], observation: Observation, now: float) -> State:
+def with_observation(state: State, programs: Sequence[Program], observation: Observation, now: float) -> State:
     """Remember what a look shows, and forget the rests of programs that are not configured (so) any more.
 
     A change of what a start makes no use of holds from now on, for a run and a rest that has begun as well.

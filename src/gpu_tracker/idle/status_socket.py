@@ -16,8 +16,8 @@ import time
 from typing import TYPE_CHECKING
 
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.idle.peer import peer_of
 from gpu_tracker.idle.run_folder import check_length, make_folder
+from gpu_tracker.sockets import peer_of
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MODE = 0o600
 _BACKLOG = 64
 _MOST_AT_A_TIME = 8
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 """Seconds for which a client may take to read its answer."""
 _NO_STATUS = b'\n'
 """What a client gets where the answer has failed."""
@@ -99,7 +99,7 @@ class Server:
             context = {'message': 'the status could not be told', 'exception': error}
             asyncio.get_running_loop().call_exception_handler(context)
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT):
                 await asyncio.get_running_loop().sock_sendall(client, answer)
         except OSError:
             pass  # the client has gone, or does not read: a TimeoutError is one as well
@@ -174,7 +174,7 @@ def _remove_stale(path: str) -> None:
             raise MonitorRunningError(f'another idle monitor ({_peer(trial)}) is running: it listens at {path}')
 
 
-def ask(path: str, timeout: float = _PATIENCE) -> str:
+def ask(path: str, timeout: float = _TIMEOUT) -> str:
     """Return the answer of the monitor that listens at the path.
 
     :param timeout: Seconds within which it has to come.
@@ -225,7 +225,7 @@ def _whole_answer(client: socket.socket, deadline: float, monitor: str, timeout:
 
 def _peer(connected: socket.socket) -> str:
     try:
-        return peer_of(connected).in_words()
+        return peer_of(connected).in_words(user_name)
     except OSError:
         return 'of an unknown process'
 

@@ -6,8 +6,8 @@ import textwrap
 from math import ceil
 from typing import TYPE_CHECKING
 
-from gpu_tracker.idle.durations import duration
 from gpu_tracker.idle.status import RUNNING, STOPPING, UNAVAILABLE, seconds_since_1970
+from gpu_tracker.idle.wording import duration
 from gpu_tracker.printable import printable
 
 if TYPE_CHECKING:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpu_tracker.idle.config.settings import Program
-    from gpu_tracker.idle.gpu_id import GpuId
-    from gpu_tracker.idle.observation import Observation
-    from gpu_tracker.idle.state import State
+    from gpu_tracker.idle.config.idle_settings import GpuId, Program
+    from gpu_tracker.idle.state import Observation, State
 
 
 def waiting(
@@ -27,7 +25,7 @@ def waiting(
     if run is not None:
         return None if run.stopping is None else f'being stopped: {run.stopping}'
     return (
-        _untimely(program, state, observation, now)
+        _unready(program, state, observation, now)
         or resting(program, state, now)
         or _taken(gpus_of(program, observation), state)
         or _kept(program, programs, state, observation, now)
@@ -46,7 +44,7 @@ def in_use(observation: Observation) -> str | None:
     return f'{_listed(observation.active)} {"is" if len(observation.active) == 1 else "are"} active'
 
 
-def obstacle(gpus: Iterable[GpuId], observation: Observation) -> str | None:
+def rejection(gpus: Iterable[GpuId], observation: Observation) -> str | None:
     """Return why no program of ours may be on some GPUs, in words, the first that is found; None: it may."""
     seen = {one.gpu: one for one in observation.gpus}
     for gpu in gpus:
@@ -59,7 +57,7 @@ def obstacle(gpus: Iterable[GpuId], observation: Observation) -> str | None:
     return None
 
 
-def turn_of_all(programs: Sequence[Program], state: State, observation: Observation, now: float) -> Program | None:
+def next_for_all(programs: Sequence[Program], state: State, observation: Observation, now: float) -> Program | None:
     """Return the program for all GPUs for which the others make room and are held back; None: there is none.
 
     That is the first in the file that may be started now but for programs on some GPUs, and is in no row of failures.
@@ -70,7 +68,7 @@ def turn_of_all(programs: Sequence[Program], state: State, observation: Observat
     due = [
         program
         for program in programs
-        if program.gpus is None and not _failed(program, state) and _untimely(program, state, observation, now) is None
+        if program.gpus is None and not _failed(program, state) and _unready(program, state, observation, now) is None
     ]
     return next((program for program in due if resting(program, state, now) is None), due[0] if due else None)
 
@@ -90,14 +88,14 @@ def gpus_in_words(gpus: Sequence[GpuId]) -> str:
     return f'GPU{"" if len(gpus) == 1 else "s"} {_listed(gpus)}'
 
 
-def _untimely(program: Program, state: State, observation: Observation, now: float) -> str | None:
+def _unready(program: Program, state: State, observation: Observation, now: float) -> str | None:
     """Return what, other than programs of ours, speaks against a start."""
     gpus = gpus_of(program, observation)
     if state.closing is not None:
         return f'the monitor ends: {state.closing}'
     if not gpus:
         return 'no watched GPU is there'
-    return in_use(observation) or obstacle(gpus, observation) or _too_early(gpus, program, state, now)
+    return in_use(observation) or rejection(gpus, observation) or _too_early(gpus, program, state, now)
 
 
 def _too_early(gpus: Sequence[GpuId], program: Program, state: State, now: float) -> str | None:
@@ -130,7 +128,7 @@ def _overlap(one: GpuId, other: GpuId) -> bool:
 def _kept(
     program: Program, programs: Sequence[Program], state: State, observation: Observation, now: float
 ) -> str | None:
-    first = turn_of_all(programs, state, observation, now)
+    first = next_for_all(programs, state, observation, now)
     return None if first is None or first == program else f'all GPUs are kept for {first.name}'
 
 

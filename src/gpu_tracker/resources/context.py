@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from gpu_tracker.allowance import Allowance, OverheadLimit
 from gpu_tracker.processes import open_process_tree
+from gpu_tracker.resources.budget import Budget, OverheadLimit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Context:
         self.config = config
         self.limit = None if config['overhead'] is None else OverheadLimit(config['overhead'], time.process_time)
         """What bounds the CPU time of the sampler, where the user has set that."""
-        self.allowance: Allowance | OverheadLimit = self.limit or Allowance(time.monotonic())
+        self.budget: Budget | OverheadLimit = self.limit or Budget(time.monotonic())
         """What optional readings are paid from."""
         # Some resources have threads that may be busy: what a reading costs is then told by the loop's own clock.
         self.cpu_time: Callable[[], float] = time.thread_time if config['sections'] else time.process_time

@@ -114,9 +114,9 @@ class EnergySource:
         now = self._monotonic()
         self._start = now if self._start is None else self._start
         backend = self._backend
-        for device in () if backend is None else backend.devices():
-            if device.uuid is not None and backend is not None:
-                self._read_gpu(backend, device.uuid, members)
+        for gpu in () if backend is None else backend.gpus():
+            if gpu.uuid is not None and backend is not None:
+                self._read_gpu(backend, gpu.uuid, members)
         packages = [package.read() for package in self._packages]
         known = [joules for joules in packages if joules is not None]
         gpus = [
@@ -233,10 +233,10 @@ def _number(path: str) -> int | None:
 
 def open_resource(context: Context) -> Energy:
     """Return the energy of the machine's GPUs and CPU packages."""
-    from gpu_tracker.gpus import BACKENDS  # noqa: PLC0415 - most runs do not ask for this
-    from gpu_tracker.gpus.attribution import in_initial_pid_namespace  # noqa: PLC0415 - as above
+    from gpu_tracker.gpus import open_first  # noqa: PLC0415 - most runs do not ask for this
+    from gpu_tracker.gpus.process_ids import in_initial_pid_namespace  # noqa: PLC0415 - as above
 
-    source = EnergySource(BACKENDS[context.config['brand']], are_ours=in_initial_pid_namespace())
+    source = EnergySource(lambda: open_first(context.config['brand']), are_ours=in_initial_pid_namespace())
     return Energy(ThreadedReader(_NAME, _TITLE, dict), source, context.tree)
 
 

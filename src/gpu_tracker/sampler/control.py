@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import select
 
-from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, SECONDS_LENGTH, STOP_MESSAGE, seconds_of_stop
 from gpu_tracker.sampler.descriptors import open_process
+from gpu_tracker.sampler.messages import LAUNCH_MESSAGE, SECONDS_LENGTH, STOP_MESSAGE, seconds_of_stop
 
 STOP = 'stop'
 """The tracker asks for the last sample."""

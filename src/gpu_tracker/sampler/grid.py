@@ -6,7 +6,7 @@ import math
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker.allowance import OverheadLimit
+    from gpu_tracker.resources.budget import OverheadLimit
 
 _LATE = 0.1
 """A sample is late that begins this part of an interval after its point."""

@@ -1,12 +1,13 @@
-"""The sampler's one loop: a sample at each point of a fixed grid, until something ends it."""
+"""Being there when a command starts: many commands live for less than a millisecond."""
 
 from __future__ import annotations
 
+import os
+import select
 import time
 
 from gpu_tracker.resources import FIRST, LAST, MIDDLE
 from gpu_tracker.sampler.control import ABANDONED, LAUNCH, TARGET_ENDED
-from gpu_tracker.sampler.launch import realtime_priority, wait_for_exec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +56,34 @@ _CLOSE_PAUSE = 0.001
 _LONGEST_CLOSE_PAUSE = 0.5
 """Seconds above which they do so no more, where the interval is longer."""
 _NEVER = float('inf')
+_REALTIME_PRIORITY = 1
+
+
+def wait_for_exec(handle: int, seconds: float) -> None:
+    """Sleep until the held command has called execve(2), or could not.
+
+    :param handle: The reading end of a pipe whose other end is closed by exec. What it may say is for the launcher.
+    """
+    select.select((handle,), (), (), seconds)
+
+
+class RealtimePriority:
+    """Has a block run before all ordinary programs, where that is permitted: for milliseconds, mostly asleep."""
+
+    def __enter__(self) -> None:
+        """Raise the priority of this process."""
+        self._before: int | None = None
+        try:
+            before = os.sched_getscheduler(0)
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_REALTIME_PRIORITY))
+        except (OSError, AttributeError):
+            return  # not permitted, or not on this system: on a busy machine a very short command may then be missed
+        self._before = before
+
+    def __exit__(self, *_: object) -> None:
+        """Give back the priority that it had."""
+        if self._before is not None:
+            os.sched_setscheduler(0, self._before, os.sched_param(0))
 
 
 class Loop:
@@ -165,7 +194,7 @@ class Loop:
     def _watch_launch(self) -> None:
         """Sample without a pause until the command that is being started has run for a while, or has ended."""
         root = self._tree.root
-        with realtime_priority():
+        with RealtimePriority():
             self._watching()
             if self._exec_handle is not None:
                 wait_for_exec(self._exec_handle, _LONGEST_LAUNCH)

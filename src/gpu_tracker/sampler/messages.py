@@ -1,8 +1,9 @@
-"""Messages of a sampler to its tracker, over a pipe: marshalled, with a mark and a length before.
+"""Messages between a tracker and its sampler.
 
-Until the sampler is ready its standard error goes into the same pipe: what an interpreter prints that does not start is
-the reason why no message comes. What is printed and does no harm (a shell in a folder that was removed complains) is
-skipped: messages are found by their mark.
+To the sampler they are single bytes, the stop with the seconds that were tracked. From the sampler they come over a
+pipe, marshalled, with a mark and a length before. Until it is ready its standard error goes into the same pipe: what an
+interpreter prints that does not start is the reason why no message comes. What is printed and does no harm (a shell in
+a folder that was removed complains) is skipped: messages are found by their mark.
 """
 
 from __future__ import annotations
@@ -15,6 +16,27 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.totals import Message
+
+STOP_MESSAGE = b'S'
+"""Make the last sample. Followed by the seconds, see :func:`stop_message`."""
+LAUNCH_MESSAGE = b'L'
+"""The command that was held back is about to run."""
+
+SECONDS_LENGTH = 9
+
+
+def stop_message(seconds: float) -> bytes:
+    """Return what asks for the last sample after ``seconds`` of tracking."""
+    return STOP_MESSAGE + marshal.dumps(float(seconds))
+
+
+def seconds_of_stop(content: bytes) -> float | None:
+    """Return the seconds that follow :data:`STOP_MESSAGE`; None where they were cut off."""
+    if len(content) < SECONDS_LENGTH:
+        return None
+    seconds: float = marshal.loads(content)  # noqa: S302 - from our own process
+    return seconds
+
 
 _MARK = b'\0gput\0'
 _LENGTH = 4

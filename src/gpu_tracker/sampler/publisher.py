@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from gpu_tracker.settlement import reconcile
+from gpu_tracker.resources.rusage import reconcile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ class _ReportFile:
     def write(self, totals: Totals) -> str | None:
         """Write the file, and return what went wrong, if anything."""
         from gpu_tracker.files import write_whole  # noqa: PLC0415 - these cost 30 ms, which many runs do not last
-        from gpu_tracker.render import FORMATS  # noqa: PLC0415
-        from gpu_tracker.result import build  # noqa: PLC0415
+        from gpu_tracker.report import FORMATS, build  # noqa: PLC0415
         from gpu_tracker.units import Units  # noqa: PLC0415
 
         try:

@@ -9,8 +9,8 @@ import sys
 
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.sampler import messages
-from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, stop_message
 from gpu_tracker.sampler.descriptors import open_process
+from gpu_tracker.sampler.messages import LAUNCH_MESSAGE, stop_message
 from gpu_tracker.sampler.spawn import OwnChildren, spawn
 from gpu_tracker.sampler.store import LARGE_PLACE, PLACE, create_store
 

@@ -7,7 +7,7 @@ import queue
 import threading
 
 from gpu_tracker.sampler.control import ABANDONED, LAUNCH, STOP
-from gpu_tracker.sampler.control_messages import LAUNCH_MESSAGE, SECONDS_LENGTH, STOP_MESSAGE, seconds_of_stop
+from gpu_tracker.sampler.messages import LAUNCH_MESSAGE, SECONDS_LENGTH, STOP_MESSAGE, seconds_of_stop
 
 
 class ThreadControl:

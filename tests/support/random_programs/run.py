@@ -78,7 +78,7 @@ def _run_process(stage: Stage, found: Run) -> None:
         tracker.start()
         try:
             found.cpu_before = _own_time(root)
-            _pass_holds(stage, found, tracker._session._pid)
+            _pass_holds(stage, found, tracker._run.session._pid)
             os.waitid(os.P_PID, root, os.WEXITED | os.WNOWAIT)
         finally:
             tracker.stop()
@@ -90,7 +90,7 @@ def _run_process(stage: Stage, found: Run) -> None:
     stage.wait_for_ends()
     found.descendants_reaped = stage.end(found.program.root).reaped
     found.main_cpu = used.ru_utime + used.ru_stime - found.descendants_reaped
-    found.take(tracker.to_json(), tracker._totals['seconds'])  # from the first sample on
+    found.take(tracker.to_json(), tracker._run.totals['seconds'])  # from the first sample on
     found.bounds = bounds_of(tracker.sampling)
 
 

@@ -69,7 +69,8 @@ def _answer(source: GpuReader, command: str, words: list[str]) -> object:
         case 'messages':
             return source.take_messages()
         case 'finish':
-            source.finish(float(words[0]))
+            source.request_last()
+            source.wait_for_last(float(words[0]))
             return source.totals()
     raise SystemExit(f'no such command: {command}')
 

@@ -84,7 +84,7 @@ def forbid_task_clocks(error: int) -> None:
 
 def seconds(tracker: gput.Tracker) -> dict[str, Any]:
     """Return the CPU seconds of a run, and whether they are a lower bound."""
-    cpu = tracker._totals['cpu']
+    cpu = tracker._run.totals['cpu']
     return {
         'main': cpu['main'][0],
         'descendants': cpu['descendants'][0],

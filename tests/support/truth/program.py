@@ -93,7 +93,7 @@ def has_ended(pid: int) -> bool:
 
 def totals(tracker: gput.Tracker) -> dict[str, Any]:
     """Return what the sampler has published last."""
-    return tracker._session.totals() or {}
+    return tracker._run.session.totals() or {}
 
 
 def until(tracker: gput.Tracker, condition: Callable[[dict[str, Any]], Any]) -> None:

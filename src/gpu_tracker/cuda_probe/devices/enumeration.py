@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.devices.environment import Environment
-from gpu_tracker.gpus.cuda_visible import ORDER_VARIABLE, PCI_ORDER, UUID_PREFIXES, VARIABLE, place_of
+from gpu_tracker.gpus.visible_devices import ORDER_VARIABLE, PCI_ORDER, UUID_PREFIXES, VARIABLE, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

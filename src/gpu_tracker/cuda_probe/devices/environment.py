@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.binaries.elf64 import SHT_DYNSYM, SHT_SYMTAB, Elf
 from gpu_tracker.cuda_probe.binaries.region import NotReadableError, OpenFile, mappings_of
-from gpu_tracker.gpus.cuda_visible import ORDER_VARIABLE, VARIABLE
+from gpu_tracker.gpus.visible_devices import ORDER_VARIABLE, VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.background import call_in_time
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpu_tracker.gpus import GpuBackend
-    from gpu_tracker.gpus.state import DeviceDetails
+    from gpu_tracker.gpus.model import Gpu
 
 DRIVER_TIMEOUT = 30.0
 """Seconds that the drivers have to answer; to open one takes up to 3 s a GPU where nothing else keeps it loaded."""
@@ -73,23 +73,10 @@ def read_host_gpus(
     :param openers: Vendor -> what opens its driver.
     :param timeout: Seconds to wait for their answer.
     """
-    answers: list[HostGpus | BaseException] = []
-
-    def ask() -> None:
-        try:
-            answers.append(_ask(openers))
-        except BaseException as error:  # noqa: BLE001 - raised anew in the thread that waits
-            answers.append(error)
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(timeout)
-    if not answers:
+    try:
+        return call_in_time(lambda: _ask(openers), timeout)
+    except TimeoutError:
         return HostGpus(problem=f'the GPU driver has not answered for {timeout:g} seconds')
-    answer = answers[0]
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer
 
 
 def _ask(openers: Mapping[str, Callable[[], GpuBackend | None]]) -> HostGpus:
@@ -108,14 +95,16 @@ def _ask(openers: Mapping[str, Callable[[], GpuBackend | None]]) -> HostGpus:
     return HostGpus(tuple(gpus), ' '.join(problems) or None)
 
 
-def _host_gpu(vendor: str, gpu: DeviceDetails) -> HostGpu:
-    whole = PhysicalGpu(gpu.uuid, vendor, gpu.name, gpu.driver, cores=gpu.cores, memory=gpu.memory, minor=gpu.minor)
+def _host_gpu(vendor: str, gpu: Gpu) -> HostGpu:
+    whole = PhysicalGpu(
+        gpu.uuid, vendor, gpu.name, gpu.driver, cores=gpu.cores, memory=gpu.memory_total, minor=gpu.minor
+    )
     if gpu.mig_devices is None:
         return HostGpu(whole)
     return HostGpu(whole, tuple(_part(whole, part) for part in gpu.mig_devices))
 
 
-def _part(whole: PhysicalGpu, part: DeviceDetails) -> PhysicalGpu:
+def _part(whole: PhysicalGpu, part: Gpu) -> PhysicalGpu:
     """Return a MIG device: the driver calls it as its GPU with ``MIG`` and its profile behind."""
     name = part.name or ''
     return PhysicalGpu(
@@ -125,7 +114,7 @@ def _part(whole: PhysicalGpu, part: DeviceDetails) -> PhysicalGpu:
         whole.driver,
         mig=name.rpartition(_MIG)[2] or f'MIG device {part.number}',
         cores=part.cores,
-        memory=part.memory,
+        memory=part.memory_total,
         minor=whole.minor,
         gpu_instance=part.gpu_instance,
         compute_instance=part.compute_instance,

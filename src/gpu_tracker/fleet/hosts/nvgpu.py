@@ -17,9 +17,9 @@ from gpu_tracker.fleet.hosts.report import (
     objects,
     with_own_keys,
 )
-from gpu_tracker.gpus import free
-from gpu_tracker.gpus.free import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN
-from gpu_tracker.gpus.table.cells import ago
+from gpu_tracker.gpus import constraints as free
+from gpu_tracker.gpus.constraints import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN
+from gpu_tracker.gpus.table_cells import ago
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.hosts import untrusted
 from gpu_tracker.fleet.hosts.untrusted import has_more_parts
-from gpu_tracker.gpus.free import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN, UNREADABLE
+from gpu_tracker.gpus.constraints import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN, UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

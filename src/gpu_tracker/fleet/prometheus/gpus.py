@@ -12,7 +12,7 @@ from gpu_tracker.fleet.hosts.fleet import Past, Series
 from gpu_tracker.fleet.hosts.report import STATUSES, GpuReport, ProcessReport, with_own_keys
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.agents import Target, target_of
-from gpu_tracker.gpus.free import SPLIT, UNKNOWN
+from gpu_tracker.gpus.constraints import SPLIT, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,13 +6,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.agents import Roster, agents, reached
 from gpu_tracker.fleet.prometheus.client import Client
 from gpu_tracker.fleet.prometheus.gpus import Answers, gpus_by_target, past_of, span_of
 from gpu_tracker.fleet.prometheus.queries import PrometheusError
-from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

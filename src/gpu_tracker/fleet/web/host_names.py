@@ -12,7 +12,7 @@ import re
 import socket
 from typing import TYPE_CHECKING
 
-from gpu_tracker.in_thread import in_thread
+from gpu_tracker.background import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

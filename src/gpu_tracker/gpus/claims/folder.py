@@ -8,17 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ClaimsError, ParameterError
-from gpu_tracker.gpus.claims import holder as present
-from gpu_tracker.gpus.claims import place, record, record_files
+from gpu_tracker.gpus.claims import liveness, record, record_files, shared_folder
 from gpu_tracker.gpus.claims.held import HeldClaim, Written
-from gpu_tracker.gpus.claims.lock import Patience, under_lock
-from gpu_tracker.gpus.claims.record_files import RecordLock
+from gpu_tracker.gpus.claims.locks import LockDeadline, RecordLock, under_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.gpus.claims.holder import Moment
-    from gpu_tracker.gpus.claims.record import Claim
+    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claims.liveness import Circumstances
     from gpu_tracker.gpus.claims.record_files import RecordFile
 
 __all__ = ['ClaimFolder', 'HeldClaim']
@@ -51,20 +49,24 @@ class ClaimFolder:
 
     :param path: Where they stand; None: where all users of this machine look for them.
     :param lock_timeout: How many seconds to wait at most until others are done with reading and writing claims.
-    :param moment: Looks at the clock and the machine.
+    :param circumstances: Looks at the clock and the machine.
     :raises ParameterError: if the path, or the environment variable ``GPU_TRACKER_CLAIMS``, is no absolute path.
     """
 
     def __init__(
-        self, path: str | None = None, *, lock_timeout: float = LOCK_TIMEOUT, moment: Callable[[], Moment] = present.now
+        self,
+        path: str | None = None,
+        *,
+        lock_timeout: float = LOCK_TIMEOUT,
+        circumstances: Callable[[], Circumstances] = liveness.now,
     ) -> None:
         if path is None:
-            path = place.default_path()
+            path = shared_folder.default_path()
         elif not os.path.isabs(path):
             raise ParameterError('path', path, 'an absolute path')
         self.path = path.rstrip('/') or '/'
         self._lock_timeout = lock_timeout
-        self._moment = moment
+        self._circumstances = circumstances
 
     def claims(self) -> list[Claim]:
         """Return the claims that hold now, in the order in which their files were written.
@@ -74,13 +76,13 @@ class ClaimFolder:
 
         :raises ClaimsError: if the folder cannot be read or cannot be trusted.
         """
-        folder = place.open_folder(self.path) if _SUPPORTED else None
+        folder = shared_folder.open_folder(self.path) if _SUPPORTED else None
         if folder is None:
             return []
         try:
-            moment = self._moment()
-            holding, _ = self._read(folder, moment)
-            return _claims_of(holding, moment)
+            circumstances = self._circumstances()
+            holding, _ = self._read(folder, circumstances)
+            return _claims_of(holding, circumstances)
         except _FolderGoneError:
             return []
         finally:
@@ -124,37 +126,37 @@ class ClaimFolder:
             raise ParameterError('seconds', seconds, 'given where no process holds the claim')
         if seconds is not None and not 0 < seconds <= record.LONGEST_TIME:
             raise ParameterError('seconds', seconds, f'above 0 and at most {record.LONGEST_TIME:g}')
-        moment = self._moment()
-        boot_id, start = _identity(process_id, moment)
+        circumstances = self._circumstances()
+        boot_id, start = _identity(process_id, circumstances)
         terms = _Terms(choose, process_id, start, boot_id, seconds, command)
-        patience = Patience(self._lock_timeout if lock_timeout is None else lock_timeout)
+        deadline = LockDeadline(self._lock_timeout if lock_timeout is None else lock_timeout)
         lock = RecordLock(survives_exec=survives_exec)
         try:
-            return self._claim_in_time(terms, lock, patience)
+            return self._claim_in_time(terms, lock, deadline)
         except BaseException:
             lock.let_go()
             raise
 
-    def _claim_in_time(self, terms: _Terms, lock: RecordLock, patience: Patience) -> HeldClaim | None:
+    def _claim_in_time(self, terms: _Terms, lock: RecordLock, deadline: LockDeadline) -> HeldClaim | None:
         """Lock the folder and claim, anew where it was removed meanwhile."""
         while True:
-            written = Written(self.path, record_files.new_name(), lock, self._lock_timeout, self._moment)
+            written = Written(self.path, record_files.new_name(), lock, self._lock_timeout, self._circumstances)
             try:
-                return under_lock(self.path, patience, partial(self._claim, terms, written))
+                return under_lock(self.path, deadline, partial(self._claim, terms, written))
             except _FolderGoneError:
                 lock.let_go()
             except BaseException:
                 written.remove()  # Ctrl-C may come when it is there already
                 raise
-            if not patience.wait():
+            if not deadline.wait():
                 raise ClaimsError(f'No GPU can be claimed: {self.path} is removed again and again')
 
     def _claim(self, terms: _Terms, written: Written, folder: int) -> HeldClaim | None:
         """Choose, and write what was chosen; under the lock."""
-        moment = self._moment()
-        holding, void = self._read(folder, moment)
-        self._tidy_up(folder, void, moment)
-        claims = _claims_of(holding, moment)
+        circumstances = self._circumstances()
+        holding, void = self._read(folder, circumstances)
+        self._tidy_up(folder, void, circumstances)
+        claims = _claims_of(holding, circumstances)
         uuids = _unclaimed(tuple(terms.choose(claims)), claims)
         if not uuids:
             return None
@@ -163,18 +165,18 @@ class ClaimFolder:
             uid=os.geteuid(),
             pid=terms.process_id,
             process_start=terms.process_start,
-            pid_namespace=None if terms.process_id is None else moment.pid_namespace,
+            pid_namespace=None if terms.process_id is None else circumstances.pid_namespace,
             boot_id=terms.boot_id,
-            host=moment.host,
-            machine=moment.machine,
-            made=moment.time,
-            expires_at=None if terms.seconds is None else moment.clock + terms.seconds,
+            host=circumstances.host,
+            machine=circumstances.machine,
+            made=circumstances.time,
+            expires_at=None if terms.seconds is None else circumstances.clock + terms.seconds,
             command=record.bounded(terms.command),
         )
         self._write(folder, new, written)
-        return HeldClaim(record.claim_of(new, os.geteuid(), moment), new, written)
+        return HeldClaim(record.claim_of(new, os.geteuid(), circumstances), new, written)
 
-    def _read(self, folder: int, moment: Moment) -> tuple[list[RecordFile], list[RecordFile]]:
+    def _read(self, folder: int, circumstances: Circumstances) -> tuple[list[RecordFile], list[RecordFile]]:
         """Return the claims that hold and those that are void."""
         try:
             files = record_files.read_records(folder)
@@ -183,23 +185,25 @@ class ClaimFolder:
         holding: list[RecordFile] = []
         void: list[RecordFile] = []
         for file in files:
-            is_void = record.is_void(file.record, moment, is_held=file.is_held)
+            is_void = record.is_void(file.record, circumstances, is_held=file.is_held)
             (void if is_void else holding).append(file)
         return holding, void
 
-    def _tidy_up(self, folder: int, void: list[RecordFile], moment: Moment) -> None:
+    def _tidy_up(self, folder: int, void: list[RecordFile], circumstances: Circumstances) -> None:
         """Remove what is of no use any more and belongs to this user (to anybody, for root); under the lock.
 
         A process of another PID namespace may have closed the file of its claim and still run, so such files stay as
         long as they are few: there the claim holds.
         """
         own = [
-            file for file in void if record_files.is_own(file.owner) and record.is_of_this_machine(file.record, moment)
+            file
+            for file in void
+            if record_files.is_own(file.owner) and record.is_of_this_machine(file.record, circumstances)
         ]
         uncertain = {
             file.name
             for file in own
-            if record.is_elsewhere(file.record, moment) and not record.is_over(file.record, moment)
+            if record.is_elsewhere(file.record, circumstances) and not record.is_over(file.record, circumstances)
         }
         if len(uncertain) > _MOST_LEFT:
             uncertain.clear()
@@ -229,11 +233,11 @@ class ClaimFolder:
 
         While the folder is empty, a cleaner of /tmp may remove it in spite of the lock: it is made anew then.
         """
-        return _FolderGoneError() if isinstance(error, FileNotFoundError) else place.unusable(self.path, error)
+        return _FolderGoneError() if isinstance(error, FileNotFoundError) else shared_folder.unusable(self.path, error)
 
 
-def _claims_of(files: list[RecordFile], moment: Moment) -> list[Claim]:
-    return [record.claim_of(file.record, file.owner, moment) for file in files]
+def _claims_of(files: list[RecordFile], circumstances: Circumstances) -> list[Claim]:
+    return [record.claim_of(file.record, file.owner, circumstances) for file in files]
 
 
 def _unclaimed(uuids: tuple[str, ...], claims: list[Claim]) -> tuple[str, ...]:
@@ -244,13 +248,13 @@ def _unclaimed(uuids: tuple[str, ...], claims: list[Claim]) -> tuple[str, ...]:
     return uuids
 
 
-def _identity(process_id: int | None, moment: Moment) -> tuple[str, float | None]:
+def _identity(process_id: int | None, circumstances: Circumstances) -> tuple[str, float | None]:
     """Return what tells this run of the machine from others, and the process from others of its number."""
-    if moment.boot_id is None:
+    if circumstances.boot_id is None:
         raise ClaimsError('No GPU can be claimed: without /proc nothing tells a claim from one made before a restart')
     if process_id is None:
-        return moment.boot_id, None
-    start = moment.start_of(process_id)
-    if not moment.lives(process_id, start):
+        return circumstances.boot_id, None
+    start = circumstances.start_of(process_id)
+    if not circumstances.lives(process_id, start):
         raise ProcessLookupError(process_id)
-    return moment.boot_id, start
+    return circumstances.boot_id, start

@@ -6,16 +6,17 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.errors import ClaimsError
-from gpu_tracker.gpus.claims import place, record_files
-from gpu_tracker.gpus.claims.lock import Patience, under_lock
+from gpu_tracker.gpus.claims import record_files, shared_folder
+from gpu_tracker.gpus.claims.locks import LockDeadline, under_lock
 from gpu_tracker.gpus.claims.record import encode, is_void
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.gpus.claims.holder import Moment
-    from gpu_tracker.gpus.claims.record import Claim, Record
-    from gpu_tracker.gpus.claims.record_files import RecordLock
+    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claims.liveness import Circumstances
+    from gpu_tracker.gpus.claims.locks import RecordLock
+    from gpu_tracker.gpus.claims.record import Record
 
 
 class Written:
@@ -26,18 +27,18 @@ class Written:
     """
 
     def __init__(
-        self, path: str, name: str, lock: RecordLock, lock_timeout: float, moment: Callable[[], Moment]
+        self, path: str, name: str, lock: RecordLock, lock_timeout: float, circumstances: Callable[[], Circumstances]
     ) -> None:
         self.path = path
         self.name = name
         self.lock = lock
         self.lock_timeout = lock_timeout
-        self.moment = moment
+        self.circumstances = circumstances
 
     def remove(self) -> None:
         """Remove the file, where it is there and may be removed; without the lock, as a file goes whole or not."""
         try:
-            folder = place.open_folder(self.path)
+            folder = shared_folder.open_folder(self.path)
         except ClaimsError:
             return  # somebody has changed the folder; the claim ends with its process or its time
         if folder is not None:
@@ -86,7 +87,7 @@ class HeldClaim:
             raise ClaimsError('The claim is not held by this process any more, so it cannot be changed')
         if self._record.expires_at is None:
             raise ClaimsError('The claim cannot outlive its process: it has no time that would end it')
-        under_lock(self._written.path, Patience(self._written.lock_timeout), self._free_from_process)
+        under_lock(self._written.path, LockDeadline(self._written.lock_timeout), self._free_from_process)
         self.lock.let_go()
 
     def _is_ours(self) -> bool:
@@ -99,14 +100,14 @@ class HeldClaim:
         if (
             file is None
             or (file.owner, file.record) != (self.claim.user_id, self._record)
-            or is_void(self._record, self._written.moment(), is_held=file.is_held)
+            or is_void(self._record, self._written.circumstances(), is_held=file.is_held)
         ):
             raise ClaimsError(f'The claim in {path} holds no more: its time is up, or somebody has removed it')
         new = self._record._replace(pid=None, process_start=None, pid_namespace=None)
         try:
             record_files.replace_record(folder, name, encode(new))
         except OSError as error:
-            raise place.unusable(path, error) from error
+            raise shared_folder.unusable(path, error) from error
         self._record = new
         self.claim = self.claim._replace(
             process_id=None, process_start=None, pid_namespace=None, in_another_container=False

@@ -1,44 +1,22 @@
-"""A claim: GPUs reserved for a process, for a time, or for both; the text of its file, and its words for people."""
+"""What stands in the file of a claim. Pure.
+
+Every user of the machine can write such files, so nothing in them is taken on trust: what does not look like a claim is
+none, and nothing that stands in one can make its reader fail.
+"""
 
 from __future__ import annotations
 
 import json
-import math
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpu_tracker.gpus.claims.claim import Claim
 from gpu_tracker.printable import printable
-from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.gpus.claims.holder import Moment
-
-
-class Claim(NamedTuple):
-    """A claim on GPUs or MIG devices; void when its process has ended, its time is up or the machine was restarted."""
-
-    uuids: tuple[str, ...]
-    user_id: int
-    """The owner of the file that the claim stands in."""
-    process_id: int | None
-    """None: no process holds it, only its time ends it."""
-    process_start: float | None
-    """When the process started, in the kernel's own count: with the ID it tells a process from a later one."""
-    pid_namespace: int | None
-    """What numbers the process: its ID means nothing elsewhere. None: the system has no such namespaces."""
-    boot_id: str
-    made: float
-    """Seconds since 1970."""
-    expires: float | None
-    """Seconds since 1970 as the clock now stands; None: when its process ends."""
-    command: str | None
-    """What the GPUs were claimed for."""
-    in_another_container: bool = False
-    """The ID of its process is one of another container's, or of the machine's where this process is in a container:
-    it means nothing here."""
-
+    from gpu_tracker.gpus.claims.liveness import Circumstances
 
 MOST_BYTES = 16384
 LONGEST_TIME = 1e10
@@ -64,11 +42,11 @@ class Record(NamedTuple):
     host: str
     """Machines may share a folder, as that of a user: one does not tidy up what another has written."""
     machine: str
-    """As in :class:`Moment`: machines may have the same name."""
+    """As in :class:`Circumstances`: machines may have the same name."""
     made: float
     """Seconds since 1970."""
     expires_at: float | None
-    """On the clock of :attr:`Moment.clock`, which setting the time does not move."""
+    """On the clock of :attr:`Circumstances.clock`, which setting the time does not move."""
     command: str | None
     """What the GPUs are for, usually a command line; its beginning, as all users can read it, even those from whom
     ``hidepid`` of proc(5) hides the command lines of others."""
@@ -114,43 +92,46 @@ def bounded(command: str | None) -> str | None:
     return printable(command)
 
 
-def is_void(record: Record, moment: Moment, *, is_held: bool) -> bool:
+def is_void(record: Record, circumstances: Circumstances, *, is_held: bool) -> bool:
     """Tell whether a claim holds no more: its machine was started anew, its time is up or its process has ended.
 
     :param is_held: Whether somebody holds the lock on its file. That counts for a process of another PID namespace
         alone, which cannot be looked up by its number: one that can may have closed the file.
     """
-    if is_over(record, moment):
+    if is_over(record, circumstances):
         return True
     if record.pid is None:
         return False
-    if is_elsewhere(record, moment):
+    if is_elsewhere(record, circumstances):
         return not is_held
-    return not moment.lives(record.pid, record.process_start)
+    return not circumstances.lives(record.pid, record.process_start)
 
 
-def is_over(record: Record, moment: Moment) -> bool:
+def is_over(record: Record, circumstances: Circumstances) -> bool:
     """Tell whether a claim holds no more whatever its process does."""
-    if moment.boot_id not in (None, record.boot_id):
+    if circumstances.boot_id not in (None, record.boot_id):
         return True
-    return record.expires_at is not None and record.expires_at <= moment.clock
+    return record.expires_at is not None and record.expires_at <= circumstances.clock
 
 
-def is_elsewhere(record: Record, moment: Moment) -> bool:
+def is_elsewhere(record: Record, circumstances: Circumstances) -> bool:
     """Tell whether the process of a claim is numbered in another PID namespace, such as that of a container."""
-    return record.pid is not None and record.pid_namespace != moment.pid_namespace
+    return record.pid is not None and record.pid_namespace != circumstances.pid_namespace
 
 
-def is_of_this_machine(record: Record, moment: Moment) -> bool:
+def is_of_this_machine(record: Record, circumstances: Circumstances) -> bool:
     """Tell whether a claim was made on this machine, in this run of it or an earlier one.
 
     Neither the name nor the machine ID would do alone: names repeat from network to network, IDs where a disk was
     copied.
     """
-    return moment.boot_id == record.boot_id or (moment.host, moment.machine) == (record.host, record.machine)
+    return circumstances.boot_id == record.boot_id or (circumstances.host, circumstances.machine) == (
+        record.host,
+        record.machine,
+    )
 
 
-def claim_of(record: Record, owner: int, moment: Moment) -> Claim:
+def claim_of(record: Record, owner: int, circumstances: Circumstances) -> Claim:
     """Return a claim for those who deal with claims.
 
     :param owner: Whose file it is.
@@ -163,9 +144,9 @@ def claim_of(record: Record, owner: int, moment: Moment) -> Claim:
         pid_namespace=record.pid_namespace,
         boot_id=record.boot_id,
         made=record.made,
-        expires=None if record.expires_at is None else moment.time + (record.expires_at - moment.clock),
+        expires=None if record.expires_at is None else circumstances.time + (record.expires_at - circumstances.clock),
         command=record.command,
-        in_another_container=is_elsewhere(record, moment),
+        in_another_container=is_elsewhere(record, circumstances),
     )
 
 
@@ -202,37 +183,3 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
     'expires_at': lambda value: value is None or _is_real(value, 10 * LONGEST_TIME),
     'command': lambda value: value is None or isinstance(value, str),
 }
-
-
-_MINUTE = 60
-_HOUR = 60 * _MINUTE
-
-
-def describe(claim: Claim, now: float, name_of: Callable[[int], str] = user_name) -> str:
-    """Return who has claimed, for what and how long: ``claimed by ann (pid 4242, python train.py) for another 58 s``.
-
-    :param now: Seconds since 1970.
-    :param name_of: Tells the name of the user with an ID.
-    """
-    return f'claimed by {printable(name_of(claim.user_id))}{_purpose(claim)}{_time(claim, now)}'
-
-
-def remaining(seconds: float) -> str:
-    """Return a time to wait, rounded up: ``58 s``, ``12 min``, ``5 h``."""
-    for length, unit in ((1, 's'), (_MINUTE, 'min')):
-        if seconds <= 2 * _MINUTE * length:
-            return f'{max(0, math.ceil(seconds / length))} {unit}'
-    return f'{math.ceil(seconds / _HOUR)} h'
-
-
-def _purpose(claim: Claim) -> str:
-    known = []
-    if claim.process_id is not None:
-        known.append(f'pid {claim.process_id}' + (' in another container' if claim.in_another_container else ''))
-    if claim.command is not None:
-        known.append(printable(claim.command))
-    return f' ({", ".join(known)})' if known else ''
-
-
-def _time(claim: Claim, now: float) -> str:
-    return '' if claim.expires is None else f' for another {remaining(claim.expires - now)}'

@@ -7,6 +7,8 @@ import time
 import pynvml
 
 from gpu_tracker.errors import GpuError
+from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
+from gpu_tracker.gpus.nvidia import COMPUTE_FILES
 from gpu_tracker.gpus.nvidia.calls import (
     CLOCK_TOLERANCE_US,
     FULL,
@@ -18,8 +20,8 @@ from gpu_tracker.gpus.nvidia.calls import (
     quietly,
     utilization,
 )
+from gpu_tracker.gpus.nvidia.devices import details, open_gpus
 from gpu_tracker.gpus.nvidia.errors import describe, explain_failed_init
-from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from gpu_tracker.gpus.nvidia.monitor import NvidiaMonitor
-    from gpu_tracker.gpus.state import DeviceDetails, DeviceState
 
     T = TypeVar('T')
 
@@ -56,26 +57,29 @@ def open_backend() -> NvidiaBackend | None:
 class NvidiaBackend:
     """The opened driver; see ``gpu_tracker.gpus.GpuBackend``."""
 
+    compute_files = COMPUTE_FILES
+
     def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:
         self._wall_clock = wall_clock
         self._messages: list[tuple[str, str]] = []
-        self._told: set[tuple[object, ...]] = set()
+        self._reported: set[tuple[object, ...]] = set()
         self._handles: dict[str, c_void_p] = {}
         self._labels: dict[str, str] = {}
+        self._by_uuid: dict[str, Gpu] = {}
         self._last_seen: dict[str, int] = {}
         self._accounted: set[str] = set()
         self._calls = Calls()
-        self._devices: tuple[Device, ...] | None = None
-        self._count = pynvml.nvmlDeviceGetCount()
+        self._gpus: tuple[Gpu, ...] | None = None
+        pynvml.nvmlDeviceGetCount()  # fails where the driver does not work
 
-    def devices(self) -> tuple[Device, ...]:
+    def gpus(self) -> tuple[Gpu, ...]:
         """Return all GPUs of the machine, those that the driver cannot open included."""
-        if self._devices is None:
-            self._devices = tuple(self._open_device(index) for index in range(self._count))
-        return self._devices
+        if self._gpus is None:
+            self._gpus = tuple(self._noted(*opened) for opened in open_gpus())
+        return self._gpus
 
-    def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[DeviceState]:
-        """Look at all GPUs and their MIG devices once.
+    def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[GpuReading]:
+        """Read all GPUs and their MIG devices once.
 
         :raises GpuError: The driver has stopped working.
         """
@@ -86,20 +90,18 @@ class NvidiaBackend:
         except pynvml.NVMLError as error:
             raise GpuError(*explain_failed_init(error.value)) from error
 
-    def details(self) -> list[DeviceDetails]:
+    def details(self) -> list[Gpu]:
         """Return what all GPUs and their MIG devices are.
 
         :raises GpuError: The driver has stopped working.
         """
-        from gpu_tracker.gpus.nvidia.survey import details  # noqa: PLC0415 - a run's sampler needs none of it
-
         try:
             return details(self._calls)
         except pynvml.NVMLError as error:
             raise GpuError(*explain_failed_init(error.value)) from error
 
     def monitors(self, interval: float) -> tuple[NvidiaMonitor, ...]:
-        """Return what looks at each GPU every ``interval`` seconds, in PCI bus order; each may have its own thread.
+        """Return what reads each GPU every ``interval`` seconds, in PCI bus order; each may have its own thread.
 
         :raises GpuError: The driver has stopped working.
         """
@@ -110,11 +112,18 @@ class NvidiaBackend:
         except pynvml.NVMLError as error:
             raise GpuError(*explain_failed_init(error.value)) from error
 
-    def read(self, uuid: str) -> DeviceReading:
-        """Look at one GPU."""
-        return DeviceReading(self._memory(uuid)[1], self.processes(uuid), self._samples(uuid))
+    def read(self, uuid: str) -> GpuReading:
+        """Read one GPU."""
+        total, used = self._memory(uuid)
+        processes = self.processes(uuid)
+        return GpuReading(
+            self._by_uuid[uuid]._replace(memory_total=total),
+            memory_used=used,
+            samples=self._samples(uuid),
+            processes=None if processes is None else tuple(processes),
+        )
 
-    def processes(self, uuid: str) -> list[ProcessMemory] | None:
+    def processes(self, uuid: str) -> list[GpuProcess] | None:
         """Return the compute and graphics processes on one GPU, each once for each MIG instance that it uses.
 
         A process that does both stands in both lists with the same memory. In MIG mode the MIG devices are asked too.
@@ -124,9 +133,7 @@ class NvidiaBackend:
         parts = []
         for _, handle in mig_devices(whole) if is_divided else ():
             in_part = self._listed(uuid, handle)
-            if in_part is not None:
-                name_instance(handle, in_part)
-            parts.append(in_part)
+            parts.append(None if in_part is None else name_instance(handle, in_part))
         return merge(self._listed(uuid, whole), parts)
 
     def utilization(self, uuid: str) -> float | None:
@@ -158,20 +165,18 @@ class NvidiaBackend:
         except pynvml.NVMLError:
             return  # nothing is left to be done about a driver that cannot even be left
 
-    def _open_device(self, index: int) -> Device:
-        label = f'GPU {index}'
-        try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            uuid = pynvml.nvmlDeviceGetUUID(handle)
-        except pynvml.NVMLError as error:
-            self._tell_once('warning', describe(label, error.value), index, error.value)
-            return Device(index, None, None, None)
-        self._handles[uuid] = handle
-        self._labels[uuid] = f'{label} ({uuid})'
-        name = quietly(lambda: pynvml.nvmlDeviceGetName(handle))
+    def _noted(self, gpu: Gpu, handle: c_void_p | None, code: int) -> Gpu:
+        """Return a GPU with its memory, having noted how to ask for its figures."""
+        label = f'GPU {gpu.number}'
+        if handle is None or gpu.uuid is None:
+            self._report_once('warning', describe(label, code), gpu.number, code)
+            return gpu
+        self._handles[gpu.uuid] = handle
+        self._by_uuid[gpu.uuid] = gpu
+        self._labels[gpu.uuid] = f'{label} ({gpu.uuid})'
         if quietly(lambda: pynvml.nvmlDeviceGetAccountingMode(handle)) == pynvml.NVML_FEATURE_ENABLED:
-            self._accounted.add(uuid)
-        return Device(index, uuid, name, self._memory(uuid)[0])
+            self._accounted.add(gpu.uuid)
+        return gpu._replace(memory_total=self._memory(gpu.uuid)[0])
 
     def _memory(self, uuid: str) -> tuple[int | None, int | None]:
         """Return the total and the used bytes; version 2 leaves out of `used` what the driver reserves for itself."""
@@ -180,7 +185,7 @@ class NvidiaBackend:
         if memory is None:
             return None, None
         if memory.total == 0:  # unified memory: the GPU has none of its own
-            self._tell_once('info', f'{self._labels[uuid]} does not report its memory.', uuid, 'memory')
+            self._report_once('info', f'{self._labels[uuid]} does not report its memory.', uuid, 'memory')
             return None, None
         return memory.total, memory.used
 
@@ -204,15 +209,15 @@ class NvidiaBackend:
             self._last_seen[uuid] = kept[-1][0]
         return kept
 
-    def _listed(self, uuid: str, handle: c_void_p) -> list[ProcessMemory] | None:
+    def _listed(self, uuid: str, handle: c_void_p) -> list[GpuProcess] | None:
         """Return the processes of a GPU or MIG device; None, having told why, where they are not listed."""
         try:
             entries = self._calls.processes(handle)
         except pynvml.NVMLError as error:
-            self._tell_failure(uuid, error.value)
+            self._report_failure(uuid, error.value)
             return None
         if entries is None:
-            self._tell_once('info', f'{self._labels[uuid]} does not list its processes.', uuid, 'processes')
+            self._report_once('info', f'{self._labels[uuid]} does not list its processes.', uuid, 'processes')
         return entries
 
     def _ask(self, uuid: str, what: str, question: Callable[[], T]) -> T | None:
@@ -221,18 +226,18 @@ class NvidiaBackend:
             return question()
         except pynvml.NVMLError as error:
             if error.value == pynvml.NVML_ERROR_NOT_SUPPORTED:
-                self._tell_once('info', f'{self._labels[uuid]} does not report its {what}.', uuid, what)
+                self._report_once('info', f'{self._labels[uuid]} does not report its {what}.', uuid, what)
             else:
-                self._tell_failure(uuid, error.value)
+                self._report_failure(uuid, error.value)
             return None
 
-    def _tell_failure(self, uuid: str, code: int) -> None:
+    def _report_failure(self, uuid: str, code: int) -> None:
         if code == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:  # a matter of the driver, not of one GPU
-            self._tell_once('warning', describe('This machine', code), code)
+            self._report_once('warning', describe('This machine', code), code)
         else:
-            self._tell_once('warning', describe(self._labels[uuid], code), uuid, code)
+            self._report_once('warning', describe(self._labels[uuid], code), uuid, code)
 
-    def _tell_once(self, level: str, text: str, *cause: object) -> None:
-        if cause not in self._told:
-            self._told.add(cause)
+    def _report_once(self, level: str, text: str, *cause: object) -> None:
+        if cause not in self._reported:
+            self._reported.add(cause)
             self._messages.append((level, text))

@@ -6,7 +6,7 @@ from functools import partial
 
 import pynvml
 
-from gpu_tracker.gpus.reading import ProcessMemory
+from gpu_tracker.gpus.model import GpuProcess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,12 +76,12 @@ class Calls:
                 self._has_memory_v2 = error.value == pynvml.NVML_ERROR_NOT_SUPPORTED  # then it is this GPU alone
         return pynvml.nvmlDeviceGetMemoryInfo(handle)
 
-    def processes(self, handle: c_void_p) -> list[ProcessMemory] | None:
+    def processes(self, handle: c_void_p) -> list[GpuProcess] | None:
         """Return compute and graphics processes, those that do both twice; None where the GPU supports neither list.
 
         :raises pynvml.NVMLError: Any other failure.
         """
-        entries: list[ProcessMemory] | None = None
+        entries: list[GpuProcess] | None = None
         for kind in (COMPUTE, GRAPHICS):
             try:
                 listed = self.listed(kind, handle)
@@ -92,12 +92,12 @@ class Calls:
             entries = (entries or []) + listed
         return entries
 
-    def listed(self, kind: int, handle: c_void_p) -> list[ProcessMemory]:
+    def listed(self, kind: int, handle: c_void_p) -> list[GpuProcess]:
         """Return the processes in one list, COMPUTE or GRAPHICS.
 
         :raises pynvml.NVMLError: Any failure, NOT_SUPPORTED included.
         """
-        return [_process_memory(process, kind) for process in self._process_list(kind, handle)]
+        return [_process(process, kind) for process in self._process_list(kind, handle)]
 
     def _process_list(self, kind: int, handle: c_void_p) -> Iterable[pynvml._Process]:
         """Return the compute or the graphics list, of version 3 or, where the driver is older than R510, 2."""
@@ -150,17 +150,21 @@ def mig_devices(handle: c_void_p) -> list[tuple[int, c_void_p]]:
     return [(number, device) for number, device in found if device is not None]
 
 
-def name_instance(handle: c_void_p, entries: list[ProcessMemory]) -> None:
-    """Give entries of a MIG device its instance IDs where the driver left them out."""
-    if any(entry.gpu_instance is None for entry in entries):
-        gpu_instance = quietly(lambda: pynvml.nvmlDeviceGetGpuInstanceId(handle))
-        compute_instance = quietly(lambda: pynvml.nvmlDeviceGetComputeInstanceId(handle))
-        for entry in entries:
-            if entry.gpu_instance is None:
-                entry.gpu_instance, entry.compute_instance = gpu_instance, compute_instance
+def name_instance(handle: c_void_p, entries: list[GpuProcess]) -> list[GpuProcess]:
+    """Return the entries of a MIG device with its instance IDs where the driver left them out."""
+    if all(entry.gpu_instance is not None for entry in entries):
+        return entries
+    gpu_instance = quietly(lambda: pynvml.nvmlDeviceGetGpuInstanceId(handle))
+    compute_instance = quietly(lambda: pynvml.nvmlDeviceGetComputeInstanceId(handle))
+    return [
+        entry._replace(gpu_instance=gpu_instance, compute_instance=compute_instance)
+        if entry.gpu_instance is None
+        else entry
+        for entry in entries
+    ]
 
 
-def merge(whole: list[ProcessMemory] | None, parts: Iterable[list[ProcessMemory] | None]) -> list[ProcessMemory] | None:
+def merge(whole: list[GpuProcess] | None, parts: Iterable[list[GpuProcess] | None]) -> list[GpuProcess] | None:
     """Return the processes of a GPU's own list and of its MIG devices' lists, each once for each instance."""
     entries = whole
     for in_part in parts:
@@ -172,23 +176,25 @@ def merge(whole: list[ProcessMemory] | None, parts: Iterable[list[ProcessMemory]
     return None if entries is None else without_doubles(entries)
 
 
-def without_doubles(entries: list[ProcessMemory]) -> list[ProcessMemory]:
+def without_doubles(entries: list[GpuProcess]) -> list[GpuProcess]:
     """Keep one entry for each process and instance; the list that was read last may know more, or a later figure."""
-    kept: dict[tuple[int, int | None, int | None], ProcessMemory] = {}
+    kept: dict[tuple[int, int | None, int | None], GpuProcess] = {}
     for entry in entries:
-        known = kept.setdefault((entry.pid, entry.gpu_instance, entry.compute_instance), entry)
-        known.computes |= entry.computes
-        if entry.memory is not None:
-            known.memory = max(known.memory or 0, entry.memory)
+        key = (entry.pid, entry.gpu_instance, entry.compute_instance)
+        known = kept.get(key, entry)
+        kept[key] = known._replace(
+            computes=known.computes or entry.computes,
+            memory=known.memory if entry.memory is None else max(known.memory or 0, entry.memory),
+        )
     return list(kept.values())
 
 
-def _process_memory(process: pynvml._Process, kind: int) -> ProcessMemory:
+def _process(process: pynvml._Process, kind: int) -> GpuProcess:
     in_mig = process.gpuInstanceId != NOT_AVAILABLE
-    return ProcessMemory(
+    return GpuProcess(
         process.pid,
         process.usedGpuMemory,
-        process.gpuInstanceId if in_mig else None,
-        process.computeInstanceId if in_mig else None,
         computes=kind == COMPUTE,
+        gpu_instance=process.gpuInstanceId if in_mig else None,
+        compute_instance=process.computeInstanceId if in_mig else None,
     )

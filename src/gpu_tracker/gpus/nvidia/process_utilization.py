@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pynvml
 
+from gpu_tracker.gpus.model import Account
 from gpu_tracker.gpus.nvidia.calls import CLOCK_TOLERANCE_US, FULL, quietly
-from gpu_tracker.gpus.state import Account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""The sections and keys of a configuration file, with their lines.
+"""The sections, keys and lines of a configuration file, and problems with them.
 
 Values are those of the standard configparser, so that existing files mean what they always did. It stops at the first
 line that it cannot read, though, and knows no line of a value: a scan beforehand finds all such lines at once, and
@@ -8,13 +8,45 @@ leaves to configparser only what it can read.
 from __future__ import annotations
 
 import configparser
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.idle.config.keys import FOR_ALL
-from gpu_tracker.idle.config.problem import Problem, quoted
+from gpu_tracker.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+FOR_ALL = 'DEFAULT'
+"""The section whose keys configparser gives to all others."""
+
+_LONGEST_QUOTE = 60
+
+
+class Problem(NamedTuple):
+    """What is wrong, and where."""
+
+    line: int | None
+    """Counted from 1; None: the file as a whole."""
+    section: str | None
+    """The section's name without brackets."""
+    text: str
+
+    def describe(self, path: str) -> str:
+        """Return it for people: ``gpu_mon.conf:12: [process-0] cmd: is missing``."""
+        place = path if self.line is None else f'{path}:{self.line}'
+        section = '' if self.section is None else f'[{self.section}] '
+        return printable(f'{place}: {section}{self.text}')
+
+
+def sorted_by_line(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return problems in the order of their lines, those of the whole file first."""
+    return tuple(sorted(problems, key=lambda problem: problem.line or 0))
+
+
+def quoted(text: str) -> str:
+    """Return a piece of the file as it stands in a message: in quotes, and not longer than a line."""
+    return repr(text if len(text) <= _LONGEST_QUOTE else f'{text[:_LONGEST_QUOTE]}...')
+
 
 _COMMENT = ('#', ';')
 _HEADER = configparser.ConfigParser.SECTCRE
@@ -134,3 +166,73 @@ def _key_and_value(words: str) -> tuple[str, str | None]:
     if not ends:
         return words, None
     return words[: min(ends)].rstrip().lower(), words[min(ends) + 1 :]
+
+
+_REFERENCE = re.compile(r'%%|%\(([^)]+)\)s')
+_DEEPEST = 10
+"""References that lead to each other, as MAX_INTERPOLATION_DEPTH of configparser."""
+_MOST_CHARACTERS = 20_000
+"""Few lines that refer to each other make any length."""
+
+
+def referred_to(written: str) -> frozenset[str]:
+    """Return the keys that a value refers to."""
+    return frozenset(mark[1].lower() for mark in _REFERENCE.finditer(written) if mark[1] is not None)
+
+
+def left_in(whole: str) -> tuple[str, ...]:
+    """Return the keys for which nothing was put into a value, in their order."""
+    return tuple(dict.fromkeys(mark[1].lower() for mark in _REFERENCE.finditer(whole) if mark[1] is not None))
+
+
+class ValueUnusableError(ValueError):
+    """A value cannot be used; the text says why and does not name the key."""
+
+
+class Interpolation:
+    """The values of one section with what they refer to in place.
+
+    :param values: Key -> value as written, those of ``[DEFAULT]`` included.
+    """
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+        self._whole: dict[str, str] = {}
+        self._path: list[str] = []
+
+    def get(self, key: str) -> str | None:
+        """Return the value of a key, None where it is absent.
+
+        :raises ValueUnusableError: if it refers to itself, through too many others, or becomes too long.
+        """
+        if key not in self._values:
+            return None
+        if key not in self._whole:
+            self._path.append(key)
+            try:
+                self._whole[key] = self._replaced(self._values[key])
+            finally:
+                self._path.pop()
+        return self._whole[key]
+
+    def _replaced(self, written: str) -> str:
+        pieces, length, done = [], 0, 0
+        for mark in _REFERENCE.finditer(written):
+            piece = self._meaning(mark)
+            pieces += [written[done : mark.start()], piece]
+            done = mark.end()
+            length += len(piece)
+            if length > _MOST_CHARACTERS:
+                raise ValueUnusableError('is too long with what its %(...)s stand for')
+        return ''.join([*pieces, written[done:]])
+
+    def _meaning(self, mark: re.Match[str]) -> str:
+        if mark[1] is None:
+            return '%'
+        key = mark[1].lower()
+        if key in self._path:
+            raise ValueUnusableError(f'%({key})s stands for itself')
+        if len(self._path) > _DEEPEST and key in self._values:
+            raise ValueUnusableError(f'%({key})s is reached through more than {_DEEPEST} others')
+        value = self.get(key)
+        return mark[0] if value is None else value

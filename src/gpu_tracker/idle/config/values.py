@@ -8,8 +8,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from gpu_tracker.idle.config.problem import quoted
-from gpu_tracker.idle.gpu_id import GpuId
+from gpu_tracker.idle.config.document import ValueUnusableError, quoted
+from gpu_tracker.idle.config.idle_settings import GpuId
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +24,6 @@ _MOST_SECONDS = 1e9  # 30 years: far beyond it timers overflow
 _OFF = ('', 'off')
 
 COMMENT_HINT = 'a comment stands on a line of its own'
-
-
-class ValueUnusableError(ValueError):
-    """A value cannot be used; the text says why and does not name the key."""
 
 
 def number(accepted: str, is_accepted: Callable[[float], bool]) -> Callable[[str], float]:
@@ -81,6 +77,11 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(name for part in text.split(',') if (name := part.strip()))
 
 
+def name_set(text: str) -> frozenset[str]:
+    """Return the names between commas, in no order."""
+    return frozenset(names(text))
+
+
 def gpus(text: str) -> tuple[GpuId, ...] | None:
     """Return the GPUs of a list; None for ALL."""
     written = names(text)
@@ -131,6 +132,11 @@ def one_line(text: str) -> str:
     if '\n' in text:
         raise ValueUnusableError(f'must be on one line, not {quoted(text)}{hint(text)}')
     return text
+
+
+def one_line_or_none(text: str) -> str | None:
+    """Return a text that does not go on in a second line; None for an empty one."""
+    return one_line(text) if text else None
 
 
 def comment_within(text: str) -> bool:

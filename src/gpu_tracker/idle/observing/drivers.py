@@ -6,19 +6,19 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
-from gpu_tracker.in_thread import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpu_tracker.gpus import GpuBackend
-    from gpu_tracker.gpus.state import DeviceState
+    from gpu_tracker.gpus.model import GpuReading
 
     Opener = Callable[[], GpuBackend | None]
 
-PATIENCE = 2.0
+TIMEOUT = 2.0
 """Seconds that a look waits for an answer."""
 
 RETRY = 10.0
@@ -33,10 +33,10 @@ ANEW = 60.0
 see that a GPU was added or reset. Opening takes up to 3 s a GPU where nothing else keeps the driver loaded."""
 
 
-class DriverLook(NamedTuple):
+class DriverAnswer(NamedTuple):
     """What all drivers tell at one moment."""
 
-    gpus: tuple[DeviceState, ...] | None = None
+    gpus: tuple[GpuReading, ...] | None = None
     """In PCI bus order; None: there is no driver, or none that tells anything."""
     problem: str | None = None
     """Why a driver that is there tells nothing, in words; None: it works, or there is none."""
@@ -44,14 +44,14 @@ class DriverLook(NamedTuple):
     """Whether the answer may still come."""
 
 
-_AWAITED = DriverLook(problem='the GPU driver does not answer', is_awaited=True)
+_AWAITED = DriverAnswer(problem='the GPU driver does not answer', is_awaited=True)
 
 
 class Drivers:
     """The drivers of this machine, opened when they are there and kept open.
 
     :param openers: The vendors' openers.
-    :param patience: Seconds that a look waits for an answer.
+    :param timeout: Seconds that a look waits for an answer.
     :param clock: Tells the seconds that have passed.
     """
 
@@ -59,14 +59,14 @@ class Drivers:
         self,
         openers: Mapping[str, Opener] = BACKENDS,
         *,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._drivers = [_Driver(opener, clock) for opener in openers.values()]
-        self._patience = patience
-        self._question: asyncio.Future[DriverLook] | None = None
+        self._timeout = timeout
+        self._question: asyncio.Future[DriverAnswer] | None = None
 
-    async def look(self) -> DriverLook:
+    async def poll(self) -> DriverAnswer:
         """Look at all GPUs, and open what is not open.
 
         An answer that does not come in time is old when it comes: the look after that asks anew. Until then looks
@@ -77,7 +77,7 @@ class Drivers:
                 return _AWAITED
             self._take_answer()
         self._question = asyncio.ensure_future(in_thread(self._ask))
-        await asyncio.wait([self._question], timeout=self._patience)
+        await asyncio.wait([self._question], timeout=self._timeout)
         return self._take_answer() if self._question.done() else _AWAITED
 
     def open_anew(self) -> None:
@@ -89,17 +89,17 @@ class Drivers:
         """Let go of the drivers; of one that has not answered yet only the end of this process lets go."""
         if self._question is None or self._question.done():
             closing = asyncio.ensure_future(in_thread(self._close))
-            await asyncio.wait([closing], timeout=self._patience)
+            await asyncio.wait([closing], timeout=self._timeout)
 
-    def _take_answer(self) -> DriverLook:
+    def _take_answer(self) -> DriverAnswer:
         question, self._question = self._question, None
-        return DriverLook() if question is None else question.result()
+        return DriverAnswer() if question is None else question.result()
 
-    def _ask(self) -> DriverLook:
+    def _ask(self) -> DriverAnswer:
         looks = [driver.ask() for driver in self._drivers]
         told = [look.gpus for look in looks if look.gpus is not None]
         problems = [look.problem for look in looks if look.problem is not None]
-        return DriverLook(tuple(gpu for gpus in told for gpu in gpus) if told else None, ' '.join(problems) or None)
+        return DriverAnswer(tuple(gpu for gpus in told for gpu in gpus) if told else None, ' '.join(problems) or None)
 
     def _close(self) -> None:
         for driver in self._drivers:
@@ -119,7 +119,7 @@ class _Driver:
         self._opened_at = 0.0
         self._next_attempt: float | None = None
 
-    def ask(self) -> DriverLook:
+    def ask(self) -> DriverAnswer:
         """Look at its GPUs, having opened it where that is due."""
         if self.is_outdated:
             self.is_outdated = False
@@ -127,16 +127,16 @@ class _Driver:
         was_open = self._backend is not None
         backend = self._backend or self._open()
         if backend is None:
-            return DriverLook(None, self._problem)
+            return DriverAnswer(None, self._problem)
         try:
             gpus = tuple(backend.survey(with_sensors=False))
         except GpuError as error:  # it was loaded anew, or is lost
             self.close()
             self._fail(error, retry=0.0 if was_open else RETRY)
-            return DriverLook(None, self._problem)
+            return DriverAnswer(None, self._problem)
         if self._clock() - self._opened_at >= ANEW and (not gpus or any(gpu.problem is not None for gpu in gpus)):
             self.is_outdated = True
-        return DriverLook(gpus)
+        return DriverAnswer(gpus)
 
     def close(self) -> None:
         """Let go of it."""

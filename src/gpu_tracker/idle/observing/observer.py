@@ -1,4 +1,4 @@
-"""One look at the machine: device files, their holders, what the drivers tell, and terminals, put together."""
+"""The observer: one poll of device files, the processes that have them open, drivers and terminals, put together."""
 
 from __future__ import annotations
 
@@ -6,29 +6,25 @@ import functools
 import os
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gpu_tracker.gpus.attribution import in_initial_pid_namespace, uses_cuda
-from gpu_tracker.idle.observation import Observation
-from gpu_tracker.idle.observing.devices import find_devices
-from gpu_tracker.idle.observing.drivers import DriverLook, Drivers
-from gpu_tracker.idle.observing.holders import Holders
-from gpu_tracker.idle.observing.layout import lay_out, only_with, without_figures
-from gpu_tracker.idle.observing.news import News
-from gpu_tracker.idle.observing.programs import Programs
-from gpu_tracker.idle.observing.sighting import Sighting, exists
+from gpu_tracker.gpus.nvidia import COMPUTE_FILES
+from gpu_tracker.gpus.process_ids import has_open, in_initial_pid_namespace
+from gpu_tracker.idle.observing.device_files import find_devices
+from gpu_tracker.idle.observing.drivers import DriverAnswer, Drivers
+from gpu_tracker.idle.observing.gpu_processes import Programs
+from gpu_tracker.idle.observing.open_devices import OpenDevices
 from gpu_tracker.idle.observing.terminals import TerminalUsers
-from gpu_tracker.idle.observing.user_names import UserNames
+from gpu_tracker.idle.observing.watched_gpus import GpuPoll, exists, only_with, usable_gpus, without_figures
+from gpu_tracker.idle.state import Observation
+from gpu_tracker.users import UserNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from gpu_tracker.gpus.state import DeviceState
-    from gpu_tracker.idle.config.settings import Settings, Terminals
-    from gpu_tracker.idle.gpu_id import GpuId
-    from gpu_tracker.idle.observation import ActiveUser
-    from gpu_tracker.idle.observing.file_identity import Identity
-    from gpu_tracker.idle.observing.layout import Place
-    from gpu_tracker.idle.observing.sighting import ProcessLookup
-
+    from gpu_tracker.gpus.model import GpuReading
+    from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
+    from gpu_tracker.idle.observing.device_files import Identity
+    from gpu_tracker.idle.observing.watched_gpus import Place, ProcessLookup
+    from gpu_tracker.idle.state import ActiveUser
 
 _GONE = 'the GPU driver is not loaded any more'
 _FEW_FOR_ROOT = 0.1
@@ -46,14 +42,14 @@ class HolderLookup(Protocol):
     def count(self) -> int:
         """How many processes there were at the last look."""
 
-    def look(self, identities: Mapping[int, Identity]) -> Mapping[int, frozenset[int]]:
+    def poll(self, identities: Mapping[int, Identity]) -> Mapping[int, frozenset[int]]:
         """Return the processes that hold each device file open, by its number."""
 
 
 class DriverLookup(Protocol):
     """Tells what the drivers tell."""
 
-    async def look(self) -> DriverLook:
+    async def poll(self) -> DriverAnswer:
         """Look at all GPUs."""
 
     def open_anew(self) -> None:
@@ -90,8 +86,8 @@ class Observer:
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
-        self._news = News()
-        self._layout: tuple[DeviceState, ...] | None = None
+        self._messages = ObserverMessages()
+        self._layout: tuple[GpuReading, ...] | None = None
         """What the driver has told last of where GPUs are, which numbers go by as long as it tells nothing."""
         self._nodes: frozenset[int] | None = None
         self._identities: dict[GpuId, str] = {}
@@ -106,7 +102,7 @@ class Observer:
         """What each watched GPU of the last look is known by for all programs of this machine."""
         return self._identities
 
-    async def look(self, settings: Settings, is_ours: Callable[[int], bool]) -> Observation:
+    async def poll(self, settings: Settings, is_ours: Callable[[int], bool]) -> Observation:
         """Look once.
 
         The driver is asked first, so that what is read without waiting is not old when it is returned.
@@ -116,14 +112,14 @@ class Observer:
         """
         inputs = self._inputs
         nodes = inputs.nodes()
-        self._look_for_new_gpus(nodes)
-        answer = await inputs.drivers.look()
+        self._check_for_new_gpus(nodes)
+        answer = await inputs.drivers.poll()
         gpus = self._gpus(answer)
-        holders = inputs.holders.look(nodes)
-        places = lay_out(nodes, gpus)
+        holders = inputs.holders.poll(nodes)
+        places = usable_gpus(nodes, gpus)
         watched = [(place, section) for place in places if (section := settings.section_of(place.gpu)) is not None]
         self._identities = {place.gpu: _identity(place, nodes) for place, _ in watched}
-        sighting = Sighting(inputs.programs, is_ours, inputs.exists, is_certain=inputs.is_meant is None)
+        sighting = GpuPoll(inputs.programs, is_ours, inputs.exists, is_certain=inputs.is_meant is None)
         seen = []
         for place, section in watched:
             held_by = frozenset() if place.node is None else holders.get(place.node, frozenset())
@@ -131,25 +127,25 @@ class Observer:
             seen.append(sighting.see(place, section, held_by, problem))
         self._tell(answer)
         if not answer.is_awaited:  # there may be others than is known yet
-            self._news.tell_of_gpus({place.gpu for place in places}, {gpu.gpu for gpu in seen})
+            self._messages.report_gpus({place.gpu for place in places}, {gpu.gpu for gpu in seen})
         return Observation(tuple(seen), inputs.terminals(settings.terminals) if settings.terminals else ())
 
     def take_messages(self) -> list[str]:
         """Return what is to be told and was not taken yet, each thing once."""
-        return self._news.take()
+        return self._messages.take()
 
     async def close(self) -> None:
         """Let go of the drivers."""
         await self._inputs.drivers.close()
 
-    def _look_for_new_gpus(self, nodes: Collection[int]) -> None:
+    def _check_for_new_gpus(self, nodes: Collection[int]) -> None:
         """Have the driver opened anew where there is another device file: one that is open knows no GPU added later."""
-        known = {gpu.minor for gpu in self._layout or ()}
+        known = {gpu.gpu.minor for gpu in self._layout or ()}
         if self._nodes is not None and not self._nodes.union(known).issuperset(nodes):
             self._inputs.drivers.open_anew()
         self._nodes = frozenset(nodes)
 
-    def _gpus(self, answer: DriverLook) -> tuple[DeviceState, ...] | None:
+    def _gpus(self, answer: DriverAnswer) -> tuple[GpuReading, ...] | None:
         """Return what is known of all GPUs, at least their places; None where no driver has told of any."""
         if answer.gpus is None:
             return self._layout
@@ -160,7 +156,7 @@ class Observer:
         asked_once = functools.cache(is_meant)
         return tuple(only_with(asked_once, gpu) for gpu in answer.gpus)
 
-    def _silence(self, answer: DriverLook, *, has_node: bool) -> str | None:
+    def _silence(self, answer: DriverAnswer, *, has_node: bool) -> str | None:
         """Return why a GPU cannot be used, of which the driver tells nothing; None where it can.
 
         What can be seen without the driver is who holds its device file.
@@ -173,18 +169,18 @@ class Observer:
             return 'cannot be used: its driver is not loaded any more'
         return None if has_node else f'cannot be seen: {answer.problem}'
 
-    def _tell(self, answer: DriverLook) -> None:
+    def _tell(self, answer: DriverAnswer) -> None:
         if self._inputs.is_meant is not None:
-            self._news.tell_of_container()
-        self._tell_of_unseen(answer)
-        is_gone = answer == DriverLook() and self._layout is not None
-        self._news.tell_of_driver(_GONE if is_gone else answer.problem)
+            self._messages.report_container()
+        self._report_unseen(answer)
+        is_gone = answer == DriverAnswer() and self._layout is not None
+        self._messages.report_driver(_GONE if is_gone else answer.problem)
 
-    def _tell_of_unseen(self, answer: DriverLook) -> None:
+    def _report_unseen(self, answer: DriverAnswer) -> None:
         holders, is_root = self._inputs.holders, self._inputs.is_root
         # Root may read all but a few that have more rights than it has here, as what has started a virtual machine.
         if len(holders.unseen) > (holders.count * _FEW_FOR_ROOT if is_root else 0):
-            self._news.tell_of_unseen(holders.unseen, is_root=is_root, has_driver=answer != DriverLook())
+            self._messages.report_unseen(holders.unseen, is_root=is_root, has_driver=answer != DriverAnswer())
 
 
 def _identity(place: Place, nodes: Mapping[int, Identity]) -> str:
@@ -215,11 +211,86 @@ def open_observer(
     return Observer(
         Inputs(
             nodes=functools.partial(find_devices, devices),
-            holders=Holders(),
+            holders=OpenDevices(),
             programs=Programs(name_of=name_of) if programs is None else programs,
             terminals=TerminalUsers(name_of=name_of).active,
             drivers=Drivers() if drivers is None else drivers,
-            is_meant=None if is_certain else uses_cuda,
+            is_meant=None if is_certain else lambda pid: has_open(pid, COMPUTE_FILES),
             is_root=os.geteuid() == 0,
         )
     )
+
+
+_MOST_NAMED = 3
+_NO_GPU = 'there is no GPU at the moment'
+_NONE_WATCHED = 'none of the GPUs that are watched is there at the moment'
+_IN_CONTAINER = (
+    'in this container, which has process IDs of its own, processes outside it cannot be seen: they make a GPU busy '
+    'only by its memory and utilization, where thresholds are set for them'
+)
+
+
+class ObserverMessages:
+    """Keeps what was told, and what is to be told."""
+
+    def __init__(self) -> None:
+        self._messages: list[str] = []
+        self._told: set[str] = set()
+        self._problem: str | None = None
+        self._gpus: frozenset[GpuId] | None = None
+        self._watched: frozenset[GpuId] = frozenset()
+        self._lack: str | None = None
+
+    def take(self) -> list[str]:
+        """Return what was not taken yet."""
+        messages, self._messages = self._messages, []
+        return messages
+
+    def report_container(self) -> None:
+        """Tell that this is a container with process IDs of its own."""
+        self._once('container', _IN_CONTAINER)
+
+    def report_unseen(self, pids: Collection[int], *, is_root: bool, has_driver: bool) -> None:
+        """Tell that there are processes whose descriptors cannot be read, the first time only.
+
+        :param pids: Which ones; they are named where they are few.
+        :param is_root: Whether this is root, whom containers and services may deny the right.
+        :param has_driver: Whether a driver tells who uses GPUs.
+        """
+        what = f'{len(pids)} processes'
+        if len(pids) <= _MOST_NAMED:
+            what = f'process{"" if len(pids) == 1 else "es"} {", ".join(map(str, sorted(pids)))}'
+        why = 'cannot be read, even by root here' if is_root else 'can be read by root only'
+        rest = 'only the GPU driver tells what is used there' if has_driver else 'no use of a GPU is seen there'
+        self._once('unseen', f'the descriptors of {what} {why}: {rest}')
+
+    def report_driver(self, problem: str | None) -> None:
+        """Tell of a problem of the driver when it begins, and when it has ended."""
+        if problem != self._problem:
+            self._messages.append('the GPU driver works again' if problem is None else problem)
+        self._problem = problem
+
+    def report_gpus(self, there: Collection[GpuId], watched: Collection[GpuId]) -> None:
+        """Tell which of the watched GPUs have come or gone, and where there is none.
+
+        :param there: All GPUs.
+        :param watched: Those of them that are watched, which a new configuration may change without any being gone.
+        """
+        gpus = frozenset(there)
+        if self._gpus is not None:
+            gone = sorted(self._watched - gpus, key=_place)
+            appeared = sorted(frozenset(watched) - self._gpus, key=_place)
+            self._messages += [f'GPU {gpu} has gone' for gpu in gone] + [f'GPU {gpu} has appeared' for gpu in appeared]
+        lack = None if watched else _NONE_WATCHED if there else _NO_GPU
+        if lack is not None and lack != self._lack:
+            self._messages.append(lack)
+        self._gpus, self._watched, self._lack = gpus, frozenset(watched), lack
+
+    def _once(self, what: str, text: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self._messages.append(text)
+
+
+def _place(gpu: GpuId) -> tuple[int, int]:
+    return gpu.number, -1 if gpu.mig is None else gpu.mig

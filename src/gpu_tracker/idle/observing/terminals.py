@@ -11,13 +11,13 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.idle.observation import ActiveUser
+from gpu_tracker.idle.state import ActiveUser
 from gpu_tracker.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from gpu_tracker.idle.config.settings import Terminals
+    from gpu_tracker.idle.config.idle_settings import Terminals
 
 _CONSOLE = re.compile(r'tty(S?[0-9]+)')
 _ALIAS = 'tty0'
@@ -49,7 +49,7 @@ class TerminalUsers:
     :param clock: Tells the time in seconds since 1970.
     :param monotonic: Tells the time in seconds, which nobody sets.
     :param sessions: Tells who is logged in where; asked only about consoles that are root's.
-    :param look: Tells a terminal's owner and times.
+    :param stat: Returns a terminal's owner and times.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class TerminalUsers:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         sessions: Callable[[], Collection[tuple[str, str]]] = logged_in,
-        look: Callable[[str], os.stat_result] = os.stat,
+        stat: Callable[[str], os.stat_result] = os.stat,
     ) -> None:
         self._folder = folder
         self._name_of = name_of
         self._clock = clock
         self._monotonic = monotonic
         self._sessions = sessions
-        self._look = look
+        self._stat = stat
         self._futures: dict[str, _Future] = {}
 
     def active(self, terminals: Terminals) -> tuple[ActiveUser, ...]:
@@ -98,7 +98,7 @@ class TerminalUsers:
         now, monotonic = self._clock(), self._monotonic()
         for terminal in _terminals(self._folder):
             try:
-                node = self._look(f'{self._folder}/{terminal}')
+                node = self._stat(f'{self._folder}/{terminal}')
             except OSError:
                 continue  # closed meanwhile
             idle = now - node.st_atime

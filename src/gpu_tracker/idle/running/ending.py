@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from gpu_tracker.idle.running import family
+from gpu_tracker.idle.running import descendants
 from gpu_tracker.processes.stat import TICKS_PER_SECOND
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import resource
     from collections.abc import Callable
 
-    from gpu_tracker.idle.running.watch import Watch
+    from gpu_tracker.idle.running.guardian_events import Watch
     from gpu_tracker.processes.process import Process
 
 _SHORT_PAUSE, _LONG_PAUSE = 0.01, 1.0
@@ -23,7 +23,7 @@ _STUCK_AFTER = 10.0
 """Seconds of SIGKILL after which it is told that processes do not end."""
 
 
-class Family:
+class ProgramProcesses:
     """The program and all its descendants, which all are below this process and handed to it where their parents end.
 
     :param program: Its pid, a child of this process that leads a process group.
@@ -70,8 +70,8 @@ class Family:
             except ChildProcessError:
                 return False
             if ended is None:
-                return not self._spares_samplers or not _are_samplers(family.all_children())
-            is_own_use = not family.is_sampler(ended.si_pid)  # of a tracker in the program
+                return not self._spares_samplers or not _are_samplers(descendants.all_children())
+            is_own_use = not descendants.is_sampler(ended.si_pid)  # of a tracker in the program
             _, status, usage = os.wait4(ended.si_pid, 0)
             if ended.si_pid == self._program:
                 self.status, self.exact = status, usage
@@ -82,18 +82,18 @@ class Family:
         """Send SIGTERM to all that are there now, and give them the time that they have."""
         begun = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_SECOND + 1
         pause = _SHORT_PAUSE
-        look_at = time.monotonic()
+        next_scan = time.monotonic()
         first = True
         while self._reap():
             now = time.monotonic()
             deadline = self._watch.deadline or now
             if now >= deadline:
                 return
-            if now >= look_at:
+            if now >= next_scan:
                 self._terminate(begun, whole_group=first)
                 first = False
-                look_at, pause = now + pause, min(2 * pause, _LONG_PAUSE)
-            self._watch.wait(min(look_at, deadline) - time.monotonic())
+                next_scan, pause = now + pause, min(2 * pause, _LONG_PAUSE)
+            self._watch.wait(min(next_scan, deadline) - time.monotonic())
 
     def _terminate(self, begun: float, *, whole_group: bool) -> None:
         """Send SIGTERM once to each that was there at the boot time ``begun``, in clock ticks.
@@ -110,27 +110,27 @@ class Family:
                 continue
             self._told.add(identity)
             if not (in_group and process.group == self._program):
-                family.send(process, signal.SIGTERM, signal.SIGCONT)
+                descendants.send(process, signal.SIGTERM, signal.SIGCONT)
 
     def _end_by_force(self) -> None:
         """Send SIGKILL to all that is left and all that comes, until nothing does."""
         pause = _SHORT_PAUSE
-        look_at = begun = time.monotonic()
+        next_scan = begun = time.monotonic()
         seen: set[tuple[int, float]] = set()
-        is_told = False
+        is_reported = False
         while self._reap():
             now = time.monotonic()
-            if now >= look_at:
+            if now >= next_scan:
                 left = self._kill()
                 found = {(process.pid, process.start) for process in left}
                 pause = min(2 * pause, _LONG_PAUSE) if found <= seen else _SHORT_PAUSE
                 seen = found
-                look_at = time.monotonic() + pause
-                if left and not is_told and now - begun > _STUCK_AFTER:
-                    is_told = True
+                next_scan = time.monotonic() + pause
+                if left and not is_reported and now - begun > _STUCK_AFTER:
+                    is_reported = True
                     self._stuck(', '.join(map(_in_words, left)))
             self._kill_orphans()
-            self._watch.wait(look_at - time.monotonic())
+            self._watch.wait(next_scan - time.monotonic())
 
     def _kill(self) -> list[Process]:
         """Send SIGKILL to all that are found, and return them."""
@@ -140,7 +140,7 @@ class Family:
         if self.status is not None and any(process.group == self._program for process in left):
             self._signal_group(signal.SIGKILL)  # who forks all the time is gone before it is met, but its group is not
         for process in left:
-            family.send(process, signal.SIGKILL)
+            descendants.send(process, signal.SIGKILL)
         return left
 
     def _kill_orphans(self) -> None:
@@ -148,8 +148,8 @@ class Family:
 
         Their numbers are not given to others meanwhile, because only this process waits for them.
         """
-        for pid in family.children_now():
-            if self._spares_samplers and family.is_sampler(pid):
+        for pid in descendants.children_now():
+            if self._spares_samplers and descendants.is_sampler(pid):
                 continue
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -158,11 +158,11 @@ class Family:
 
     def _left(self) -> list[Process]:
         """Return the descendants that have not ended."""
-        found = family.descendants([os.getpid()], family.all_processes())
+        found = descendants.descendants([os.getpid()], descendants.all_processes())
         return [process for process in found if not process.ended and not self._is_spared(process)]
 
     def _is_spared(self, process: Process) -> bool:
-        return self._spares_samplers and process.parent == os.getpid() and family.is_sampler(process.pid)
+        return self._spares_samplers and process.parent == os.getpid() and descendants.is_sampler(process.pid)
 
     def _signal_group(self, *numbers: int) -> None:
         """Send signals to the program's process group, at once to all that are in it."""
@@ -181,13 +181,13 @@ def end_all() -> None:
                 pass
         except ChildProcessError:
             return
-        for process in family.descendants([os.getpid()], family.all_processes()):
-            family.send(process, signal.SIGKILL)
+        for process in descendants.descendants([os.getpid()], descendants.all_processes()):
+            descendants.send(process, signal.SIGKILL)
         time.sleep(_SHORT_PAUSE)
 
 
 def _are_samplers(pids: list[int]) -> bool:
-    return bool(pids) and all(map(family.is_sampler, pids))
+    return bool(pids) and all(map(descendants.is_sampler, pids))
 
 
 def _in_words(process: Process) -> str:

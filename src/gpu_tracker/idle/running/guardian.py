@@ -5,18 +5,20 @@ It is started by :mod:`gpu_tracker.idle.running.running_program`, and imports li
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import pwd
 import shlex
 import time
 
-from gpu_tracker.idle.running import kernel, program_log, start_failure, user_change
-from gpu_tracker.idle.running.ending import Family, end_all
+from gpu_tracker.idle import wording
+from gpu_tracker.idle.running import descendants, held_program
+from gpu_tracker.idle.running.ending import ProgramProcesses, end_all
+from gpu_tracker.idle.running.guardian_events import Watch
 from gpu_tracker.idle.running.held_program import HeldProgram
-from gpu_tracker.idle.running.log_writer import LogWriter
 from gpu_tracker.idle.running.measurement import Measurement
-from gpu_tracker.idle.running.watch import Watch
+from gpu_tracker.idle.wording import line_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,10 +83,10 @@ class _Guardian:
             self._log.write(f'stopped {self._short_words} before it was started: {error}')
             return
         _tell(self._status, 'started', pid=program.pid, unmeasured=measurement.problem)
-        family = Family(program.pid, self._watch, self._tell_stuck, spares_samplers=measurement.is_late)
+        family = ProgramProcesses(program.pid, self._watch, self._report_stuck, spares_samplers=measurement.is_late)
         family.wait()
         seconds = time.monotonic() - started
-        self._tell_end(family, measurement, seconds)
+        self._report_end(family, measurement, seconds)
 
     def _start(self) -> tuple[HeldProgram, Measurement, float]:
         """Return the running program, what measures it, and when it was started.
@@ -111,14 +113,14 @@ class _Guardian:
     def _start_held(self, program: HeldProgram) -> tuple[Measurement, float]:
         orders = self._orders
         if not self._wait_for(program.ready_handle, _LONGEST_OPENING):
-            raise _NotStartedError(start_failure.not_ready_in_words(_LONGEST_OPENING, orders['user'], orders['log']))
+            raise _NotStartedError(held_program.not_ready_in_words(_LONGEST_OPENING, orders['user'], orders['log']))
         if not program.is_ready():
             raise self._failure_of(program) or _NotStartedError('it was killed before it was started')
         self._log = LogWriter(program.log)
         measurement = Measurement(program.pid, program.exec_handle, orders['uuids'])
         if not self._wait_for(measurement.ready_handle, _LONGEST_TRACKER_START):
             measurement.give_up()
-        kernel.become_subreaper()  # only now: the sampler is nobody's descendant, so that it is not ended as one
+        descendants.become_subreaper()  # only now: the sampler is nobody's descendant, so that it is not ended as one
         self._log.write(f'starting {self._words} (pid {program.pid}) on {orders["gpus"]}{_because(orders["reason"])}')
         started = time.monotonic()
         program.let_go()
@@ -149,7 +151,7 @@ class _Guardian:
             return None
         orders = self._orders
         command, folder, user, log = orders['command'][0], orders['folder'], orders['user'], orders['log']
-        return _NotStartedError(start_failure.in_words(*failure, command=command, folder=folder, user=user, log=log))
+        return _NotStartedError(held_program.in_words(*failure, command=command, folder=folder, user=user, log=log))
 
     def _user_and_environment(self) -> tuple[pwd.struct_passwd | None, dict[str, str]]:
         """Return whose the program will be, None for this process' user, and its variables."""
@@ -165,9 +167,9 @@ class _Guardian:
             if user.pw_uid != os.geteuid():
                 raise _NotStartedError(f'only root can run programs as another user, {name}')
             return None, environment
-        return user, user_change.variables_for(user, environment, self._orders['configured'])
+        return user, held_program.variables_for(user, environment, self._orders['configured'])
 
-    def _tell_end(self, family: Family, measurement: Measurement, seconds: float) -> None:
+    def _report_end(self, family: ProgramProcesses, measurement: Measurement, seconds: float) -> None:
         usage = measurement.stop(family.exact, family.orphans_seconds)
         cpu = None if family.exact is None else family.exact.ru_utime + family.exact.ru_stime + family.orphans_seconds
         usage['cpu_seconds'] = cpu
@@ -187,12 +189,12 @@ class _Guardian:
         )
         self._log.write(
             f'{"ended" if reason is None else "stopped"} {self._short_words} '
-            f'after {program_log.duration_in_words(seconds)}{_because(reason)}; '
-            f'{program_log.ending_in_words(code, number, left_behind)}; '
-            f'{program_log.usage_in_words(seconds, self._orders["gpu_count"], usage)}'
+            f'after {wording.duration_in_words(seconds)}{_because(reason)}; '
+            f'{wording.ending_in_words(code, number, left_behind)}; '
+            f'{wording.usage_in_words(seconds, self._orders["gpu_count"], usage)}'
         )
 
-    def _tell_stuck(self, left: str) -> None:
+    def _report_stuck(self, left: str) -> None:
         _tell(self._status, 'stuck', left=left)
         self._log.write(f'SIGKILL does not end {left}')
 
@@ -226,3 +228,41 @@ def _tell(status: int, event: str, **what: object) -> None:
 
 def _because(reason: str | None) -> str:
     return f': {reason}' if reason else ''
+
+
+_TIMEOUT = 1.0
+"""Seconds for which a line is waited for."""
+
+
+class LogWriter:
+    """Writes each line in a thread: a log is opened to block, as programs expect it, and the program has it open too.
+
+    A line is dropped while one before it is still not taken. What lines say goes to the monitor as well.
+
+    :param handle: The open log; None: lines go nowhere.
+    """
+
+    def __init__(self, handle: int | None = None, timeout: float = _TIMEOUT) -> None:
+        self._handle = handle
+        self._timeout = timeout
+        self._busy = _thread.allocate_lock()
+
+    def write(self, text: str) -> None:
+        """Append a line, and return when it is written, at the latest after some time."""
+        if self._handle is None or not self._busy.acquire(blocking=False):
+            return
+        try:
+            _thread.start_new_thread(self._write, (self._handle, line_at(time.time(), text).encode(errors='replace')))
+        except RuntimeError:  # no thread is to be had: no program ends for its log's sake
+            self._busy.release()
+            return
+        if self._busy.acquire(timeout=self._timeout):
+            self._busy.release()
+
+    def _write(self, handle: int, line: bytes) -> None:
+        try:
+            os.write(handle, line)
+        except OSError:
+            pass  # a full disk, or a reader that has gone: no program waits or ends for its log's sake
+        finally:
+            self._busy.release()

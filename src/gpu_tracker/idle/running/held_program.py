@@ -7,12 +7,48 @@ import os
 import signal
 import socket
 
-from gpu_tracker.idle.running import kernel
+from gpu_tracker.idle.running import descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pwd import struct_passwd
+
+_DROPPED = {
+    'XDG_RUNTIME_DIR': 'a folder that only its user can enter',
+    'XDG_CACHE_HOME': 'folders in a home; the new HOME tells where they are',
+    'XDG_CONFIG_HOME': 'as above',
+    'XDG_DATA_HOME': 'as above',
+    'XDG_STATE_HOME': 'as above',
+    'DBUS_SESSION_BUS_ADDRESS': "a session of the monitor's user",
+    'SSH_AGENT_PID': "keys of the monitor's user",
+    'SSH_AUTH_SOCK': 'as above',
+    'KRB5CCNAME': "tickets of the monitor's user",
+    'XAUTHORITY': "a file that opens the screen of the monitor's user",
+    'MAIL': "a mailbox of the monitor's user",
+    'PWD': 'the program starts in a folder of its own',
+    'OLDPWD': 'as above',
+}
+"""Variables that belong to a user or a login, and why another user's program has nothing of them."""
+_DROPPED_BEGINNING = 'SUDO_'
+"""Who has started the monitor is no matter of its programs."""
+
+
+def variables_for(user: struct_passwd, environment: Mapping[str, str], configured: Iterable[str]) -> dict[str, str]:
+    """Return the variables of a program of ``user``.
+
+    :param environment: Those that it would have without a change of user.
+    :param configured: The names of those that the configuration gives: they stay as they are.
+    """
+    fixed = set(configured)
+    kept = {name: value for name, value in environment.items() if name in fixed or not _is_dropped(name)}
+    own = {'HOME': user.pw_dir, 'SHELL': user.pw_shell, 'USER': user.pw_name, 'LOGNAME': user.pw_name}
+    return kept | {name: value for name, value in own.items() if name not in fixed}
+
+
+def _is_dropped(name: str) -> bool:
+    return name in _DROPPED or name.startswith(_DROPPED_BEGINNING)
+
 
 _READY = _GO = b'\n'
 _NEVER = 125
@@ -119,7 +155,7 @@ class HeldProgram:
                 os.initgroups(user.pw_name, user.pw_gid)
                 os.setgid(user.pw_gid)
                 os.setuid(user.pw_uid)
-            kernel.die_with_parent(signal.SIGKILL)
+            descendants.die_with_parent(signal.SIGKILL)
             if os.getppid() != guardian:
                 return
             what = LOG
@@ -175,3 +211,52 @@ def _execute(command: Sequence[str], environment: Mapping[str, str]) -> None:
             elif error.errno not in {errno.ENOENT, errno.ENOTDIR}:
                 raise
     raise failure
+
+
+def in_words(what: str, error: OSError, *, command: str, folder: str, user: str | None, log: str | None) -> str:
+    """Return the reason.
+
+    :param what: What was at fault: :data:`~gpu_tracker.idle.running.held_program.FOLDER` and so on.
+    """
+    if what == FOLDER:
+        return f'its folder {folder} {_of_a_folder(error)}'
+    if what == LOG:
+        return f'its log {log} cannot be opened{"" if user is None else f" by {user}"}: {error.strerror}'
+    if what == USER:
+        return f'it cannot become the user {user}: {error.strerror}'
+    return _of_a_program(error, command, folder)
+
+
+def not_ready_in_words(seconds: float, user: str | None, log: str | None) -> str:
+    """Return the reason of one that was not ready to be started within so many seconds."""
+    steps = [
+        *([] if user is None else [f'become the user {user}']),
+        *([] if log is None else [f'open its log {log}']),
+    ]
+    return f'it could not {" and ".join(steps) or "be made ready"} within {seconds:g} s'
+
+
+def _of_a_program(error: OSError, command: str, folder: str) -> str:
+    if error.errno == errno.ENOENT:
+        return _not_found(command, folder)
+    if error.errno == errno.EACCES:
+        return f'{command} may not be run: it is not executable, or a folder on its path is closed'
+    if error.errno == errno.ENOEXEC:
+        return f'{command} is no program: a script needs a first line such as #!/bin/sh'
+    return f'{command} cannot be run: {error.strerror}'
+
+
+def _of_a_folder(error: OSError) -> str:
+    return {
+        errno.ENOENT: 'does not exist',
+        errno.ENOTDIR: 'is no folder',
+        errno.EACCES: 'may not be entered',
+    }.get(error.errno or 0, f'cannot be entered: {error.strerror}')
+
+
+def _not_found(command: str, folder: str) -> str:
+    if '/' not in command:
+        return f'{command} is in no folder of PATH'
+    if os.path.lexists(os.path.join(folder, command)):
+        return f'{command} is there, but what it needs to run is not: the interpreter that its first line names'
+    return f'{command} does not exist' + ('' if command.startswith('/') else f' in {folder}')

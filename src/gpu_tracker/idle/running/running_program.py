@@ -11,11 +11,11 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Self
 
-from gpu_tracker.idle.running import GUARDIAN_MARK, messages, ownership
-from gpu_tracker.idle.running.launch import LaunchError
+from gpu_tracker.idle.running import GUARDIAN_MARK, guardian_protocol, orphans
+from gpu_tracker.idle.running.guardian_protocol import LaunchError
 
 if TYPE_CHECKING:
-    from gpu_tracker.idle.running.launch import Orders
+    from gpu_tracker.idle.running.guardian_protocol import Orders
 
 _BOOTSTRAP = """\
 import marshal, sys
@@ -43,7 +43,7 @@ class RunningProgram:
     def __init__(self, process: subprocess.Popen[bytes], control: int, status: int) -> None:
         self.program_pid: int | None = None
         """The program's own process; None until it runs."""
-        self.final: messages.Message | None = None
+        self.final: guardian_protocol.Message | None = None
         """The last message; None as long as the guardian has not told it."""
         self._process = process
         self._control: int | None = control
@@ -91,12 +91,12 @@ class RunningProgram:
         """Return the descriptor that is readable when there is something to :meth:`read`; -1 after :meth:`close`."""
         return -1 if self._status is None else self._status
 
-    def read(self) -> list[messages.Message]:
+    def read(self) -> list[guardian_protocol.Message]:
         """Return what the guardian has told since the last call, without waiting.
 
-        After the last message, one of :data:`~gpu_tracker.idle.running.messages.FINAL`, nothing comes any more.
+        After one of :data:`~gpu_tracker.idle.running.guardian_protocol.FINAL` nothing comes any more.
         """
-        found: list[messages.Message] = []
+        found: list[guardian_protocol.Message] = []
         while self._status is not None and self.final is None:
             try:
                 received = os.read(self._status, _MOST_BYTES)
@@ -104,11 +104,11 @@ class RunningProgram:
                 break
             *lines, self._received = (self._received + received).split(b'\n')
             # Asked before each line: a guardian that fails after its last message tells that too.
-            found += [self._take(messages.parse(line)) for line in lines if self.final is None]
+            found += [self._take(guardian_protocol.parse(line)) for line in lines if self.final is None]
             if not received:
                 # Its descriptors are closed a little before its orphans get another parent, who is to find them.
                 if self.final is None and self.has_ended():
-                    found.append(self._take(messages.Lost(self._ending())))
+                    found.append(self._take(guardian_protocol.Lost(self._ending())))
                 break
         return found
 
@@ -134,10 +134,10 @@ class RunningProgram:
                 os.close(handle)
         self._control = self._status = None
 
-    def _take(self, message: messages.Message) -> messages.Message:
-        if isinstance(message, messages.Started):
+    def _take(self, message: guardian_protocol.Message) -> guardian_protocol.Message:
+        if isinstance(message, guardian_protocol.Started):
             self.program_pid = message.pid
-        elif isinstance(message, messages.FINAL):
+        elif isinstance(message, guardian_protocol.FINAL):
             self.final = message
         return message
 
@@ -163,7 +163,7 @@ def orders_of(orders: Orders) -> dict[str, Any]:
         'folder': program.folder,
         'environment': dict(orders.environment),
         'configured': [name for name, _ in program.environment],
-        'mark': {ownership.VARIABLE: ownership.mark()},
+        'mark': {orphans.VARIABLE: orphans.mark()},
         'user': program.user,
         'log': program.log,
         'grace': program.stop_grace,

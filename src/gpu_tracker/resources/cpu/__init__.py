@@ -86,7 +86,7 @@ class Cpu(Resource):
         }
 
     def record(self) -> dict[str, object]:
-        """Return what :mod:`gpu_tracker.settlement` has to know of the counters."""
+        """Return what :mod:`gpu_tracker.resources.rusage` has to know of the counters."""
         counters, missed, root = self._counters, self._missed, self._tree.root
         return {
             'unreaped': 0.0 if counters is None else counters.unreaped,

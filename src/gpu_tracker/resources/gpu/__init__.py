@@ -58,15 +58,15 @@ class Gpu(Resource):
             raise RefusedError('uuids', self._reader.error)
 
     def sample(self, now: float, kind: str) -> None:
-        """Do nothing: the driver's thread reads at a pace of its own."""
+        """Do nothing: the driver's thread reads at intervals of its own."""
 
     def request_last(self) -> None:
         """Ask the driver's thread for its last reading."""
-        self._reader.finish(0.0)
+        self._reader.request_last()
 
     def wait_for_last(self) -> None:
         """Wait for that reading, shortly."""
-        self._reader.finish(_LONGEST_END)
+        self._reader.wait_for_last(_LONGEST_END)
 
     def row(self) -> Sequence[float | None]:
         """Return the memory in use and the utilization, as the driver's thread has read them last."""
@@ -83,13 +83,13 @@ class Gpu(Resource):
 
 def open_resource(context: Context) -> Gpu:
     """Return the GPUs of the machine, whose driver is opened meanwhile."""
-    from gpu_tracker.gpus import BACKENDS  # noqa: PLC0415 - in the sampler alone
+    from gpu_tracker.gpus import open_first  # noqa: PLC0415 - in the sampler alone
     from gpu_tracker.resources.gpu.reader import GpuReader  # noqa: PLC0415 - as above
 
     config = context.config
     share = config['overhead']
     reader = GpuReader(
-        BACKENDS[config['brand']],
+        lambda: open_first(config['brand']),
         config['interval'],
         config['uuids'],
         most_share=None if share is None else share * _SHARE,

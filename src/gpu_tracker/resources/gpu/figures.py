@@ -15,15 +15,15 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from gpu_tracker.gpus import attribution as gpu_attribution
+from gpu_tracker.gpus import process_ids
 from gpu_tracker.resources.gpu.folding import AccountedPeaks, Maximum, UtilizationSum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from gpu_tracker.gpus import GpuBackend
-    from gpu_tracker.gpus.reading import Device, DeviceReading, ProcessMemory
+    from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
 
 _STALE_US = 2_000_000
 """A GPU without a new sample for this long is asked for its utilization of now instead."""
@@ -43,13 +43,13 @@ NO_GPUS: dict[str, object] = {
 """The totals of a machine without a driver."""
 
 
-def unknown_uuids(uuids: tuple[str, ...], devices: tuple[Device, ...]) -> str | None:
+def unknown_uuids(uuids: tuple[str, ...], gpus: tuple[Gpu, ...]) -> str | None:
     """Return what would be accepted where a UUID asked for is no GPU's, None where each is that of a GPU.
 
     Where a GPU could not be opened its UUID is not known, and may be the one asked for: then nothing is wrong.
     """
-    existing = [device.uuid for device in devices if device.uuid is not None]
-    if all(uuid in existing for uuid in uuids) or len(existing) < len(devices):
+    existing = [gpu.uuid for gpu in gpus if gpu.uuid is not None]
+    if all(uuid in existing for uuid in uuids) or len(existing) < len(gpus):
         return None
     return f'UUIDs of GPUs of this machine ({", ".join(existing) or "it has none"})'
 
@@ -60,7 +60,7 @@ class GpuFigures:
     :param backend: The opened driver.
     :param uuids: The GPUs whose utilization is summed; None for all.
     :param wall_clock: Seconds since 1970, to which the time stamps of the driver's samples are compared.
-    :param in_initial_pid_namespace: Whether the driver's process IDs are certainly ours (see gpu_attribution).
+    :param in_initial_pid_namespace: Whether the driver's process IDs are certainly ours (see process_ids).
     :param pid_exists: Tells whether there is a process of an ID.
     """
 
@@ -71,15 +71,19 @@ class GpuFigures:
         *,
         wall_clock: Callable[[], float] = time.time,
         in_initial_pid_namespace: bool = True,
-        pid_exists: Callable[[int], bool] = gpu_attribution.pid_exists,
+        pid_exists: Callable[[int], bool] = process_ids.pid_exists,
     ) -> None:
         self._backend = backend
         self._wall_clock = wall_clock
-        self._devices = backend.devices()
-        self._opened = [device.uuid for device in self._devices if device.uuid is not None]
+        self._gpus = backend.gpus()
+        self._opened = [gpu.uuid for gpu in self._gpus if gpu.uuid is not None]
         self._expected = list(dict.fromkeys(uuids)) if uuids is not None else self._opened
-        self._expected_count = len(self._devices) if uuids is None else len(self._expected)
-        self._attribution = gpu_attribution.Attribution(pid_exists, is_certain=in_initial_pid_namespace)
+        self._expected_count = len(self._gpus) if uuids is None else len(self._expected)
+        self._attribution = process_ids.Attribution(
+            pid_exists,
+            lambda pid: process_ids.has_open(pid, backend.compute_files),
+            is_certain=in_initial_pid_namespace,
+        )
         self._messages: list[tuple[str, str]] = []
         self._doubtful_readings = 0
         self._doubt_is_told = False
@@ -105,15 +109,15 @@ class GpuFigures:
         self._note_processes(readings, main, descendants)
         for uuid in self._expected:
             if uuid in readings:
-                self._note_utilization(uuid, readings[uuid].utilization, since_us)
+                self._note_utilization(uuid, readings[uuid].samples, since_us)
 
     def totals(self) -> dict[str, object]:
         """Return the figures so far; the keys are those of UNKNOWN, sizes are bytes, utilization is percent."""
-        capacities = [device.memory_total for device in self._devices]
+        capacities = [gpu.memory_total for gpu in self._gpus]
         is_hidden = self._attribution.is_unknown
         largest, mean = self._utilization_sums()
         return {
-            'count': len(self._devices),
+            'count': len(self._gpus),
             'expected': self._expected_count,
             'capacity': None if None in capacities else sum(c for c in capacities if c is not None),
             'system': self._maxima['system'].value,
@@ -138,23 +142,21 @@ class GpuFigures:
         is_lasting = self._doubtful_readings >= _LASTING or (last and self._attribution.is_unknown)
         if is_lasting and not self._doubt_is_told:
             self._doubt_is_told = True
-            messages.append(('warning', gpu_attribution.UNKNOWN_ATTRIBUTION))
+            messages.append(('warning', process_ids.UNKNOWN_ATTRIBUTION))
         return messages + self._backend.take_messages()
 
-    def _note_system(self, readings: dict[str, DeviceReading]) -> None:
-        known = [reading.used for reading in readings.values() if reading.used is not None]
-        is_complete = len(known) == len(self._devices)
+    def _note_system(self, readings: dict[str, GpuReading]) -> None:
+        known = [reading.memory_used for reading in readings.values() if reading.memory_used is not None]
+        is_complete = len(known) == len(self._gpus)
         self._maxima['system'].note(sum(known), complete=is_complete)
         self._now['system'] = sum(known) if is_complete else None
 
-    def _note_processes(
-        self, readings: dict[str, DeviceReading], main: int | None, descendants: frozenset[int]
-    ) -> None:
+    def _note_processes(self, readings: dict[str, GpuReading], main: int | None, descendants: frozenset[int]) -> None:
         """Note the memory of the tree at this moment, and peaks since the last reading that the driver has kept."""
         ours = descendants if main is None else descendants | {main}
         lists = {uuid: reading.processes for uuid, reading in readings.items() if reading.processes is not None}
         for uuid, processes in lists.items():
-            self._attribution.check(processes, readings[uuid].used, ours, partial(self._backend.processes, uuid))
+            self._attribution.check(processes, readings[uuid].memory_used, ours, partial(self._backend.processes, uuid))
         self._accounted.begin_look({(uuid, process.pid) for uuid, found in lists.items() for process in found})
         self._doubtful_readings = self._doubtful_readings + 1 if self._attribution.is_unknown else 0
         own = [(uuid, process) for uuid, processes in lists.items() for process in processes if process.pid in ours]
@@ -170,7 +172,7 @@ class GpuFigures:
         self._roles.update((process.pid, 'main' if process.pid == main else 'descendants') for _, process in own)
         self._note_accounted(own, sums)
 
-    def _note_accounted(self, own: list[tuple[str, ProcessMemory]], sums: dict[str, int | None]) -> None:
+    def _note_accounted(self, own: list[tuple[str, GpuProcess]], sums: dict[str, int | None]) -> None:
         """Raise the maxima by peaks between two readings, known where accounting mode is on.
 
         A living process' peak counts on top of what the others use now; that of one that has ended stands alone, since
@@ -222,7 +224,7 @@ class GpuFigures:
         return total, total
 
 
-def _sum_of_memory(processes: list[ProcessMemory]) -> int | None:
+def _sum_of_memory(processes: Iterable[GpuProcess]) -> int | None:
     """Return the bytes of all processes, None where the driver does not know those of one."""
     sizes = [process.memory for process in processes]
     return None if None in sizes else sum(size for size in sizes if size is not None)

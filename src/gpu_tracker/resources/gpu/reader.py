@@ -10,8 +10,9 @@ import threading
 import time
 from collections import deque
 
+from gpu_tracker.background import Poll
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import attribution as gpu_attribution
+from gpu_tracker.gpus import process_ids
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids
 
 TYPE_CHECKING = False
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 _SHORTEST_INTERVAL = 0.1
 """Seconds; drivers renew their figures no more than ten times a second, and asking costs the GPU's work time."""
 
-_PATIENCE = 2.0
-"""Seconds after which a call that has not returned is told of."""
+_LIMIT = 2.0
+"""Seconds after which a call that has not returned is reported."""
 
 _COLUMNS = 5
 """The length of a row."""
@@ -34,7 +35,7 @@ _NO_DRIVER = 'No GPU driver is at work on this machine: GPU figures are 0.'
 
 
 class GpuReader:
-    """Reads the GPUs at a steady pace in a daemon thread.
+    """Reads the GPUs at steady intervals in a daemon thread.
 
     :param open_backend: Opens the driver; None where the machine has none (see ``gpu_tracker.gpus.BACKENDS``).
     :param interval: Seconds between two readings, at least 0.1 in effect.
@@ -42,9 +43,8 @@ class GpuReader:
     :param monotonic: The clock of the readings, in seconds.
     :param wall_clock: Seconds since 1970, which the time stamps of utilization samples are compared to.
     :param in_initial_pid_namespace: Whether the driver's process IDs are certainly ours; None: find out.
-    :param pid_exists: Tells whether there is a process of an ID.
-    :param brand: How messages call the driver.
-    :param most_share: CPU seconds a second that the readings may cost at most; None: as their pace has it.
+    :param pid_exists: Returns whether there is a process of an ID.
+    :param most_share: CPU seconds a second that the readings may cost at most; None: no limit.
     :ivar error: What ``uuids`` would have to be, known after ``wait``; None where nothing is wrong with them.
     """
 
@@ -59,8 +59,7 @@ class GpuReader:
         monotonic: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         in_initial_pid_namespace: bool | None = None,
-        pid_exists: Callable[[int], bool] = gpu_attribution.pid_exists,
-        brand: str = 'NVIDIA',
+        pid_exists: Callable[[int], bool] = process_ids.pid_exists,
         most_share: float | None = None,
     ) -> None:
         self.error = None
@@ -70,30 +69,26 @@ class GpuReader:
         self._monotonic = monotonic
         self._wall_clock = wall_clock
         if in_initial_pid_namespace is None:
-            in_initial_pid_namespace = gpu_attribution.in_initial_pid_namespace()
+            in_initial_pid_namespace = process_ids.in_initial_pid_namespace()
         self._in_initial_pid_namespace = in_initial_pid_namespace
         self._pid_exists = pid_exists
-        self._brand = brand
         self._most_share = most_share
         self._members: tuple[int | None, frozenset[int]] = (None, frozenset())
         self._since_us: int | None = None
         self._published = UNKNOWN
         self._row: tuple[float | None, ...] = (None,) * _COLUMNS
         self._messages: deque[tuple[str, str]] = deque()
-        self._asked_at: float | None = None
-        self._delay_is_told = False
+        self._figures: GpuFigures | None = None
+        self._start = 0.0
         self._is_answered = threading.Event()
-        self._is_to_finish = threading.Event()
-        self._is_finished = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='gpu-source', daemon=True)
+        self._is_last = threading.Event()
+        self._poll = Poll(self._work, 'gpu-source', limit=_LIMIT, clock=monotonic)
 
     def start(self) -> None:
         """Start the thread; return at once."""
-        self._asked_at = self._monotonic()
         try:
-            self._thread.start()
+            self._poll.start()
         except RuntimeError:  # a limit on processes, which counts threads
-            self._asked_at = None
             self._messages.append(('warning', _NO_THREAD))
             self._is_answered.set()
 
@@ -112,18 +107,19 @@ class GpuReader:
         """Say which processes are the root and its descendants, from the next reading on."""
         self._members = (main, descendants)
 
-    def finish(self, timeout: float) -> None:
-        """Ask for one last reading, and wait for it.
+    def request_last(self) -> None:
+        """Ask for one last reading."""
+        self._is_last.set()
+        self._poll.wake()
+
+    def wait_for_last(self, timeout: float) -> None:
+        """Wait for the last reading, which was requested.
 
         :param timeout: Seconds to wait at most; those that a call under way has taken already count, so that a driver
             that is known to hang delays nothing.
         """
-        self._is_to_finish.set()
-        if not self._thread.is_alive():
-            return
-        is_finished = self._is_finished.wait(max(0.0, timeout - self._seconds_under_way()))
-        if not is_finished and not self._is_answered.is_set():  # all figures are unknown, which wants a reason
-            self._tell_delay()
+        if not self._poll.has_ended(timeout) and not self._is_answered.is_set():
+            self._report_delay()  # all figures are unknown, which wants a reason
 
     def totals(self) -> dict[str, object]:
         """Return the figures so far: see ``GpuFigures.totals``. Never waits for the driver."""
@@ -135,46 +131,49 @@ class GpuReader:
 
     def take_messages(self) -> list[tuple[str, str]]:
         """Return what is to be told and was not taken yet: ('info' or 'warning', text), once for each cause."""
-        if self._seconds_under_way() > _PATIENCE:
-            self._tell_delay()
+        if self._poll.is_overdue:
+            self._report_delay()
         messages = []
         while self._messages:
             messages.append(self._messages.popleft())
         return messages
 
-    def _seconds_under_way(self) -> float:
-        """Return for how long the driver has been asked something without having answered."""
-        asked_at = self._asked_at
-        return 0.0 if asked_at is None else self._monotonic() - asked_at
-
-    def _tell_delay(self) -> None:
-        if not self._delay_is_told:
-            self._delay_is_told = True
-            if self._seconds_under_way() > _PATIENCE:
-                what = f'has not answered for {_PATIENCE:g} s; GPU figures are unknown until it does.'
+    def _report_delay(self) -> None:
+        if self._poll.report_once():
+            if self._poll.is_overdue:
+                what = f'has not answered for {_LIMIT:g} s; GPU figures are unknown until it does.'
             else:
                 what = 'had not answered yet when the run ended; GPU figures are unknown.'
-            self._messages.append(('warning', f'The {self._brand} driver {what}'))
+            self._messages.append(('warning', f'The GPU driver {what}'))
 
-    def _run(self) -> None:
+    def _work(self) -> float | None:
+        """Open the driver or, where it is open, read once.
+
+        :returns: Seconds until this is due again; None: no more.
+        """
         try:
-            figures = self._open()
-            if figures is not None:
-                self._read_until_finished(figures)
+            if self._figures is None:
+                self._figures = self._open()
+                self._start = self._monotonic()
+                if self._figures is not None:
+                    return 0.0
+                pause = None
+            else:
+                pause = self._read(self._figures)
         except GpuError as error:
             self._messages.append(('warning', str(error)))
+            pause = None
         except Exception as error:  # noqa: BLE001 - a thread that ended in silence would look like a driver that hangs
             text = f'The GPUs can no longer be read ({type(error).__name__}: {error}); their figures are incomplete.'
             self._messages.append(('warning', text))
-        finally:
-            self._asked_at = None
-            self._is_answered.set()
-            self._is_finished.set()
+            pause = None
+        self._is_answered.set()
+        return pause
 
     def _open(self) -> GpuFigures | None:
         """Return what folds the readings, None where there is nothing to be read."""
         backend = self._open_backend()
-        self.error = unknown_uuids(self._uuids or (), () if backend is None else backend.devices())
+        self.error = unknown_uuids(self._uuids or (), () if backend is None else backend.gpus())
         if backend is None:
             self._published = NO_GPUS
             self._messages.append(('info', _NO_DRIVER))
@@ -191,24 +190,20 @@ class GpuReader:
             pid_exists=self._pid_exists,
         )
 
-    def _read_until_finished(self, figures: GpuFigures) -> None:
-        start = self._monotonic()
-        is_last = False
-        while not is_last:
-            is_last = self._is_to_finish.is_set()  # asked for before this reading begins, which is then the last
-            self._asked_at = self._monotonic()
-            cpu_before = time.thread_time()
-            figures.read(*self._members, self._since_us)
-            self._published = figures.totals()
-            self._row = figures.row()
-            self._messages.extend(figures.take_messages(last=is_last))
-            self._asked_at = None
-            self._is_answered.set()
-            if not is_last:
-                pause = next_reading(start, self._monotonic(), self._interval)
-                if self._most_share is not None:
-                    pause = max(pause, (time.thread_time() - cpu_before) / self._most_share)
-                self._is_to_finish.wait(pause)
+    def _read(self, figures: GpuFigures) -> float | None:
+        """Read once; return the seconds until the next reading, None where this is the last."""
+        is_last = self._is_last.is_set()  # asked for before this reading begins
+        cpu_before = time.thread_time()
+        figures.read(*self._members, self._since_us)
+        self._published = figures.totals()
+        self._row = figures.row()
+        self._messages.extend(figures.take_messages(last=is_last))
+        if is_last:
+            return None
+        pause = next_reading(self._start, self._monotonic(), self._interval)
+        if self._most_share is not None:
+            pause = max(pause, (time.thread_time() - cpu_before) / self._most_share)
+        return pause
 
 
 def next_reading(start: float, now: float, interval: float) -> float:

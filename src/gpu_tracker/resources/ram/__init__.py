@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from gpu_tracker import usage
-    from gpu_tracker.allowance import Allowance, OverheadLimit
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.linux import LinuxProcessTree
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources import Message
+    from gpu_tracker.resources.budget import Budget, OverheadLimit
     from gpu_tracker.resources.context import Context, System
     from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.resources.ram.linux import LinuxRamReader
@@ -112,7 +112,7 @@ class Ram(Resource):
         return {**self._maxima.totals(), 'system': self._most_of_system, 'capacity': self._machine.ram_capacity}
 
     def record(self) -> dict[str, object]:
-        """Return what :mod:`gpu_tracker.settlement` has to know of the readings."""
+        """Return what :mod:`gpu_tracker.resources.rusage` has to know of the readings."""
         reader = self._reader
         return {
             'unreadable': getattr(reader, 'unreadable', False),
@@ -139,7 +139,7 @@ def open_resource(context: Context) -> Ram:
     from gpu_tracker.resources.ram.linux import LinuxRamReader  # noqa: PLC0415 - as above
     from gpu_tracker.resources.ram.memory_files import MemoryFiles  # noqa: PLC0415 - as above
 
-    reader = LinuxRamReader(tree, MemoryFiles(), context.allowance, context.cpu_time)
+    reader = LinuxRamReader(tree, MemoryFiles(), context.budget, context.cpu_time)
     ram = Ram(reader, context.machine)
     if isinstance(tree, LinuxProcessTree):
         context.early = _open_early(context, tree, reader, ram.take_in)
@@ -149,15 +149,15 @@ def open_resource(context: Context) -> Ram:
 def _open_early(
     context: Context, tree: LinuxProcessTree, reader: LinuxRamReader, take_in: Callable[[RamReading], None]
 ) -> EarlySamples:
-    from gpu_tracker.allowance import Allowance  # noqa: PLC0415 - for this one use
+    from gpu_tracker.resources.budget import Budget  # noqa: PLC0415 - for this one use
     from gpu_tracker.resources.ram.early import EarlySamples  # noqa: PLC0415 - Linux only
 
-    budget = context.allowance
-    for_one: Allowance | OverheadLimit = budget
-    for_several: Allowance | OverheadLimit = budget
-    if isinstance(budget, Allowance):
-        for_one = Allowance(time.monotonic(), _EARLY_SHARE, _EARLY_SAVED)
-        for_several = Allowance(time.monotonic(), _EARLY_SHARE_OF_SEVERAL, 2 * _EARLY_SAVED)
+    budget = context.budget
+    for_one: Budget | OverheadLimit = budget
+    for_several: Budget | OverheadLimit = budget
+    if isinstance(budget, Budget):
+        for_one = Budget(time.monotonic(), _EARLY_SHARE, _EARLY_SAVED)
+        for_several = Budget(time.monotonic(), _EARLY_SHARE_OF_SEVERAL, 2 * _EARLY_SAVED)
     interval = context.config['interval']
     return EarlySamples(tree, reader, take_in, interval, for_one, for_several, budget, context.cpu_time)
 

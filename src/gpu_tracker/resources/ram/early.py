@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
-    from gpu_tracker.allowance import Allowance, OverheadLimit
     from gpu_tracker.processes.process import Process
+    from gpu_tracker.resources.budget import Budget, OverheadLimit
     from gpu_tracker.resources.ram.reading import RamReading
 
     class MemoryTree(Protocol):
@@ -65,7 +65,7 @@ class EarlySamples:
 
     :param take_in: Called with each reading that is news.
     :param interval: Seconds between two points of the grid, at which everything is read.
-    :param allowance: What they are paid from while one process is young. Of several that end together the kernel tells
+    :param for_one: What they are paid from while one process is young. Of several that end together the kernel tells
         least afterwards.
     :param for_several: What they are paid from while several are.
     :param budget: What all optional readings together are paid from; what is spent here is missing there.
@@ -78,17 +78,17 @@ class EarlySamples:
         ram: EarlyRam,
         take_in: Callable[[RamReading], None],
         interval: float,
-        allowance: Allowance | OverheadLimit,
-        for_several: Allowance | OverheadLimit,
-        budget: Allowance | OverheadLimit,
+        for_one: Budget | OverheadLimit,
+        for_several: Budget | OverheadLimit,
+        budget: Budget | OverheadLimit,
         cpu_time: Callable[[], float],
     ) -> None:
         self._tree = tree
         self._ram = ram
         self._take_in = take_in
         self._interval = interval
-        self._allowances = {allowance, for_several, budget}
-        self._for_one = allowance
+        self._budgets = {for_one, for_several, budget}
+        self._for_one = for_one
         self._for_several = for_several
         self._cpu_time = cpu_time
         self._young: dict[Process, float] = {}
@@ -155,13 +155,13 @@ class EarlySamples:
             self._take_in(reading)
 
     @property
-    def _allowance(self) -> Allowance | OverheadLimit:
+    def _budget(self) -> Budget | OverheadLimit:
         return self._for_several if len(self._young) > 1 else self._for_one
 
     def _affordable(self, processes: Sequence[Process], now: float) -> list[Process]:
         """Return the youngest of ``processes``, as many as can be paid, at least one."""
         ran = sorted((process for process in processes if process.resident), key=lambda process: -process.born)
-        most = max(1, self._allowance.count(now, self._cost / 4))
+        most = max(1, self._budget.count(now, self._cost / 4))
         self.postponed += max(0, len(ran) - most)
         return ran[:most]
 
@@ -169,11 +169,11 @@ class EarlySamples:
         cpu = self._own_cpu_time()
         cost = cpu - self._cpu_before
         self._cpu_before = cpu
-        for allowance in self._allowances:
-            allowance.spend(cost)
+        for budget in self._budgets:
+            budget.spend(cost)
         if is_whole:
             self._cost += 0.1 * (min(cost, 10 * self._cost) - self._cost)
-        wait = self._allowance.seconds_until(now, self._cost)
+        wait = self._budget.seconds_until(now, self._cost)
         self._earliest = now + wait
         if wait:
             self.postponed += sum([at < self._earliest for at in self._young.values()])

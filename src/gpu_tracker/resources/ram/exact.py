@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from gpu_tracker.allowance import MOST_AT_EDGE
 from gpu_tracker.processes.stat import PAGE_SIZE
 from gpu_tracker.resources import LAST, MIDDLE
+from gpu_tracker.resources.budget import MOST_AT_EDGE
 from gpu_tracker.resources.ram.split import SplitReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.allowance import Allowance, OverheadLimit
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.process import Process
+    from gpu_tracker.resources.budget import Budget, OverheadLimit
     from gpu_tracker.resources.ram.memory_files import MemoryFiles
     from gpu_tracker.resources.ram.split import Seen, Split
 
@@ -50,11 +50,11 @@ class ExactReadings:
         self,
         tree: ProcessTree,
         files: MemoryFiles,
-        allowance: Allowance | OverheadLimit,
+        budget: Budget | OverheadLimit,
         cpu_time: Callable[[], float],
     ) -> None:
         self._tree = tree
-        self._allowance = allowance
+        self._budget = budget
         self._reader = SplitReader(files, cpu_time)
         self.last: Split | None = None
         self.before: Split | None = None
@@ -66,7 +66,7 @@ class ExactReadings:
         self.doubled = 0
         """The most bytes that any one process was seen to have mapped twice."""
         self.spent = 0.0
-        """CPU seconds of the readings that were paid from the allowance."""
+        """CPU seconds of the readings that were paid from the budget."""
         self._estimated = [0, 0, 0]
         """The most that the three were estimated to have since the last reading."""
         self._faults = 0
@@ -155,13 +155,13 @@ class ExactReadings:
             if detailed and cost > _MOST_AT_END:
                 detailed = False
                 cost = self._reader.cost(counted, detailed=False)
-            affordable = self._allowance.affords_at_edge(now, cost, _MOST_AT_END)
+            affordable = self._budget.affords_at_edge(now, cost, _MOST_AT_END)
         elif kind == MIDDLE:
             # While much changes, what a reading costs is held back: the memory is of more interest when it has settled.
-            held_back = max(cost, self._allowance.reserve) if self._changes_fast(now, counted) else 0.0
-            affordable = self._allowance.affords(now, cost + held_back)
+            held_back = max(cost, self._budget.reserve) if self._changes_fast(now, counted) else 0.0
+            affordable = self._budget.affords(now, cost + held_back)
         else:
-            affordable = self._allowance.affords_at_edge(now, cost, MOST_AT_EDGE)
+            affordable = self._budget.affords_at_edge(now, cost, MOST_AT_EDGE)
         if not affordable:
             return False
         split, took = self._reader.read(self._tree.root, counted, detailed=detailed)
@@ -179,7 +179,7 @@ class ExactReadings:
             max(most, group.private or 0) for most, group in zip(self._most_private, groups, strict=True)
         ]
         if kind == MIDDLE:
-            self._allowance.spend(took)
+            self._budget.spend(took)
             self.spent += took
         return True
 

@@ -21,9 +21,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.allowance import Allowance, OverheadLimit
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.process import Process
+    from gpu_tracker.resources.budget import Budget, OverheadLimit
     from gpu_tracker.resources.ram.memory_files import MemoryFiles
 
 _COMBINED = 2
@@ -42,14 +42,14 @@ class LinuxRamReader:
         self,
         tree: ProcessTree,
         files: MemoryFiles,
-        allowance: Allowance | OverheadLimit,
+        budget: Budget | OverheadLimit,
         cpu_time: Callable[[], float],
     ) -> None:
         self._tree = tree
         self._files = files
-        self._exact = ExactReadings(tree, files, allowance, cpu_time)
+        self._exact = ExactReadings(tree, files, budget, cpu_time)
         self._estimates = Estimates(tree, self._exact)
-        self._peaks = PeakReader(files, allowance, cpu_time)
+        self._peaks = PeakReader(files, budget, cpu_time)
         self._upper = UpperBounds(tree, self._exact, files.huge_pages)
         self._launch_peak = 0
         self._largest_sizes = [0, 0, 0]
@@ -76,7 +76,7 @@ class LinuxRamReader:
 
     @property
     def spent(self) -> float:
-        """CPU seconds of the exact readings that were paid from the allowance."""
+        """CPU seconds of the exact readings that were paid from the budget."""
         return self._exact.spent
 
     @property
@@ -92,7 +92,7 @@ class LinuxRamReader:
     def read(self, now: float, kind: str) -> RamReading:
         """Return what is resident now, and the peaks since the sample before.
 
-        :param now: Seconds on the clock of the allowance.
+        :param now: Seconds on the clock of the budget.
         :param kind: Where the sample stands in the run: ``FIRST``, ``MIDDLE`` or ``LAST``.
         """
         unchanged = self._last if self._changes == self._tree.memory_changes and kind != LAST else None

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from gpu_tracker.allowance import MOST_AT_EDGE
 from gpu_tracker.processes import stat
 from gpu_tracker.processes.stat import PAGE_SIZE
 from gpu_tracker.resources import MIDDLE
+from gpu_tracker.resources.budget import MOST_AT_EDGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.allowance import Allowance, OverheadLimit
     from gpu_tracker.processes.process import Process
+    from gpu_tracker.resources.budget import Budget, OverheadLimit
     from gpu_tracker.resources.ram.memory_files import MemoryFiles
 
 _FIRST_COST = 20e-6
@@ -24,15 +24,15 @@ _MUCH = 1 << 20
 
 
 class PeakReader:
-    """Reads the high-water marks that can have risen: the root's always, the others' within the allowance.
+    """Reads the high-water marks that can have risen: the root's always, the others' within the budget.
 
     A mark cannot rise without a page fault, and page faults are known from every sample. A mark that is read late still
     tells of the peak.
     """
 
-    def __init__(self, files: MemoryFiles, allowance: Allowance | OverheadLimit, cpu_time: Callable[[], float]) -> None:
+    def __init__(self, files: MemoryFiles, budget: Budget | OverheadLimit, cpu_time: Callable[[], float]) -> None:
         self._files = files
-        self._allowance = allowance
+        self._budget = budget
         self._cpu_time = cpu_time
         self._cost = _FIRST_COST
         self._older: set[Process] | None = None
@@ -52,7 +52,7 @@ class PeakReader:
     ) -> list[Process]:
         """Read marks, and return the processes that have peaked above their present size since their last reading.
 
-        :param saving: The allowance is being saved up for something more important.
+        :param saving: The budget is being saved up for something more important.
         """
         if self._older is None:
             self._older = set(counted)
@@ -68,13 +68,13 @@ class PeakReader:
         took = self._cpu_time() - before
         self._cost += 0.1 * (took / affordable - self._cost)
         if kind == MIDDLE:
-            self._allowance.spend(took)
+            self._budget.spend(took)
         return risen
 
     def _affordable(self, now: float, kind: str, waiting: int) -> int:
         """Return how many marks may be read, at least one."""
         cost = max(self._cost, 1e-6)
-        affordable = self._allowance.count(now, cost) if kind == MIDDLE else int(MOST_AT_EDGE / cost)
+        affordable = self._budget.count(now, cost) if kind == MIDDLE else int(MOST_AT_EDGE / cost)
         return max(1, min(waiting, affordable))
 
     def _has_peaked(self, process: Process) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from gpu_tracker.allowance import CostEstimate
 from gpu_tracker.processes import stat
+from gpu_tracker.resources.budget import CostEstimate
 from gpu_tracker.resources.ram.memory_files import rollup
 from gpu_tracker.resources.ram.reading import Resident
 

@@ -1,0 +1,167 @@
+"""What shows whether a claim still holds: clock, boot ID, PID namespace, and the process that holds it.
+
+On Linux processes are read from /proc itself, as psutil costs 30 ms to import.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.processes import default_reader, stat
+from gpu_tracker.processes.process import Process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MOST_OF_A_STAT_FILE = 4096
+
+
+def start_of(pid: int, *, reader: str | None = None, proc: str = '/proc') -> float | None:
+    """Return when a process started, in clock ticks since the machine did (by psutil: in seconds since 1970).
+
+    None where there is no such process, or where it cannot be looked at. It stays the same through execve(2).
+
+    :param reader: As in :func:`~gpu_tracker.processes.default_reader`, which is the default.
+    """
+    if (reader or default_reader()) == 'psutil':
+        return _portable_start_of(pid)
+    process = _read(pid, proc)
+    return None if process is None else process.start
+
+
+def lives(pid: int, start: float | None, *, reader: str | None = None, proc: str = '/proc') -> bool:
+    """Tell whether the process still runs; one that waits to be reaped (a zombie) does not.
+
+    Where it cannot be looked at, whatever process has its number now is taken for it: a GPU that is given to nobody for
+    too long is better than one that is given to two.
+
+    :param start: What :func:`start_of` has said of it; None: the number has to do.
+    """
+    if (reader or default_reader()) == 'psutil':
+        return _portable_lives(pid, start)
+    process = _read(pid, proc)
+    if process is None:
+        return exists(pid)
+    return not process.ended and start in (None, process.start)
+
+
+def pid_namespace(proc: str = '/proc') -> int | None:
+    """Return what numbers the processes that this one sees, pid_namespaces(7); None where there is no such thing."""
+    try:
+        return os.stat(f'{proc}/self/ns/pid').st_ino
+    except OSError:
+        return None
+
+
+def _read(pid: int, proc: str) -> Process | None:
+    """Return the process as /proc tells of it; None where there is none, or none to be seen (``hidepid``)."""
+    try:
+        if os.readlink(f'{proc}/self') != str(os.getpid()):
+            return None  # a /proc of another PID namespace (unshare --pid): its numbers mean other processes
+        descriptor = os.open(f'{proc}/{pid}/stat', os.O_RDONLY)
+        try:
+            line = os.read(descriptor, _MOST_OF_A_STAT_FILE)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    process = Process(pid)
+    stat.update(process, line)
+    return process
+
+
+def exists(pid: int) -> bool:
+    """Tell whether there is a process of this ID, of whatever user, be it a zombie."""
+    try:
+        os.kill(pid, 0)  # sends nothing, kill(2)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, so there is one
+    return True
+
+
+def _portable_start_of(pid: int) -> float | None:
+    import psutil  # noqa: PLC0415 - not on Linux, see above
+
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.Error:
+        return None
+
+
+def _portable_lives(pid: int, start: float | None) -> bool:
+    import psutil  # noqa: PLC0415 - not on Linux, see above
+
+    try:
+        process = psutil.Process(pid)
+        if process.status() in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD} and process.num_threads() <= 1:
+            return False  # with more threads, only its first one has ended
+        return start in (None, process.create_time())
+    except psutil.NoSuchProcess:  # a zombie as well
+        return False
+    except psutil.AccessDenied:
+        return True
+
+
+class Circumstances(NamedTuple):
+    """What it takes to tell whether a claim holds."""
+
+    clock: float
+    """Seconds on a clock that nobody sets and that runs on while the machine sleeps."""
+    time: float
+    """Seconds since 1970."""
+    boot_id: str | None
+    """Another one each time the machine starts; None where it cannot be told."""
+    host: str
+    """The machine's name."""
+    machine: str
+    """What tells it from others of that name; empty where nothing does."""
+    pid_namespace: int | None
+    start_of: Callable[[int], float | None] = start_of
+    lives: Callable[[int, float | None], bool] = lives
+
+
+def now() -> Circumstances:
+    """Return what this process sees at present."""
+    return Circumstances(_clock(), time.time(), boot_id(), _host(), machine(), pid_namespace())
+
+
+def boot_id(proc: str = '/proc') -> str | None:
+    """Return what is another one each time that the machine starts, random(4); None where it cannot be told."""
+    if sys.platform != 'linux':
+        import psutil  # noqa: PLC0415 - not on Linux, where it costs 30 ms and is not needed
+
+        return f'{psutil.boot_time():.0f}'
+    try:
+        with open(f'{proc}/sys/kernel/random/boot_id', encoding='utf-8') as file:
+            return file.read().strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def machine(file: str = '/etc/machine-id') -> str:
+    """Return what another machine of the same name has not; empty where there is no machine-id(5).
+
+    That page asks not to show the ID itself to others, so this is a checksum that it cannot be computed from.
+    """
+    try:
+        with open(file, 'rb') as opened:
+            known = opened.read(256).strip()
+    except OSError:
+        return ''
+    return f'{binascii.crc32(known):08x}' if known else ''
+
+
+def _clock() -> float:
+    if sys.platform == 'linux':
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+def _host() -> str:
+    return os.uname().nodename if hasattr(os, 'uname') else ''

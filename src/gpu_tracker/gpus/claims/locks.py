@@ -1,0 +1,191 @@
+"""The locks of claims: one on their folder, under which they are read and written, and one on the file of each."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from gpu_tracker.errors import ClaimsLockedError
+from gpu_tracker.gpus.claims import shared_folder
+from gpu_tracker.gpus.claims.record import bounded
+from gpu_tracker.users import user_name
+
+if sys.platform != 'win32':
+    import fcntl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Result = TypeVar('Result')
+
+_FIRST_PAUSE = 0.001
+_LONGEST_PAUSE = 0.03
+
+
+class LockDeadline:
+    """The time until which a lock is waited for, over all attempts.
+
+    :param seconds: 0 or less: there is one attempt, without a wait.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = max(0.0, seconds)
+        self._end = time.monotonic() + self.seconds
+        self._pause = _FIRST_PAUSE
+
+    def wait(self) -> bool:
+        """Wait a little, longer each time; return False where there is no time left."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(self._pause, left))
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return True
+
+
+def lock(path: str, deadline: LockDeadline) -> int:
+    """Return a descriptor of the folder, which is made where it is missing, with the lock on it.
+
+    Wherever Ctrl-C comes, a program that goes on after it, as a notebook does, does not keep the lock.
+
+    :raises ClaimsLockedError: if others keep it locked for too long.
+    :raises ClaimsError: if the folder cannot be used.
+    """
+    while True:
+        folder = shared_folder.open_folder(path)
+        if folder is None:
+            shared_folder.make_folder(path)
+            folder = shared_folder.open_folder(path)
+        if folder is not None:
+            try:
+                if _is_locked(folder, path):
+                    return folder
+            except BaseException:
+                os.close(folder)
+                raise
+            os.close(folder)
+        if not deadline.wait():
+            raise ClaimsLockedError(_complaint(path, deadline.seconds))
+
+
+def under_lock(path: str, deadline: LockDeadline, work: Callable[[int], Result]) -> Result:
+    """Return what ``work`` returns, which is given a descriptor of the locked folder.
+
+    :raises ClaimsError: as :func:`lock` does.
+    """
+    folder = lock(path, deadline)
+    try:
+        return work(folder)
+    finally:
+        # Written out here, as Ctrl-C may come between the call of a Python function and its first line.
+        try:
+            # Closing alone would not do where another thread has started a process meanwhile, which has the folder
+            # open as well until it calls execve(2).
+            fcntl.flock(folder, fcntl.LOCK_UN)
+        finally:
+            os.close(folder)
+
+
+def _is_locked(folder: int, path: str) -> bool:
+    """Lock the folder, unless others do or it is no longer the one at the path."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return shared_folder.is_at(path, folder)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise shared_folder.unusable(path, error) from error
+
+
+def _complaint(path: str, seconds: float) -> str:
+    holder = holder_of(path) or 'another process'
+    lasting = f'has been locked for {seconds:g} s' if seconds else 'is locked'
+    return (
+        f'No GPU can be claimed: {path} {lasting} by {holder}, and gpu-tracker itself locks it for milliseconds only. '
+        f'{shared_folder.VARIABLE} chooses another folder.'
+    )
+
+
+def holder_of(path: str, proc: str = '/proc') -> str | None:
+    """Describe a process that holds a flock(2) on the file or folder, None where none can be told.
+
+    Not to be told are processes of other PID namespaces, and locks on file systems that number their files in another
+    way than the kernel's table does (Btrfs).
+    """
+    try:
+        info = os.stat(path, follow_symlinks=False)
+        with open(f'{proc}/locks', encoding='utf-8', errors='replace') as locks:
+            lines = [line.split() for line in locks]
+    except OSError:
+        return None
+    file = f'{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}'
+    for words in lines:
+        # '1: FLOCK  ADVISORY  WRITE 1234 00:19:567 0 EOF', see proc_locks(5); those that wait have '->' before FLOCK.
+        match words:
+            case [_, 'FLOCK', _, _, pid, at, *_] if at == file and pid.isdecimal() and pid != '0':
+                return _describe(pid, proc)
+    return None
+
+
+def _describe(pid: str, proc: str) -> str:
+    try:
+        with open(f'{proc}/{pid}/status', encoding='utf-8', errors='replace') as status:
+            # Not the owner of its folder in /proc, who is root for a process that has changed its user.
+            user = next(int(line.split()[2]) for line in status if line.startswith('Uid:'))
+        with open(f'{proc}/{pid}/cmdline', 'rb') as cmdline:
+            words = cmdline.read().rstrip(b'\0').replace(b'\0', b' ').decode(errors='replace')
+    except (OSError, StopIteration):
+        return f'process {pid}'
+    command = bounded(words)
+    return f'process {pid} of {user_name(user)}' + (f' ({command})' if command else '')
+
+
+if sys.platform != 'win32':
+    import fcntl
+
+_LOWEST = 20
+"""Scripts use the descriptors from 3 to 9 and take them for free, and shells those from 10 on for themselves."""
+
+
+class RecordLock:
+    """The lock on the file of one claim, for who makes the claim.
+
+    Processes that are forked from this one hold it as well, until they start another program.
+
+    :param survives_exec: Whether other programs that this process becomes, or starts with the files that it has open,
+        hold it as well.
+    """
+
+    def __init__(self, *, survives_exec: bool) -> None:
+        self._survives_exec = survives_exec
+        self._file: int | None = None
+
+    def take(self, file: int) -> None:
+        """Lock the file, and keep it open with a descriptor of its own.
+
+        :raises OSError: if that fails.
+        """
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._file = fcntl.fcntl(file, fcntl.F_DUPFD if self._survives_exec else fcntl.F_DUPFD_CLOEXEC, _LOWEST)
+
+    def let_go(self) -> None:
+        """Close the file, if it is open, and with it lift the lock as far as this process holds it."""
+        # The number goes first: closed twice, after Ctrl-C, it might be that of another file.
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+
+def is_held(file: int) -> bool:
+    """Tell whether somebody holds the lock on an open file; where that cannot be told, somebody does.
+
+    A GPU that is given to nobody for too long is better than one that is given to two.
+    """
+    try:
+        # Shared with others who ask at the same moment, who are not to be taken for holders. It ends with the file.
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    return False

@@ -1,0 +1,180 @@
+"""The folder that claims stand in: where it is, how it is made, and whether it can be trusted.
+
+It is like /tmp: everybody may add files, and only the owner of a file may remove it (or the owner of the folder, or
+root). So it has to be a real folder, and sticky where others may write to it, inode(7).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from gpu_tracker.errors import ClaimsError, ParameterError
+from gpu_tracker.gpus.claims.liveness import exists
+from gpu_tracker.users import user_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+VARIABLE = 'GPU_TRACKER_CLAIMS'
+"""The environment variable that names another folder."""
+_OTHER_CHOICE = f'{VARIABLE} chooses another folder.'
+_SHARED_MODE = 0o1777
+_MOST_DIGITS = 11
+"""Of a process ID, which the kernel counts in 32 bits."""
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def default_path(environment: Mapping[str, str] = os.environ, lock_folder: str = '/run/lock') -> str:
+    """Return where claims stand unless told otherwise.
+
+    All users have to come to the same answer, so without the variable it depends on nothing but the machine. In a
+    container nobody may be able to write to the folder for locks, and yet the claims of the machine be mounted there.
+    /tmp comes second: a service with ``PrivateTmp`` has one of its own. /dev/shm is not considered: ``RemoveIPC`` of
+    logind.conf(5) removes what a user has there as soon as that user logs out.
+
+    :raises ParameterError: if the variable holds something else than an absolute path.
+    """
+    chosen = environment.get(VARIABLE)
+    if chosen:
+        if not os.path.isabs(chosen):
+            raise ParameterError(VARIABLE, chosen, 'an absolute path')
+        return chosen
+    folder = f'{lock_folder}/gpu-tracker'
+    if _is_for_all(os.stat, lock_folder) or _is_for_all(os.lstat, folder):
+        return folder
+    return '/tmp/gpu-tracker-claims'  # noqa: S108 - what may go wrong there is looked at
+
+
+def _is_for_all(look: Callable[[str], os.stat_result], path: str) -> bool:
+    """Tell whether everybody may add files to a folder, and remove only their own."""
+    try:
+        mode = look(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISDIR(mode) and bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
+
+
+def open_folder(path: str) -> int | None:
+    """Return a descriptor of the folder, None where there is none.
+
+    :param path: Without a slash at its end, which would make the kernel follow a symbolic link after all.
+    :raises ClaimsError: if what is there is no folder, or one in which others could remove this user's files.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ClaimsError(f'GPU claims cannot be kept in {_found(path)}: {_why(error)}. {_OTHER_CHOICE}') from error
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if mode & _WRITABLE_BY_OTHERS and not mode & stat.S_ISVTX:
+        os.close(descriptor)
+        raise ClaimsError(
+            f'GPU claims cannot be kept in {_found(path)}: other users may write to it, and without the sticky bit '
+            f'(chmod +t) they may remove the claims in it. {_OTHER_CHOICE}'
+        )
+    return descriptor
+
+
+def make_folder(path: str) -> None:
+    """Make the folder for all users, unless there is something at its path meanwhile.
+
+    It is made beside its place and moved there, so that nobody ever sees it with the mode that the umask leaves. The
+    rename may replace an empty folder that somebody else has made meanwhile: a claim that is about to be written there
+    finds the folder gone then, and starts again.
+
+    :raises ClaimsError: if that is not possible.
+    """
+    temporary = f'{path}.{os.getpid()}-{os.urandom(8).hex()}'
+    try:
+        _remove_unfinished(path)
+        try:
+            os.mkdir(temporary, 0o700)
+            _open_to_all(temporary)
+            os.rename(temporary, path)
+        except BaseException:
+            try:
+                os.rmdir(temporary)
+            except OSError:
+                pass  # it was not made, or it was moved and Ctrl-C came then
+            raise
+    except OSError as error:
+        if not os.path.lexists(path):
+            raise ClaimsError(
+                f'The folder {path} for GPU claims cannot be made: {_why(error)}. {_OTHER_CHOICE}'
+            ) from error
+
+
+def _remove_unfinished(path: str) -> None:
+    """Remove the empty folders of makers that were killed before they had moved them."""
+    parent, base = os.path.split(path)
+    try:
+        names = os.listdir(parent)
+    except OSError:
+        return  # it cannot be listed, or is not there: making the folder will tell
+    for name in names:
+        pid, dash, _ = name.removeprefix(f'{base}.').partition('-')
+        if (
+            name.startswith(f'{base}.')
+            and dash
+            and pid.isdecimal()
+            and len(pid) < _MOST_DIGITS
+            and not exists(int(pid))
+        ):
+            try:
+                os.rmdir(os.path.join(parent, name))
+            except OSError:
+                pass  # somebody else's, no folder of ours, or gone
+
+
+def _open_to_all(folder: str) -> None:
+    """Give the folder its mode, without following a link that somebody has put in its place.
+
+    The umask may have left its own maker no right to open it, as O_PATH needs none, open(2).
+    """
+    if not hasattr(os, 'O_PATH'):
+        os.chmod(folder, _SHARED_MODE, follow_symlinks=False)
+        return
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        # Not /proc/self, which has no open files where the first thread of a program has ended.
+        os.chmod(f'/proc/thread-self/fd/{descriptor}', _SHARED_MODE)
+    finally:
+        os.close(descriptor)
+
+
+def is_at(path: str, descriptor: int) -> bool:
+    """Tell whether the open folder is still the one that the path leads to."""
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
+def unusable(path: str, error: OSError) -> ClaimsError:
+    """Return what to raise where the operating system refuses to list, lock or write in the folder."""
+    return ClaimsError(f'GPU claims cannot be kept in {_found(path)}: {_why(error)}. {_OTHER_CHOICE}')
+
+
+def _found(path: str) -> str:
+    """Describe what is at the path and whose it is."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return path
+    kinds = {stat.S_IFLNK: 'a symbolic link', stat.S_IFDIR: 'a folder', stat.S_IFREG: 'a file'}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), 'no folder')
+    return f'{path} ({kind} of {user_name(found.st_uid)}, mode {stat.S_IMODE(found.st_mode):04o})'
+
+
+def _why(error: OSError) -> str:
+    if error.errno in {errno.ENOTDIR, errno.ELOOP}:
+        return 'it is not a folder'
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,148 @@
+"""The one definition of a free GPU: the limits within which it is chosen, why one is not, and its status in a word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from gpu_tracker.gpus.model import GpuReading
+
+_WHOLE = 100
+"""Percent: then it does not matter how much memory is in use."""
+_GIGABYTE = 1e9
+
+
+class Wish(NamedTuple):
+    """The limits within which a GPU is free; None is no limit."""
+
+    max_used_percent: float = 20.0
+    """Percent of its memory in use. Of a GPU without memory of its own no process may compute on it."""
+    max_utilization: float | None = None
+    """Percent."""
+    min_free: int | None = None
+    """Bytes."""
+    max_temperature: float | None = None
+    """Degrees Celsius; of a MIG device that of its GPU."""
+
+
+UNREADABLE = 'unreadable'
+"""Lost, or not to be read by this user."""
+SPLIT = 'split'
+"""In MIG mode: its MIG devices are free or not, each by itself."""
+IN_USE = 'in_use'
+CLAIMED = 'claimed'
+"""Somebody has claimed it, and nothing else is in the way."""
+BEYOND_LIMITS = 'beyond_limits'
+"""Not in use, but not as wished."""
+
+
+class Obstacle(NamedTuple):
+    """Why a GPU is not free."""
+
+    kind: str
+    """UNREADABLE, SPLIT, IN_USE, CLAIMED or BEYOND_LIMITS."""
+    text: str
+    """Empty for a claim, whose words need a clock and the names of users."""
+    is_lasting: bool = False
+    """Waiting does not help."""
+
+
+ANY = Wish()
+
+
+def obstacle(gpu: GpuReading, wish: Wish) -> Obstacle | None:
+    """Return the first thing in the way of choosing a GPU, a claim last of all; None where it can be chosen."""
+    checks = (_out_of_reach, _in_use, _too_little_free, _too_busy, _too_hot, _claimed)
+    return next((found for check in checks if (found := check(gpu, wish)) is not None), None)
+
+
+def _out_of_reach(gpu: GpuReading, _: Wish) -> Obstacle | None:
+    if gpu.problem is not None:
+        return Obstacle(UNREADABLE, gpu.problem, is_lasting=True)
+    if gpu.mig_devices is None:
+        return None
+    text = 'in MIG mode; its MIG devices are chosen by UUID' if gpu.mig_devices else 'in MIG mode without MIG devices'
+    return Obstacle(SPLIT, text, is_lasting=True)
+
+
+def _in_use(gpu: GpuReading, wish: Wish) -> Obstacle | None:
+    if wish.max_used_percent >= _WHOLE:
+        return None
+    if gpu.memory_total and gpu.memory_used is not None:
+        percent = 100 * gpu.memory_used / gpu.memory_total
+        if percent <= wish.max_used_percent:
+            return None
+        return Obstacle(IN_USE, f'{percent:.1f} % of its memory is in use; at most {wish.max_used_percent:g} % may be')
+    if gpu.processes is None:
+        return Obstacle(IN_USE, 'neither its memory nor its processes are reported', is_lasting=True)
+    computing = sum(process.computes for process in gpu.processes)
+    if computing:
+        what = 'a process computes' if computing == 1 else f'{computing} processes compute'
+        return Obstacle(IN_USE, f'{what} on it, and it does not report its memory')
+    return None
+
+
+def _too_little_free(gpu: GpuReading, wish: Wish) -> Obstacle | None:
+    if wish.min_free is None:
+        return None
+    total, free = gpu.memory_total, gpu.memory_free
+    if total is None or free is None:
+        return Obstacle(BEYOND_LIMITS, 'its free memory is not reported', is_lasting=True)
+    if free >= wish.min_free:
+        return None
+    text = f'{free / _GIGABYTE:.1f} GB of its memory are free; {wish.min_free / _GIGABYTE:g} GB must be'
+    return Obstacle(BEYOND_LIMITS, text, is_lasting=total < wish.min_free)
+
+
+def _too_busy(gpu: GpuReading, wish: Wish) -> Obstacle | None:
+    if wish.max_utilization is None:
+        return None
+    utilization = gpu.utilization
+    if utilization is None:
+        return Obstacle(BEYOND_LIMITS, 'its utilization is not reported', is_lasting=True)
+    if utilization <= wish.max_utilization:
+        return None
+    return Obstacle(BEYOND_LIMITS, f'its utilization is {utilization:g} %; at most {wish.max_utilization:g} % may be')
+
+
+def _too_hot(gpu: GpuReading, wish: Wish) -> Obstacle | None:
+    if wish.max_temperature is None:
+        return None
+    temperature = (gpu.parent or gpu).temperature
+    if temperature is None:
+        return Obstacle(BEYOND_LIMITS, 'its temperature is not reported', is_lasting=True)
+    if temperature <= wish.max_temperature:
+        return None
+    return Obstacle(BEYOND_LIMITS, f'it has {temperature:g} °C; at most {wish.max_temperature:g} °C may be')
+
+
+def _claimed(gpu: GpuReading, _: Wish) -> Obstacle | None:
+    return None if gpu.claim is None else Obstacle(CLAIMED, '')
+
+
+FREE = 'free'
+IN_USE_UNSEEN = 'in_use_unseen'
+"""In use, by processes that cannot be looked up from here or are not even listed."""
+UNKNOWN = 'unknown'
+"""Not in use, but the claims could not be read."""
+
+_MOST = 0.5
+"""The share of the memory in use that is more than what a driver and its contexts take beside the processes."""
+
+
+def status_of(gpu: GpuReading) -> str:
+    """Return one of FREE, IN_USE, IN_USE_UNSEEN, CLAIMED, UNKNOWN, SPLIT and UNREADABLE."""
+    found = obstacle(gpu, ANY)
+    if found is None:
+        return FREE if gpu.is_claim_known else UNKNOWN
+    return IN_USE_UNSEEN if found.kind == IN_USE and not _is_use_seen(gpu) else found.kind
+
+
+def _is_use_seen(gpu: GpuReading) -> bool:
+    """Tell whether all processes that are listed can be looked up, and whether they account for what is in use."""
+    if not gpu.processes or not all(process.is_seen for process in gpu.processes):
+        return False
+    sizes = [process.memory for process in gpu.processes if process.memory is not None]
+    if len(sizes) < len(gpu.processes) or gpu.memory_used is None:
+        return True
+    return sum(sizes) >= _MOST * gpu.memory_used

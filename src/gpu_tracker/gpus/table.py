@@ -1,0 +1,125 @@
+"""The table of GPUs as lines, which plain text, colours and pictures have in common, and as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.gpus.claims.claim import describe
+from gpu_tracker.gpus.table_cells import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK, Row, rows
+from gpu_tracker.table_layout import GAP, layout
+from gpu_tracker.terminal_text import cut, padded, shortened, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.model import GpuReading
+    from gpu_tracker.table_layout import Column
+
+HEADER = 'header'
+PLAIN = ''
+
+
+class Span(NamedTuple):
+    """A piece of a line, all in one tone."""
+
+    text: str
+    tone: str = PLAIN
+    """A status, ``HEADER`` or ``PLAIN``."""
+
+
+def table_lines(
+    gpus: Sequence[GpuReading], *, width: int | None, now: float, user_name: Callable[[int], str]
+) -> list[list[Span]]:
+    """Return the table with its claims; no line ends in blanks, and none is wider than ``width``."""
+    content = rows(gpus, now)
+    titles = Row(HEADER, {column.name: column.title for column in COLUMNS})
+    places = layout(COLUMNS, _content_widths([titles, *content]), width, LEFT_OUT_FIRST)
+    header = Span(''.join(span.text for span in _line(titles, places)), HEADER)
+    table = [[header], *(_line(row, places) for row in content)]
+    claims = [[Span(line)] for line in claim_lines(gpus, now, user_name)]
+    return [_fitted(_without_blank_end(line), width) for line in table + claims]
+
+
+def _content_widths(content: Iterable[Row]) -> dict[str, int]:
+    widths = dict.fromkeys((column.name for column in COLUMNS), 0)
+    for row in content:
+        for name, text in row.cells.items():
+            widths[name] = max(widths[name], width_of(text))
+    return widths
+
+
+def _line(row: Row, places: Sequence[tuple[Column, int]]) -> list[Span]:
+    line = []
+    for column, width in places:
+        if row.note is not None and column.name not in {INDEX, MARK}:
+            line.append(Span(row.note, row.status))
+            break
+        text = shortened(row.cells.get(column.name, ''), width)
+        line.append(
+            Span(padded(text, width, to_the_right=column.is_number), row.status if column.name == MARK else PLAIN)
+        )
+        line.append(Span(' ' * GAP))
+    return line
+
+
+def _without_blank_end(line: list[Span]) -> list[Span]:
+    while line and not line[-1].text.strip():
+        line = line[:-1]
+    return [*line[:-1], line[-1]._replace(text=line[-1].text.rstrip())] if line else []
+
+
+def _fitted(line: list[Span], width: int | None) -> list[Span]:
+    """Cut what is wider than the table may be: sentences, and all lines where even the least columns have no room."""
+    if width is None or sum(width_of(span.text) for span in line) <= width:
+        return line
+    kept: list[Span] = []
+    room = width
+    for span in line:
+        if width_of(span.text) >= room:
+            return [*kept, span._replace(text=cut(span.text, room))]
+        kept.append(span)
+        room -= width_of(span.text)
+    return kept
+
+
+def claim_lines(gpus: Iterable[GpuReading], now: float, user_name: Callable[[int], str]) -> list[str]:
+    """Return a line for each claim: ``GPU 1: claimed by alice (pid 4242, python train.py)``.
+
+    :param now: Seconds since 1970.
+    :param user_name: Tells the name of the user with an ID.
+    """
+    claimed: dict[Claim, list[str]] = {}
+    for gpu in gpus:
+        for part in gpu.devices():
+            if part.claim is not None:
+                claimed.setdefault(part.claim, []).append(part.label)
+    return [f'{", ".join(labels)}: {describe(claim, now, user_name)}' for claim, labels in claimed.items()]
+
+
+def plain(lines: Iterable[Iterable[Span]]) -> str:
+    """Return the text alone."""
+    return '\n'.join(''.join(span.text for span in line) for line in lines)
+
+
+def table_text(
+    gpus: Sequence[GpuReading], *, width: int | None, now: float, user_name: Callable[[int], str], color: bool = False
+) -> str:
+    """Return the table, without a line break at its end.
+
+    The text is the same with and without colours, and with and without rich.
+
+    :param width: The columns of the terminal; None: a line may be as long as it is.
+    :param now: Seconds since 1970.
+    :param user_name: Tells the name of the user with an ID.
+    :param color: Whether to colour it, where rich is installed.
+    """
+    lines = table_lines(gpus, width=width, now=now, user_name=user_name)
+    if color:
+        try:
+            from gpu_tracker.gpus.table_colors import colored  # noqa: PLC0415 - rich costs 20 ms
+        except ImportError:
+            pass  # rich is an extra
+        else:
+            return colored(lines)
+    return plain(lines)

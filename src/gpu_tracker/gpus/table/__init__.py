@@ -1,1 +1,0 @@
-"""GPUs as a table for people: pure text, without I/O of its own."""

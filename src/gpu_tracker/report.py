@@ -1,0 +1,134 @@
+"""The documented result: made from the totals of a run, in the units asked for, and printed as text or JSON."""
+
+from __future__ import annotations
+
+from gpu_tracker import units, usage
+from gpu_tracker.resources import RESOURCES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from gpu_tracker.cuda_usage import CUDAUsage
+    from gpu_tracker.totals import Totals
+    from gpu_tracker.units import Units
+    from gpu_tracker.usage import ResourceUsage
+
+
+def build(totals: Totals, wanted: Units) -> usage.ResourceUsage:
+    """Return what the totals of a run say."""
+    tracked = totals['record']['tracked_seconds']
+    time = totals['seconds'] if tracked is None else tracked
+    sections: dict[str, Any] = {}
+    for entry in RESOURCES:
+        if entry.name in totals:
+            sections |= entry.load().usage_of(totals, wanted)
+    return usage.ResourceUsage(
+        compute_time=usage.ComputeTime(unit=wanted.time, time=units.from_seconds(time, wanted.time)), **sections
+    )
+
+
+_INDENT = '   '
+_DECIMALS = 3
+_ACRONYMS = {
+    'ram': 'RAM', 'gpu': 'GPU', 'cpu': 'CPU', 'rss': 'RSS', 'gpus': 'GPUs', 'n': 'number of',
+    'cuda': 'CUDA', 'io': 'I/O', 'pid': 'PID', 'uuid': 'UUID', 'mig': 'MIG',
+}  # fmt: skip
+_CUDA_FOOTNOTE = (
+    'Launch to sync is not time on the GPU: work may have been done long before the synchronisation that waited for it.'
+)
+_NO_CALL = 'No CUDA call was seen.'
+_ON_ONE_LINE = {'gpus', 'kernels', 'failures'}
+"""Lists whose entries have few fields."""
+
+
+def as_text(usage: ResourceUsage) -> str:
+    """Return one section a resource, three blanks an indent level, floats rounded to three places."""
+    fields = _fields(usage)
+    if usage.cuda is None:
+        return '\n'.join(_lines(fields, ''))
+    if usage.cuda.engine is None:
+        fields['cuda'] = {'problem': usage.cuda.problem}  # forty lines of unknown figures would say no more
+        return '\n'.join(_lines(fields, ''))
+    if usage.cuda.combined.processes == 0:  # as above, of zeros
+        after_it = [*_lines_without_calls(usage.cuda)]
+    else:
+        after_it = [*_lines({'cuda': fields['cuda']}, ''), f'{_INDENT}Footnote: {_CUDA_FOOTNOTE}']
+    at = list(fields).index('cuda')
+    before, after = list(fields.items())[:at], list(fields.items())[at + 1 :]
+    return '\n'.join([*_lines(dict(before), ''), *after_it, *_lines(dict(after), '')])
+
+
+def as_dictionary(usage: ResourceUsage) -> dict[str, object]:
+    """Return the fields of ``usage``, unrounded, as what JSON knows: dictionaries, lists, texts, numbers and None."""
+    return {name: _plain(value) for name, value in _fields(usage).items()}
+
+
+def as_json(usage: ResourceUsage) -> str:
+    """Return the fields of ``usage`` as a JSON object, unrounded, indented by one blank; unknown values are null."""
+    import json  # noqa: PLC0415 - the text is there also where a json.py of the program's own hides this one
+
+    return json.dumps(as_dictionary(usage), indent=1)
+
+
+FORMATS: dict[str, Callable[[ResourceUsage], str]] = {'text': as_text, 'json': as_json}
+
+
+def _fields(usage: ResourceUsage) -> dict[str, object]:
+    from dataclasses import asdict  # noqa: PLC0415 - costs 10 ms, and whoever only looks at FORMATS needs none of it
+
+    # Sections that were not asked for: the report is as it always was.
+    return {name: value for name, value in asdict(usage).items() if value is not None}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, tuple) else value
+
+
+def _lines_without_calls(cuda: CUDAUsage) -> Iterator[str]:
+    yield f'{_title("cuda")}:'
+    yield from _lines({'problem': cuda.problem}, _INDENT)
+    yield f'{_INDENT}{_NO_CALL}'
+    yield from _list_lines('notes', cuda.notes, _INDENT)
+
+
+def _lines(fields: Mapping[str, object], indent: str) -> Iterator[str]:
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            yield f'{indent}{_title(name)}:'
+            yield from _lines(value, indent + _INDENT)
+        elif isinstance(value, tuple):
+            yield from _list_lines(name, value, indent)
+        elif name != 'problem' or value is not None:  # no problem is not an unknown one
+            yield f'{indent}{_title(name)}: {_value(value)}'
+
+
+def _list_lines(name: str, entries: Sequence[object], indent: str) -> Iterator[str]:
+    """Yield a list with a heading, its entries numbered where they take several lines; nothing where it is empty."""
+    if not entries:
+        return
+    yield f'{indent}{_title(name)}:'
+    inner = indent + _INDENT
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, dict):
+            yield f'{inner}{_value(entry)}'
+        elif name in _ON_ONE_LINE:
+            yield inner + ', '.join(f'{_title(field)}: {_value(value)}' for field, value in entry.items())
+        else:
+            yield f'{inner}{number}:'
+            yield from _lines(entry, inner + _INDENT)
+
+
+def _title(name: str) -> str:
+    """Turn ``main_n_threads`` into ``Main number of threads``."""
+    title = ' '.join(_ACRONYMS.get(word, word) for word in name.split('_'))
+    return title[0].upper() + title[1:]
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return 'N/A'
+    return str(round(value, _DECIMALS)) if isinstance(value, float) else str(value)

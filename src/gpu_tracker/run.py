@@ -1,0 +1,223 @@
+"""One tracked run: a sampler from its start to the totals that it leaves, and the result that they make."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from gpu_tracker.errors import ParameterError, SamplerError
+from gpu_tracker.processes import default_reader, proc_fault
+from gpu_tracker.resources import settle as settle_sections
+from gpu_tracker.resources.rusage import forget_bounds, settle_children
+from gpu_tracker.sampler.session import Session
+from gpu_tracker.sampler.spawn import OwnChildren
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from gpu_tracker.parameters import Parameters
+    from gpu_tracker.sampling import Sampling
+    from gpu_tracker.totals import Configuration, Totals
+    from gpu_tracker.usage import ResourceUsage
+
+_READERS = ('proc', 'psutil')
+_NO_RESULT = 'The sampler has left no result.'
+
+
+class Run:
+    """What a process and everything it starts use of the machine, sampled from :meth:`start` to :meth:`stop`.
+
+    :param parameters: What to track, and how.
+    :param notify: Called with the level and the text of each message, ``warning`` or ``info``, once.
+    :param configuration: What the sampler is told beside the parameters, see :func:`gpu_tracker.sampler.spawn.spawn`.
+    :ivar session: The sampler; None before the start.
+    :ivar seconds: How long the run was tracked; known at its end.
+    :ivar totals: What was measured, from :meth:`stop` on; None where nothing is left of it.
+    :ivar problem: What went wrong with the sampler, as a text for people; None: nothing.
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        notify: Callable[[str, str], None],
+        configuration: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.parameters = parameters
+        self.session: Session | None = None
+        self.seconds = 0.0
+        self.totals: Totals | None = None
+        self.problem: str | None = None
+        self._notify = notify
+        self._notified = 0
+        self._more = configuration or {}
+        self._started_at = 0.0
+        self._largest_child: int | None = None
+        self._own_faults = 0
+        self._switches: tuple[int, int] | None = None
+
+    def start(self, meanwhile: Callable[[], None] | None = None) -> None:
+        """Start the sampler; return when the first sample is complete.
+
+        :param meanwhile: Called while the sampler starts.
+        :raises SamplerError: where nothing can be measured.
+        :raises ParameterError: where the sampler refuses a parameter: there is no such process or GPU.
+        """
+        fault = proc_fault() if sys.platform == 'linux' else None
+        if fault is not None:
+            raise SamplerError(fault)
+        session = Session(self._configuration())
+        try:
+            if meanwhile is not None:
+                meanwhile()
+            ready = session.wait_until_ready()
+        except BaseException as error:
+            session.end()
+            if isinstance(error, SamplerError):
+                self._raise_refusal(error, session.refusal)
+            raise
+        self.session = session
+        self._notify_new(ready['messages'])
+        self._largest_child = self._largest_child_so_far()
+        self._own_faults = OwnChildren.faults
+        self._switches = self._own_switches()
+        self._started_at = time.monotonic()
+
+    def stop(self) -> None:
+        """Have the sampler make its last sample, and take the totals.
+
+        :raises SamplerError: where no result is left.
+        """
+        now = time.monotonic()
+        session = self.session
+        if session is None:
+            raise SamplerError(_NO_RESULT)
+        self.seconds = now - self._started_at
+        largest_child = self._largest_child_so_far()
+        own_faults = OwnChildren.faults - self._own_faults
+        switches = self._own_switches()
+        try:
+            self.problem = session.stop(self.seconds, self.parameters.n_join_attempts, self.parameters.join_timeout)
+        finally:
+            self.totals = session.totals()
+            session.end()
+        totals = self.require_totals()
+        totals['record']['tracked_seconds'] = self.seconds  # also where the sampler was ended from outside
+        if switches is not None and self._switches is not None:
+            since = (switches[0] - self._switches[0], switches[1] - self._switches[1])
+            settle_sections(totals, {'main': since})
+        if self.problem:
+            forget_bounds(totals)
+        elif largest_child is not None and self._largest_child is not None:
+            settle_children(totals, max(self._largest_child, OwnChildren.peak), largest_child, own_faults)
+        self._notify_new([*totals['messages'], ('warning', self.problem)] if self.problem else totals['messages'])
+
+    def discard(self) -> None:
+        """End the sampler without a result."""
+        if self.session is not None:
+            self.session.end()
+
+    def require_totals(self) -> Totals:
+        """Return the totals.
+
+        :raises SamplerError: where there are none.
+        """
+        if self.totals is None:
+            raise SamplerError(_NO_RESULT)
+        return self.totals
+
+    def usage(self) -> ResourceUsage:
+        """Return the documented result, in the units asked for.
+
+        :raises SamplerError: where there is none.
+        """
+        from gpu_tracker.report import build  # noqa: PLC0415 - keeps the measured process light until the end
+        from gpu_tracker.units import Units  # noqa: PLC0415 - keeps the measured process light until the end
+
+        return build(self.require_totals(), Units(*self._units()))
+
+    def sampling(self) -> Sampling:
+        """Return how the run was sampled, and how exact its RAM peaks are.
+
+        :raises SamplerError: where there is no result.
+        """
+        from gpu_tracker.sampling import record_of  # noqa: PLC0415 - as above
+
+        return record_of(self.require_totals(), self.parameters.ram_unit)
+
+    def _configuration(self) -> Configuration:
+        parameters = self.parameters
+        file = parameters.resource_usage_file
+        percent = parameters.max_overhead_percent
+        found: Configuration = {
+            'owner': os.getpid(),
+            'target': parameters.process_id,
+            'launcher': None,
+            'launcher_peak': None,
+            'exec_handle': None,
+            'reader': reader(),
+            'interval': parameters.sleep_time,
+            'brand': parameters.gpu_brand,
+            'uuids': parameters.gpu_uuids,
+            'overhead': None if percent is None else percent / 100,
+            'report': None if file is None else (file, 'json'),
+            'settles': False,
+            'units': self._units(),
+            'sections': parameters.sections,
+            'command': None,
+        }
+        more: Any = self._more
+        found.update(more)
+        return found
+
+    def _largest_child_so_far(self) -> int | None:
+        """Return the peak of the largest child that this process has waited for, in bytes; None where not of interest.
+
+        Read when the sampler's short-lived starter has been waited for, to which vfork has lent this process' own peak.
+        """
+        if self.parameters.process_id != os.getpid() or sys.platform != 'linux':
+            return None
+        import resource  # noqa: PLC0415 - not on every system
+
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+
+    def _own_switches(self) -> tuple[int, int] | None:
+        """Return the context switches of this process so far; None where they are not of interest."""
+        if not self.parameters.sections or self.parameters.process_id != os.getpid() or os.name != 'posix':
+            return None
+        import resource  # noqa: PLC0415 - not on every system
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return used.ru_nvcsw, used.ru_nivcsw
+
+    def _units(self) -> tuple[str, str, str, int | None]:
+        parameters = self.parameters
+        return parameters.ram_unit, parameters.gpu_ram_unit, parameters.time_unit, parameters.n_expected_cores
+
+    def _raise_refusal(self, error: SamplerError, refusal: str | None) -> None:
+        """Raise ParameterError where it was a parameter that the sampler has refused."""
+        uuids = list(self.parameters.gpu_uuids or ())
+        if refusal == 'process':
+            raise ParameterError('process_id', self.parameters.process_id, 'the id of a process that exists') from None
+        if refusal == 'uuids':
+            raise ParameterError('gpu_uuids', uuids, str(error)) from None
+        if refusal == 'driver':
+            raise ParameterError('gpu_uuids', uuids, f'left out: the GPU driver {error}') from None
+
+    def _notify_new(self, messages: Sequence[tuple[str, str]]) -> None:
+        """Pass on the messages that were not passed on yet."""
+        new = messages[self._notified :]
+        self._notified = max(self._notified, len(messages))
+        if not self.parameters.disable_logs:
+            for level, text in new:
+                self._notify(level, text)
+
+
+def reader() -> str:
+    """Return how the process tree is read: as the environment says, else in the system's own way."""
+    chosen = os.environ.get('GPU_TRACKER_READER') or default_reader()
+    if chosen not in _READERS:
+        raise ParameterError('the environment variable GPU_TRACKER_READER', chosen, ' or '.join(_READERS))
+    return chosen
