@@ -208,9 +208,9 @@ _KCMP_VM = 1
 
 
 def has_same_memory(pid: int, other: int) -> bool | None:
-    """Tell whether two processes share their whole address space; None where the kernel does not tell.
+    """Return whether two processes share their whole address space; None where the kernel does not say.
 
-    It tells only of processes that may be traced, and a container may forbid the call.
+    It does so only for processes that may be traced, and a container may forbid the call.
     """
     number = _NUMBERS.get(os.uname().machine)
     if number is None:

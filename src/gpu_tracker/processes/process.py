@@ -141,9 +141,9 @@ class Process:
         self.first_anonymous = 0
         """The same when it was first seen, of one that was forked: what it has inherited at most."""
         self.inherited = 0
-        """Anonymous bytes that it has from its parent by fork(2), as far as that can be told from the sizes of both."""
+        """Anonymous bytes that it has from its parent by fork(2), as far as the sizes of both show it."""
         self.image: tuple[bytes, ...] | None = None
-        """What tells its program image, as far as that was needed."""
+        """What identifies its program image, as far as that was needed."""
         self.huge = 0
         """Bytes of huge pages from MAP_HUGETLB or hugetlbfs, when its mark was last read; counted in both above."""
         self.virtual = 0
@@ -163,7 +163,7 @@ class Process:
         self.has_copies = False
         """Some member was forked from it, or from a copy of it, so that its pages may be that one's as well."""
         self.has_given_back = False
-        """It was seen to give back anonymous memory, so that its page faults tell nothing of copies."""
+        """It was seen to give back anonymous memory, so that its page faults say nothing of copies."""
         self.relative: Process | None = None
         """The member of which it is such a copy."""
         self.shares_memory = False

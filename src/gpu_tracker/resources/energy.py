@@ -133,7 +133,7 @@ class EnergySource:
         try:
             self._backend = self._open_backend()
         except GpuError:
-            self._is_broken = True  # which the figures of GPUs tell
+            self._is_broken = True  # which the figures of GPUs say
 
     def _are_known(self) -> bool:
         """Tell whether it is known which GPUs were used: in a container the driver may know processes by other IDs."""
@@ -247,7 +247,7 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.EnergyUsage]:
     del wanted  # joules are joules
     found = totals['energy']
     seconds = found.get('seconds', 0.0)
-    # What has not answered any more has told of a part of the run only.
+    # What has not answered any more knows a part of the run only.
     is_long_enough = seconds >= _SHORTEST and totals['seconds'] - seconds <= _LONGEST_GAP
     gpus = found.get('gpus')
     of_gpus = tuple(

@@ -1,4 +1,4 @@
-"""Corrections of a run's totals at its end: by what the kernel tells then, and so that no two contradict. Pure.
+"""Corrections of a run's totals at its end: by what the kernel says then, and so that no two contradict.
 
 A process that lived for a few milliseconds was seen a few times at best. ``wait4`` and ``getrusage`` know its CPU time
 exactly, and often its peak. Where one figure is raised by these, the others that it belongs to are raised with it.
@@ -38,7 +38,7 @@ def settle_command(totals: Totals, cpu_seconds: float, largest_peak: int, orphan
     if orphans_seconds is not None:
         of_others += orphans_seconds - record['adopted']
     of_descendants = max(0.0, of_others) + of_children
-    if record['has_clocks']:  # some of them were waited for by nobody who was told of their time
+    if record['has_clocks']:  # some of them were waited for by nobody who got their time
         of_descendants = max(of_descendants, cpu['descendants'][0])
     cpu['descendants'][0] = of_descendants
     cpu['combined'][0] = main + cpu['descendants'][0]
@@ -197,7 +197,7 @@ def _split(group: list[int | None], most_private: int | None) -> None:
         group[_SHARED] = None if shared is None or total is None else min(shared, total)
         return
     private, shared = min(private, total), min(shared, total)
-    if 0 < private + shared < total:  # both are 0 where the system tells neither
+    if 0 < private + shared < total:  # both are 0 where the system knows neither
         private = total - shared if most_private is None else max(private, min(total - shared, most_private))
         shared = max(shared, total - private)
     group[_PRIVATE], group[_SHARED] = private, shared

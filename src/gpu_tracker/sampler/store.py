@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PLACE = 1 << 16
 """Bytes for one place: totals are a few hundred. Small, because a limit on the size of files counts for a memfd too."""
 LARGE_PLACE = 1 << 21
-"""The same where sections were asked for, which tell of processes one by one; what is not written takes no memory."""
+"""The same where sections were asked for, which list processes one by one; what is not written takes no memory."""
 _NOT_OFFERED = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 """What a kernel without a system call answers, and containers that forbid it."""
 _HEADER = 16
@@ -120,5 +120,5 @@ def _write_at(handle: int, content: bytes, offset: int) -> None:
     else:
         os.lseek(handle, offset, os.SEEK_SET)
         written = os.write(handle, content)
-    if written < len(content):  # up to a limit on the size of files; only the next attempt tells
+    if written < len(content):  # up to a limit on the size of files; only the next attempt shows it
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))

@@ -66,9 +66,9 @@ class Cpu(Resource):
             self._most_threads = list(map(max, self._most_threads, threads))
 
     def sample_between(self) -> None:
-        """Read the clocks of processes whose time no counter may tell at the next sample."""
+        """Read the clocks of processes whose time no counter may have at the next sample."""
         if self._missed is not None:
-            self._missed.look()
+            self._missed.attach_where_ignored()
 
     def row(self) -> Sequence[float | None]:
         """Return the CPU seconds of the three groups and of the machine, and the threads of the groups."""

@@ -1,8 +1,8 @@
 """CPU time of the root and of its descendants, from cumulative counters.
 
-The CPU time of a tree is what its living members have used plus what they have been told of their reaped children. When
+The CPU time of a tree is what its living members have used plus what they have got from their reaped children. When
 a member ends and a member reaps it, its time moves from the one to the other, so that the sum does not jump and
-children that lived between two samples count. Two cases need a closer look: a member that was reaped by somebody
+children that lived between two samples count. Two cases need care: a member that was reaped by somebody
 outside the tree, and one whose parent ignores SIGCHLD, to which the kernel then adds nothing. Its last seen time is
 kept here, and what it used since comes from :class:`.MissedTime`, where that can be known.
 """
@@ -53,7 +53,7 @@ class CpuCounters:
         self._tree = tree
         self._missed = missed
         self._has_ignored = self._has_adopted = False
-        """The time of a member that is gone was told to nobody in the tree, as found at this sample."""
+        """The time of a member that is gone went to nobody in the tree, as found at this sample."""
         self._kept = 0.0
         self._owing: dict[Process, tuple[float, int]] = {}
         """CPU seconds of children that are gone and have not turned up in ``reaped_cpu`` of a member yet, and how many
@@ -85,7 +85,7 @@ class CpuCounters:
 
     @property
     def unreaped(self) -> float:
-        """CPU seconds of descendants that the root has not been told of."""
+        """CPU seconds of descendants that the root has not got."""
         root = self._tree.root
         of_reaped = root.reaped_cpu - self._reaped_start + self._owing.get(root, _NOTHING)[0]
         return max(0.0, self._total - self._descendants_start - of_reaped)
@@ -117,9 +117,9 @@ class CpuCounters:
         return total, threads
 
     def _hand_over(self) -> dict[Process, float]:
-        """Return the time of members that are gone by the member that must have been told of it; keep the others'.
+        """Return the time of members that are gone by the member that must have got it; keep the others'.
 
-        Where a parent is gone as well, its own parent was told of both.
+        Where a parent is gone as well, its own parent got both.
         """
         members = self._tree.members
         gone = {process.pid: process for process in self._tree.gone}
@@ -164,9 +164,9 @@ class CpuCounters:
                 self._owing[parent] = still_owed, faults_before
 
     def _ignores_children(self, parent: Process, faults_told: int) -> bool:
-        """Tell whether a member was told of no child since it had been told of so many page faults.
+        """Return whether a member has reaped no child since it had so many page faults of reaped ones.
 
-        Without any page fault no process has ever ended. Where it was told of other children than the one in question,
+        Without any page fault no process has ever ended. Where it has reaped other children than the one in question,
         its file may say that it ignores SIGCHLD; of the flag SA_NOCLDWAIT, see sigaction(2), that says nothing. Nobody
         tells a member that has ended itself: its children have another parent.
         """

@@ -175,14 +175,14 @@ class Io(Resource):
         try:
             return self._reader.own(self._tree.root)
         except PermissionError:
-            return None  # which the reading of the whole has told
+            return None  # which the reading of the whole has reported
 
     def _read_one(self, process: Process) -> bool:
-        """Read the counters of ``process``; tell whether it is still there."""
+        """Read the counters of ``process``; return whether it is still there."""
         try:
             counters = self._reader.read(process)
         except PermissionError:
-            if not process.ended:  # else it could be read while it ran, or not, which was told then
+            if not process.ended:  # else it could be read while it ran, or not, which was reported then
                 if not self._is_unreadable:
                     self._is_unreadable = True
                     self._messages.append(('warning', _UNREADABLE))
@@ -345,7 +345,7 @@ def open_resource(context: Context) -> Io | PortableIo:
 
 
 def settle(totals: Totals, switches: Mapping[Group, tuple[int, int]]) -> None:
-    """Add what the kernel has told at the end, in place.
+    """Add what the kernel has said at the end, in place.
 
     :param switches: Voluntary and involuntary context switches of the groups of which they are known.
     """

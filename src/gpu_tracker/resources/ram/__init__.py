@@ -194,7 +194,7 @@ class PortableRamReader:
         self._tree = tree
 
     def watch(self, process: Process) -> None:
-        """Do nothing: no peaks are told portably."""
+        """Do nothing: there are no marks here."""
 
     def read(self, now: float, kind: str) -> RamReading:
         """Return what is resident now; the tree has just been refreshed."""
