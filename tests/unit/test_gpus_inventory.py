@@ -7,9 +7,9 @@ import pytest
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.inventory import Inventory, with_claims, without_claims
 from gpu_tracker.gpus.model import GpuProcess
-from support.brief_gpus import claim, gpu, mig, split, state
-from support.cli_program import eventually
-from support.gpu_readings import changed
+from support.gpus.brief_gpus import claim, gpu, mig, split, state
+from support.gpus.gpu_readings import changed
+from support.waiting import eventually
 
 
 class Backend:

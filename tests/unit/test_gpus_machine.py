@@ -10,8 +10,8 @@ import pytest
 from gpu_tracker.errors import GpuError, ParameterError
 from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.machine import Machine, Seen, host_name, snapshot_of
-from support.brief_gpus import mig, state
-from support.gpu_readings import changed, reading
+from support.gpus.brief_gpus import mig, state
+from support.gpus.gpu_readings import changed, reading
 
 if TYPE_CHECKING:
     from gpu_tracker.gpus.model import GpuReading

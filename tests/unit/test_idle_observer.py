@@ -5,12 +5,12 @@ import asyncio
 from gpu_tracker.errors import ClaimsError
 from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
 from gpu_tracker.idle.observing.drivers import DriverAnswer
-from gpu_tracker.idle.observing.watched_gpus import exists
 from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, WatchedGpu
-from support.brief_gpus import claim
-from support.gpu_machine import NO_SUCH_PROCESS
-from support.gpu_readings import reading
-from support.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, gpu, only, seen
+from gpu_tracker.parameters import process_exists
+from support.gpus.brief_gpus import claim
+from support.gpus.gpu_machine import NO_SUCH_PROCESS
+from support.gpus.gpu_readings import reading
+from support.idle.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, gpu, only, seen
 
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 
@@ -206,8 +206,8 @@ def test_in_a_container_a_process_is_asked_about_once_a_look():
 
 
 def test_whether_a_process_exists():
-    assert exists(1)
-    assert not exists(NO_SUCH_PROCESS)
+    assert process_exists(1)
+    assert not process_exists(NO_SUCH_PROCESS)
 
 
 CLAIM = claim('GPU-1', user_id=7, process_id=4242)
