@@ -17,7 +17,7 @@ from benchmarks.peers import BCC, BPFTRACE, OURS
 from benchmarks.results import Results
 from benchmarks.session import Session
 
-from support.probed_program import opened
+from support.cuda.probed_program import opened
 from support.simulated_nvml import require_compiler
 from support.tracked_program import IN_CI
 

@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.gpus.machine import host_name
-from support.agent_program import agent
-from support.cli_program import eventually
-from support.gpu_machine import GB, Machine, running, sees_all_processes
-from support.offered_package import offer
+from support.cuda.installed_package import offer
+from support.fleet.agent_program import agent
+from support.gpus.gpu_machine import GB, Machine, running, sees_all_processes
 from support.simulated_nvml import Gpu, Process
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.server
-
 PROBE = """
 from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics
 from gpu_tracker.cuda_probe.probe_session import open_probe as probe_of
-from support.stand_in_probe import StandInProbe
+from support.cuda.fake_probe import StandInProbe
 
 def opened():
     return CudaMetrics(probe_of(StandInProbe))
@@ -40,11 +38,7 @@ GROUP = 'gpu_tracker.metrics'
 UP = 'gpu_tracker_cuda_probe_up'
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(total=GB)])
-    return machine
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[Gpu(total=GB)])]
 
 
 @sees_all_processes

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.limits import Limits
-from support.cli_program import eventually
-from support.cuda_comparison import assert_agree, assert_told_truly
+from support.cuda.cuda_comparison import assert_agree, assert_told_truly
+from support.cuda.probed_program import Probed, opened, probed, probing
 from support.cuda_stand_in import stand_in
-from support.probed_program import Probed, opened, probed, probing
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.cuda_report import CudaReport

@@ -15,14 +15,14 @@ import pytest
 from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.libraries import mapped_files
 from support import tracked_program
-from support.cli_program import eventually
-from support.cuda_comparison import assert_agree
+from support.cuda.cuda_comparison import assert_agree
+from support.cuda.probed_program import opened
 from support.cuda_stand_in import StandIn, stand_in
 from support.cuda_stand_in.running import started
-from support.gpu_machine import Machine
-from support.probed_program import opened
+from support.gpus.gpu_machine import Machine
 from support.simulated_nvml import Gpu
 from support.tracked_program import IN_CI, environment
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,8 +167,8 @@ def test_a_program_in_a_pid_namespace_is_seen_from_outside_by_its_id_there() -> 
 
 INSIDE = """
 import sys
-from support.cuda_comparison import assert_told_truly
-from support.probed_program import probed
+from support.cuda.cuda_comparison import assert_told_truly
+from support.cuda.probed_program import probed
 
 seen = probed(sys.argv[1])
 assert_told_truly(seen)
@@ -227,7 +227,7 @@ ON_A_MACHINE_WITH_GPUS = """
 import sys
 from support.cli_program import eventually
 from support.cuda_stand_in.running import started
-from support.probed_program import opened
+from support.cuda.probed_program import opened
 
 program, *runtimes = sys.argv[1:]
 with opened(libraries=runtimes) as probe, started([sys.executable, '-c', program, *runtimes], {}) as running:
@@ -297,7 +297,7 @@ def test_a_gpu_that_was_chosen_before_the_probe_came_is_not_known_until_one_is_c
 NEIGHBOUR = """
 import sys
 from support.cuda_stand_in import stand_in
-from support.probed_program import probing
+from support.cuda.probed_program import probing
 
 with probing(sys.argv[2]) as (probe, running):
     print(running.pid, stand_in().folder, flush=True)

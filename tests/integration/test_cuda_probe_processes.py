@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.cuda_comparison import assert_agree, assert_told_truly
-from support.probed_program import probed, probing
+from support.cuda.cuda_comparison import assert_agree, assert_told_truly
+from support.cuda.probed_program import probed, probing
 
 pytestmark = pytest.mark.ebpf
 

@@ -17,7 +17,7 @@ from support import tracked_program
 from support.cli_program import PROGRAM
 from support.cuda_stand_in import stand_in
 from support.cuda_stand_in.running import started
-from support.gpu_machine import running, words_as_nobody
+from support.gpus.gpu_machine import running, words_as_nobody
 from support.tracked_program import IN_CI, PACKAGE_PARENT, environment
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ SCRIPT = 'alloc a 1000; alloc b 500; free a; launches 30 axpy default 2 1 1 64 1
 
 COUNTS = """
 import sys
-from support.probed_program import probed
-from support.cuda_comparison import assert_told_truly
+from support.cuda.probed_program import probed
+from support.cuda.cuda_comparison import assert_told_truly
 
 seen = probed(sys.argv[1])
 assert_told_truly(seen)

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gpu_tracker.atopgpud.ledger import Ledger, ListedGpu
 from gpu_tracker.gpus.model import GpuProcess
-from support.atop_client import UNKNOWN, parsed_statistics
-from support.gpu_readings import known, monitored
+from support.atop.atop_client import UNKNOWN, parsed_statistics
+from support.gpus.gpu_readings import known, monitored
 
 KIB = 1024
 GPUS = ['GPU-0', 'GPU-1', 'GPU-2']

@@ -15,14 +15,14 @@ from gpu_tracker.atopgpud import server as atopgpud_server
 from gpu_tracker.atopgpud.ledger import Ledger, ListedGpu
 from gpu_tracker.atopgpud.server import MOST_CLIENTS, Server
 from gpu_tracker.gpus.model import GpuProcess, GpuReading
-from support.atop_client import LONGEST, connected, parsed_statistics
-from support.cli_program import PATIENCE, eventually
-from support.gpu_readings import known, monitored
+from support.atop.atop_client import LONGEST, connected, parsed_statistics
+from support.gpus.gpu_readings import known, monitored
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from support.atop_client import AtopClient
+    from support.atop.atop_client import AtopClient
 
 TYPES = '1@00000000:17:00.0 NVIDIA_H200 1'
 MANY = tuple(GpuProcess(pid, memory=2**30) for pid in range(100_000, 100_400))
@@ -34,7 +34,7 @@ class Service:
     def __init__(self, most_clients: int = MOST_CLIENTS) -> None:
         self.complaints: list[str] = []
         self.notes: list[str] = []
-        self._ledger = Ledger(PATIENCE)
+        self._ledger = Ledger(TIMEOUT)
         self._ledger.show([ListedGpu('GPU-a', known(0, 'GPU-a', '00000000:17:00.0', 'NVIDIA H200', True))], 0.0)
         self._server = Server(self._ledger, self.complaints.append, self.notes.append, most_clients)
         self._tcp = sockets.tcp_socket(sockets.Address(socket.AF_INET, '127.0.0.1', 0, ('127.0.0.1', 0)))
@@ -44,7 +44,7 @@ class Service:
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
         unix = sockets.unix_socket(self._name)
-        asyncio.run_coroutine_threadsafe(self._server.listen([self._tcp], unix), self._loop).result(PATIENCE)
+        asyncio.run_coroutine_threadsafe(self._server.listen([self._tcp], unix), self._loop).result(TIMEOUT)
         self.do(lambda: self.take(monitored(None, 50, 25, 2**40, 2**30, ())))
 
     def take(self, activity: GpuReading) -> None:
@@ -56,7 +56,7 @@ class Service:
         async def done():
             return work()
 
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(PATIENCE)
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(TIMEOUT)
 
     def after(self, seconds: float) -> None:
         """Look for stalled clients as if so much time had passed."""
@@ -79,7 +79,7 @@ class Service:
         self.do(self._server.close)
         self.do(lambda: None)  # connections end in the next turn of the loop
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
         self._loop.close()
 
 

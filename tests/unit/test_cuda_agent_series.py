@@ -6,7 +6,7 @@ import pytest
 
 from gpu_tracker.cuda_probe.agent_metrics import Failure, ProcessKey, ProcessSeries, Row, RowKey
 from gpu_tracker.cuda_usage import CUDAFailure
-from support.stand_in_probe import UUID, device, process, report
+from support.cuda.fake_probe import UUID, device, process, report
 
 
 def spent(seconds: float, *, active: float | None, cores: float | None, pid: int = 7, **changes):

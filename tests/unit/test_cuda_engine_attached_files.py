@@ -11,7 +11,7 @@ import pytest
 from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.engine.attaching import AttachedFiles
 from gpu_tracker.cuda_probe.libraries import CodeFile, code_file
-from support.compiled_files import LIBRARY, library, offsets
+from support.cuda.compiled_files import LIBRARY, library, offsets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ from gpu_tracker.cuda_probe.engine.kernel_layout import Notice, NoticeKind, Over
 from gpu_tracker.cuda_probe.engine.loading import map_entries
 from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, Event, EventKind
 from gpu_tracker.cuda_probe.limits import Limits
-from support import bpf_source
-from support.bpf_source import form, plain
+from support.cuda import bpf_source
+from support.cuda.bpf_source import form, plain
 
 HEADER = '8x'
 """What the kernel puts before each record of a ring."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.cuda_probe.kernel_data import Event, EventKind
 from gpu_tracker.cuda_probe.model.window import WindowSums
-from support.cuda_events import (
+from support.cuda.cuda_events import (
     CORES,
     OWN_STREAM,
     allocation,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.cuda_probe.model.span import Span
 from gpu_tracker.cuda_probe.model.streams import Stream
-from support.cuda_events import KERNEL, limits
+from support.cuda.cuda_events import KERNEL, limits
 
 OTHER = KERNEL + 64
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_tracker.cuda_probe.model.window import Dropped, WindowSums
-from support.cuda_events import GPU, KERNEL, STREAM, allocation, end, launch, limits, statistics, sync
+from support.cuda.cuda_events import GPU, KERNEL, STREAM, allocation, end, launch, limits, statistics, sync
 
 
 def sums(made, *steps, ended=1024):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.cuda_probe.engine import kernel_layout
-from support.cuda_events import (
+from support.cuda.cuda_events import (
     OWN_STREAM,
     STREAM,
     copy,

@@ -17,8 +17,8 @@ from gpu_tracker.cuda_probe.engine.kernel_layout import Notice, NoticeKind, Over
 from gpu_tracker.cuda_probe.libraries import code_file
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.cuda_probe.program_runs import Programs
-from support import cuda_events
-from support.made_up_engine import MadeUpEngine
+from support.cuda import cuda_events
+from support.cuda.fake_engine import FakeEngine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ class Machine:
 
     def __init__(self, folder: Path, limits: Limits | None = None) -> None:
         self.now = 0
-        self.engine = MadeUpEngine()
+        self.engine = FakeEngine()
         self.folder = folder
         self.process = folder / str(PID)
         self.process.mkdir()

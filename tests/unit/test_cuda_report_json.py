@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from gpu_tracker.cuda_probe.cuda_report import problem_json, report_json
-from support.cuda_reports import TRAINING, UUID, process, report
+from support.cuda.cuda_reports import TRAINING, UUID, process, report
 
 FIGURES = {
     'launches': 123_456,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.cuda_probe.report_text import recent
-from support.cuda_reports import TRAINING, device, process, report
+from support.cuda.cuda_reports import TRAINING, device, process, report
 
 
 def seen(launches, seconds, *, used_cores=None, busy=None, **more):

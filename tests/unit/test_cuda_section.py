@@ -10,8 +10,8 @@ from gpu_tracker.cuda_probe.probe_session import open_probe
 from gpu_tracker.cuda_probe.section import CudaSection, SectionFigures
 from gpu_tracker.cuda_usage import cuda_usage
 from gpu_tracker.errors import GpuTrackerError
-from support.cuda_reports import kernel
-from support.stand_in_probe import MB, StandInProbe, device, process, report
+from support.cuda.cuda_reports import kernel
+from support.cuda.fake_probe import MB, StandInProbe, device, process, report
 
 MAIN = 100
 

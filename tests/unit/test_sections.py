@@ -11,8 +11,8 @@ from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.resources.cuda import Cuda, open_reader
 from gpu_tracker.resources.entry_points import load
 from gpu_tracker.resources.section import SectionReader, Target
-from support.cli_program import eventually
-from support.offered_package import offer
+from support.cuda.installed_package import offer
+from support.waiting import eventually
 
 
 class Section:
