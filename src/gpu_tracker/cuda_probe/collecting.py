@@ -1,4 +1,4 @@
-"""The totals of program runs, also of those that have ended and are no longer in the kernel's maps."""
+"""The collector of what the kernel reports, and the totals of program runs, also of those that have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that the probe is attached to, each once, whatever it is called."""
+"""Attachment of the probe to functions of files, by one link for all or by perf events; each file once."""
 
 from __future__ import annotations
 
