@@ -25,7 +25,7 @@ MONITOR = """
 import json, os, signal, sys
 from support.guarded_program import Guarded
 from gpu_tracker.idle.running.descendants import children_now
-from gpu_tracker.idle.running.orphans import Orphans
+from gpu_tracker.idle.running.program_orphans import Orphans
 
 strays = Orphans()
 guarded = Guarded(json.loads(sys.argv[1]), **json.loads(sys.argv[2]))
