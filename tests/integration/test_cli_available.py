@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.gpu_machine import GB, NO_SUCH_PROCESS, Machine
+from support.gpus.gpu_machine import GB, NO_SUCH_PROCESS, Machine
 from support.simulated_nvml import Failure, Gpu, Mig, Process
 
 if TYPE_CHECKING:
@@ -40,16 +40,12 @@ CLOSED = '  GPU 7: may not be read by this user (NVML code 4)\n'
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
-
-
-@pytest.fixture
 def eight(machine: Machine) -> Machine:
     machine.write(gpus=EIGHT, fail=NOT_PERMITTED)
     return machine
 
 
+@pytest.mark.every_python
 def test_free_gpus_are_named(eight: Machine) -> None:
     named = [
         ([], '0,2,3'),

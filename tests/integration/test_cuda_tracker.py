@@ -1,4 +1,4 @@
-"""Tracking with ``cuda=True`` and ``--cuda``, with a probe that another package offers in place of the real one."""
+"""Tracking with ``cuda=True`` and ``--cuda``, with a stand-in for the probe in the table of resources."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.cli_program import eventually, gpu_tracker, started, text_of
-from support.offered_package import offer
+from support.cli_program import gpu_tracker, started, text_of
+from support.table_of_resources import with_stand_in
 from support.tracked_program import Samplers, answer, environment, run
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PROBE = """
-from gpu_tracker.cuda_probe.session import open_probe as probe_of
+from gpu_tracker.cuda_probe.probe_session import open_probe as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
 from gpu_tracker.processes import open_process_tree
-from support.stand_in_probe import StandInProbe
+from support.cuda.fake_probe import StandInProbe
 
 class Probe(StandInProbe):
     def follow(self, pid):
@@ -36,7 +37,7 @@ class Section:
     def __init__(self, target):
         self.note = repr([target.pid, sorted(target.descendants), target.command, target.folder])
 
-    def look(self, members):
+    def read(self, members):
         return {'engine': 'told', 'notes': [self.note]}
 
 opened = Section
@@ -49,7 +50,7 @@ class Section:
     def __init__(self, target):
         pass
 
-    def look(self, members):
+    def read(self, members):
         self.looks += 1
         if self.looks > 1:
             raise OSError(5, 'the ring is gone')
@@ -77,7 +78,7 @@ SECTIONS = ['max_ram', 'max_gpu_ram', 'cpu_utilization', 'gpu_utilization', 'com
 
 def installed(folder: Path, source: str) -> dict[str, str]:
     """Return the environment in which a package offers that probe."""
-    return environment(offer(folder, 'gpu_tracker.sources', source))
+    return environment(with_stand_in(folder, 'opener', source))
 
 
 def report(folder: Path, source: str, *arguments: str, **options: Any) -> tuple[dict[str, Any], list[str]]:
@@ -116,8 +117,9 @@ def test_the_sampler_imports_nothing_for_it() -> None:
 import json, sys
 import gpu_tracker.sampler.process, gpu_tracker.sampler.loop, gpu_tracker.sampler.publisher, gpu_tracker.report
 import gpu_tracker.tracker
-heavy = ('importlib.metadata', 'dataclasses', 'gpu_tracker.cuda')
-print(json.dumps([name for name in sys.modules if name.startswith(heavy) or 'section' in name or 'entry' in name]))
+own = ('gpu_tracker.cuda', 'gpu_tracker.resources.threaded', 'gpu_tracker.totals')
+heavy = ('dataclasses', 'importlib.metadata', *own)
+print(json.dumps([name for name in sys.modules if name.startswith(heavy)]))
 """
         )
         == []
@@ -225,7 +227,7 @@ import gpu_tracker as gput
 gput.Tracker(cuda=True, resource_usage_file={str(usage)!r}).start()
 os._exit(0)
 """,
-        env=samplers.environment | offer(tmp_path, 'gpu_tracker.sources', PROBE),
+        env=samplers.environment | with_stand_in(tmp_path, 'opener', PROBE),
     )
     assert finished.stderr == ''
     assert samplers.none_left()
@@ -248,9 +250,9 @@ print(json.dumps(tracker.resource_usage.cuda.combined.launches))
 
 def test_many_programs_find_room(tmp_path: Path) -> None:
     crowd = """
-from gpu_tracker.cuda_probe.session import open_probe as probe_of
+from gpu_tracker.cuda_probe.probe_session import open_probe as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
-from support.stand_in_probe import StandInProbe, device, process, report
+from support.cuda.fake_probe import StandInProbe, device, process, report
 
 def opened(target):
     crowd = [process(pid, name='x' * 300, command='y' * 300, devices=(device(),) * 16) for pid in range(1, 500)]

@@ -6,16 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import eventually, state_of
-from support.gpu_machine import GB, GIB, NO_SUCH_PROCESS, Machine
+from support.cli_program import state_of
+from support.gpus.gpu_machine import GB, GIB, NO_SUCH_PROCESS, Machine
 from support.simulated_nvml import Failure, Gpu, Mig, Process
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from support.waiting import eventually
 
 START = """
 import json, os, sys
@@ -30,11 +27,6 @@ def error_of(call, *arguments, **options):
 """
 
 REASON = '  GPU {} (NVIDIA Simulated GPU): {} % of its memory is in use; at most 20 % may be'
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
 
 
 @pytest.fixture

@@ -14,15 +14,15 @@ import pytest
 
 from gpu_tracker.gpus.claims.claim import describe
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from support.claim_actors import Actors, tool
-from support.claim_program import GPUS
-from support.cli_program import eventually
+from support.claims.claim_actors import Actors, tool
+from support.claims.claim_program import GPUS
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from support.claim_actors import Actor
+    from support.claims.claim_actors import Actor
 
 pytestmark = as_root  # it makes PID namespaces
 

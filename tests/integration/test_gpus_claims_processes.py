@@ -13,10 +13,11 @@ import pytest
 
 from gpu_tracker.gpus.claims import liveness
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from support.claim_actors import ONE, OTHER, PROGRAM, Actors, environment, shared_folder, tool
-from support.claim_program import GPUS, first_free
-from support.cli_program import eventually, state_of
+from support.claims.claim_actors import ONE, OTHER, PROGRAM, Actors, environment, shared_folder, tool
+from support.claims.claim_program import GPUS, first_free
+from support.cli_program import state_of
 from support.tracked_program import as_root, run, run_words
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.claim_actors import ONE, OTHER, Actors, shared_folder
-from support.claim_program import GPUS
+from support.claims.claim_actors import ONE, OTHER, Actors, shared_folder
+from support.claims.claim_program import GPUS
 from support.tracked_program import as_root
 
 if TYPE_CHECKING:

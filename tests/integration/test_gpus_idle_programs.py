@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.cli_program import eventually
-from support.gpu_machine import GB, Machine, sees_all_processes
-from support.idle_monitor import IdleMonitor, config, make_gpus, process
+from support.gpus.gpu_machine import GB, Machine, sees_all_processes
+from support.idle.idle_monitor import IdleMonitor, config, make_gpus, process
 from support.simulated_nvml import Gpu, Process
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ TESTS = Path(__file__).resolve().parent.parent
 TABLE = """
 import json, sys
 from gpu_tracker.gpus.table import table_text
-from support.gpus_on_show import GPUS, NOW, user_name
+from support.gpus.example_gpus import GPUS, NOW, user_name
 
 def table(color):
     return table_text(GPUS, width=80, now=NOW, user_name=user_name, color=color)

@@ -43,11 +43,6 @@ LOST_B = (
 )
 
 
-@pytest.fixture
-def driver(tmp_path: Path) -> SimulatedDriver:
-    return SimulatedDriver(tmp_path)
-
-
 def two_gpus(used_a: int = 40, used_b: int = 50, **b: object) -> list[Gpu]:
     return [
         Gpu(uuid='GPU-a', total=100, used=used_a, util=20, processes=[Process(11, memory=used_a)]),

@@ -38,11 +38,6 @@ def run(driver: SimulatedDriver, code: str) -> object:
     return json.loads(done.stdout)
 
 
-@pytest.fixture
-def driver(tmp_path: Path) -> SimulatedDriver:
-    return SimulatedDriver(tmp_path)
-
-
 def test_a_gpu_has_what_the_state_says(driver: SimulatedDriver) -> None:
     driver.write(
         gpus=[

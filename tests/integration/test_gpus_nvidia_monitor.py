@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from gpu_tracker.gpus.model import GpuProcess
-from support.gpu_machine import GB, GIB
-from support.gpu_monitors import Monitors, idle, unknown
-from support.gpu_readings import known, monitored
+from support.gpus.gpu_machine import GB, GIB
+from support.gpus.gpu_monitors import Monitors, idle, unknown
+from support.gpus.gpu_readings import known, monitored
 from support.simulated_nvml import Failure, Gpu, Process
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LISTS = 'nvmlDeviceGet*RunningProcesses*'
 COMPUTE = 'nvmlDeviceGetComputeRunningProcesses*'
 GRAPHICS = 'nvmlDeviceGetGraphicsRunningProcesses*'
 NOT_SUPPORTED = 3
-
-
-@pytest.fixture(scope='module')
-def monitors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitors]:
-    with Monitors(tmp_path_factory.mktemp('machine')) as started:
-        yield started
 
 
 def test_all_that_a_look_shows(monitors: Monitors) -> None:

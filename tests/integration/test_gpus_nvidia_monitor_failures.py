@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from gpu_tracker.gpus.model import GpuProcess
-from support.cli_program import eventually
-from support.gpu_machine import GB
-from support.gpu_monitors import Monitors
-from support.gpu_readings import known, monitored
+from support.gpus.gpu_machine import GB
+from support.gpus.gpu_monitors import Monitors
+from support.gpus.gpu_readings import known, monitored
 from support.simulated_nvml import Failure, Gpu, Hang, Process
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from support.waiting import eventually
 
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 NOT_PERMITTED = 'may not be read by this user (NVML code 4)'
@@ -23,12 +18,6 @@ NOT_FOUND = 'the driver does not know it any more (NVML code 6)'
 NEEDS_RESET = 'needs a reset before it can be used again (NVML code 16)'
 
 FINE = monitored(None, 50, 0, GB, 5, (GpuProcess(7, 5, utilization=0, memory_utilization=0),))
-
-
-@pytest.fixture(scope='module')
-def monitors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitors]:
-    with Monitors(tmp_path_factory.mktemp('machine')) as started:
-        yield started
 
 
 def gpus(count: int = 1) -> list[Gpu]:

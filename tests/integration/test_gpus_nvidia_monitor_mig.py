@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
-
-from support.gpu_machine import GB
-from support.gpu_monitors import Monitors, idle, unknown
-from support.gpu_readings import changed, monitored
+from support.gpus.gpu_machine import GB
+from support.gpus.gpu_monitors import Monitors, idle, unknown
+from support.gpus.gpu_readings import changed, monitored
 from support.simulated_nvml import WHOLE_GPU, Failure, Gpu, Mig, Process
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LISTS = 'nvmlDeviceGet*RunningProcesses*'
 NOT_SUPPORTED = 3
-
-
-@pytest.fixture(scope='module')
-def monitors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitors]:
-    with Monitors(tmp_path_factory.mktemp('machine')) as started:
-        yield started
 
 
 def test_processes_of_mig_devices_are_merged(monitors: Monitors) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.gpus.model import Account, GpuReading
-from support.gpu_machine import words_as_nobody
-from support.gpu_monitors import START, Monitors
-from support.gpu_readings import monitored
+from support.gpus.gpu_machine import words_as_nobody
+from support.gpus.gpu_monitors import START, Monitors
+from support.gpus.gpu_readings import monitored
 from support.simulated_nvml import Account as Kept
 from support.simulated_nvml import Failure, Gpu, Mig, Process
 from support.tracked_program import as_root
@@ -21,12 +21,6 @@ SAMPLES = 'nvmlDeviceGetProcessUtilization'
 ACCOUNTS = 'nvmlDeviceGetAccountingStats'
 NOT_SUPPORTED = 3
 NOT_AVAILABLE = 0xFFFFFFFF
-
-
-@pytest.fixture(scope='module')
-def monitors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitors]:
-    with Monitors(tmp_path_factory.mktemp('machine')) as started:
-        yield started
 
 
 @pytest.fixture

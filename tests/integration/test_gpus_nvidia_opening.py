@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpu_tracker
-from support.gpu_machine import GB, Machine
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import UNKNOWN, Failure, Gpu
 from support.simulated_nvml.probe import Probe
 from support.tracked_program import run
@@ -44,11 +44,7 @@ class NVMLError(Exception):
 """Of the package pynvml 11.4.1, what is asked first; it has nothing of 2022 and later."""
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(total=GB)])
-    return machine
+pytestmark = pytest.mark.machine(gpus=[Gpu(total=GB)])
 
 
 @pytest.fixture

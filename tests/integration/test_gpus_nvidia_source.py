@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 GB = 10**9
 
 
-@pytest.fixture
-def driver(tmp_path: Path) -> SimulatedDriver:
-    return SimulatedDriver(tmp_path)
-
-
 def memory_of_tree(totals: dict[str, object]) -> tuple[object, object, object]:
     return totals['main'], totals['descendants'], totals['combined']
 

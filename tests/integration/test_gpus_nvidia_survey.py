@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from support.gpu_machine import GB, GIB, Machine
+from support.gpus.gpu_machine import GB, GIB, Machine
+from support.gpus.surveys import NOTHING, process, survey
 from support.simulated_nvml import Failure, Gpu, Mig, Process
-from support.surveyed_gpus import NOTHING, process, survey
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
 
 
 def test_all_that_a_gpu_tells_in_base_units(machine: Machine) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.gpu_machine import GB, Machine
+from support.gpus.gpu_machine import GB, Machine
+from support.gpus.surveys import NOTHING, process, survey
 from support.simulated_nvml import NO_PERMISSION, UNKNOWN, WHOLE_GPU, Failure, Gpu, Mig, Process
-from support.surveyed_gpus import NOTHING, process, survey
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,11 +34,6 @@ FUNCTIONS = [
     'nvmlDevice*',
 ]
 CODES = [2, 3, 4, 6, 7, 10, 13, 15, 16, 23, 25, 999]
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
 
 
 def problems(gpu: dict[str, Any]) -> list[str | None]:

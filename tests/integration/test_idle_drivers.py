@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.cli_program import eventually
-from support.gpu_machine import GB, Machine, running, sees_all_processes
+from support.gpus.gpu_machine import GB, Machine, running, sees_all_processes
 from support.simulated_nvml import GPU_IS_LOST, VERSION_MISMATCH, Failure, Gpu, Hang, Mig, Process
 from support.tracked_program import start
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,11 +66,6 @@ class Eye:
         seen, told = self.poll(*ours, **options)
         assert told == []
         return seen
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from support.cli_program import eventually
-from support.idle_configuration import TWO_README_EXAMPLES
-from support.idle_monitor import IdleMonitor, device_nodes, foreign, make_gpus, make_program
-from support.own_terminals import OwnTerminal, OwnTerminals
+from support.idle.idle_configuration import TWO_README_EXAMPLES
+from support.idle.idle_monitor import IdleMonitor, device_nodes, foreign, make_gpus, make_program
+from support.own_network import OwnTerminal, OwnTerminals
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 pytestmark = as_root  # terminals are looked at: those of the tester must not be there
 
@@ -92,6 +92,7 @@ def test_somebody_takes_both_gpus_at_once(monitor):
     assert monitor.end() == 0
 
 
+@pytest.mark.every_python
 def test_nothing_runs_while_somebody_types(tmp_path, terminals):
     make_gpus(tmp_path, 2)
     make_program(tmp_path, 'miner-run')

@@ -16,8 +16,8 @@ from gpu_tracker.idle.observing.device_events import DeviceEvents
 from gpu_tracker.idle.observing.device_files import find_devices
 from gpu_tracker.idle.observing.gpu_processes import Programs
 from gpu_tracker.idle.observing.open_devices import OpenDevices
-from support.claim_actors import tool
-from support.cli_program import eventually
+from support.claims.claim_actors import tool
+from support.waiting import eventually
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root makes device nodes and becomes other users')
 

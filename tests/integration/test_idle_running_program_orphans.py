@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 from gpu_tracker.idle.running import descendants
-from support.cli_program import PATIENCE, eventually, state_of, text_of
-from support.guarded_program import MONITOR, nothing_left
+from support.cli_program import state_of, text_of
+from support.idle.guarded_program import MONITOR
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from support.cli_program import Marked
@@ -35,11 +36,6 @@ if os.fork() == 0:
     os.wait()
 time.sleep(3600)
 """
-
-
-@pytest.fixture
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
-    yield from nothing_left(monkeypatch)
 
 
 class Monitor:
@@ -64,7 +60,7 @@ class Monitor:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.communicate(timeout=PATIENCE)
+        self.process.communicate(timeout=TIMEOUT)
 
     def family(self, marked: Marked) -> list[int]:
         """Return the processes of FAMILY."""
@@ -99,7 +95,7 @@ def test_a_monitor_that_ends_too_soon_leaves_nothing(marked: Marked, tmp_path: P
     )
     folders = [path for path in sys.path if path]
     environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(folders)}
-    subprocess.run([sys.executable, '-c', script], env=environment, check=False, timeout=PATIENCE)
+    subprocess.run([sys.executable, '-c', script], env=environment, check=False, timeout=TIMEOUT)
     eventually(lambda: not marked.processes())
 
 

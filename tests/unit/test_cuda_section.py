@@ -6,12 +6,12 @@ import marshal
 
 import pytest
 
+from gpu_tracker.cuda_probe.probe_session import open_probe
 from gpu_tracker.cuda_probe.section import CudaSection, SectionFigures
-from gpu_tracker.cuda_probe.session import open_probe
 from gpu_tracker.cuda_usage import cuda_usage
 from gpu_tracker.errors import GpuTrackerError
-from support.cuda_reports import kernel
-from support.stand_in_probe import MB, StandInProbe, device, process, report
+from support.cuda.cuda_reports import kernel
+from support.cuda.fake_probe import MB, StandInProbe, device, process, report
 
 MAIN = 100
 
@@ -158,7 +158,7 @@ def test_of_many_programs_those_with_the_most_launches_are_told_in_their_order()
     assert section['combined']['processes'] == 70
     assert section['notes'] == [
         'One.',
-        'Of 70 programs the 64 with the most launches are told one by one; the sums have all.',
+        'Of 70 programs the 64 with the most launches are listed one by one; the sums have all.',
     ]
 
 
@@ -188,7 +188,7 @@ def test_the_process_is_followed_before_the_probe_starts_and_all_others_through_
     probe = StandInProbe()
     section = CudaSection(open_probe(lambda: probe, MAIN), MAIN)
     assert probe.calls == ['open', 'start']
-    assert section.look(frozenset({MAIN, 101, 102, 103}))['combined']['processes'] == 1
+    assert section.read(frozenset({MAIN, 101, 102, 103}))['combined']['processes'] == 1
     assert probe.followed == [MAIN]
     section.close()
     assert probe.calls[-1] == 'close'
@@ -197,7 +197,7 @@ def test_the_process_is_followed_before_the_probe_starts_and_all_others_through_
 def test_a_process_that_has_ended_already_has_nothing_to_tell() -> None:
     probe = StandInProbe(gone=frozenset({MAIN}))
     section = CudaSection(open_probe(lambda: probe, MAIN), MAIN)
-    assert section.look(frozenset())['combined']['processes'] == 0
+    assert section.read(frozenset())['combined']['processes'] == 0
 
 
 @pytest.mark.parametrize('call', ['open', 'start'])

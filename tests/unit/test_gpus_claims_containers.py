@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from support.simulated_machine import Machine, claim, claimed
+from support.claims.claiming_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError, ParameterError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.claims.locks import LockDeadline, lock
-from support.simulated_machine import Machine, claim, claimed
+from support.claims.claiming_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

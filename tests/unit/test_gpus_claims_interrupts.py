@@ -15,8 +15,8 @@ import pytest
 
 from gpu_tracker.gpus.claims import shared_folder
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from support.cli_program import PATIENCE
-from support.simulated_machine import Machine, claim, claimed
+from support.claims.claiming_machine import Machine, claim, claimed
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def interrupt_everywhere(tmp_path: Path, prepare: Callable[[ClaimFolder], Work])
         n = len(left)
         place_of_its_own = tmp_path / str(n)
         place_of_its_own.mkdir()
-        folder = ClaimFolder(f'{place_of_its_own}/claims', lock_timeout=PATIENCE, circumstances=Machine().moment)
+        folder = ClaimFolder(f'{place_of_its_own}/claims', lock_timeout=TIMEOUT, circumstances=Machine().moment)
         before = descriptors()
         work = prepare(folder)
         ctrl_c = CtrlC(n)

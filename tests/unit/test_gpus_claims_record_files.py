@@ -13,9 +13,9 @@ from gpu_tracker.errors import ClaimsError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.claims.record import MOST_BYTES
 from gpu_tracker.gpus.claims.record_files import MOST_RECORDS
-from support.cli_program import eventually
-from support.simulated_machine import Machine, claim, claimed
+from support.claims.claiming_machine import Machine, claim, claimed
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 from gpu_tracker.gpus.claims import record_files
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.claims.locks import RecordLock, is_held
-from support.simulated_machine import Machine, claim, claimed
+from support.claims.claiming_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

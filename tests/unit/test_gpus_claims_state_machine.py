@@ -17,8 +17,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.claims.record import Record, encode
-from support.cli_program import PATIENCE
-from support.simulated_machine import Machine
+from support.claims.claiming_machine import Machine
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from gpu_tracker.gpus.claims.claim import Claim
@@ -48,7 +48,7 @@ class Claims(RuleBasedStateMachine):
         self.path = tempfile.mkdtemp()
         self.machine = Machine()
         self.machine.processes = {1: 0.1, 2: 0.2}
-        self.folder = ClaimFolder(f'{self.path}/claims', lock_timeout=PATIENCE, circumstances=self.machine.moment)
+        self.folder = ClaimFolder(f'{self.path}/claims', lock_timeout=TIMEOUT, circumstances=self.machine.moment)
         self.from_container = ClaimFolder(
             self.folder.path, circumstances=lambda: self.machine.moment()._replace(pid_namespace=4026532999)
         )

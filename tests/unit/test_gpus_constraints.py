@@ -4,7 +4,7 @@ import pytest
 
 from gpu_tracker.gpus import constraints
 from gpu_tracker.gpus.constraints import ANY, CLAIMED, Limits, Rejection, rejection, status_of
-from support.brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
+from support.gpus.brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
 
 DRAWS = SEEN._replace(computes=False)
 

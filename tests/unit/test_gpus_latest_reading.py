@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.gpus.latest_reading import Watch, pause_between
-from support.brief_gpus import gpu
-from support.cli_program import eventually
-from support.looked_at_machine import NOW, LookedAtMachine
+from support.gpus.brief_gpus import gpu
+from support.gpus.polled_machine import NOW, PolledMachine
+from support.waiting import eventually
 
 SOON = 0.001
 
@@ -42,7 +42,7 @@ def indices(watch: Watch) -> list[int]:
 
 
 def test_the_newest_reading_is_at_hand(watching) -> None:
-    machine = LookedAtMachine([gpu(0)])
+    machine = PolledMachine([gpu(0)])
     watch = watching(machine, interval=SOON)
     assert watch.wait_for_first(30)
     assert indices(watch) == [0]
@@ -51,7 +51,7 @@ def test_the_newest_reading_is_at_hand(watching) -> None:
 
 
 def test_there_is_nothing_until_the_first_look_has_ended(watching) -> None:
-    machine = LookedAtMachine([gpu(0)], answers=False)
+    machine = PolledMachine([gpu(0)], answers=False)
     watch = watching(machine)
     assert watch.latest() is None
     assert not watch.wait_for_first(0)
@@ -61,7 +61,7 @@ def test_there_is_nothing_until_the_first_look_has_ended(watching) -> None:
 
 
 def test_a_driver_that_hangs_makes_the_reading_old(watching) -> None:
-    machine, clock = LookedAtMachine([gpu(0)]), Clock()
+    machine, clock = PolledMachine([gpu(0)]), Clock()
     watch = watching(machine, interval=SOON, clock=clock)
     watch.wait_for_first(30)
     machine.may_answer.clear()
@@ -74,7 +74,7 @@ def test_a_driver_that_hangs_makes_the_reading_old(watching) -> None:
 
 
 def test_whatever_a_look_raises_the_next_is_due(watching) -> None:
-    machine = LookedAtMachine([gpu(0)])
+    machine = PolledMachine([gpu(0)])
     machine.failure = RuntimeError('out of luck')
     watch = watching(machine, interval=SOON)
     watch.wait_for_first(30)
@@ -87,13 +87,13 @@ def test_whatever_a_look_raises_the_next_is_due(watching) -> None:
 
 
 def test_a_machine_without_a_gpu_is_told_of(watching) -> None:
-    machine = LookedAtMachine([])
+    machine = PolledMachine([])
     watching(machine).wait_for_first(30)
     assert machine.told == ['nothing is here']
 
 
 def test_it_ends_when_it_is_told_to(watching) -> None:
-    machine = LookedAtMachine([gpu(0)])
+    machine = PolledMachine([gpu(0)])
     watch = watching(machine, interval=3600.0)
     watch.wait_for_first(30)
     watch.stop()
@@ -105,7 +105,7 @@ def test_it_ends_when_it_is_told_to(watching) -> None:
 
 
 def test_where_nobody_asks_it_looks_less_often_until_somebody_does(watching) -> None:
-    machine, clock = LookedAtMachine([gpu(0)]), Clock()
+    machine, clock = PolledMachine([gpu(0)]), Clock()
     watch = watching(machine, interval=SOON, clock=clock, resting_interval=3600.0)
     watch.wait_for_first(30)
     assert not watch.is_resting
@@ -119,7 +119,7 @@ def test_where_nobody_asks_it_looks_less_often_until_somebody_does(watching) -> 
     assert not watch.is_resting
 
 
-class SlowMachine(LookedAtMachine):
+class SlowMachine(PolledMachine):
     """Each look takes as many seconds as the test says, by a clock of its own; then the watch has to stop."""
 
     def __init__(self, *seconds: float) -> None:
@@ -129,11 +129,11 @@ class SlowMachine(LookedAtMachine):
         self.watch._pause_after = lambda _: 0.0  # nobody waits here
         self._seconds = list(seconds)
 
-    def look_again(self):
+    def read_again(self):
         self.clock.now += self._seconds.pop(0)
         if not self._seconds:
             self.watch.stop()
-        return super().look_again()
+        return super().read_again()
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_the_pause_between_two_looks(interval, took, pause) -> None:
 
 
 def test_the_time_of_a_reading_is_that_of_its_begin_as_its_age_is(watching) -> None:
-    machine, clock = LookedAtMachine([gpu(0)], answers=False), Clock()
+    machine, clock = PolledMachine([gpu(0)], answers=False), Clock()
     watch = watching(machine, interval=3600.0, clock=clock, now=lambda: NOW + clock.now)
     assert eventually(lambda: machine.looks)
     clock.now = 40.0

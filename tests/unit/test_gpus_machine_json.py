@@ -6,7 +6,20 @@ import json
 
 from gpu_tracker.gpus.machine import snapshot
 from gpu_tracker.gpus.model import GpuProcess
-from support.gpus_on_show import CLAIMED, FREE, GPUS, IN_USE, LOST, NOW, SPLIT, UNIFIED, UNSEEN, claim, user_name, uuid
+from support.gpus.example_gpus import (
+    CLAIMED,
+    FREE,
+    GPUS,
+    IN_USE,
+    LOST,
+    NOW,
+    SPLIT,
+    UNIFIED,
+    UNSEEN,
+    claim,
+    user_name,
+    uuid,
+)
 
 IN_USE_AS_JSON = {
     'index': 1,

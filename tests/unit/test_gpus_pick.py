@@ -6,7 +6,7 @@ from gpu_tracker.errors import ClaimsLockedError, GpuError, GpusUnavailableError
 from gpu_tracker.gpus.constraints import ANY
 from gpu_tracker.gpus.pick import PAUSE, Picker, Terms, Waiting, purpose
 from gpu_tracker.gpus.selection import Request
-from support.brief_gpus import GB, SEEN, claim, gpu, lost, used
+from support.gpus.brief_gpus import GB, SEEN, claim, gpu, lost, used
 
 BUSY = used(0, 9, SEEN)
 FREE = gpu(0)
@@ -20,7 +20,7 @@ class Machine:
         self._views = list(views)
         self.looks = 0
 
-    def look(self, *, with_load):
+    def read(self, *, with_load):
         self.looks += 1
         self.asked_for_load = with_load
         view = self._views.pop(0) if len(self._views) > 1 else self._views[0]

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.gpus.processes import ProcessLookup, program_of
-from support.cli_program import eventually
+from support.waiting import eventually
 
 NOBODY_HERE = 2**22 + 1  # above every process ID that Linux gives
 

@@ -7,7 +7,7 @@ import pytest
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
 from gpu_tracker.gpus.constraints import ANY
 from gpu_tracker.gpus.selection import Request, choose
-from support.brief_gpus import GB, SEEN, claim, gpu, lost, mig, split, used
+from support.gpus.brief_gpus import GB, SEEN, claim, gpu, lost, mig, split, used
 
 GPUS = [used(0, 1), used(1, 9, SEEN), used(2, 0), lost(3)]
 

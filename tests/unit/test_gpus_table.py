@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.gpus.table import table_text
-from support.gpus_on_show import GPUS, NOW, UNIFIED, user_name
+from support.gpus.example_gpus import GPUS, NOW, UNIFIED, user_name
 
 TABLES = Path(__file__).resolve().parent.parent / 'data' / 'gpu_table'
 WIDTHS = (80, 120, 200)

@@ -8,8 +8,8 @@ from gpu_tracker.gpus import constraints
 from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.gpus.table import claim_lines
 from gpu_tracker.gpus.table_cells import MARKS, rows
-from support.gpu_readings import changed, reading
-from support.gpus_on_show import CLAIMED, FREE, IN_USE, LOST, MINUTE, NOW, SPLIT, claim, user_name, uuid
+from support.gpus.example_gpus import CLAIMED, FREE, IN_USE, LOST, MINUTE, NOW, SPLIT, claim, user_name, uuid
+from support.gpus.gpu_readings import changed, reading
 
 STRANGE = 'a\x1b[2Jb\u202egpj\u2066c\nd\udc80e'
 """Clears the screen, turns text around, starts a line, and is no text at all."""

@@ -10,8 +10,8 @@ from gpu_tracker.gpus.table import table_lines
 from gpu_tracker.gpus.table_cells import COLUMNS, LEFT_OUT_FIRST
 from gpu_tracker.table_layout import GAP, Column, layout
 from gpu_tracker.terminal_text import width_of
-from support.gpu_readings import reading, used_by
-from support.gpus_on_show import FREE, LOST, NOW, claim
+from support.gpus.example_gpus import FREE, LOST, NOW, claim
+from support.gpus.gpu_readings import reading, used_by
 
 A, B, C, D = Column('a', 'a'), Column('b', 'b', least=4), Column('c', 'c', least=6), Column('d', 'd')
 CONTENTS = {'a': 3, 'b': 10, 'c': 20, 'd': 5}

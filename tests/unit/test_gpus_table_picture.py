@@ -6,8 +6,8 @@ import re
 from xml.etree import ElementTree as ET
 
 from gpu_tracker.gpus.table import table_text
-from support.gpus_on_show import GPUS, NOW, user_name
-from support.picture_of_table import COLUMNS, PICTURE, picture
+from support.gpus.example_gpus import GPUS, NOW, user_name
+from support.gpus.table_picture import COLUMNS, PICTURE, picture
 
 
 def test_the_picture_is_the_one_that_would_be_drawn_now():

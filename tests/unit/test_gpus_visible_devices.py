@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.gpus.visible_devices import counts_otherwise, find, visible
-from support.brief_gpus import gpu, lost, mig, split
+from support.gpus.brief_gpus import gpu, lost, mig, split
 
 GPUS = [
     gpu(0, uuid='GPU-aaaa-1'),

@@ -17,8 +17,8 @@ from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.gpu_claims import PREFIX, Taken, WatchNames
 from gpu_tracker.sockets import Peer
 from gpu_tracker.users import user_name
-from support.cli_program import PATIENCE, eventually
 from support.tracked_program import environment
+from support.waiting import TIMEOUT, eventually
 
 ME = Peer(os.getpid(), os.geteuid())
 MY_NAME = user_name(os.geteuid())
@@ -109,7 +109,7 @@ def test_a_holder_of_another_process_that_is_killed_gives_its_names_back(prefix,
         assert taken == Taken('char 195:0', Peer(process.pid, ME.user_id))
         assert taken.in_words() == f'another idle monitor (pid {process.pid}, {MY_NAME})'
         process.send_signal(signal.SIGKILL)
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
         assert names.claim(['char 195:0', 'char 195:1', 'char 195:7']) == ()
 
 

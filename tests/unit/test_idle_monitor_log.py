@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from gpu_tracker.idle.monitor_log import flush, open_log
-from support.cli_program import PATIENCE
+from support.waiting import TIMEOUT
 
 
 @pytest.fixture(params=[os.pipe, os.openpty], ids=['pipe', 'terminal'])
@@ -48,7 +48,7 @@ def test_lines_that_nobody_reads_keep_nobody_waiting_and_are_counted(ends):
 
     writer = threading.Thread(target=write_many, daemon=True)
     writer.start()
-    writer.join(PATIENCE)
+    writer.join(TIMEOUT)
     assert not writer.is_alive()
     lines = [line.split(' ', 3)[2:] for line in received(ends[0], 'before\n').splitlines()]
     told = [text for level, text in lines if level == 'INFO']

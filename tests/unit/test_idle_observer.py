@@ -7,10 +7,10 @@ from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
 from gpu_tracker.idle.observing.drivers import DriverAnswer
 from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, WatchedGpu
 from gpu_tracker.parameters import process_exists
-from support.brief_gpus import claim
-from support.gpu_machine import NO_SUCH_PROCESS
-from support.gpu_readings import reading
-from support.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, gpu, only, seen
+from support.gpus.brief_gpus import claim
+from support.gpus.gpu_machine import NO_SUCH_PROCESS
+from support.gpus.gpu_readings import reading
+from support.idle.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, gpu, only, seen
 
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 

@@ -4,8 +4,8 @@ import pytest
 
 from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.observing.drivers import DriverAnswer
-from support.gpu_readings import reading
-from support.watched_machine import SILENT, WatchedMachine, divided, gpu, mig, only
+from support.gpus.gpu_readings import reading
+from support.idle.watched_machine import SILENT, WatchedMachine, divided, gpu, mig, only
 
 BROKEN = DriverAnswer(None, 'The driver is broken.')
 

@@ -4,7 +4,7 @@ import subprocess
 import threading
 
 from gpu_tracker.idle.running import descendants
-from support.cli_program import eventually
+from support.waiting import eventually
 
 
 def test_children_of_all_threads_are_found_both_ways() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids
-from support.gpu_readings import capable, sampled
+from support.gpus.gpu_readings import capable, sampled
 
 SECOND = 1_000_000
 

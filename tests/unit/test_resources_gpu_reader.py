@@ -11,7 +11,7 @@ from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN
 from gpu_tracker.resources.gpu.reader import GpuReader, next_reading
-from support.gpu_readings import capable, sampled
+from support.gpus.gpu_readings import capable, sampled
 
 TIMEOUT = 30.0
 

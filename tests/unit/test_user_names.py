@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from gpu_tracker.users import UserNames
-from support.cli_program import eventually
+from support.waiting import eventually
 
 ALICE, BOB = 1000, 1001
 

@@ -61,17 +61,14 @@ class ModelLimits:
 
     Each is more than 0, else :class:`gpu_tracker.errors.ParameterError` is raised.
 
-    :ivar open_seconds: So long after its newest launch a run of launches that nothing has synchronised is taken as
-        done: shorter, and the rest of a longer kernel is not counted; longer, and a program that waits in a way that is
-        not seen counts as active for that much longer.
-    :ivar launches_a_span: A run of launches that has grown past this is closed at its newest launch, and goes on as a
-        new one.
+    :ivar open_seconds: As in :class:`Limits`.
+    :ivar launches_a_span: As in :class:`Limits`.
     :ivar spans_held: Closed spans of a process on one GPU that are held one by one: more are added up at once, which
         loses nothing.
     :ivar streams: Streams of a process on one GPU that have had work since the window before: the launches to more are
         counted, without times.
-    :ivar records: Places on a stream at which events were recorded and that nothing has reached yet: past it the oldest
-        is forgotten, so that its launches wait for the next.
+    :ivar records: Positions on a stream at which events were recorded and that nothing has reached yet: past it the
+        oldest is forgotten, so that its launches wait for the next.
     :ivar events: Recorded events of a process that are remembered: past it the oldest is forgotten, and its
         synchronisation closes nothing.
     :ivar kernels: Kernels of a process that are distinguished: the times of more are reported together, as address 0.

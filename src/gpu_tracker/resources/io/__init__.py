@@ -1,0 +1,381 @@
+"""I/O: bytes read and written, page faults and context switches; part of the result where it is asked for.
+
+On Linux bytes come from ``/proc/PID/io``, see proc_pid_io(5). The kernel adds those of a child to its parent's when
+that waits for it. So the sum over all members is exact, as CPU time is, whatever comes and goes between two samples,
+but for what no member has waited for. What of it is the root's own is in ``/proc/PID/task/TID/io`` of its threads: from
+the first child on that it has waited for, what threads do that end between two samples counts for its descendants.
+
+Context switches are not in that file, and the counters of a process that has ended are lost but to who waits for it. So
+they are known where the kernel tells them of all: to the command line of its command with wait4(2), and to a process of
+itself with getrusage(2).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from gpu_tracker.processes import stat
+from gpu_tracker.resources import COUNTER, FIRST, GROUPS, Column, Resource
+from gpu_tracker.resources.io.readers import BYTES, NONE, IoFiles, PsutilFigures, parsed, summed
+from gpu_tracker.resources.rates import MaximalRate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Protocol
+
+    from gpu_tracker import usage
+    from gpu_tracker.processes import ProcessTree
+    from gpu_tracker.processes.process import Process
+    from gpu_tracker.resources import Message
+    from gpu_tracker.resources.context import Context
+    from gpu_tracker.resources.io.readers import Counters
+    from gpu_tracker.totals import Group, Totals
+    from gpu_tracker.units import Units
+
+    class Reader(Protocol):
+        """Reads them."""
+
+        def own(self, process: Process) -> Counters | None:
+            """Return those of the threads of ``process``, children that it has waited for left out; None: unknown."""
+
+        def has_waited(self, process: Process, faults: int) -> bool:
+            """Tell whether ``process`` has waited for a child since the page faults of those were ``faults``."""
+
+        def read(self, process: Process) -> Counters | None:
+            """Return those of ``process``; None where it is gone.
+
+            :raises PermissionError: where they may not be read.
+            """
+
+        def forget(self, process: Process) -> None:
+            """Let go of what is kept open for a process that is gone."""
+
+
+_RATES = ('read', 'written', 'read_by_calls', 'written_by_calls')
+_FAULTS = ('minor_page_faults', 'major_page_faults')
+_PORTABLE_FIGURES = len(BYTES) + len(_FAULTS)
+_NO_FILES = 'This system keeps no account of I/O that can be read here (/proc/PID/io): it is unknown (N/A).'
+_UNREADABLE = (
+    'I/O of processes that belong to another user cannot be read: it is unknown (N/A) for every group that has had one.'
+)
+
+
+class Io(Resource):
+    """Folds the counters of a tree's members.
+
+    :param reader: Reads the counters of one process.
+    :param monotonic: The clock of the samples; None: reading takes no time.
+    """
+
+    columns = (
+        *(Column(f'{group}_io_{name}', 'bytes', COUNTER) for group in GROUPS for name in BYTES),
+        *(Column(f'{group}_{name}', 'count', COUNTER) for group in GROUPS for name in _FAULTS),
+    )
+
+    def __init__(self, tree: ProcessTree, reader: Reader, monotonic: Callable[[], float] | None = None) -> None:
+        self._tree = tree
+        self._reader = reader
+        self._monotonic = monotonic
+        self._changes = -1
+        self._last: dict[Process, Counters] = {}
+        """What each member had when it was last read."""
+        self._kept = NONE
+        """What members had that somebody outside the tree has waited for, or nobody."""
+        self._start = self._whole_start = NONE
+        self._own_offset: Counters | None = None
+        """The root's own bytes that its threads' counters do not have; None before it has waited for a child."""
+        self._reaped_faults_at_start = 0
+        self._own_before: Counters | None = None
+        self._bytes = dict.fromkeys(GROUPS, NONE)
+        self._faults_start: dict[str, Counters] = dict.fromkeys(GROUPS, (0, 0))
+        self._faults: dict[str, Counters] = dict.fromkeys(GROUPS, (0, 0))
+        self._kept_faults: Counters = (0, 0)
+        self._rates = {group: [MaximalRate() for _ in _RATES] for group in GROUPS}
+        self._unknown: set[str] = set()
+        """The groups of which something could not be read."""
+        self._is_unreadable = False
+        self._messages: list[Message] = []
+
+    def sample(self, now: float, kind: str) -> None:
+        """Read the counters of all members and add them up; they count from the first sample on."""
+        tree, root = self._tree, self._tree.root
+        if tree.changes != self._changes:
+            self._changes = tree.changes
+            self._part_with_gone()
+        own = self._own_of_root()  # before the sum that it is a part of
+        of_all = self._bytes_of_all()
+        whole = self._last.get(root, NONE)
+        faults = self._faults_now()
+        if kind == FIRST:
+            self._start, self._whole_start, self._faults_start = of_all, whole, faults
+            self._reaped_faults_at_start = root.reaped_faults
+            self._own_before = own
+        main = self._main_now(own, whole)
+        combined = _larger(_larger(self._bytes['combined'], _less(of_all, self._start)), main)
+        self._bytes = {'main': main, 'descendants': _less(combined, main), 'combined': combined}
+        read_at = now if self._monotonic is None else self._monotonic()
+        for group in GROUPS:
+            self._faults[group] = _larger(self._faults[group], _less(faults[group], self._faults_start[group]))
+            for name, rate in zip(_RATES, self._rates[group], strict=True):
+                rate.add(read_at, self._bytes[group][BYTES.index(name)], now)
+
+    def _main_now(self, own: Counters | None, whole: Counters) -> Counters:
+        """Return what the root has had itself since the first sample.
+
+        As long as it has waited for no child its counters tell, which have those of all threads that have ended.
+        """
+        main = self._bytes['main']
+        root = self._tree.root
+        if self._own_offset is None and not self._reader.has_waited(root, self._reaped_faults_at_start):
+            self._own_before = self._own_of_root()  # after the whole: nothing is in both
+            return _larger(main, _less(whole, self._whole_start))
+        if self._own_offset is None:
+            if own is None or self._own_before is None:
+                self._unknown |= {'main', 'descendants'}
+                return main
+            self._own_offset = _less(main, self._own_before)
+        return main if own is None else _larger(main, summed([self._own_offset, own]))
+
+    def row(self) -> Sequence[float | None]:
+        """Return the bytes of the three groups so far, then their page faults."""
+        sizes = [size for group in GROUPS for size in self._known(group, self._bytes[group])]
+        return sizes + [count for group in GROUPS for count in self._known_faults(group)]
+
+    def totals(self) -> dict[str, object]:
+        """Return for each group ``bytes``, ``rates`` a second in bytes, ``faults`` and ``switches``."""
+        return {
+            group: {
+                'bytes': self._known(group, self._bytes[group]),
+                'rates': self._known(group, [rate.largest() for rate in self._rates[group]]),
+                'faults': self._known_faults(group),
+                'switches': [None, None],
+            }
+            for group in GROUPS
+        }
+
+    def take_messages(self) -> list[Message]:
+        """Return the warning that some process may not be read, once."""
+        messages, self._messages = self._messages, []
+        return messages
+
+    def _bytes_of_all(self) -> Counters:
+        """Return what the members have had since they exist, and what is left of those that are gone."""
+        members = list(self._tree.members.values())  # parents before their children
+        missing: set[Process] = set()
+        is_steady = False
+        while not is_steady:  # who has waited for one that is gone since the refresh has its counters now
+            gone = {process for process in members if process not in missing and not self._read_one(process)}
+            missing |= gone
+            is_steady = not gone
+        return summed([self._kept, *[self._last[process] for process in self._last if process not in missing]])
+
+    def _own_of_root(self) -> Counters | None:
+        try:
+            return self._reader.own(self._tree.root)
+        except PermissionError:
+            return None  # which the reading of the whole has reported
+
+    def _read_one(self, process: Process) -> bool:
+        """Read the counters of ``process``; return whether it is still there."""
+        try:
+            counters = self._reader.read(process)
+        except PermissionError:
+            if not process.ended:  # else it could be read while it ran, or not, which was reported then
+                if not self._is_unreadable:
+                    self._is_unreadable = True
+                    self._messages.append(('warning', _UNREADABLE))
+                self._unknown |= {'combined', 'descendants'} | ({'main'} if process is self._tree.root else set())
+            return True
+        if counters is not None:
+            self._last[process] = counters
+        return counters is not None
+
+    def _part_with_gone(self) -> None:
+        """Take note of where the counters of members that are gone have gone to."""
+        tree = self._tree
+        gone = {process.pid: process for process in tree.gone}
+        for process in gone.values():
+            counters = self._last.pop(process, NONE)
+            self._reader.forget(process)
+            heir: Process | None = process
+            while heir is not None and heir is not tree.root and heir.parent not in tree.members:
+                heir = gone.get(heir.parent)
+            if heir is None or heir is tree.root or tree.ignores_children(tree.members[heir.parent]):
+                self._kept = summed([self._kept, counters])
+                own, reaped = _faults(process)
+                self._kept_faults = summed([self._kept_faults, own if process is not tree.root else (0, 0), reaped])
+
+    def _faults_now(self) -> dict[str, Counters]:
+        """Return the page faults of the three groups, of whoever was waited for as well."""
+        main: Counters = (0, 0)
+        of_descendants = self._kept_faults
+        for process in self._tree.members.values():
+            own, reaped = _faults(process)
+            if process is self._tree.root:
+                main, own = own, (0, 0)
+            of_descendants = summed([of_descendants, own, reaped])
+        return {'main': main, 'descendants': of_descendants, 'combined': summed([main, of_descendants])}
+
+    def _known(self, group: str, values: Sequence[float | None]) -> list[float | None]:
+        return [None] * len(values) if group in self._unknown else list(values)
+
+    def _known_faults(self, group: str) -> list[int | None]:
+        return list(self._faults[group])
+
+
+class UnknownIo(Io):
+    """I/O on a system that keeps no account of it."""
+
+    def __init__(self, tree: ProcessTree) -> None:
+        super().__init__(tree, IoFiles(most_handles=0))
+        self._unknown = set(GROUPS)
+        self._messages = [('warning', _NO_FILES)]
+
+    def sample(self, now: float, kind: str) -> None:
+        """Read nothing."""
+
+    def _known_faults(self, group: str) -> list[int | None]:
+        del group
+        return [None, None]
+
+
+class PortableIo(Resource):
+    """I/O where every process has its own figures alone, as psutil returns them.
+
+    They are taken at samples: what a process does after its last one is missing, as is one that no sample has seen.
+
+    :param read: Returns the values of :data:`BYTES` and the page faults of a process so far, None for each that this
+        system does not keep; None for all where the process is gone. Raises PermissionError.
+    """
+
+    columns = Io.columns
+
+    def __init__(self, tree: ProcessTree, read: Callable[[int], Sequence[int | None] | None]) -> None:
+        self._tree = tree
+        self._read = read
+        self._seen: dict[Process, tuple[list[int], list[int]]] = {}
+        """The first and the last figures of each member; those of one that has come later count from 0 on."""
+        self._of_gone = [0] * _PORTABLE_FIGURES
+        self._is_kept = [True] * _PORTABLE_FIGURES
+        self._unknown: set[Group] = set()
+        """The groups of which something could not be read."""
+        self._messages: list[Message] = []
+        self._rates = {group: [MaximalRate() for _ in _RATES] for group in GROUPS}
+        self._used: dict[Group, list[int]] = dict.fromkeys(GROUPS, self._of_gone)
+
+    def sample(self, now: float, kind: str) -> None:
+        """Read the figures of all members and add them up; they count from the first sample on."""
+        root = self._tree.root
+        for process in self._tree.gone:
+            if process is not root and process in self._seen:
+                self._of_gone = [sum(pair) for pair in zip(self._of_gone, self._since(process), strict=True)]
+                del self._seen[process]
+        for process in self._tree.members.values():
+            try:
+                found = self._read(process.pid)
+            except PermissionError:
+                found = None
+                self._messages += [] if self._unknown else [('warning', _UNREADABLE)]
+                self._unknown |= {'combined', 'main' if process is root else 'descendants'}
+            if found is not None:
+                self._is_kept = [kept and value is not None for kept, value in zip(self._is_kept, found, strict=True)]
+                last = [value or 0 for value in found]
+                first = last if kind == FIRST else [0] * _PORTABLE_FIGURES
+                self._seen[process] = self._seen.get(process, (first, last))[0], last
+        main = self._since(root) if root in self._seen else [0] * _PORTABLE_FIGURES
+        others = [self._since(process) for process in self._seen if process is not root]
+        descendants = [sum(values) for values in zip(self._of_gone, *others, strict=True)]
+        combined = [sum(pair) for pair in zip(main, descendants, strict=True)]
+        self._used = {'main': main, 'descendants': descendants, 'combined': combined}
+        for group in GROUPS:
+            for name, rate in zip(_RATES, self._rates[group], strict=True):
+                rate.add(now, self._used[group][BYTES.index(name)])
+
+    def row(self) -> Sequence[float | None]:
+        """Return the bytes of the three groups so far, then their page faults; None for what is not kept here."""
+        known = [self._known(group) for group in GROUPS]
+        return [size for values in known for size in values[: len(BYTES)]] + [
+            count for values in known for count in values[len(BYTES) :]
+        ]
+
+    def totals(self) -> dict[str, object]:
+        """Return the same as :meth:`Io.totals`."""
+        return {
+            group: {
+                'bytes': self._known(group)[: len(BYTES)],
+                'rates': [
+                    rate.largest() if self._known(group)[BYTES.index(name)] is not None else None
+                    for name, rate in zip(_RATES, self._rates[group], strict=True)
+                ],
+                'faults': self._known(group)[len(BYTES) :],
+                'switches': [None, None],
+            }
+            for group in GROUPS
+        }
+
+    def _since(self, process: Process) -> list[int]:
+        first, last = self._seen[process]
+        return [max(0, now - before) for before, now in zip(first, last, strict=True)]
+
+    def take_messages(self) -> list[Message]:
+        """Return the warning that some process may not be read, once."""
+        messages, self._messages = self._messages, []
+        return messages
+
+    def _known(self, group: Group) -> list[int | None]:
+        if group in self._unknown:
+            return [None] * _PORTABLE_FIGURES
+        return [value if kept else None for value, kept in zip(self._used[group], self._is_kept, strict=True)]
+
+
+def open_resource(context: Context) -> Io | PortableIo:
+    """Return the I/O of the tree."""
+    if context.config['reader'] == 'proc':
+        try:
+            with open('/proc/self/io', 'rb') as file:
+                parsed(file.read())
+            return Io(context.tree, IoFiles(), time.monotonic)
+        except (OSError, ValueError):
+            pass  # the kernel was built without, or container software shows another file
+    elif sys.platform != 'linux':
+        return PortableIo(context.tree, PsutilFigures())
+    return UnknownIo(context.tree)
+
+
+def settle(totals: Totals, switches: Mapping[Group, tuple[int, int]]) -> None:
+    """Add what the kernel has said at the end, in place.
+
+    :param switches: Voluntary and involuntary context switches of the groups of which they are known.
+    """
+    for group, counts in switches.items():
+        totals['io'][group]['switches'] = list(counts)
+
+
+def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.IOUsage]:
+    """Return the section ``io`` of the result."""
+    from gpu_tracker import units, usage  # noqa: PLC0415 - the sampler needs none of it
+
+    def of_group(group: Group) -> usage.IOValues:
+        found = totals['io'][group]
+        sizes = [units.from_bytes(size, wanted.ram) for size in (*found['bytes'], *found['rates'])]
+        values: list[Any] = [*sizes, *found['faults'], *found['switches']]
+        return usage.IOValues(*values)
+
+    return {'io': usage.IOUsage(wanted.ram, *map(of_group, GROUPS))}
+
+
+def _faults(process: Process) -> tuple[Counters, Counters]:
+    """Return the minor and major page faults of ``process``, and those of the children that it has waited for."""
+    if not process.raw:
+        return (0, 0), (0, 0)
+    return stat.all_faults(process.raw)
+
+
+def _less(counters: Counters, others: Counters) -> Counters:
+    return tuple([counter - other for counter, other in zip(counters, others, strict=True)])
+
+
+def _larger(counters: Counters, others: Counters) -> Counters:
+    return tuple(map(max, counters, others))

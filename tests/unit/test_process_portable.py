@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from gpu_tracker.processes import SAMPLER_MARK, default_reader, open_process_tree
+from gpu_tracker.processes.portable import PortableProcessTree
+from gpu_tracker.resources import FIRST
+from gpu_tracker.resources.ram import PortableRamReader
+
+IDLE = 'import sys; print(flush=True); sys.stdin.read()'
+
+
+@pytest.fixture
+def child():
+    with subprocess.Popen([sys.executable, '-c', IDLE], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def opened(pid: int, **options: int) -> PortableProcessTree:
+    return PortableProcessTree(pid, **({'own_pid': 0} | options))
+
+
+def test_the_processes_are_those_of_the_direct_reader(child: subprocess.Popen[bytes]) -> None:
+    portable = opened(os.getpid())
+    direct = open_process_tree('proc', os.getpid(), own_pid=0)
+    portable.refresh()
+    assert portable.members.keys() == direct.members.keys() >= {os.getpid(), child.pid}
+    for pid, process in portable.members.items():
+        assert process.parent == direct.members[pid].parent
+        assert process.resident == pytest.approx(direct.members[pid].resident, rel=0.05)
+    assert portable.members[child.pid].threads == direct.members[child.pid].threads == 1
+    for process in direct.members.values():
+        direct._files.close(process)
+
+
+def test_a_new_process_is_found_and_one_that_ends_is_told() -> None:
+    tree = opened(os.getpid())
+    with subprocess.Popen([sys.executable, '-c', IDLE], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        tree.refresh()
+        assert process.pid in tree.members
+        process.communicate()
+    tree.refresh()
+    assert process.pid not in tree.members
+    assert process.pid in [member.pid for member in tree.gone]
+
+
+def test_a_zombie_keeps_its_time_and_has_no_memory(child: subprocess.Popen[bytes]) -> None:
+    tree = opened(child.pid)
+    child.stdin.close()
+    deadline = time.monotonic() + 30
+    while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+    before = tree.root.own_cpu
+    tree.refresh()
+    assert (tree.root.ended, tree.root.resident, tree.root.threads, tree.root_gone) == (True, 0, 0, False)
+    assert tree.root.own_cpu >= before
+    reading = PortableRamReader(tree).read(0.0, FIRST)
+    assert reading.main.total is None
+    child.wait()
+    tree.refresh()
+    assert tree.root_gone
+    assert not tree.members
+
+
+def test_samplers_are_no_members(child: subprocess.Popen[bytes]) -> None:
+    assert child.pid not in opened(os.getpid(), own_pid=child.pid).members
+    words = [sys.executable, '-c', IDLE, SAMPLER_MARK]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        assert process.pid not in opened(os.getpid()).members
+        process.communicate()
+
+
+def test_there_is_no_such_process() -> None:
+    with subprocess.Popen([sys.executable, '-c', '']) as process:
+        pass
+    for reader in ('psutil', 'proc'):
+        with pytest.raises(ProcessLookupError):
+            open_process_tree(reader, process.pid)
+
+
+def test_sizes_add_up_and_nothing_is_private_or_shared(child: subprocess.Popen[bytes]) -> None:
+    tree = opened(os.getpid())
+    reading = PortableRamReader(tree).read(0.0, FIRST)
+    assert reading.combined.total == reading.main.total + reading.descendants.total
+    assert reading.main.total == tree.root.resident
+    for group in (reading.main, reading.descendants, reading.combined):
+        assert (group.private, group.shared, group.peak) == (0, 0, None)
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='names the reader of this system')
+def test_the_direct_reader_is_chosen_on_linux() -> None:
+    assert default_reader() == 'proc'
