@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_client import connected
-from support.cli_program import eventually
-from support.nvidia_smi import nvidia_smi
+from support.atop.atop_client import connected
+from support.gpus.nvidia_smi import nvidia_smi
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from support.atop_client import AtopClient
+    from support.atop.atop_client import AtopClient
 
 MIB_IN_KIB = 1 << 10
 PROGRAM = [sys.executable, '-m', 'gpu_tracker', 'atopgpud']

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.cuda_toolkit import toolkit
-from support.nvidia_smi import nvidia_smi
+from support.cuda.cuda_toolkit import toolkit
+from support.gpus.nvidia_smi import nvidia_smi
 
 if TYPE_CHECKING:
     from pathlib import Path

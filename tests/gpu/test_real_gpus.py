@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gpu_tracker as gput
-from support.nvidia_smi import nvidia_smi
+from support.gpus.nvidia_smi import nvidia_smi
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.agent_program import agent
-from support.cli_program import eventually
-from support.gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
-from support.real_nvgpu import KEYS, interpreter, nvgpu_server, status
+from support.fleet.agent_program import agent
+from support.fleet.real_nvgpu import KEYS, interpreter, nvgpu_server, status
+from support.gpus.gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
 from support.simulated_nvml import Gpu, Mig, Process
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ import pytest
 
 import gpu_tracker
 from gpu_tracker.cli import agent as command
-from support.agent_program import agent
-from support.gpu_machine import GB, Machine
+from support.fleet.agent_program import agent
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import Gpu
 from support.tracked_program import run_words
 
@@ -36,11 +36,7 @@ WRONG = {
 }
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(total=GB)])
-    return machine
+pytestmark = pytest.mark.machine(gpus=[Gpu(total=GB)])
 
 
 def test_wrong_options_are_told_before_anything_is_done(machine: Machine, tmp_path: Path) -> None:

@@ -12,26 +12,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gpu_tracker
-from support.agent_program import AgentProgram, agent
-from support.cli_program import PATIENCE, eventually
-from support.gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
+from support.fleet.agent_program import AgentProgram, agent
+from support.gpus.gpu_machine import GB, NO_SUCH_PROCESS, Machine, running, sees_all_processes
 from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang, Mig, Process
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-pytestmark = pytest.mark.server
 
 QUICK = '--interval=0.1'
 NO_DRIVER = 'gpu-tracker: no GPU driver is installed or loaded on this machine\n'
 IDLE = Gpu(name='NVIDIA H200', total=141 * GB, used=GB, util=3, temperature=31, sm_clock=345, power=75_000)
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[IDLE])
-    return machine
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[IDLE])]
 
 
 def up_hosts(served: AgentProgram) -> list[dict]:
@@ -47,7 +41,7 @@ def test_what_it_answers(machine: Machine) -> None:
         told = host.json
         extra = {name: told.pop(name) for name in ('age_seconds', 'interval_seconds', 'agent_version')}
         assert (extra['interval_seconds'], extra['agent_version']) == (2, gpu_tracker.__version__)
-        assert 0 <= extra['age_seconds'] < PATIENCE
+        assert 0 <= extra['age_seconds'] < TIMEOUT
         assert before <= told.pop('time') <= time.time()
         expected = json.loads(machine.told('gpus', '--json')[1])
         del expected['time']
@@ -126,7 +120,7 @@ def test_a_driver_that_hangs_makes_the_readings_old_and_not_the_agent_slow(machi
         machine.write(gpus=[IDLE, IDLE])
         assert eventually(lambda: len(served.host()['gpus']) == 2)
         served.process.terminate()
-        assert served.process.wait(PATIENCE) == 0
+        assert served.process.wait(TIMEOUT) == 0
 
 
 def test_a_driver_that_hangs_from_the_beginning(machine: Machine) -> None:
@@ -251,7 +245,7 @@ def test_a_signal_ends_it_with_a_page_open(machine: Machine, number: int, code: 
             stream.sendall(f'GET /api/v1/events HTTP/1.1\r\nHost: {place[0]}\r\n\r\n'.encode())
             assert stream.recv(64).startswith(b'HTTP/1.1 200')
             served.process.send_signal(number)
-            assert served.process.wait(PATIENCE) == code
+            assert served.process.wait(TIMEOUT) == code
         assert served.process.stderr.read() == ''
 
 
@@ -259,4 +253,4 @@ def test_with_a_driver_that_hangs_it_ends_too(machine: Machine) -> None:
     machine.write(gpus=[IDLE], hang=[Hang('nvmlInit*'), Hang('nvmlShutdown')])
     with agent(machine) as served:
         served.process.terminate()
-        assert served.process.wait(PATIENCE) == 0
+        assert served.process.wait(TIMEOUT) == 0

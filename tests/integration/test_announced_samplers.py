@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.processes.announced import AnnouncedSamplers
-from support.truth import environment, eventually
+from support.truth import environment
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_daemon import AtopDaemon
-from support.cli_program import eventually
-from support.gpu_machine import GIB, Machine, running, sees_all_processes
-from support.own_network import OwnNetwork
-from support.real_atop import Atop, Atopsar
+from support.atop.atop_daemon import AtopDaemon
+from support.atop.real_atop import Atop, Atopsar
+from support.gpus.gpu_machine import GIB, Machine, running, sees_all_processes
 from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Process
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from support.own_network import OwnNetwork
 
 pytestmark = [pytest.mark.server, as_root, sees_all_processes]
 
@@ -31,17 +29,6 @@ MANY_INTERVAL = 0.25
 
 H200 = Gpu(name='NVIDIA H200', pci='00000000:17:00.0', total=80 * GIB, used=6 * GIB, util=75, memory_util=40)
 OLD = Gpu(name='NVIDIA GeForce GT 710', pci='00000000:65:00.0', total=2 * GIB, used=GIB, util=None, memory_util=None)
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
-
-
-@pytest.fixture
-def network() -> Iterator[OwnNetwork]:
-    with OwnNetwork() as network:
-        yield network
 
 
 def gpu_line(start: str, shown: str) -> str:

@@ -7,16 +7,15 @@ import shutil
 import signal
 import socket
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_daemon import AtopDaemon
-from support.atopgpud_program import NO_LOG, Manager, OwnSocket, said, taken
-from support.cli_program import PATIENCE, PROGRAM, Marked, eventually
-from support.gpu_machine import GIB, Machine
-from support.honest_client import busy
-from support.own_network import TOOLS, OwnNetwork
+from support.atop.atop_daemon import AtopDaemon
+from support.atop.atopgpud_program import NO_LOG, Manager, OwnSocket, said, taken
+from support.atop.honest_client import busy
+from support.cli_program import PROGRAM, Marked
+from support.gpus.gpu_machine import GIB
+from support.own_network import TOOLS
 from support.simulated_nvml import (
     DRIVER_NOT_LOADED,
     LIBRARY_NOT_FOUND,
@@ -27,11 +26,7 @@ from support.simulated_nvml import (
     Gpu,
 )
 from support.tracked_program import IN_CI, as_root
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-pytestmark = pytest.mark.server
+from support.waiting import TIMEOUT, eventually
 
 GPU = Gpu(name='NVIDIA H200', pci='00000000:17:00.0', total=80 * GIB, used=GIB, util=75, accounting=0)
 
@@ -45,17 +40,7 @@ BROKEN = (
 )
 
 
-@pytest.fixture
-def machine(tmp_path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[GPU])
-    return machine
-
-
-@pytest.fixture
-def network() -> Iterator[OwnNetwork]:
-    with OwnNetwork() as network:
-        yield network
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[GPU])]
 
 
 def test_a_port_that_is_taken_is_an_error(machine) -> None:
@@ -160,7 +145,7 @@ def test_messages_go_to_the_system_log_where_there_is_one(machine, tmp_path, in_
     words = ['unshare', '--mount', 'sh', '-c', script, 'sh', str(devices), *PROGRAM, 'atopgpud', *options]
     marked = Marked()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as system_log:
-        system_log.settimeout(PATIENCE)
+        system_log.settimeout(TIMEOUT)
         system_log.bind(str(devices / 'log'))
         with subprocess.Popen(words, env=machine.environment(marked.environment), stderr=subprocess.PIPE) as command:
             first = system_log.recv(10_000).decode()
@@ -170,7 +155,7 @@ def test_messages_go_to_the_system_log_where_there_is_one(machine, tmp_path, in_
             assert int(daemon) in marked.processes()
             os.kill(int(daemon), signal.SIGTERM)
             assert system_log.recv(10_000).decode() == f'<30>atopgpud[{daemon}]: ended by SIGTERM'
-            assert command.communicate(timeout=PATIENCE)[1] == b''
+            assert command.communicate(timeout=TIMEOUT)[1] == b''
             assert command.returncode == 0
     eventually(lambda: not marked.processes())
 

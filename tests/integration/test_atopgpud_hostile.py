@@ -16,28 +16,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_client import parsed_statistics
-from support.atop_daemon import SOCKET, AtopDaemon
-from support.cli_program import eventually
-from support.gpu_machine import Machine, words_as_nobody
-from support.honest_client import BUSY, GPUS, asking, busy
+from support.atop.atop_client import parsed_statistics
+from support.atop.atop_daemon import SOCKET, AtopDaemon
+from support.atop.honest_client import BUSY, GPUS, asking, busy
+from support.gpus.gpu_machine import Machine, words_as_nobody
 from support.own_network import OwnNetwork
 from support.tracked_program import IN_CI, MEGABYTE, as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-pytestmark = pytest.mark.server
 
 DESCRIPTORS = 2500
 """What the clients of a test need."""
 
 
-@pytest.fixture
-def machine(tmp_path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=GPUS)
-    return machine
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=GPUS)]
 
 
 @pytest.fixture(scope='module')

@@ -8,41 +8,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_client import GpuType, processes_of
-from support.atop_daemon import AtopDaemon
-from support.cli_program import eventually
-from support.gpu_machine import GIB, Machine, running
-from support.gpus_for_atop import COMPUTE_ONLY, H200, NOT_SUPPORTED, OLD, ONE, OTHER
-from support.own_network import OwnNetwork
+from support.atop.atop_client import GpuType, processes_of
+from support.atop.atop_daemon import AtopDaemon
+from support.atop.atop_gpus import COMPUTE_ONLY, H200, NOT_SUPPORTED, OLD, ONE, OTHER
+from support.gpus.gpu_machine import GIB, Machine, running
 from support.simulated_nvml import Account, Failure, Gpu, Process
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from support.atop_client import AtopClient, GpuFigures
+    from support.atop.atop_client import AtopClient, GpuFigures
+    from support.own_network import OwnNetwork
 
-pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[H200, OLD], fail=[COMPUTE_ONLY])
-    return machine
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[H200, OLD], fail=[COMPUTE_ONLY])]
 
 
 @pytest.fixture
 def daemon(machine: Machine) -> Iterator[AtopDaemon]:
     with AtopDaemon(machine) as daemon:
         yield daemon
-
-
-@pytest.fixture
-def network() -> Iterator[OwnNetwork]:
-    with OwnNetwork() as network:
-        yield network
 
 
 def states(client: AtopClient, pid: int) -> list[str | None]:
@@ -116,7 +102,7 @@ def test_looking_for_gpus_again_ends_no_process(machine: Machine, daemon: AtopDa
         assert eventually(lambda: states(client, pid) == [None, 'A'])
         before = [gpu.samples for gpu in client.statistics()]
         daemon.process.send_signal(signal.SIGHUP)
-        assert eventually(lambda: 'looking for GPUs again' in daemon.log)
+        assert eventually(lambda: 'searching for GPUs again' in daemon.log)
         told = []
         eventually(lambda: told.append(states(client, pid)) or client.statistics()[0].samples > before[0] + 3)
         assert [one for one in told if 'E' in one] == []

@@ -6,44 +6,31 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_client import interval
-from support.atop_daemon import AtopDaemon
-from support.cli_program import eventually
-from support.gpu_machine import GIB, Machine
-from support.gpus_for_atop import COMPUTE_ONLY, H200, OLD, ONE, OTHER
-from support.own_network import OwnNetwork
+from support.atop.atop_client import interval
+from support.atop.atop_daemon import AtopDaemon
+from support.atop.atop_gpus import COMPUTE_ONLY, H200, OLD, ONE, OTHER
+from support.gpus.gpu_machine import GIB, Machine
 from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Process
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from support.atop_client import AtopClient
-
-pytestmark = pytest.mark.server
+    from support.atop.atop_client import AtopClient
+    from support.own_network import OwnNetwork
 
 ONCE = 60
 """An interval with which the GPUs are read once, when the daemon starts."""
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[H200, OLD], fail=[COMPUTE_ONLY])
-    return machine
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[H200, OLD], fail=[COMPUTE_ONLY])]
 
 
 @pytest.fixture
 def daemon(machine: Machine) -> Iterator[AtopDaemon]:
     with AtopDaemon(machine) as daemon:
         yield daemon
-
-
-@pytest.fixture
-def network() -> Iterator[OwnNetwork]:
-    with OwnNetwork() as network:
-        yield network
 
 
 def over_tcp(daemon: AtopDaemon) -> AtopClient:

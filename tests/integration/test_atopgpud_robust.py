@@ -12,16 +12,16 @@ import pytest
 from gpu_tracker.atopgpud.ledger import Ledger
 from gpu_tracker.atopgpud.ledger import ListedGpu as KnownGpu
 from gpu_tracker.gpus.model import Account, GpuProcess
-from support.atop_client import parsed_statistics
-from support.atop_daemon import AtopDaemon
-from support.atopgpud_program import has_handler
-from support.cli_program import PATIENCE, eventually
-from support.gpu_machine import GIB, NO_SUCH_PROCESS, Machine
-from support.gpu_readings import known, monitored
-from support.honest_client import BUS_IDS, BUSY, GPUS, bus_ids, busy, samples
+from support.atop.atop_client import parsed_statistics
+from support.atop.atop_daemon import AtopDaemon
+from support.atop.atopgpud_program import has_handler
+from support.atop.honest_client import BUS_IDS, BUSY, GPUS, bus_ids, busy, samples
+from support.gpus.gpu_machine import GIB, NO_SUCH_PROCESS
+from support.gpus.gpu_readings import known, monitored
 from support.own_network import OwnNetwork
 from support.simulated_nvml import GPU_IS_LOST, Failure, Gpu, Hang, Process
 from support.tracked_program import MEGABYTE, as_root
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,11 +31,7 @@ HANGS = 'nvmlDeviceGetMemoryInfo*'
 server = pytest.mark.server
 
 
-@pytest.fixture
-def machine(tmp_path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=GPUS)
-    return machine
+pytestmark = pytest.mark.machine(gpus=GPUS)
 
 
 @server
@@ -93,7 +89,7 @@ def test_a_driver_that_hangs_before_anybody_is_served_keeps_nobody_from_ending_t
         eventually(lambda: has_handler(process.pid, signal.SIGHUP))
         eventually(lambda: calls == 'nvmlInit*' or machine.driver.calls())
         process.terminate()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
 
 
 @server
@@ -134,7 +130,7 @@ class Week:
             self._readings += 1
             processes = tuple(GpuProcess(pid, 2**40, utilization=100) for pid in range(self._pid, self._pid + 20))
             ended = tuple(Account(pid, 100, 100, 2**40) for pid in range(before, before + 20))
-            activity = monitored(None, 100, 100, 2**50, 2**50, processes, ended)
+            activity = monitored(None, 100, 100, 2**50, 2**50, processes, ended=ended)
             starts = {process.pid: float(self._readings) for process in processes}
             self.ledger.take('GPU-a', activity, starts, float(self._readings))
 

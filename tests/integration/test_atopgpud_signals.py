@@ -11,29 +11,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_daemon import AtopDaemon
-from support.atopgpud_program import NO_LOG, Manager, OwnSocket, has_handler, is_pending, said, taken
-from support.cli_program import PATIENCE, PROGRAM, Marked, eventually
-from support.gpu_machine import GIB, Machine
-from support.honest_client import bus_ids, busy, samples
+from support.atop.atop_daemon import AtopDaemon
+from support.atop.atopgpud_program import NO_LOG, Manager, OwnSocket, has_handler, is_pending, said, taken
+from support.atop.honest_client import bus_ids, busy, samples
+from support.cli_program import PROGRAM, Marked
+from support.gpus.gpu_machine import GIB, Machine
 from support.own_network import OwnNetwork
 from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang
 from support.tracked_program import as_root
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-pytestmark = pytest.mark.server
 
 A = Gpu(uuid='GPU-a', name='NVIDIA H200', pci='00000000:17:00.0', total=80 * GIB, used=GIB, util=75)
 B = Gpu(uuid='GPU-b', name='NVIDIA H100', pci='00000000:65:00.0', total=80 * GIB, used=GIB, util=30)
 
 
-@pytest.fixture
-def machine(tmp_path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[A])
-    return machine
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[A])]
 
 
 class Background(Marked):
@@ -47,7 +42,7 @@ class Background(Marked):
         """Run the command to its end."""
         words = [*PROGRAM, 'atopgpud', '--daemon', *options]
         environment = self._machine.environment(self.environment)
-        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
     def kill(self) -> None:
         """Kill what lives."""
@@ -117,7 +112,7 @@ def test_sigint_ends_it_by_sigint_without_a_traceback(machine) -> None:
     with machine.started('atopgpud', *own.options) as process:
         eventually(own.is_served)
         process.send_signal(signal.SIGINT)
-        printed, errors = process.communicate(timeout=PATIENCE)
+        printed, errors = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, printed) == (-signal.SIGINT, '')
     assert all(line.startswith('atopgpud: info: ') for line in said(errors))
 
@@ -135,7 +130,7 @@ def test_a_sigint_that_is_ignored_stays_ignored(machine) -> None:
             process.stdin.flush()
             before = samples(client)
             eventually(lambda: samples(client)[0] > before[0] + 3)
-        process.communicate('\n', timeout=PATIENCE)
+        process.communicate('\n', timeout=TIMEOUT)
     assert process.returncode == 0
 
 
@@ -195,10 +190,10 @@ def test_sighup_while_gpus_are_looked_for_the_first_time_changes_nothing(machine
         eventually(lambda: 'nvmlShutdown' in machine.driver.calls())
         eventually(lambda: machine.driver.calls().count('nvmlInitWithFlags') == 2)
         process.terminate()
-        _, errors = process.communicate(timeout=PATIENCE)
+        _, errors = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0
         if NO_LOG in errors:  # else it went to the system log
-            assert [line.count('looking for GPUs') for line in said(errors) if 'SIGHUP' in line] == [1]
+            assert [line.count('searching for GPUs') for line in said(errors) if 'SIGHUP' in line] == [1]
 
 
 def test_sighup_with_a_driver_that_fails_leaves_the_daemon_alive(machine) -> None:
@@ -229,5 +224,5 @@ def test_systemd_is_told_when_it_is_ready_when_it_looks_for_gpus_and_when_it_end
         assert manager.state() == 'READY=1'
         process.terminate()
         assert manager.state() == 'STOPPING=1'
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
     manager.close()

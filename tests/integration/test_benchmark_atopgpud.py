@@ -17,8 +17,8 @@ from benchmarks.results import Results
 from benchmarks.session import FailedError, Session
 from benchmarks.statistics_servers import constant_server, daemon
 
-from support.cli_program import PATIENCE
 from support.simulated_nvml import Gpu, Process, SimulatedDriver, require_compiler
+from support.waiting import TIMEOUT
 
 pytestmark = pytest.mark.server
 
@@ -47,7 +47,7 @@ def answering(answer):
         server.start()
         yield str(listener.getsockname()[1])
         listener.shutdown(socket.SHUT_RDWR)
-        server.join(PATIENCE)
+        server.join(TIMEOUT)
 
 
 def framed(version, length):

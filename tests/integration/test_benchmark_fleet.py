@@ -34,8 +34,8 @@ from benchmarks.session import FailedError, Session
 
 from gpu_tracker.fleet.hosts.nvgpu import parse_nvgpu_report
 from gpu_tracker.fleet.hosts.report import parse_report
-from support.cli_program import PATIENCE, eventually
 from support.tracked_program import IN_CI
+from support.waiting import TIMEOUT, eventually
 
 pytestmark = pytest.mark.server
 
@@ -63,7 +63,7 @@ def kinds_of(results):
 
 
 def fetched(url):
-    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:  # noqa: S310 - always http
+    with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310 - always http
         return answer.read()
 
 
@@ -104,9 +104,9 @@ def test_an_agent_notes_who_has_asked_in_vain():
     with agents(Crowd(0, hanging=1)) as there:
         there.record()
         host, _, port = there.urls[0].removeprefix('http://').partition(':')
-        with socket.create_connection((host, int(port)), PATIENCE) as client:
+        with socket.create_connection((host, int(port)), TIMEOUT) as client:
             client.sendall(b'GET /api/v1/host HTTP/1.1\r\nhost: x\r\n\r\n')
-            there.wait_for(1, PATIENCE)
+            there.wait_for(1, TIMEOUT)
         eventually(lambda: [event.kind for event in there.events()] == [ASKED, GIVEN_UP])
         events = there.events()
         assert there.count()[:2] == (1, 1)

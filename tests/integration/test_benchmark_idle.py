@@ -20,8 +20,8 @@ from benchmarks.results import Results
 from benchmarks.running import PROGRAMS
 from benchmarks.session import FailedError, Session
 
-from support.cli_program import eventually
 from support.simulated_nvml import require_compiler
+from support.waiting import eventually
 
 OURSELVES = Environment(OURS.name, Path(sys.executable).parent.parent, '6')
 FILES = (None, None)

@@ -11,12 +11,11 @@ import pytest
 
 import gpu_tracker
 from gpu_tracker.cli import atopgpud
-from support.atopgpud_program import OwnSocket
-from support.cli_program import PATIENCE, eventually
-from support.gpu_machine import Machine
-from support.honest_client import busy
+from support.atop.atopgpud_program import OwnSocket
+from support.atop.honest_client import busy
 from support.simulated_nvml import Gpu
 from support.tracked_program import environment, run_words, start
+from support.waiting import TIMEOUT, eventually
 
 AS_ATOPGPUD = 'import sys; from gpu_tracker.cli.atopgpud import main; sys.exit(main())'
 """What the console script does."""
@@ -59,11 +58,7 @@ WRONG = {
 }
 
 
-@pytest.fixture
-def machine(tmp_path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(name='NVIDIA H200', pci='00000000:17:00.0', util=75)])
-    return machine
+pytestmark = pytest.mark.machine(gpus=[Gpu(name='NVIDIA H200', pci='00000000:17:00.0', util=75)])
 
 
 def test_wrong_options_are_told_before_anything_is_done(machine) -> None:
@@ -104,7 +99,7 @@ def test_under_its_own_name_it_takes_the_same_options(machine) -> None:
             with own.client() as client:
                 assert busy(client) == [75]
             process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(TIMEOUT) == 0
         finally:
             process.kill()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.gpu_machine import GB, NO_SUCH_PROCESS, Machine
+from support.gpus.gpu_machine import GB, NO_SUCH_PROCESS, Machine
 from support.simulated_nvml import Failure, Gpu, Mig, Process
 
 if TYPE_CHECKING:
@@ -37,11 +37,6 @@ UNIFIED = '  GPU 4 (NVIDIA Simulated GPU): a process computes on it, and it does
 SPLIT = '  GPU 5 (NVIDIA Simulated GPU): in MIG mode; its MIG devices are chosen by UUID\n'
 LOST = '  GPU 6: lost: fallen off the bus or otherwise out of reach (NVML code 15)\n'
 CLOSED = '  GPU 7: may not be read by this user (NVML code 4)\n'
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
 
 
 @pytest.fixture

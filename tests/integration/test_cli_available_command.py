@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PROGRAM, eventually, shell
-from support.gpu_machine import GB, Machine
+from support.cli_program import PROGRAM, shell
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import Failure, Gpu, Hang, Mig
 from support.tracked_program import status_of
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,11 +23,9 @@ BUSY = '  GPU 0 (NVIDIA Simulated GPU): 90.0 % of its memory is in use; at most 
 NONE_FREE = f'no GPU is available\n{BUSY}'
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(total=GB), Gpu(uuid='GPU-b', total=GB, mig=[Mig(uuid='MIG-b', gi=1)]), Gpu(total=GB)])
-    return machine
+pytestmark = pytest.mark.machine(
+    gpus=[Gpu(total=GB), Gpu(uuid='GPU-b', total=GB, mig=[Mig(uuid='MIG-b', gi=1)]), Gpu(total=GB)]
+)
 
 
 @pytest.fixture
@@ -261,7 +260,7 @@ HANGING = """
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.inventory import Inventory
 
-inventory = Inventory(patience=0.2)
+inventory = Inventory(timeout=0.2)
 try:
     inventory.look()
 except GpuError as error:

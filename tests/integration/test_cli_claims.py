@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PROGRAM, eventually, state_of
-from support.gpu_machine import GB, NOBODY, Machine, words_as_nobody
+from support.cli_program import PROGRAM, state_of
+from support.gpus.gpu_machine import GB, NOBODY, Machine, words_as_nobody
 from support.simulated_nvml import Gpu, Mig
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,11 +27,7 @@ JOB = ['sh', '-c', 'echo $CUDA_VISIBLE_DEVICES; read x']
 FOR_LONG = ['--claim', '--claim-seconds=10000']
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[FREE, FREE])
-    return machine
+pytestmark = pytest.mark.machine(gpus=[FREE, FREE])
 
 
 def test_a_claim_lasts_as_long_as_its_command(machine: Machine) -> None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import eventually, text_of
-from support.gpu_machine import GB, Machine
+from support.cli_program import text_of
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import Gpu
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,11 +47,6 @@ with open(f'{sys.argv[1]}/holders', 'a') as holders:
     print(os.getpid(), file=holders)
 time.sleep(0.1)  # what jobs do
 """
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PROGRAM, Marked, eventually, gpu_tracker, number_in, shell, started, state_of, text_of
+from support.cli_program import PROGRAM, Marked, gpu_tracker, number_in, shell, started, state_of, text_of
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

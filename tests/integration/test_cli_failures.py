@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.processes import SAMPLER_MARK
-from support.cli_program import Marked, eventually, number_in, started, text_of
+from support.cli_program import Marked, number_in, started, text_of
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from support.cli_program import PROGRAM
-from support.gpu_machine import GB, NO_SUCH_PROCESS, NOBODY, Machine, running, sees_all_processes
+from support.gpus.gpu_machine import GB, NO_SUCH_PROCESS, NOBODY, Machine, running, sees_all_processes
 from support.simulated_nvml import Failure, Gpu, Mig, Process
 from support.tracked_program import as_root
 
@@ -37,11 +37,6 @@ GPU       type            util  memory GB  temp   MHz  power  users  since  pids
 6    [x]  may not be read by this user (NVML code 4)
 7    [x]  lost: fallen off the bus or otherwise out of reach (NVML code 15)
 """
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import Terminal, eventually
-from support.gpu_machine import GB, Machine
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import UNKNOWN, Failure, Gpu, Hang
 from support.tracked_program import status_of
+from support.waiting import eventually
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from support.cli_program import Terminal
 
 HEADER = 'GPU       type           util  memory GB  temp  MHz  power  users  since  pids  command\n'
 ROWS = """\
@@ -24,11 +24,7 @@ ROWS = """\
 """
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(total=9 * GB, used=GB), Gpu(missing=True)])
-    return machine
+pytestmark = pytest.mark.machine(gpus=[Gpu(total=9 * GB, used=GB), Gpu(missing=True)])
 
 
 def shown(terminal: Terminal) -> str:

@@ -11,8 +11,8 @@ import gpu_tracker as package
 from gpu_tracker.cli import idle
 from gpu_tracker.idle.config.key_table import template
 from gpu_tracker.users import user_name
-from support.gpu_machine import Machine
-from support.idle_monitor import IdleMonitor, config, make_gpus, make_program, process
+from support.gpus.gpu_machine import Machine
+from support.idle.idle_monitor import IdleMonitor, config, make_gpus, make_program, process
 
 TRY = "\nTry 'gpu-tracker idle --help'."
 HINT = "'gpu-tracker idle --print-config' prints one to begin with"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.claim_actors import tool
+from support.claims.claim_actors import tool
 from support.cli_program import number_in
 from support.tracked_program import as_root
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.cli_program import PATIENCE, eventually, gpu_tracker, number_in, text_of
+from support.cli_program import gpu_tracker, number_in, text_of
 from support.tracked_program import PACKAGE_PARENT, environment
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +26,8 @@ COMPLETE = 'CUDA probing complete.'
 COMMAND_ENDED = 'Process completed with status code:'
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    """Return the file that tells what the probe was asked for."""
-    return tmp_path / 'log'
-
-
 def words(log: Path, *arguments: object) -> list[str]:
-    return [sys.executable, '-m', 'support.staged_cuda_probe', str(log), *map(str, arguments)]
+    return [sys.executable, '-m', 'support.cuda.scripted_probe', str(log), *map(str, arguments)]
 
 
 def settings(env: dict[str, str] | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +39,7 @@ def settings(env: dict[str, str] | None, options: dict[str, Any]) -> dict[str, A
 def probed(
     log: Path, *arguments: object, env: dict[str, str] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words(log, *arguments), check=False, timeout=PATIENCE, **settings(env, options))
+    return subprocess.run(words(log, *arguments), check=False, timeout=TIMEOUT, **settings(env, options))
 
 
 @contextlib.contextmanager
@@ -57,14 +52,6 @@ def probing(
         finally:
             if process.poll() is None:
                 process.kill()
-
-
-@pytest.fixture
-def target() -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process that lives until its standard input is closed."""
-    with subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
-        yield process
-        process.kill()
 
 
 def test_a_command_is_held_back_until_the_probe_looks_and_keeps_its_streams(log: Path, tmp_path: Path) -> None:
@@ -141,7 +128,7 @@ def test_nobody_waits_for_the_report_until_the_probe_is_detached(log: Path, tmp_
         assert path.read_text().startswith('CUDA calls, seen for 1.0 s')
         assert process.poll() is None
         detaching.write_text('')
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
 
 
 def test_a_signal_while_the_probe_is_detached_leaves_the_exit_code_as_it_was(log: Path, tmp_path: Path) -> None:
@@ -259,9 +246,11 @@ def test_a_duration_ends_the_looking_only(log: Path, target: subprocess.Popen[by
 
 def test_without_descriptors_of_processes_ends_are_seen_as_well(log: Path, target: subprocess.Popen[bytes]) -> None:
     # Where a container forbids them.
-    program = "import os, runpy; del os.pidfd_open; runpy.run_module('support.staged_cuda_probe', run_name='__main__')"
+    program = (
+        "import os, runpy; del os.pidfd_open; runpy.run_module('support.cuda.scripted_probe', run_name='__main__')"
+    )
     start = [sys.executable, '-c', program, str(log), '--pid', str(target.pid)]
-    run = subprocess.run([*start, '--duration=0.01'], check=False, timeout=PATIENCE, **settings(None, {}))
+    run = subprocess.run([*start, '--duration=0.01'], check=False, timeout=TIMEOUT, **settings(None, {}))
     assert (run.stderr, run.returncode) == (f'{COMPLETE}\n', 0)
     log.unlink()
     with subprocess.Popen(start, **settings(None, {})) as process:

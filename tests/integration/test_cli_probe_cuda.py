@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.cli_program import PROGRAM, Terminal, eventually, gpu_tracker, started, state_of
+from support.cli_program import PROGRAM, Terminal, gpu_tracker, started, state_of
 from support.cuda_stand_in import stand_in
 from support.tracked_program import IN_CI, environment
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

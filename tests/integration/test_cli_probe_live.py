@@ -9,40 +9,23 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import Terminal, eventually, text_of
+from support.cli_program import Terminal, text_of
 from support.tracked_program import PACKAGE_PARENT, environment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from support.waiting import eventually
 
 TESTS = Path(__file__).resolve().parent.parent
 COMPLETE = 'CUDA probing complete.'
 WIDE = ('sh', '-c', 'stty cols 120 rows 40; exec "$@"', 'sh')
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    """Return the file that tells what the probe was asked for."""
-    return tmp_path / 'log'
-
-
-@pytest.fixture
-def target() -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process that lives until its standard input is closed."""
-    with subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
-        yield process
-        process.kill()
-
-
 def words(log: Path, *arguments: object) -> list[str]:
     return [
         sys.executable,
         '-m',
-        'support.staged_cuda_probe',
+        'support.cuda.scripted_probe',
         str(log),
         '--live',
         '--interval=0.1',

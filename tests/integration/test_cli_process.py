@@ -12,21 +12,13 @@ import pytest
 from gpu_tracker.cli import main
 from gpu_tracker.cli.running_process import open_process
 from gpu_tracker.errors import ParameterError
-from support.cli_program import PROGRAM, Marked, Terminal, eventually, gpu_tracker, started
+from support.cli_program import PROGRAM, Marked, Terminal, gpu_tracker, started
+from support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 COMPLETE = 'Resource tracking complete.'
-
-
-@pytest.fixture
-def target() -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process that lives until its standard input is closed."""
-    with subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
-        yield process
-        process.kill()
 
 
 def tracking(marked: Marked) -> list[int]:

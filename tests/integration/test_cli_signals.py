@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PROGRAM, Marked, Terminal, eventually, number_in, shell, started, state_of, text_of
+from support.cli_program import PROGRAM, Marked, Terminal, number_in, shell, started, state_of, text_of
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,11 +37,6 @@ while True:
 def listener(tmp_path: Path) -> list[str]:
     (tmp_path / 'listener.py').write_text(LISTENER)
     return [sys.executable, str(tmp_path / 'listener.py'), str(tmp_path / 'log')]
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / 'log'
 
 
 def noted(log: Path, *names: str) -> None:

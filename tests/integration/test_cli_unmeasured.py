@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.claim_actors import tool
-from support.cli_program import PATIENCE, PROGRAM, eventually, gpu_tracker
+from support.claims.claim_actors import tool
+from support.cli_program import PROGRAM, gpu_tracker
 from support.forbidden_calls import words_before
-from support.gpu_machine import words_as
+from support.gpus.gpu_machine import words_as
 from support.tracked_program import as_root
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,7 @@ TOO_MANY_FILES = 'The sampler could not be started: [Errno 24] Too many open fil
 def behind(words: tuple[str, ...] | list[str], *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     """Run gpu-tracker behind ``words``, with N in place of process IDs in what it says."""
     finished = subprocess.run(
-        [*words, *PROGRAM, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False, **options
+        [*words, *PROGRAM, *arguments], capture_output=True, text=True, timeout=TIMEOUT, check=False, **options
     )
     finished.stderr = re.sub(r'(this process, |as )\d+', r'\1N', finished.stderr)
     return finished
@@ -152,7 +153,7 @@ for line in Path('/proc/self/status').read_text().splitlines():
 def test_with_no_process_left_for_the_command_it_takes_the_place_of_ours(before: str):
     def shown(*words: str) -> subprocess.CompletedProcess[str]:
         shell = ['/bin/sh', '-c', f'{before}exec "$@"', 'sh']
-        return subprocess.run([*shell, *words], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return subprocess.run([*shell, *words], capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
     command = ('/usr/bin/env', sys.executable, '-S', '-c', SHOW_SIGNALS)
     few = words_as(USER + 1, *tool('prlimit', '--nproc=1'))
@@ -202,7 +203,7 @@ def test_signals_reach_it(tmp_path: Path):
         try:
             eventually(ready.exists)
             process.send_signal(signal.SIGTERM)
-            errors = process.communicate(timeout=PATIENCE)[1]
+            errors = process.communicate(timeout=TIMEOUT)[1]
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise

@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.gpus.machine import host_name
-from support.agent_program import agent
-from support.cli_program import eventually
-from support.gpu_machine import GB, Machine, running, sees_all_processes
+from support.cuda.table_of_resources import with_stand_in
+from support.fleet.agent_program import agent
+from support.gpus.gpu_machine import GB, Machine, running, sees_all_processes
 from support.simulated_nvml import Gpu, Process
-from support.table_of_resources import with_stand_in
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.server
-
 PROBE = """
 from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics
-from gpu_tracker.cuda_probe.session import open_probe as probe_of
-from support.stand_in_probe import StandInProbe
+from gpu_tracker.cuda_probe.probe_session import open_probe as probe_of
+from support.cuda.fake_probe import StandInProbe
 
 def opened():
     return CudaMetrics(probe_of(StandInProbe))
@@ -40,11 +38,7 @@ PART = 'metrics'
 UP = 'gpu_tracker_cuda_probe_up'
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=[Gpu(total=GB)])
-    return machine
+pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[Gpu(total=GB)])]
 
 
 @sees_all_processes

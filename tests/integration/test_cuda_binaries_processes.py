@@ -12,8 +12,8 @@ import pytest
 
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
-from support.cuda_launching import launching, runtime
-from support.cuda_toolkit import toolkit
+from support.cuda.cuda_launching import launching, runtime
+from support.cuda.cuda_toolkit import toolkit
 from support.tracked_program import IN_CI, as_root
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.binaries.cuda_binary import read_binary
-from support.cuda_toolkit import toolkit
+from support.cuda.cuda_toolkit import toolkit
 
 if TYPE_CHECKING:
     from pathlib import Path

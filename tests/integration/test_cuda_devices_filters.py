@@ -14,7 +14,7 @@ import pytest
 
 from gpu_tracker.cuda_probe.devices import control_groups
 from gpu_tracker.cuda_probe.devices.control_groups import mounts
-from support.gpu_machine import NO_SUCH_PROCESS
+from support.gpus.gpu_machine import NO_SUCH_PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus, read_host_gpus
 from gpu_tracker.errors import GpuError
-from support.cli_program import PATIENCE
-from support.gpu_machine import GIB, Machine
+from support.gpus.gpu_machine import GIB, Machine
 from support.simulated_nvml import DRIVER_NOT_LOADED, VERSION_MISMATCH, Failure, Gpu, Mig
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from support.waiting import TIMEOUT
 
 _LOOK = """
 import json
@@ -24,11 +20,6 @@ host = read_host_gpus()
 gpus = [[gpu.gpu._asdict(), None if gpu.parts is None else [part._asdict() for part in gpu.parts]] for gpu in host.gpus]
 print(json.dumps([gpus, host.problem]))
 """
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
 
 
 def test_all_tags_of_gpus_in_bus_order(machine: Machine) -> None:
@@ -110,7 +101,7 @@ def test_a_driver_that_hangs_is_not_waited_for() -> None:
     is_over = threading.Event()
 
     def hang() -> None:
-        is_over.wait(PATIENCE)
+        is_over.wait(TIMEOUT)
 
     assert read_host_gpus({'nvidia': hang}, timeout=0.01) == HostGpus(
         problem='the GPU driver has not answered for 0.01 seconds'

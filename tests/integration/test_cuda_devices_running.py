@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.devices import environment
-from support.cli_program import PATIENCE
-from support.gpu_machine import NO_SUCH_PROCESS
+from support.gpus.gpu_machine import NO_SUCH_PROCESS
 from support.tracked_program import IN_CI
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def running(*words: str, **variables: str) -> Iterator[int]:
             assert process.stdout.readline() == 'ready\n'
             yield process.pid
         finally:
-            process.communicate('\n', timeout=PATIENCE)
+            process.communicate('\n', timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize(('removes', 'left'), [(False, {ORDER: 'PCI_BUS_ID'}), (True, {})])

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.devices.control_groups import DEVICES, DeviceNumbers, mounts
-from gpu_tracker.cuda_probe.devices.grant import apply, plan, report
+from gpu_tracker.cuda_probe.devices.grant import plan
+from gpu_tracker.cuda_probe.devices.grant_plan import apply, report
 from gpu_tracker.errors import GrantError
-from support.cli_program import PATIENCE, PROGRAM, eventually, gpu_tracker
-from support.gpu_machine import NO_SUCH_PROCESS, words_as_nobody
+from support.cli_program import PROGRAM, gpu_tracker
+from support.gpus.gpu_machine import NO_SUCH_PROCESS, words_as_nobody
 from support.tracked_program import as_root, environment
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +108,7 @@ def group() -> Iterator[Group]:
 
 
 def undo(commands: tuple[str, ...]) -> None:
-    subprocess.run(['/bin/sh', '-ec', '\n'.join(commands)], check=True, timeout=PATIENCE)
+    subprocess.run(['/bin/sh', '-ec', '\n'.join(commands)], check=True, timeout=TIMEOUT)
 
 
 pytestmark = as_root
@@ -207,7 +209,7 @@ def test_the_program_grants_what_the_driver_has_registered(group: Group, tmp_pat
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert finished.returncode == 0
@@ -233,7 +235,8 @@ def test_only_root_can_do_it(group: Group) -> None:
     group.deny('a')
     text = (
         'from gpu_tracker.cuda_probe.devices.control_groups import DeviceNumbers\n'
-        'from gpu_tracker.cuda_probe.devices.grant import apply, plan\n'
+        'from gpu_tracker.cuda_probe.devices.grant import plan\n'
+        'from gpu_tracker.cuda_probe.devices.grant_plan import apply\n'
         'from gpu_tracker.errors import GrantError\n'
         'import sys\n'
         'try:\n'
@@ -242,7 +245,7 @@ def test_only_root_can_do_it(group: Group) -> None:
         '    print(error)\n'
     )
     words = words_as_nobody(sys.executable, '-c', text, str(group.process.pid))
-    told = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=True)
+    told = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=TIMEOUT, check=True)
     assert told.stdout == 'only root can change the control group of a process; --dry-run shows what would be done\n'
     assert not group.opens()
 

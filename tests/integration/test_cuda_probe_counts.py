@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cuda_comparison import assert_agree, assert_told_truly, names_told, names_true
+from support.cuda.cuda_comparison import assert_agree, assert_told_truly, names_told, names_true
+from support.cuda.probed_program import probed, probing
 from support.cuda_stand_in import StandIn, stand_in
-from support.probed_program import probed, probing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PATIENCE, eventually
-from support.cuda_comparison import assert_agree
+from support.cuda.cuda_comparison import assert_agree
+from support.cuda.probe_traces import has_breakpoint, objects_of
+from support.cuda.probed_program import opened, probing
 from support.cuda_stand_in import stand_in
 from support.cuda_stand_in.running import started
-from support.probed_program import opened, probing
-from support.traces_of_probe import has_breakpoint, objects_of
 from support.tracked_program import environment
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     import subprocess
@@ -32,7 +32,7 @@ SCRIPT = 'wait; launches 50 axpy default 1 1 1 32 1 1; alloc a 100; wait; launch
 TESTS = {'PYTHONPATH': os.pathsep.join(path for path in sys.path if path)}
 FOLLOWS = """
 import sys
-from gpu_tracker.cuda_probe.session import Probe
+from gpu_tracker.cuda_probe.probe_session import Probe
 
 probe = Probe(libraries=[sys.argv[2]])
 probe.open()
@@ -67,7 +67,7 @@ def end(probe: subprocess.Popen[bytes], how: str) -> None:
     else:
         probe.stdin.write(f'{how}\n'.encode())
         probe.stdin.flush()
-    probe.wait(PATIENCE)
+    probe.wait(TIMEOUT)
 
 
 @pytest.mark.parametrize('how', ['killed', 'terminated', 'close', 'exit without closing'])
@@ -96,7 +96,7 @@ class Gate:
     def __init__(self, folder: Path) -> None:
         self.path = folder / 'gate'
         self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.settimeout(PATIENCE)
+        self._listening.settimeout(TIMEOUT)
         self._listening.bind(str(self.path))
         self._listening.listen()
         self._inside: socket.socket | None = None

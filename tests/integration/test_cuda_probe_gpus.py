@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cuda_comparison import assert_told_truly
+from support.cuda.cuda_comparison import assert_told_truly
+from support.cuda.probed_program import probed
 from support.cuda_stand_in import stand_in
-from support.gpu_machine import Machine
-from support.probed_program import probed
+from support.gpus.gpu_machine import Machine
 from support.simulated_nvml import Gpu
 from support.tracked_program import IN_CI, answer
 
@@ -47,7 +47,7 @@ PROBES = """
 import json, os, subprocess, sys
 from support.cli_program import eventually
 from gpu_tracker.processes import open_process_tree
-from support.probed_program import opened
+from support.cuda.probed_program import opened
 
 libraries, program, cases = json.loads(sys.argv[1])
 with opened(libraries=libraries) as probe:

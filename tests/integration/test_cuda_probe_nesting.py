@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.cuda_comparison import assert_told_truly, names_told
-from support.probed_program import probed
+from support.cuda.cuda_comparison import assert_told_truly, names_told
+from support.cuda.probed_program import probed
 
 pytestmark = pytest.mark.ebpf
 

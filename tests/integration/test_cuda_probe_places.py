@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import Library
-from gpu_tracker.cuda_probe.libraries.code_files import mapped_files
+from gpu_tracker.cuda_probe.cuda_api import Library
+from gpu_tracker.cuda_probe.libraries import mapped_files
 from support import tracked_program
-from support.cli_program import eventually
-from support.cuda_comparison import assert_agree
+from support.cuda.cuda_comparison import assert_agree
+from support.cuda.probed_program import opened
 from support.cuda_stand_in import StandIn, stand_in
 from support.cuda_stand_in.running import started
-from support.gpu_machine import Machine
-from support.probed_program import opened
+from support.gpus.gpu_machine import Machine
 from support.simulated_nvml import Gpu
 from support.tracked_program import IN_CI, environment
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gpu_tracker.cuda_probe.report import CudaReport
-    from gpu_tracker.cuda_probe.session import Probe
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport
+    from gpu_tracker.cuda_probe.probe_session import Probe
     from support.cuda_stand_in import Ran, Running
 
 pytestmark = pytest.mark.ebpf
@@ -100,7 +100,7 @@ def test_an_unknown_runtime_is_found_when_it_is_loaded_and_the_report_tells_how_
     library = odd / 'libcudart.so.12'
     assert re.fullmatch(
         rf'{library} was attached to \d+ ms after process {process.pid} began to load it: what it has called until '
-        rf'then is not told. To lose nothing, name it before: --library={library}.',
+        rf'then is not reported. To lose nothing, name it before: --library={library}.',
         note,
     )
 
@@ -167,8 +167,8 @@ def test_a_program_in_a_pid_namespace_is_seen_from_outside_by_its_id_there() -> 
 
 INSIDE = """
 import sys
-from support.cuda_comparison import assert_told_truly
-from support.probed_program import probed
+from support.cuda.cuda_comparison import assert_told_truly
+from support.cuda.probed_program import probed
 
 seen = probed(sys.argv[1])
 assert_told_truly(seen)
@@ -227,7 +227,7 @@ ON_A_MACHINE_WITH_GPUS = """
 import sys
 from support.cli_program import eventually
 from support.cuda_stand_in.running import started
-from support.probed_program import opened
+from support.cuda.probed_program import opened
 
 program, *runtimes = sys.argv[1:]
 with opened(libraries=runtimes) as probe, started([sys.executable, '-c', program, *runtimes], {}) as running:
@@ -297,7 +297,7 @@ def test_a_gpu_that_was_chosen_before_the_probe_came_is_not_known_until_one_is_c
 NEIGHBOUR = """
 import sys
 from support.cuda_stand_in import stand_in
-from support.probed_program import probing
+from support.cuda.probed_program import probing
 
 with probing(sys.argv[2]) as (probe, running):
     print(running.pid, stand_in().folder, flush=True)

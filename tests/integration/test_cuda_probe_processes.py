@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.cuda_comparison import assert_agree, assert_told_truly
-from support.probed_program import probed, probing
+from support.cuda.cuda_comparison import assert_agree, assert_told_truly
+from support.cuda.probed_program import probed, probing
 
 pytestmark = pytest.mark.ebpf
 
@@ -132,6 +132,6 @@ def test_what_was_done_before_the_probe_is_in_no_figure():
     assert process.memory_max == 70
     (note,) = probe.report().notes
     assert note == (
-        f'Process {process.pid} ran before the probe: what it had done until then is not told, and memory that it had '
-        'allocated counts neither as in use nor as freed. Which GPU a thread uses is known when it chooses one.'
+        f'Process {process.pid} ran before the probe: what it had done until then is not reported, and memory that it '
+        'had allocated counts neither as in use nor as freed. Which GPU a thread uses is known when it chooses one.'
     )

@@ -17,7 +17,7 @@ from support import tracked_program
 from support.cli_program import PROGRAM
 from support.cuda_stand_in import stand_in
 from support.cuda_stand_in.running import started
-from support.gpu_machine import running, words_as_nobody
+from support.gpus.gpu_machine import running, words_as_nobody
 from support.tracked_program import IN_CI, PACKAGE_PARENT, environment
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ SCRIPT = 'alloc a 1000; alloc b 500; free a; launches 30 axpy default 2 1 1 64 1
 
 COUNTS = """
 import sys
-from support.probed_program import probed
-from support.cuda_comparison import assert_told_truly
+from support.cuda.probed_program import probed
+from support.cuda.cuda_comparison import assert_told_truly
 
 seen = probed(sys.argv[1])
 assert_told_truly(seen)
@@ -40,7 +40,7 @@ print(seen.report.engine, seen.process.launches, [failure.count for failure in s
 
 FOLLOWS = """
 import sys
-from gpu_tracker.cuda_probe.session import Probe
+from gpu_tracker.cuda_probe.probe_session import Probe
 
 probe = Probe(libraries=sys.argv[2:])
 probe.open()
@@ -56,7 +56,7 @@ print(*probe.report().notes)
 
 OPENS = """
 import sys
-from gpu_tracker.cuda_probe.session import Probe
+from gpu_tracker.cuda_probe.probe_session import Probe
 from gpu_tracker.errors import ProbeUnavailableError
 
 probe = Probe(engine=None if len(sys.argv) == 1 else sys.argv[1])
@@ -160,7 +160,7 @@ def test_without_libbpf() -> None:
 def test_without_the_types_of_the_kernel() -> None:
     script = 'mount -t tmpfs none /sys/kernel/btf; exec "$@"'
     assert opening(words=(needs('unshare'), '--mount', 'sh', '-ec', script, 'sh')) == (
-        'CUDA calls cannot be probed: the kernel does not tell its types (/sys/kernel/btf/vmlinux): it was built '
+        'CUDA calls cannot be probed: the kernel does not show its types (/sys/kernel/btf/vmlinux): it was built '
         'without CONFIG_DEBUG_INFO_BTF.'
     )
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cuda_comparison import assert_told_truly
-from support.probed_program import probed
+from support.cuda.cuda_comparison import assert_told_truly
+from support.cuda.probed_program import probed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
+from support.cuda.cuda_toolkit import toolkit
 from support.cuda_stand_in import stand_in
-from support.cuda_toolkit import toolkit
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.agent_program import agent
-from support.cli_program import eventually, gpu_tracker
+from support.cli_program import gpu_tracker
+from support.cuda.table_of_resources import with_stand_in
 from support.cuda_stand_in import stand_in
-from support.gpu_machine import GB, Machine, sees_all_processes
+from support.fleet.agent_program import agent
+from support.gpus.gpu_machine import GB, Machine, sees_all_processes
 from support.simulated_nvml import Gpu, Process
-from support.table_of_resources import with_stand_in
 from support.tracked_program import answer, environment
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.cli_program import eventually, gpu_tracker, started, text_of
-from support.table_of_resources import with_stand_in
+from support.cli_program import gpu_tracker, started, text_of
+from support.cuda.table_of_resources import with_stand_in
 from support.tracked_program import Samplers, answer, environment, run
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PROBE = """
-from gpu_tracker.cuda_probe.session import open_probe as probe_of
+from gpu_tracker.cuda_probe.probe_session import open_probe as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
 from gpu_tracker.processes import open_process_tree
-from support.stand_in_probe import StandInProbe
+from support.cuda.fake_probe import StandInProbe
 
 class Probe(StandInProbe):
     def follow(self, pid):
@@ -249,9 +250,9 @@ print(json.dumps(tracker.resource_usage.cuda.combined.launches))
 
 def test_many_programs_find_room(tmp_path: Path) -> None:
     crowd = """
-from gpu_tracker.cuda_probe.session import open_probe as probe_of
+from gpu_tracker.cuda_probe.probe_session import open_probe as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
-from support.stand_in_probe import StandInProbe, device, process, report
+from support.cuda.fake_probe import StandInProbe, device, process, report
 
 def opened(target):
     crowd = [process(pid, name='x' * 300, command='y' * 300, devices=(device(),) * 16) for pid in range(1, 500)]

@@ -7,29 +7,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.agent_program import agent
-from support.dashboard_program import Dashboard
-from support.gpu_machine import GB, Machine
-from support.real_nvgpu import interpreter, nvgpu_server
+from support.fleet.agent_program import agent
+from support.fleet.dashboard_program import Dashboard
+from support.fleet.real_nvgpu import interpreter, nvgpu_server
+from support.fleet.web_certificates import Certificates
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import Gpu
-from support.web_certificates import Certificates
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-pytestmark = pytest.mark.server
 
 HOST = os.uname().nodename
 SLOW = '--deadline=60'
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    made = Machine(tmp_path)
-    made.write(
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.machine(
         gpus=[Gpu(uuid='GPU-a', name='NVIDIA A100', total=10 * GB, used=GB, util=3, temperature=40, sm_clock=210)]
-    )
-    return made
+    ),
+]
 
 
 def test_an_agent_is_killed_and_brought_back(machine: Machine, tmp_path: Path):

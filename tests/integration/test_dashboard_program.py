@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.dashboard_program import Dashboard
-from support.hostile_agents import (
+from support.fleet.dashboard_program import Dashboard
+from support.fleet.hostile_agents import (
     Recorder,
     answer,
     closed_port,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.dashboard_program import Dashboard
-from support.prometheus_in_place import prometheus_in_place
-from support.prometheus_samples import NOW, gpu, sample
+from support.fleet.dashboard_program import Dashboard
+from support.fleet.fake_prometheus import fake_prometheus
+from support.fleet.prometheus_samples import NOW, gpu, sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def test_it_shows_what_prometheus_tells_and_sends_its_token(tmp_path: Path) -> N
             assert 's3cret' not in dashboard.log
 
     async def story() -> None:
-        async with prometheus_in_place() as place:
+        async with fake_prometheus() as place:
             place.tell_one_host(UP, TOLD, [gpu('0')], [FREE])
             await asyncio.to_thread(shown, place.url)
             assert {headers['Authorization'] for headers in place.headers} == {'Bearer s3cret-of-16-signs'}
@@ -57,7 +57,7 @@ def test_it_shows_what_prometheus_tells_and_sends_its_token(tmp_path: Path) -> N
 
 def test_without_prometheus_it_says_so_and_knows_no_number_of_gpus() -> None:
     async def story() -> str:
-        async with prometheus_in_place() as place:
+        async with fake_prometheus() as place:
             return place.url  # where nobody is by then
 
     url = asyncio.run(story())

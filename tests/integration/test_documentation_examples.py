@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.atop_daemon import AtopDaemon
+from support.atop.atop_daemon import AtopDaemon
 from support.cuda_stand_in import stand_in
-from support.gpu_machine import GIB, Machine
+from support.gpus.gpu_machine import GIB, Machine
 from support.own_network import OwnNetwork
 from support.simulated_nvml import Gpu, Mig, Process, SimulatedDriver
 from support.tracked_program import as_root

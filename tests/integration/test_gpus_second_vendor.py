@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.agent_program import AgentProgram
-from support.cli_program import PATIENCE, gpu_tracker, started
+from support.cli_program import gpu_tracker, started
+from support.fleet.agent_program import AgentProgram
 from support.made_up_vendor import NAME, PackageWithTwoVendors
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +73,7 @@ def test_the_tracker_measures_its_gpus(package: PackageWithTwoVendors, environme
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         package.write([gpu(0, 5 * GB, (pid, 4 * GB), utilization=40.0), gpu(1, GB)])
-        printed, errors = process.communicate('\n', PATIENCE)
+        printed, errors = process.communicate('\n', TIMEOUT)
     assert errors == ''
     result = json.loads(printed)
     assert result['max_gpu_ram'] == {

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.idle.running import GUARDIAN_MARK
-from support.cli_program import eventually, state_of, text_of
-from support.guarded_program import Guarded, nothing_left
+from support.cli_program import state_of, text_of
+from support.idle.guarded_program import Guarded
 from support.tracked_program import cpu_seconds
+from support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from support.cli_program import Marked
 
 FOR_EVER = 3600
@@ -80,16 +79,6 @@ while time.monotonic() < end:
     while children and os.waitpid(-1, os.WNOHANG if children < 4 else 0)[0]:
         children -= 1
 """
-
-
-@pytest.fixture
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
-    yield from nothing_left(monkeypatch)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / 'log'
 
 
 def ready(log: Path, times: int = 1) -> None:

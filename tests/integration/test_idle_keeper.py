@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from gpu_tracker.idle.running import GUARDIAN_MARK
-from support.cli_program import PATIENCE, Marked
+from support.cli_program import Marked
+from support.waiting import TIMEOUT
 
 # Keeps a program with a descendant in a session of its own; sends its guardian a signal, before which it may order the
 # end of the program, and tells who is left when it is told that the program has ended. In a process of its own, because
@@ -69,7 +70,7 @@ def told():
 
     def told(order: str, number: signal.Signals) -> list[str]:
         words = [sys.executable, '-c', KEEPER, order, str(int(number))]
-        options = {'stdout': subprocess.PIPE, 'text': True, 'env': marked.environment, 'timeout': PATIENCE}
+        options = {'stdout': subprocess.PIPE, 'text': True, 'env': marked.environment, 'timeout': TIMEOUT}
         text = subprocess.run(words, check=True, **options).stdout
         assert marked.processes(GUARDIAN_MARK) == []
         return re.sub(r'\bpid \d+', 'pid N', text).splitlines()
@@ -144,7 +145,7 @@ def test_one_whose_program_nothing_ends_is_not_called_disobedient(tmp_path):
     guardian.write_text(STUCK)
     guardian.chmod(0o755)
     words = [sys.executable, '-c', KEEPER_OF_STUCK, str(guardian)]
-    options = {'stdout': subprocess.PIPE, 'text': True, 'env': Marked().environment, 'timeout': PATIENCE}
+    options = {'stdout': subprocess.PIPE, 'text': True, 'env': Marked().environment, 'timeout': TIMEOUT}
     assert subprocess.run(words, check=True, **options).stdout.splitlines() == [
         'WARNING process-a: SIGKILL does not end sh (pid 7)',
         'process-a has ended: its guardian was ended from outside',

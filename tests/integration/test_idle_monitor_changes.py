@@ -8,8 +8,9 @@ import signal
 
 import pytest
 
-from support.cli_program import eventually, text_of
-from support.idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, process
+from support.cli_program import text_of
+from support.idle.idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, process
+from support.waiting import eventually
 
 
 def reload(monitor, text, times=1):

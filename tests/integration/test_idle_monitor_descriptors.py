@@ -7,8 +7,8 @@ import resource
 import signal
 from pathlib import Path
 
-from support.cli_program import eventually
-from support.idle_monitor import IdleMonitor, config, process
+from support.idle.idle_monitor import IdleMonitor, config, process
+from support.waiting import eventually
 
 
 def test_a_monitor_without_descriptors_ends_its_programs_and_goes_on(tmp_path):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from support.cli_program import eventually
-from support.gpu_machine import GB, Machine, running, sees_all_processes
-from support.idle_monitor import IdleMonitor, config, foreign, make_gpus, process
+from support.gpus.gpu_machine import GB, Machine, running, sees_all_processes
+from support.idle.idle_monitor import IdleMonitor, config, foreign, make_gpus, process
 from support.simulated_nvml import DRIVER_NOT_LOADED, Failure, Gpu, Mig, Process
+from support.waiting import eventually
 
 SAYING = 'sh -c "echo $0 sees $CUDA_VISIBLE_DEVICES; exec sleep 3600" {gpu}'
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'

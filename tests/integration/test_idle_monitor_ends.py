@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.idle.running import GUARDIAN_MARK
-from support.cli_program import eventually, text_of
-from support.idle_monitor import IdleMonitor, config, foreign, make_program, process
+from support.cli_program import text_of
+from support.idle.idle_monitor import IdleMonitor, config, foreign, make_program, process
+from support.waiting import eventually
 
 # Ignores SIGTERM with all its descendants, some of which are in sessions of their own, and have lost their parents.
 STUBBORN = """

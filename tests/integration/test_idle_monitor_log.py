@@ -6,8 +6,9 @@ import os
 import re
 
 from gpu_tracker.users import user_name
-from support.cli_program import eventually, text_of
-from support.idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, plain, process
+from support.cli_program import text_of
+from support.idle.idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, plain, process
+from support.waiting import eventually
 
 USER = user_name(os.geteuid())
 SAYING = 'echo "$0: GPU $1 of $CUDA_VISIBLE_DEVICES by $CUDA_DEVICE_ORDER, $LEVEL, in $PWD"; exec sleep 3600'

@@ -7,10 +7,10 @@ import os
 import signal
 
 from gpu_tracker.users import user_name
-from support.cli_program import PATIENCE, eventually
-from support.gpu_machine import NOBODY, words_as_nobody
-from support.idle_monitor import IdleMonitor, config, foreign, make_gpus, process
+from support.gpus.gpu_machine import NOBODY, words_as_nobody
+from support.idle.idle_monitor import IdleMonitor, config, foreign, make_gpus, process
 from support.tracked_program import as_root
+from support.waiting import TIMEOUT, eventually
 
 USER = user_name(os.geteuid())
 ON_ZERO = '[gpu-mine]\ngpus=0\n'
@@ -22,7 +22,7 @@ SLEEP_ON_ONE = process('a', 'sleep 3600', '1')
 def refused(monitor):
     """Return what a monitor says that does not start."""
     with monitor:
-        assert monitor.process.wait(PATIENCE) == 125
+        assert monitor.process.wait(TIMEOUT) == 125
         return monitor.said
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from support.cli_program import eventually
-from support.idle_configuration import TWO_README_EXAMPLES
-from support.idle_monitor import IdleMonitor, device_nodes, foreign, make_gpus, make_program
-from support.own_terminals import OwnTerminal, OwnTerminals
+from support.idle.idle_configuration import TWO_README_EXAMPLES
+from support.idle.idle_monitor import IdleMonitor, device_nodes, foreign, make_gpus, make_program
+from support.own_network import OwnTerminal, OwnTerminals
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 pytestmark = as_root  # terminals are looked at: those of the tester must not be there
 

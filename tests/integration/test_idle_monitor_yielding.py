@@ -11,8 +11,7 @@ import time
 import pytest
 
 from gpu_tracker.idle.running import GUARDIAN_MARK
-from support.cli_program import eventually
-from support.idle_monitor import (
+from support.idle.idle_monitor import (
     NODES,
     IdleMonitor,
     config,
@@ -25,6 +24,7 @@ from support.idle_monitor import (
 )
 from support.own_network import OwnNetwork
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 WRAPPER = """
 sh -c 'sleep 3600 < "$0" & echo ready; wait; true' "$GPU"

@@ -9,21 +9,20 @@ from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.running.guardian_protocol import NotStarted
 from gpu_tracker.idle.state import WatchedGpu
 from gpu_tracker.processes import SAMPLER_MARK
-from support.cli_program import Marked, eventually
-from support.guarded_program import Guarded, nothing_left
+from support.idle.guarded_program import Guarded
 from support.simulated_nvml import Gpu, Hang, Process, SimulatedDriver
+from support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from support.cli_program import Marked
 
 GIB = 2**30
 FIRST, SECOND = WatchedGpu(GpuId(0), 'GPU-a'), WatchedGpu(GpuId(1), 'GPU-b')
 
 
-@pytest.fixture(autouse=True)
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
-    yield from nothing_left(monkeypatch)
+pytestmark = pytest.mark.usefixtures('marked')
 
 
 @pytest.fixture

@@ -12,14 +12,13 @@ import pytest
 
 from gpu_tracker.idle.running.guardian import LogWriter
 from gpu_tracker.idle.running.guardian_protocol import NotStarted
-from support.cli_program import PATIENCE, eventually
-from support.guarded_program import Guarded, nothing_left
+from support.idle.guarded_program import Guarded
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from support.cli_program import Marked
 
 SIZE = 8192
 """Bytes that the pipes hold here: what a program writes does not go into the page that the first line has begun."""
@@ -27,7 +26,7 @@ SIZE = 8192
 # Starts a program without a log, and waits for its end.
 START = """
 import json, sys
-from support.guarded_program import Guarded
+from support.idle.guarded_program import Guarded
 with Guarded(json.loads(sys.argv[1])) as guarded:
     guarded.started()
     guarded.ended()
@@ -41,9 +40,7 @@ with open(sys.argv[1], 'w') as file:
 """
 
 
-@pytest.fixture(autouse=True)
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
-    yield from nothing_left(monkeypatch)
+pytestmark = pytest.mark.usefixtures('marked')
 
 
 @pytest.fixture
@@ -135,6 +132,6 @@ def test_a_program_has_all_standard_descriptors_where_the_monitor_has_not(tmp_pa
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert json.loads(told.read_text()) == {'0': '/dev/null', '1': '/dev/null', '2': '/dev/null'}

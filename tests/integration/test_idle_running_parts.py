@@ -14,7 +14,7 @@ from gpu_tracker.idle.running.guardian_protocol import Ended
 from gpu_tracker.idle.running.held_program import HeldProgram
 from gpu_tracker.idle.running.measurement import Measurement
 from gpu_tracker.idle.running.running_program import RunningProgram
-from support.cli_program import PATIENCE
+from support.waiting import TIMEOUT
 
 # Has as many descriptors left as its argument says, and tells how many it has less after a pipe could not be made.
 WITHOUT_DESCRIPTORS = """
@@ -49,9 +49,9 @@ except OSError:
 FAMILY_WITH_SAMPLER = """
 import os, subprocess
 from gpu_tracker.idle.running.ending import ProgramProcesses
-from gpu_tracker.idle.running.guardian_events import Watch
+from gpu_tracker.idle.running.guardian_events import GuardianEvents
 control, _ = os.pipe()
-watch = Watch(control, os.getppid(), 3600)
+watch = GuardianEvents(control, os.getppid(), 3600)
 sampler = subprocess.Popen(['sh', '-c', 'read line', 'sh', 'gpu-tracker-sampler'], stdin=subprocess.PIPE)
 program = os.posix_spawn('/bin/sh', ['sh', '-c', 'exit 7'], {}, setsid=True)
 family = ProgramProcesses(program, watch, print, spares_samplers=True)
@@ -70,7 +70,7 @@ class HeldUp(Sequence[str]):
         return 1
 
     def __getitem__(self, index: object) -> str:
-        assert self.allowed.wait(PATIENCE)
+        assert self.allowed.wait(TIMEOUT)
         if index == 0:
             return 'GPU-a'
         raise IndexError
@@ -79,7 +79,7 @@ class HeldUp(Sequence[str]):
 def output_of(script: str, *words: str) -> str:
     environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, '-S', '-c', script, *words]
-    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=TIMEOUT).stdout
 
 
 def test_a_pipe_that_cannot_be_made_leaves_no_descriptor_open() -> None:

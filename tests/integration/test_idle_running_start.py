@@ -12,13 +12,11 @@ from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.running.guardian_protocol import NotStarted
 from gpu_tracker.idle.state import WatchedGpu
 from support.cli_program import text_of
-from support.guarded_program import Guarded, nothing_left
+from support.idle.guarded_program import Guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from support.cli_program import Marked
 
 USE = """
 import time
@@ -42,14 +40,7 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(autouse=True)
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
-    yield from nothing_left(monkeypatch)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / 'log'
+pytestmark = pytest.mark.usefixtures('marked')
 
 
 def told(log: Path, *words: str, **options: object) -> dict[str, object]:

@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.idle.running.guardian_protocol import Lost, NotStarted
-from support.cli_program import Marked, eventually, state_of, text_of
-from support.guarded_program import Guarded, nothing_left
+from support.cli_program import state_of, text_of
+from support.idle.guarded_program import Guarded
 from support.tracked_program import as_root
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = as_root
-
 TELL_VARIABLES = ['sh', '-c', 'env | sort']
 
 
-@pytest.fixture(autouse=True)
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
-    yield from nothing_left(monkeypatch)
+pytestmark = [as_root, pytest.mark.usefixtures('marked')]
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle import status_socket
 from gpu_tracker.idle.status_socket import MonitorRunningError, NoMonitorError, ask, serve
 from gpu_tracker.users import user_name
-from support.cli_program import PATIENCE, eventually
 from support.tracked_program import as_root, environment
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -89,12 +89,12 @@ def monitor(path: str) -> Iterator[subprocess.Popen[str]]:
 
 async def asked(path: str) -> str:
     """Ask from a thread, as a client of another process would."""
-    return await asyncio.wait_for(asyncio.to_thread(ask, path, PATIENCE), PATIENCE)
+    return await asyncio.wait_for(asyncio.to_thread(ask, path, TIMEOUT), TIMEOUT)
 
 
 def connected(path: str) -> socket.socket:
     client = socket.socket(socket.AF_UNIX)
-    client.settimeout(PATIENCE)
+    client.settimeout(TIMEOUT)
     client.connect(path)
     return client
 
@@ -165,7 +165,7 @@ def test_a_killed_monitor_leaves_a_socket_that_the_next_one_replaces(path):
     with monitor(path) as first:
         assert ask(path) == f'from {first.pid}'
         first.send_signal(signal.SIGKILL)
-        first.wait(PATIENCE)
+        first.wait(TIMEOUT)
     assert os.path.lexists(path)
     with monitor(path) as second:
         assert ask(path) == f'from {second.pid}'
@@ -376,7 +376,7 @@ def test_a_monitor_that_ends_in_the_middle_of_its_answer(path, part):
     with fake_monitor(path) as listener:
 
         async def main():
-            task = asyncio.create_task(asyncio.to_thread(ask, path, PATIENCE))
+            task = asyncio.create_task(asyncio.to_thread(ask, path, TIMEOUT))
             client = await asyncio.to_thread(lambda: listener.accept()[0])
             client.send(part)
             client.close()

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from support.page_browser import PHONE, chromium, expect, host, opened, row
-from support.page_fleet import NOW, busy_gpu, claimed_gpu, free_gpu, lost_gpu, process, up
-from support.page_server import PageServer
+from support.fleet.page_browser import PHONE, expect, host, opened, row
+from support.fleet.page_hosts import NOW, busy_gpu, claimed_gpu, free_gpu, lost_gpu, process, up
+from support.fleet.page_server import PageServer
 
 pytestmark = pytest.mark.browser
 
@@ -37,12 +37,6 @@ DRAWN = """async (utilization) => {
   return { utilization: count };
 }"""
 """How many pixels of the chart have the colour of utilization."""
-
-
-@pytest.fixture(scope='module')
-def browser():
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture

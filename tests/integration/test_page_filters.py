@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from support.page_browser import PHONE, chromium, expect, host, opened, row, shown_hosts
-from support.page_fleet import (
+from support.fleet.page_browser import PHONE, expect, host, opened, row, shown_hosts
+from support.fleet.page_hosts import (
     H100,
     H100_MEMORY,
     busy_gpu,
@@ -19,7 +19,7 @@ from support.page_fleet import (
     unseen_gpu,
     up,
 )
-from support.page_server import PageServer
+from support.fleet.page_server import PageServer
 
 pytestmark = pytest.mark.browser
 
@@ -46,12 +46,6 @@ SEEN = f"""() => {{ {_ON_THE_LINE}
   return onTheLine(document.querySelector('.host')).map(text).filter(Boolean);
 }}"""
 TOPS = 'parts => parts.map((part) => part.getBoundingClientRect().top)'
-
-
-@pytest.fixture(scope='module')
-def browser():
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture(scope='module')

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from gpu_tracker.fleet.hosts.report import parse_report
-from support.page_browser import PHONE, chromium, expect, host, opened, row
-from support.page_fleet import busy_gpu, up
-from support.page_server import PageServer
+from support.fleet.page_browser import PHONE, expect, host, opened, row
+from support.fleet.page_hosts import busy_gpu, up
+from support.fleet.page_server import PageServer
 
 pytestmark = pytest.mark.browser
 
@@ -22,12 +22,6 @@ OVERRIDE = 'abc\u202etxt.exe\u2066\u200b\x1b[31m\x07\u0000'
 ARABIC = '\u0645\u0636\u064a\u0641'
 LONG = 'x' * 10_000
 ATTACKS = (IMAGE, SCRIPT, HANDLER, LINK, STYLE, OVERRIDE, ARABIC, LONG, '__proto__', 'constructor', '\ud800', '')
-
-
-@pytest.fixture(scope='module')
-def browser():
-    with chromium() as running:
-        yield running
 
 
 def hostile_host(number, text):

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support.agent_program import agent
-from support.dashboard_program import Dashboard
-from support.gpu_machine import GIB, Machine
-from support.page_browser import chromium, expect, host, opened, row, summary
+from support.fleet.agent_program import agent
+from support.fleet.dashboard_program import Dashboard
+from support.fleet.page_browser import chromium, expect, host, opened, row, summary
+from support.gpus.gpu_machine import GIB, Machine
 from support.simulated_nvml import Gpu
 
 if TYPE_CHECKING:

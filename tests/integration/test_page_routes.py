@@ -8,8 +8,9 @@ import urllib.request
 
 import pytest
 
-from support.page_fleet import NOW, busy_gpu, free_gpu, up
-from support.page_server import PATIENCE, PageServer
+from support.fleet.page_hosts import NOW, busy_gpu, free_gpu, up
+from support.fleet.page_server import PageServer
+from support.waiting import TIMEOUT
 
 pytestmark = pytest.mark.server
 
@@ -25,7 +26,7 @@ def server():
 def ask(server, path, method='GET', **headers):
     request = urllib.request.Request(f'{server.url}{path}', method=method, headers=headers)  # noqa: S310 - our server
     try:
-        answer = urllib.request.urlopen(request, timeout=PATIENCE)  # noqa: S310 - our server
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310 - our server
     except urllib.error.HTTPError as error:
         answer = error
     with answer:
@@ -150,7 +151,7 @@ def test_everything_can_be_asked_for_without_its_body_and_nothing_changed(server
 def test_events_come_as_they_happen_and_end_with_the_fleet():
     with (
         PageServer(HOSTS) as server,
-        urllib.request.urlopen(f'{server.url}/api/v1/events', timeout=PATIENCE) as stream,  # noqa: S310 - our server
+        urllib.request.urlopen(f'{server.url}/api/v1/events', timeout=TIMEOUT) as stream,  # noqa: S310 - our server
     ):
         assert stream.headers['content-type'] == 'text/event-stream; charset=utf-8'
         assert stream.headers['cache-control'] == 'no-store'

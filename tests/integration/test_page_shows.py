@@ -7,8 +7,8 @@ import re
 import pytest
 
 from gpu_tracker.fleet.hosts.host import HostState
-from support.page_browser import cells, chromium, expect, host, opened, row, shown_hosts, summary
-from support.page_fleet import (
+from support.fleet.page_browser import cells, expect, host, opened, row, shown_hosts, summary
+from support.fleet.page_hosts import (
     NOW,
     busy_gpu,
     claimed_gpu,
@@ -20,15 +20,9 @@ from support.page_fleet import (
     unseen_gpu,
     up,
 )
-from support.page_server import PageServer
+from support.fleet.page_server import PageServer
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope='module')
-def browser():
-    with chromium() as running:
-        yield running
 
 
 def test_every_kind_of_gpu_is_shown_with_a_sign_and_a_word(browser):

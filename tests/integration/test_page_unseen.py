@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from support.page_browser import chromium, come_back, expect, leave, opened, row
-from support.page_fleet import busy_gpu, free_gpu, up
-from support.page_server import PageServer
+from support.fleet.page_browser import come_back, expect, leave, opened, row
+from support.fleet.page_hosts import busy_gpu, free_gpu, up
+from support.fleet.page_server import PageServer
 
 pytestmark = pytest.mark.browser
 
 NODE = up('0', 'node01', free_gpu(0))
-
-
-@pytest.fixture(scope='module')
-def browser():
-    with chromium() as running:
-        yield running
 
 
 def expect_connection(page, state):

@@ -6,17 +6,11 @@ import json
 
 import pytest
 
-from support.page_browser import chromium, expect, host, opened, row
-from support.page_fleet import NOW, busy_gpu, process, up
-from support.page_server import PageServer
+from support.fleet.page_browser import expect, host, opened, row
+from support.fleet.page_hosts import NOW, busy_gpu, process, up
+from support.fleet.page_server import PageServer
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope='module')
-def browser():
-    with chromium() as running:
-        yield running
 
 
 def test_words_and_paths_are_as_they_should_be(browser):

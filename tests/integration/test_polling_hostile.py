@@ -14,7 +14,7 @@ from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, Token
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.polling.http_client import HttpClient, Progress
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
-from support.hostile_agents import (
+from support.fleet.hostile_agents import (
     GPU,
     Recorder,
     answer,
@@ -31,20 +31,20 @@ from support.hostile_agents import (
     serving,
     url_of,
 )
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.hosts.host import HostState
-    from support.hostile_agents import Behaviour
+    from support.fleet.hostile_agents import Behaviour
 
 pytestmark = pytest.mark.server
 
-PATIENCE = 60.0
 KNOWN = 's3cret'
 NO_REPORT = 'answered with something that is not a report: '
 HEAD = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
 
 
-def poller(*urls: str, deadline: float = PATIENCE, token: str | None = None) -> Poller:
+def poller(*urls: str, deadline: float = TIMEOUT, token: str | None = None) -> Poller:
     hosts = tuple(ConfiguredHost(url, token=None if token is None else Token(token)) for url in urls)
     cluster = Cluster(hosts, interval=5, deadline=deadline)
     return Poller(cluster, Fleet(waiting_hosts(cluster), interval=5))
@@ -195,7 +195,7 @@ def test_one_deadline_ends_all_that_hang_or_drip():
             asking = poller(*urls, deadline=1)
             begun = time.monotonic()
             states = await round_of(asking)
-            assert time.monotonic() - begun < PATIENCE
+            assert time.monotonic() - begun < TIMEOUT
             assert {state.state for state in states} == {'down'}
             for state, error in zip(states, [*expected, 'no answer within 1 s'], strict=True):
                 # On a machine that is very busy not even the head of an answer comes in time.
@@ -218,7 +218,7 @@ def test_a_host_that_hangs_keeps_no_other_from_being_shown():
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-    asyncio.run(asyncio.wait_for(ask(), PATIENCE))
+    asyncio.run(asyncio.wait_for(ask(), TIMEOUT))
 
 
 def test_a_redirect_gets_neither_a_request_nor_the_token():
@@ -285,4 +285,4 @@ def test_who_begins_to_answer_is_told_from_who_says_nothing():
             await asyncio.gather(*asking, return_exceptions=True)
             await client.close()
 
-    asyncio.run(asyncio.wait_for(test(), PATIENCE))
+    asyncio.run(asyncio.wait_for(test(), TIMEOUT))

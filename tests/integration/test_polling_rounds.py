@@ -18,8 +18,8 @@ from gpu_tracker.fleet.hosts.fleet import Fleet, History
 from gpu_tracker.fleet.polling.http_client import HttpClient
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
 from gpu_tracker.fleet.resolver import Resolver
-from gpu_tracker.gpus.watch import Reading
-from support.hostile_agents import (
+from gpu_tracker.gpus.latest_reading import Reading
+from support.fleet.hostile_agents import (
     NVGPU_GPU,
     Recorder,
     answer,
@@ -30,7 +30,8 @@ from support.hostile_agents import (
     talks_at_once,
     url_of,
 )
-from support.web_certificates import Authority, Certificates
+from support.fleet.web_certificates import Authority, Certificates
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.server
 
-PATIENCE = 60.0
 OURS = '/api/v1/host'
 NVGPUS = '/gpu_status'
 REPORT = answer(report())
@@ -49,7 +49,7 @@ NVGPU_REPORT = NVGPU_REPORT.replace(b'True', b'true').replace(b'None', b'null')
 
 
 def poller(*hosts: ConfiguredHost, interval: float = 5.0, **options: object) -> Poller:
-    cluster = Cluster(hosts, interval, deadline=PATIENCE)
+    cluster = Cluster(hosts, interval, deadline=TIMEOUT)
     return Poller(cluster, Fleet(waiting_hosts(cluster), interval=interval, history=History()), **options)
 
 
@@ -73,7 +73,7 @@ async def becomes(asking: Poller, state: str, host_id: str = '0') -> HostState:
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), PATIENCE))
+    asyncio.run(asyncio.wait_for(test(), TIMEOUT))
 
 
 def test_a_host_is_asked_over_one_connection():
@@ -150,7 +150,7 @@ def test_since_when_processes_run_is_told_by_this_machine_s_clock():
             asking = poller(ConfiguredHost(url))
             await asking.round(asked)
         (gpu,) = asking.fleet.states()[0].report.gpus
-        assert gpu.processes[0].started == pytest.approx(an_hour_behind + 3600 - 60, abs=PATIENCE)
+        assert gpu.processes[0].started == pytest.approx(an_hour_behind + 3600 - 60, abs=TIMEOUT)
 
     run(test)
 
@@ -351,7 +351,7 @@ def test_a_host_whose_name_is_looked_up_for_long_says_so():
         release = threading.Event()
 
         def look_up(_: str):
-            release.wait(PATIENCE)
+            release.wait(TIMEOUT)
             return ((int(socket.AF_INET), '127.0.0.1'),)
 
         async with serving(Recorder({OURS: REPORT})) as url:

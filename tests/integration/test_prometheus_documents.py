@@ -14,8 +14,8 @@ from gpu_tracker.fleet.agent.metrics import HostCollector
 from gpu_tracker.fleet.hosts.nvgpu import KINDS
 from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.fleet.prometheus import queries
-from support.prometheus_server import DOCUMENTED, backfill, prometheus, promtool, with_prometheus
-from support.told_by_agent import HostThatTells
+from support.fleet.prometheus_server import DOCUMENTED, backfill, prometheus, promtool, with_prometheus
+from support.fleet.reporting_host import ReportingHost
 
 pytestmark = pytest.mark.server
 
@@ -30,7 +30,7 @@ _METRIC = re.compile(r'\bgpu_tracker_\w+')
 def exposition():
     """Return what an agent tells that exports everything."""
     registry = CollectorRegistry()
-    registry.register(HostCollector(HostThatTells(time.time()), '6.0.0', export_processes=True, export_users=True))
+    registry.register(HostCollector(ReportingHost(time.time()), '6.0.0', export_processes=True, export_users=True))
     return generate_latest(registry).decode()
 
 
@@ -84,7 +84,7 @@ def test_the_dashboard_can_be_imported_anywhere():
 
 @with_prometheus
 def test_grafana_and_the_rules_count_gpus_as_the_dashboard_does(tmp_path):
-    host = HostThatTells(time.time())
+    host = ReportingHost(time.time())
     totals = totals_of([host.state()])
     counted = [totals.free, totals.in_use, totals.unseen, totals.unknown]
     assert sum(counted) == totals.gpus == 8

@@ -12,8 +12,8 @@ from gpu_tracker.fleet.agent.metrics import HostCollector
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.client import Client, endpoint
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
-from support.prometheus_server import backfill, prometheus, with_prometheus
-from support.told_by_agent import HostThatTells
+from support.fleet.prometheus_server import backfill, prometheus, with_prometheus
+from support.fleet.reporting_host import ReportingHost
 
 pytestmark = [pytest.mark.server, with_prometheus]
 
@@ -23,7 +23,7 @@ HOSTILE = 'a"} or vector(1) #\n\\|.*é😀'
 
 @pytest.fixture
 def told():
-    return HostThatTells(time.time() - 5)
+    return ReportingHost(time.time() - 5)
 
 
 def exposition(told, *, exported):

@@ -17,20 +17,18 @@ import gpu_tracker
 from gpu_tracker.fleet.hosts.host import DOWN, STALE, UP
 from gpu_tracker.fleet.prometheus.client import endpoint
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
-from support.agent_program import agent
-from support.dashboard_program import Dashboard
-from support.gpu_machine import GB, Machine
-from support.prometheus_server import prometheus, promtool, with_prometheus
+from support.fleet.agent_program import agent
+from support.fleet.dashboard_program import Dashboard
+from support.fleet.prometheus_server import prometheus, promtool, with_prometheus
+from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import UNKNOWN, Failure, Gpu
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from gpu_tracker.fleet.hosts.host import HostState
 
-pytestmark = [pytest.mark.server, with_prometheus]
-
-PATIENCE = 60
 PASSWORD = 'correct horse battery staple'  # noqa: S105 - of a server that the test starts
 GPUS = [
     Gpu(uuid='GPU-0', name='NVIDIA H200', total=141 * GB, used=GB, util=3, temperature=31, power=75_000),
@@ -55,17 +53,13 @@ def port_of(url: str) -> int:
 
 async def until(source: PrometheusSource, *states: str):
     """Return the hosts as soon as they are in these states."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while [host.state for host in source.fleet.states()] != list(states):
             await source.fleet.change(source.fleet.version)
     return source.fleet.states()
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    machine = Machine(tmp_path)
-    machine.write(gpus=GPUS)
-    return machine
+pytestmark = [pytest.mark.server, with_prometheus, pytest.mark.machine(gpus=GPUS)]
 
 
 def test_promtool_finds_nothing_wrong_with_what_an_agent_tells(tmp_path: Path, machine: Machine) -> None:
@@ -141,7 +135,7 @@ async def story(folder: Path, machine: Machine, other: Machine, before: float) -
 async def lasts_over_a_whole_second(source: PrometheusSource, key: str) -> None:
     """Wait until scrapes lie on both sides of a whole second: at these Prometheus looks for when a host was last up."""
     first = source.fleet.state(key).last_seen
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while source.fleet.state(key).last_seen < math.floor(first) + 2:  # noqa: ASYNC110 - it is no change that is told
             await asyncio.sleep(source.fleet.interval)
 
@@ -172,7 +166,7 @@ async def begins_with_it_down(url: str, port: int) -> None:
             if str(port) in host.name and host.state == DOWN and host.report is not None
         ]
 
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not it_is_known():
             await source.fleet.change(source.fleet.version)
     (host,) = it_is_known()

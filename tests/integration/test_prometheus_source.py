@@ -16,13 +16,13 @@ from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.client import Client, Endpoint, endpoint
 from gpu_tracker.fleet.prometheus.queries import PrometheusError
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
-from support.prometheus_in_place import prometheus_in_place
-from support.prometheus_samples import NOW, gpu, sample
-from support.web_certificates import Authority
+from support.fleet.fake_prometheus import fake_prometheus
+from support.fleet.prometheus_samples import NOW, gpu, sample
+from support.fleet.web_certificates import Authority
+from support.waiting import TIMEOUT
 
 pytestmark = pytest.mark.server
 
-PATIENCE = 60
 TOLD = [
     sample(name_='gpu_tracker_agent_info', version='6.0.0'),
     sample(1.0, name_='gpu_tracker_driver_up'),
@@ -47,7 +47,7 @@ class Running:
 
     async def until(self, condition):
         """Return all hosts as soon as they are as wanted."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not condition(self.source.fleet.states()):
                 assert not self._task.done(), self._task.exception()
                 await self.source.fleet.change(self.source.fleet.version)
@@ -76,7 +76,7 @@ async def failure(url, **options):
 
 def test_a_fleet_is_taken_from_prometheus_and_follows_it():
     async def story():
-        async with prometheus_in_place() as prometheus, Running(prometheus.url) as running:
+        async with fake_prometheus() as prometheus, Running(prometheus.url) as running:
             (host,) = await running.until(is_state('down'))
             assert host.error == f'Prometheus at {prometheus.url} has no target with an agent of gpu-tracker'
             prometheus.tell_one_host(sample(1.0, group='vision'), TOLD, [gpu('0')], [FREE])
@@ -94,7 +94,7 @@ def test_a_fleet_is_taken_from_prometheus_and_follows_it():
 
 def test_a_round_is_a_few_queries_of_one_moment_by_post():
     async def story():
-        async with prometheus_in_place() as prometheus:
+        async with fake_prometheus() as prometheus:
             prometheus.tell_one_host(sample(), TOLD, [gpu('0')], [FREE])
             async with Running(prometheus.url) as running:
                 await running.until(is_state('up'))
@@ -119,7 +119,7 @@ def test_a_round_is_a_few_queries_of_one_moment_by_post():
 
 def test_a_host_that_was_down_before_is_shown_as_it_was():
     async def story():
-        async with prometheus_in_place() as prometheus:
+        async with fake_prometheus() as prometheus:
             before = queries.before(['node01:1080'])
             prometheus.tell_one_host(sample(0.0), [], [], [])
             prometheus.tell(queries.AGENTS_BEFORE, sample(NOW - 5000))
@@ -136,7 +136,7 @@ def test_a_host_that_was_down_before_is_shown_as_it_was():
 def test_a_prometheus_that_goes_takes_all_hosts_down_until_it_is_back():
     async def story():
         async with contextlib.AsyncExitStack() as stack:
-            async with prometheus_in_place() as prometheus:
+            async with fake_prometheus() as prometheus:
                 prometheus.tell_one_host(sample(), TOLD, [gpu('0')], [FREE])
                 running = await stack.enter_async_context(Running(prometheus.url))
                 await running.until(is_state('up'))
@@ -144,7 +144,7 @@ def test_a_prometheus_that_goes_takes_all_hosts_down_until_it_is_back():
             assert host.error.startswith(f'Prometheus at {prometheus.url}: it ')
             assert (host.last_seen, host.report.gpus[0].status) == (NOW - 3, 'free')
             assert running.source.fleet.totals().unknown == 1
-            async with prometheus_in_place(port=prometheus.port) as prometheus:
+            async with fake_prometheus(port=prometheus.port) as prometheus:
                 prometheus.tell_one_host(sample(), TOLD, [gpu('0')], [FREE])
                 (host,) = await running.until(is_state('up'))
                 assert host.error is None
@@ -170,7 +170,7 @@ def test_a_source_ends_also_where_a_query_fails_at_the_moment_in_which_it_is_can
             pass
 
     async def story():
-        async with asyncio.timeout(PATIENCE), Running('http://prometheus') as running:
+        async with asyncio.timeout(TIMEOUT), Running('http://prometheus') as running:
             running.source._client = Failing()
             await running.source._client.asked.wait()
 
@@ -179,7 +179,7 @@ def test_a_source_ends_also_where_a_query_fails_at_the_moment_in_which_it_is_can
 
 def test_the_past_is_taken_from_prometheus():
     async def story():
-        async with prometheus_in_place() as prometheus:
+        async with fake_prometheus() as prometheus:
             prometheus.tell_one_host(sample(), TOLD, [gpu('0')], [FREE])
             labels = {'uuid': 'GPU-0', 'index': '0'}
             prometheus.results[queries.utilization_over('gpu-tracker', 'node01:1080', 10)] = [
@@ -201,7 +201,7 @@ def test_the_past_is_taken_from_prometheus():
 
 def test_where_prometheus_tells_no_past_there_is_none():
     async def story():
-        async with prometheus_in_place() as prometheus, Running(prometheus.url) as running:
+        async with fake_prometheus() as prometheus, Running(prometheus.url) as running:
             await running.until(is_state('down'))
             assert (await running.source.past('prometheus', 1800)).gpus == {}
             prometheus.tell_one_host(sample(), TOLD, [gpu('0')], [FREE])
@@ -238,7 +238,7 @@ def test_where_prometheus_tells_no_past_there_is_none():
 )
 def test_an_answer_that_cannot_be_used_is_told(response, said):
     async def story():
-        async with prometheus_in_place() as prometheus:
+        async with fake_prometheus() as prometheus:
             prometheus.response = response
             return await failure(prometheus.url, most_bytes=1000), prometheus.url
 
@@ -260,7 +260,7 @@ def test_a_name_that_does_not_exist_is_told():
 
 def test_a_prometheus_that_hangs_is_given_up():
     async def story():
-        async with prometheus_in_place() as prometheus:
+        async with fake_prometheus() as prometheus:
             return await failure(f'{prometheus.url}/hangs', deadline=0.05), prometheus.url
 
     text, url = asyncio.run(story())
@@ -281,7 +281,7 @@ def test_what_is_no_http_is_told():
 
 def test_credentials_are_sent_and_never_shown(tmp_path):
     async def story():
-        async with prometheus_in_place() as prometheus:
+        async with fake_prometheus() as prometheus:
             with_password = prometheus.url.replace('//', '//alice:secret@')
             (tmp_path / 'token').write_text('abc')
             (tmp_path / 'token').chmod(0o600)
@@ -305,7 +305,7 @@ def test_a_certificate_is_checked(tmp_path):
         certificate = authority.signed('server')
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(certificate, certificate.with_suffix('.key'))
-        async with prometheus_in_place(tls) as prometheus:
+        async with fake_prometheus(tls) as prometheus:
             client = Client(endpoint(prometheus.url, ca_file=str(authority.certificate)))
             assert await client.now('up') == []
             await client.close()
@@ -316,7 +316,7 @@ def test_a_certificate_is_checked(tmp_path):
 
 def test_a_client_that_is_closed_can_ask_again():
     async def story():
-        async with prometheus_in_place() as prometheus:
+        async with fake_prometheus() as prometheus:
             client = Client(Endpoint(prometheus.url))
             for _ in range(2):
                 assert await client.now('up') == []

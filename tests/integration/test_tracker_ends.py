@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import Terminal, eventually, state_of
+from support.cli_program import Terminal, state_of
 from support.tracked_program import Samplers, answer, cpu_seconds, run, start, status_of
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

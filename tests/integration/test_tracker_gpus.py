@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import Self
 
-import pytest
-
 import gpu_tracker
 from support.simulated_nvml import Failure, Gpu, Hang, Process, SimulatedDriver
 from support.simulated_nvml.probe import until
@@ -78,11 +76,6 @@ class Program:
 
     def _line(self) -> str:
         return self._process.stdout.readline()
-
-
-@pytest.fixture
-def driver(tmp_path: Path) -> SimulatedDriver:
-    return SimulatedDriver(tmp_path)
 
 
 def read_again(driver: SimulatedDriver) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from support.cli_program import PATIENCE
 from support.tracked_program import BURN, Samplers, answer, as_root, run
+from support.waiting import TIMEOUT
 
 WAIT_FOR_ALL = """
 import os
@@ -178,7 +178,7 @@ def test_a_program_that_is_process_1_and_ends_without_a_stop_leaves_no_sampler()
     samplers = Samplers()
     program = 'import os\nimport gpu_tracker as gput\ngput.Tracker().start()\nos._exit(3)'
     words = ['unshare', '--pid', '--fork', '--mount-proc', sys.executable, '-c', program]
-    assert subprocess.run(words, env=samplers.environment, timeout=PATIENCE, check=False).returncode == 3
+    assert subprocess.run(words, env=samplers.environment, timeout=TIMEOUT, check=False).returncode == 3
     assert samplers.none_left()
 
 

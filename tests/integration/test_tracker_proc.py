@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from support.claim_actors import tool
+from support.claims.claim_actors import tool
 from support.tracked_program import answer, as_root, run
 
 STARTED = """

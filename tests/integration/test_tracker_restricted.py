@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.claim_actors import tool
+from support.claims.claim_actors import tool
 from support.cli_program import PROGRAM
 from support.forbidden_calls import words_before
-from support.gpu_machine import words_as
+from support.gpus.gpu_machine import words_as
 from support.tracked_program import Samplers, answer, as_root, environment, run, run_words
 
 if TYPE_CHECKING:

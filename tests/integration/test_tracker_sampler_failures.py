@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import eventually
 from support.tracked_program import PACKAGE_PARENT, Samplers, answer, as_root, environment, run, start
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from support.cli_program import eventually
 from support.tracked_program import Samplers, answer, run, start, status_of
+from support.waiting import eventually
 
 SLACK = 256
 """Kilobytes by which the sampler's memory may vary: a few pages of its heap and of its stack."""

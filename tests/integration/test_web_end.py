@@ -14,10 +14,10 @@ import pytest
 
 from gpu_tracker.cli.serving import LAST_WORDS
 from gpu_tracker.fleet.web.connection import LAST_MOMENT, Limits
-from support.cli_program import PATIENCE, eventually
+from support.fleet.web_certificates import Certificates
+from support.fleet.web_server import PATHS, PROGRAM, WebServer, curl
 from support.tracked_program import environment
-from support.web_certificates import Certificates
-from support.web_server import PATHS, PROGRAM, WebServer, curl
+from support.waiting import TIMEOUT, eventually
 
 pytestmark = pytest.mark.server
 
@@ -44,7 +44,7 @@ def test_a_stream_is_told_of_the_end():
         client.until(b'data: 1\n\n')
         server.process.send_signal(signal.SIGTERM)
         assert client.rest().endswith(b'b\r\ndata: end\n\n\r\n0\r\n\r\n')
-        assert server.process.wait(PATIENCE) == 0
+        assert server.process.wait(TIMEOUT) == 0
 
 
 def test_it_does_not_wait_for_clients_that_say_nothing_or_half_of_something():
@@ -93,7 +93,7 @@ def test_it_ends_in_time_whatever_works_in_the_background(kind):
 )
 def test_it_ends_with_a_reason_where_its_own_work_has_ended(kind, text):
     with WebServer(f'--background={kind}') as server:
-        assert server.process.wait(PATIENCE) == 125
+        assert server.process.wait(TIMEOUT) == 125
         assert server.log == f'gpu-tracker: serving {server.url}\ngpu-tracker: {text}\n'
 
 
@@ -116,7 +116,7 @@ def test_its_port_is_free_afterwards_and_taken_before():
     with WebServer() as server:
         again = WebServer(port=server.port)
         try:
-            assert again.process.wait(PATIENCE) == 125
+            assert again.process.wait(TIMEOUT) == 125
             assert again.log == (
                 f'gpu-tracker: port {server.port} of 127.0.0.1 is taken by another program ("ss -lp" tells which)\n'
             )
@@ -134,7 +134,7 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_ends(tmp_path):
     path = tmp_path / 'notify'
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(path))
-        manager.settimeout(PATIENCE)
+        manager.settimeout(TIMEOUT)
         with WebServer(changes={'NOTIFY_SOCKET': str(path)}) as server:
             assert manager.recv(100) == b'READY=1'
             assert server.end() == 0
@@ -156,7 +156,7 @@ def test_it_serves_and_ends_where_nobody_reads_its_messages():
             for _ in range(3):
                 assert curl(f'http://127.0.0.1:{port}/error') == 'Internal Server Error\n'
             program.send_signal(signal.SIGTERM)
-            assert program.wait(PATIENCE) == 0
+            assert program.wait(TIMEOUT) == 0
         finally:
             program.kill()
             os.close(writer)

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.cli_program import eventually
+from support.fleet.web_server import Client, WebServer
 from support.own_network import OwnNetwork
 from support.tracked_program import as_root
-from support.web_server import Client, WebServer
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

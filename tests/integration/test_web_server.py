@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PATIENCE, eventually
+from support.fleet.web_server import WebServer, curl
 from support.tracked_program import IN_CI, as_root
-from support.web_server import WebServer, curl
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,7 +199,7 @@ def test_what_others_can_reach_is_not_served_without_a_secret():
         assert server.log.startswith('gpu-tracker: --insecure: everybody who can reach 0.0.0.0 can read')
     refused = WebServer('--host=0.0.0.0')
     try:
-        assert refused.process.wait(PATIENCE) == 125
+        assert refused.process.wait(TIMEOUT) == 125
         assert refused.log == (
             'gpu-tracker: --host: other machines can reach 0.0.0.0; give --token-file and --tls-cert, or '
             '--tls-client-ca and --tls-cert, or --insecure if everybody there may read which user runs what on which '

@@ -12,10 +12,9 @@ from gpu_tracker.fleet.web.connection import Limits
 from gpu_tracker.fleet.web.listener import Listener, listening_sockets
 from gpu_tracker.fleet.web.service import Service
 from gpu_tracker.sockets import addresses
+from support.waiting import TIMEOUT
 
 pytestmark = pytest.mark.server
-
-PATIENCE = 60
 
 
 async def flood(scope, receive, send):
@@ -25,7 +24,7 @@ async def flood(scope, receive, send):
 
 
 async def noted(condition):
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not condition():  # noqa: ASYNC110 - nothing there has an event
             await asyncio.sleep(0.001)
 
@@ -69,7 +68,7 @@ def test_what_is_accepted_answers_at_once_and_is_given_up_when_nobody_takes_the_
         listener = Listener(listening, Arrival, tls=None, limits=Limits(unread_time=12.5), complain=[].append)
         listener.open()
         with socket.create_connection(place):
-            transport = await asyncio.wait_for(arrived, PATIENCE)
+            transport = await asyncio.wait_for(arrived, TIMEOUT)
             accepted = transport.get_extra_info('socket')
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             if hasattr(socket, 'TCP_USER_TIMEOUT'):

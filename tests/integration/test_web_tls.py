@@ -10,9 +10,9 @@ import pytest
 
 from gpu_tracker.fleet.web.access import AccessError, TlsError, TlsFiles, check_access, server_context
 from gpu_tracker.fleet.web.credentials import Token
-from support.cli_program import eventually
-from support.web_certificates import Authority, Certificates
-from support.web_server import WebServer, curl
+from support.fleet.web_certificates import Authority, Certificates
+from support.fleet.web_server import WebServer, curl
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,18 +8,16 @@ import os
 import pty
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
+
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-Result = TypeVar('Result')
+    from collections.abc import Iterator
 
 PROGRAM = [sys.executable, '-m', 'gpu_tracker']
-PATIENCE = 60  # seconds that pass only where something is broken
 
 # Becomes the leader of a session on the terminal that is its standard input, and then the program named after it.
 _TAKE_TERMINAL = (
@@ -34,7 +32,7 @@ def gpu_tracker(*arguments: str, **options: object) -> subprocess.CompletedProce
         'stdout': subprocess.PIPE,
         'stderr': subprocess.PIPE,
         'text': True,
-        'timeout': PATIENCE,
+        'timeout': TIMEOUT,
     }
     return subprocess.run([*PROGRAM, *arguments], check=False, **(settings | options))
 
@@ -44,7 +42,7 @@ def shell(script: str, *arguments: str, **options: object) -> subprocess.Complet
     return subprocess.run(
         ['/bin/bash', '-c', script, 'bash', *PROGRAM, *arguments],
         check=False,
-        **({'capture_output': True, 'text': True, 'timeout': PATIENCE} | options),
+        **({'capture_output': True, 'text': True, 'timeout': TIMEOUT} | options),
     )
 
 
@@ -58,15 +56,6 @@ def started(*arguments: str, **options: object) -> Iterator[subprocess.Popen[str
         finally:
             if process.poll() is None:
                 process.kill()
-
-
-def eventually(condition: Callable[[], Result]) -> Result:
-    """Return the first true value of ``condition``."""
-    deadline = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        assert time.monotonic() < deadline, 'it never happened'
-        time.sleep(0.005)
-    return value
 
 
 def text_of(path: Path) -> str:

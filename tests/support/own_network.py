@@ -1,4 +1,4 @@
-"""A network of a test's own: the port of atopgpud and the names of abstract sockets are free in it.
+"""A network, and terminals, of a test's own: the port of atopgpud and the names of abstract sockets are free in it.
 
 Both belong to a network namespace, network_namespaces(7), so tests in networks of their own meet neither each other nor
 a daemon of the machine. There is no system log either, so that a daemon's messages come on standard error and not among
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from support.cli_program import PATIENCE, eventually
 from support.tracked_program import IN_CI
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,24 @@ while family := asker.recv(1):
         socket.send_fds(asker, [b'!'], [made.fileno()])
 """
 
+_MOUNT = ('mount', '-t', 'devpts', '-o', 'newinstance,ptmxmode=0666,gid=0,mode=0600', 'devpts', '/dev/pts')
+
+# Makes a terminal, gives it to a user, tells its name, and then obeys: "type" makes its user active, "rest" long idle.
+# The kernel notes a time only where it is 8 s later than the one before.
+_TERMINAL = """
+import os, sys
+keyboard, screen = os.openpty()
+os.chown(os.ttyname(screen), int(sys.argv[1]), -1)
+os.utime(screen, (0, 0))
+print(os.ttyname(screen).removeprefix('/dev/'), flush=True)
+for order in sys.stdin:
+    os.utime(screen, (0, 0))
+    if order == 'type\\n':
+        os.write(keyboard, b'x\\n')
+        os.read(screen, 10)
+    print('done', flush=True)
+"""
+
 
 class OwnNetwork:
     """A network that has a loopback interface and nothing else; at its end all that runs in it is killed."""
@@ -52,7 +70,7 @@ class OwnNetwork:
             if shutil.which(tool) is None:
                 (pytest.fail if IN_CI else pytest.skip)(f'needs {tool}')
         self._asker, keeper = socket.socketpair()
-        self._asker.settimeout(PATIENCE)
+        self._asker.settimeout(TIMEOUT)
         words = ['unshare', '--net', '--mount', 'sh', '-c', _WITHOUT_LOG, 'sh', sys.executable, '-ISc', _KEEPER]
         with keeper:
             self._keeper = subprocess.Popen(words, stdin=keeper)
@@ -73,7 +91,7 @@ class OwnNetwork:
         for process in self._started:
             process.__exit__(None, None, None)  # waits for its end and closes its pipes
         self._asker.close()
-        self._keeper.wait(PATIENCE)
+        self._keeper.wait(TIMEOUT)
 
     def words(self, *words: str) -> list[str]:
         """Return the words that run a program in the network, in the root folder; the process ID is the program's."""
@@ -107,3 +125,40 @@ class OwnNetwork:
             with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
                 os.kill(process_id, signal.SIGKILL)
         return not lived
+
+
+class OwnTerminals(OwnNetwork):
+    """Where a monitor sees no terminals but a test's, and no other monitor. Making it needs root."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        assert self.start(*_MOUNT).wait(TIMEOUT) == 0
+
+
+class OwnTerminal:
+    """A terminal with a user who types when told to.
+
+    :param terminals: Where it is.
+    :param user_id: Whose it is.
+    """
+
+    def __init__(self, terminals: OwnTerminals, user_id: int) -> None:
+        words = (sys.executable, '-c', _TERMINAL, str(user_id))
+        self._process = terminals.start(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.name = self._answer()
+
+    def type(self) -> None:
+        """Have its user press keys."""
+        self._tell('type')
+
+    def rest(self) -> None:
+        """Have its user do nothing for years."""
+        self._tell('rest')
+
+    def _tell(self, order: str) -> None:
+        self._process.stdin.write(f'{order}\n')
+        self._process.stdin.flush()
+        assert self._answer() == 'done'
+
+    def _answer(self) -> str:
+        return self._process.stdout.readline().strip()

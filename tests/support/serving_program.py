@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Self
 
-from support.cli_program import PATIENCE, eventually
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class ServingProgram:
         self._errors.seek(0)
         return self._errors.read()
 
-    def end(self, by: signal.Signals = signal.SIGTERM, patience: float = PATIENCE) -> int:
+    def end(self, by: signal.Signals = signal.SIGTERM, patience: float = TIMEOUT) -> int:
         """End it by a signal, and return its exit code."""
         self.process.send_signal(by)
         return self.process.wait(patience)

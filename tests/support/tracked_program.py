@@ -13,7 +13,8 @@ import pytest
 
 import gpu_tracker
 from gpu_tracker.processes import SAMPLER_MARK
-from support.cli_program import PATIENCE, Marked, eventually
+from support.cli_program import Marked
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +62,7 @@ def run_words(words: list[str], **options: Any) -> subprocess.CompletedProcess[s
         'stdout': subprocess.PIPE,
         'stderr': subprocess.PIPE,
         'text': True,
-        'timeout': PATIENCE,
+        'timeout': TIMEOUT,
     }
     finished = subprocess.run(words, check=False, **(settings | options))
     assert finished.returncode == 0, f'exit code {finished.returncode}: {finished.stderr}'

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.cli_program import PATIENCE
 from support.tracked_program import IN_CI
+from support.waiting import TIMEOUT
 
 DEPLOY = Path(__file__).parents[2] / 'deploy'
 
@@ -48,6 +48,6 @@ def systemd_analyze(*words: str) -> subprocess.CompletedProcess[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )

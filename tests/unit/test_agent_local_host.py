@@ -10,10 +10,10 @@ import pytest
 from gpu_tracker.fleet.agent.local_host import Audience, LocalHost, LocalSource
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.polling.own_report import OwnReport
-from gpu_tracker.gpus.watch import Reading, Watch
-from support.brief_gpus import gpu
-from support.cli_program import eventually
-from support.looked_at_machine import NOW, LookedAtMachine
+from gpu_tracker.gpus.latest_reading import Reading, Watch
+from support.gpus.brief_gpus import gpu
+from support.gpus.polled_machine import NOW, PolledMachine
+from support.waiting import eventually
 
 NOT_YET = 'the GPU driver has not answered yet'
 
@@ -26,7 +26,7 @@ class Clock:
         return self.now
 
 
-class WatchedMachine(LookedAtMachine):
+class WatchedMachine(PolledMachine):
     """A machine with a watch that looks when the test asks for it."""
 
     def __init__(self, *gpus, answers: bool = True) -> None:

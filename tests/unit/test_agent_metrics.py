@@ -16,7 +16,7 @@ from gpu_tracker.fleet.hosts.nvgpu import KINDS
 from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.gpus.machine import snapshot
-from support.gpus_on_show import FREE, GPUS, IN_USE, LOST, NOW, SHARED, SPLIT, UNIFIED, UNSEEN, user_name
+from support.gpus.example_gpus import FREE, GPUS, IN_USE, LOST, NOW, SHARED, SPLIT, UNIFIED, UNSEEN, user_name
 from support.tracked_program import IN_CI
 
 OF_GPU_1 = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_tracker.atopgpud.counters import REMEMBERED, GpuCounters, ProcessCounters, count, opened_anew
 from gpu_tracker.gpus.model import Account, GpuProcess
-from support.gpu_readings import monitored
+from support.gpus.gpu_readings import monitored
 
 KIB = 1024
 SAME = {7: 100.0, 8: 200.0}

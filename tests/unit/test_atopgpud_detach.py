@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PATIENCE, Marked, Terminal, eventually, number_in, shell, text_of
+from support.cli_program import Marked, Terminal, number_in, shell, text_of
 from support.tracked_program import PACKAGE_PARENT
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ class Programs(Marked):
 
     def run(self, text: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.words(text), env=self.environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+            self.words(text), env=self.environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
         )
 
 
@@ -87,7 +88,7 @@ def test_the_command_ends_when_the_daemon_is_ready_and_the_daemon_has_let_go_of_
         daemon = number_in(tmp_path / 'pid')
         assert command.poll() is None
         (tmp_path / 'go').write_text('')
-        assert command.communicate(timeout=PATIENCE) == (b'', b'')  # nobody holds the pipes any more
+        assert command.communicate(timeout=TIMEOUT) == (b'', b'')  # nobody holds the pipes any more
         assert command.returncode == 0
     assert stdio_of(daemon) == ['/dev/null', '/dev/null', '/dev/null']
     assert os.readlink(f'/proc/{daemon}/cwd') == '/'

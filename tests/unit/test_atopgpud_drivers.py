@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from gpu_tracker.atopgpud.observer import Drivers
 from gpu_tracker.errors import GpuError
-from support.gpu_readings import known
+from support.gpus.gpu_readings import known
 
 
 class Monitor:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from gpu_tracker.atopgpud.ledger import REMEMBERED_ENDS, Ledger, ListedGpu
 from gpu_tracker.gpus.model import GpuProcess
-from support.atop_client import parsed_statistics, parsed_types
-from support.gpu_readings import known, monitored
+from support.atop.atop_client import parsed_statistics, parsed_types
+from support.gpus.gpu_readings import known, monitored
 
 KIB = 1024
 FIRST = ListedGpu('GPU-1', known(0, 'GPU-1', '00000000:01:00.0', 'A', lists_compute=True))
 SECOND = ListedGpu('GPU-2', known(1, 'GPU-2', '00000000:02:00.0', 'B', lists_compute=True))
-PATIENCE = 3.0
+CLIENT_TIMEOUT = 3.0
 
 
 def ledger(*gpus, now=0.0):
-    new = Ledger(PATIENCE)
+    new = Ledger(CLIENT_TIMEOUT)
     new.show(gpus or (FIRST, SECOND), now)
     return new
 

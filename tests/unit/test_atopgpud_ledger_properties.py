@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from gpu_tracker.atopgpud.ledger import Ledger, ListedGpu
 from gpu_tracker.gpus.model import GpuProcess
-from support.atop_client import UNKNOWN, parsed_statistics
-from support.gpu_readings import known, monitored
+from support.atop.atop_client import UNKNOWN, parsed_statistics
+from support.gpus.gpu_readings import known, monitored
 
 KIB = 1024
 GPUS = ['GPU-0', 'GPU-1', 'GPU-2']
@@ -40,7 +40,7 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.book = Ledger(patience=1e9)
+        self.book = Ledger(max_age=1e9)
         self.book.show([ListedGpu(key, known(number, key)) for number, key in enumerate(GPUS)], 0.0)
         self.births = dict.fromkeys(PIDS, 0.0)
         self.on = {key: set() for key in GPUS}

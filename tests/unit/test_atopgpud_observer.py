@@ -8,9 +8,9 @@ import pytest
 
 from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
-from support.cli_program import PATIENCE
-from support.gpu_readings import known
-from support.observed_gpus import Backend, Monitor, Scene, observing, told, until
+from support.atop.observed_gpus import Backend, Monitor, Scene, observing, told, until
+from support.gpus.gpu_readings import known
+from support.waiting import TIMEOUT
 
 IMPATIENT = 1.5
 
@@ -32,7 +32,7 @@ def test_each_gpu_is_read_again_and_again():
 def test_without_a_gpu_the_driver_is_let_go():
     async def scenario():
         backend = Backend()
-        scene = Scene(backend, PATIENCE)
+        scene = Scene(backend, TIMEOUT)
         assert await scene.observer.open() == 0
         assert (backend.opened, backend.is_open) == (1, False)
         assert scene.lines == []
@@ -44,7 +44,7 @@ def test_a_driver_that_does_not_work_is_an_error():
     async def scenario():
         backend = Backend()
         backend.problem = GpuError('The driver is broken.', 'broken')
-        scene = Scene(backend, PATIENCE)
+        scene = Scene(backend, TIMEOUT)
         assert await scene.observer.open() == 0
         assert scene.lines == ['error: The driver is broken.']
 
@@ -290,6 +290,6 @@ def test_work_in_a_thread_gives_its_result_or_its_failure_and_keeps_nobody_from_
     asyncio.run(scenario())
     threads = threading.active_count()
     ends_late.set()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while threading.active_count() == threads:
         assert time.monotonic() < deadline

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from gpu_tracker.atopgpud import observer
-from support.cli_program import PATIENCE
-from support.observed_gpus import Backend, Monitor, Scene, observing, until
+from support.atop.observed_gpus import Backend, Monitor, Scene, observing, until
+from support.waiting import TIMEOUT
 
 A = 'GPU 0 (NVIDIA H200, 00000000:00:00.0)'
 B = 'GPU 1 (NVIDIA H200, 00000000:01:00.0)'
@@ -114,23 +114,23 @@ def test_an_opening_that_takes_long_is_told(monkeypatch):
 
     async def scenario():
         backend = Backend(Monitor(0))
-        scene = Scene(backend, PATIENCE)
+        scene = Scene(backend, TIMEOUT)
         may_open = threading.Event()
-        scene.drivers.open = lambda opens=scene.drivers.open: may_open.wait(PATIENCE) and opens()
+        scene.drivers.open = lambda opens=scene.drivers.open: may_open.wait(TIMEOUT) and opens()
         opening = asyncio.create_task(scene.observer.open())
         await until(lambda: scene.lines)
         assert not opening.done()
         may_open.set()
         assert await opening == 1
         assert scene.lines == ['warning: waiting for the GPU driver to answer']
-        assert await observer.in_thread(lambda: scene.observer.stop(PATIENCE))
+        assert await observer.in_thread(lambda: scene.observer.stop(TIMEOUT))
 
     asyncio.run(scenario())
 
 
 def test_an_opening_that_fails_at_once_is_no_long_one():
     async def scenario():
-        scene = Scene(Backend(), PATIENCE)
+        scene = Scene(Backend(), TIMEOUT)
 
         def fail():
             raise ValueError('of all things')

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker import sockets
-from gpu_tracker.atopgpud import clients as atopgpud_clients
+from gpu_tracker.atopgpud import server as atopgpud_server
 from gpu_tracker.atopgpud.ledger import Ledger, ListedGpu
 from gpu_tracker.atopgpud.server import MOST_CLIENTS, Server
 from gpu_tracker.gpus.model import GpuProcess, GpuReading
-from support.atop_client import LONGEST, connected, parsed_statistics
-from support.cli_program import PATIENCE, eventually
-from support.gpu_readings import known, monitored
+from support.atop.atop_client import LONGEST, connected, parsed_statistics
+from support.gpus.gpu_readings import known, monitored
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from support.atop_client import AtopClient
+    from support.atop.atop_client import AtopClient
 
 TYPES = '1@00000000:17:00.0 NVIDIA_H200 1'
 MANY = tuple(GpuProcess(pid, memory=2**30) for pid in range(100_000, 100_400))
@@ -34,7 +34,7 @@ class Service:
     def __init__(self, most_clients: int = MOST_CLIENTS) -> None:
         self.complaints: list[str] = []
         self.notes: list[str] = []
-        self._ledger = Ledger(PATIENCE)
+        self._ledger = Ledger(TIMEOUT)
         self._ledger.show([ListedGpu('GPU-a', known(0, 'GPU-a', '00000000:17:00.0', 'NVIDIA H200', True))], 0.0)
         self._server = Server(self._ledger, self.complaints.append, self.notes.append, most_clients)
         self._tcp = sockets.tcp_socket(sockets.Address(socket.AF_INET, '127.0.0.1', 0, ('127.0.0.1', 0)))
@@ -44,7 +44,7 @@ class Service:
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
         unix = sockets.unix_socket(self._name)
-        asyncio.run_coroutine_threadsafe(self._server.listen([self._tcp], unix), self._loop).result(PATIENCE)
+        asyncio.run_coroutine_threadsafe(self._server.listen([self._tcp], unix), self._loop).result(TIMEOUT)
         self.do(lambda: self.take(monitored(None, 50, 25, 2**40, 2**30, ())))
 
     def take(self, activity: GpuReading) -> None:
@@ -56,7 +56,7 @@ class Service:
         async def done():
             return work()
 
-        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(PATIENCE)
+        return asyncio.run_coroutine_threadsafe(done(), self._loop).result(TIMEOUT)
 
     def after(self, seconds: float) -> None:
         """Look for stalled clients as if so much time had passed."""
@@ -79,7 +79,7 @@ class Service:
         self.do(self._server.close)
         self.do(lambda: None)  # connections end in the next turn of the loop
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
         self._loop.close()
 
 
@@ -158,7 +158,7 @@ BOTH_KINDS = pytest.mark.parametrize('connect', [Service.over_tcp, Service.over_
 
 @BOTH_KINDS
 def test_where_there_are_too_many_the_oldest_goes_that_has_never_asked_and_else_the_new_one(monkeypatch, connect):
-    monkeypatch.setattr(atopgpud_clients, '_user', lambda _: 0)  # of others not all places may be taken
+    monkeypatch.setattr(atopgpud_server, '_user', lambda _: 0)  # of others not all places may be taken
     with serving(most_clients=3) as service:
         asked, silent, third = connect(service), connect(service), connect(service)
         with asked, silent, third:
@@ -176,7 +176,7 @@ def test_where_there_are_too_many_the_oldest_goes_that_has_never_asked_and_else_
 
 @BOTH_KINDS
 def test_clients_of_one_kind_take_no_places_of_the_other(monkeypatch, connect):
-    monkeypatch.setattr(atopgpud_clients, '_user', lambda _: 0)
+    monkeypatch.setattr(atopgpud_server, '_user', lambda _: 0)
     other = Service.over_socket if connect == Service.over_tcp else Service.over_tcp
     with serving(most_clients=2) as service, contextlib.ExitStack() as stack:
         first = [stack.enter_context(connect(service)) for _ in range(2)]
@@ -196,13 +196,13 @@ def test_clients_of_one_kind_take_no_places_of_the_other(monkeypatch, connect):
 
 def test_over_a_unix_socket_the_user_is_known_whose_places_are_counted(monkeypatch):
     found = []
-    user_of = atopgpud_clients._user
+    user_of = atopgpud_server._user
 
     def noted(connected):
         found.append(user_of(connected))
         return 1000
 
-    monkeypatch.setattr(atopgpud_clients, '_user', noted)
+    monkeypatch.setattr(atopgpud_server, '_user', noted)
     with serving(most_clients=4) as service, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(service.over_socket()) for _ in range(3)]
         for client in clients:

@@ -11,9 +11,10 @@ import pytest
 
 from gpu_tracker.atopgpud.watch import Watch, start_of
 from gpu_tracker.gpus.model import GpuProcess
-from support.cli_program import PATIENCE, eventually, state_of
-from support.gpu_machine import NO_SUCH_PROCESS
-from support.gpu_readings import monitored
+from support.cli_program import state_of
+from support.gpus.gpu_machine import NO_SUCH_PROCESS
+from support.gpus.gpu_readings import monitored
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ class Monitor:
 
     def read(self):
         self.looks += 1
-        self.may_answer.wait(PATIENCE)
+        self.may_answer.wait(TIMEOUT)
         if self.failure is not None:
             raise self.failure
         return self.answer
@@ -69,7 +70,7 @@ def watched() -> Iterator[Watched]:
     yield found
     found.monitor.may_answer.set()
     found.watch.stop()
-    assert found.watch.has_ended(PATIENCE)
+    assert found.watch.has_ended(TIMEOUT)
 
 
 def test_the_first_look_is_at_once_and_the_next_an_interval_later(watched):
@@ -84,7 +85,7 @@ def test_looks_go_on_until_they_are_stopped(watched):
     eventually(lambda: len(watched.readings) >= 5)
     assert not watch.has_ended(0)
     watch.stop()
-    assert watch.has_ended(PATIENCE)
+    assert watch.has_ended(TIMEOUT)
     assert len(watched.readings) == watched.monitor.looks
 
 
@@ -92,7 +93,7 @@ def test_a_stop_does_not_wait_for_the_next_look(watched):
     watch = watched.watch(ONCE)
     eventually(lambda: watched.readings)
     watch.stop()
-    assert watch.has_ended(PATIENCE)
+    assert watch.has_ended(TIMEOUT)
 
 
 def test_a_look_that_fails_is_a_reading_with_a_problem_and_the_next_one_follows(watched):
@@ -132,7 +133,7 @@ def test_what_a_look_finds_that_was_stopped_meanwhile_is_not_delivered(watched):
     watch.stop()
     assert not watch.has_ended(0)
     watched.monitor.may_answer.set()
-    assert watch.has_ended(PATIENCE)
+    assert watch.has_ended(TIMEOUT)
     assert not watch.go_on()
     assert watched.readings == []
 

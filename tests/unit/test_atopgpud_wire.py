@@ -7,8 +7,8 @@ import pytest
 from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.counters import GpuCounters, ProcessCounters
 from gpu_tracker.atopgpud.records import Section, offsets_after
-from support.atop_client import parsed_statistics, parsed_types
-from support.gpu_readings import known
+from support.atop.atop_client import parsed_statistics, parsed_types
+from support.gpus.gpu_readings import known
 
 H200 = known(0, 'GPU-1', '00000000:17:00.0', 'NVIDIA H200', lists_compute=True, keeps_accounts=True)
 GT_710 = known(1, 'GPU-2', '00000000:65:00.0', 'NVIDIA GeForce GT 710', lists_compute=True)

@@ -11,8 +11,8 @@ from gpu_tracker.atopgpud import wire
 from gpu_tracker.atopgpud.counters import GpuCounters, count
 from gpu_tracker.atopgpud.records import Section
 from gpu_tracker.gpus.model import Account, GpuProcess
-from support.atop_client import parsed_statistics, parsed_types
-from support.gpu_readings import known, monitored
+from support.atop.atop_client import parsed_statistics, parsed_types
+from support.gpus.gpu_readings import known, monitored
 
 KIB = 1024
 

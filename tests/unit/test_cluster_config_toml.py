@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.fleet.config.cluster import Cluster, ClusterError, ConfiguredHost, TlsFiles, Token
 from gpu_tracker.fleet.config.read import read_cluster
-from support.web_certificates import Certificates
+from support.fleet.web_certificates import Certificates
 
 if TYPE_CHECKING:
     from pathlib import Path

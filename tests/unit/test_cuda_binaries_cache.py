@@ -8,7 +8,7 @@ import pytest
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache, cache_folder
 from gpu_tracker.cuda_probe.binaries.cubin import Kernel, KernelVariant
 from gpu_tracker.cuda_probe.binaries.program_file import Findings, findings_from
-from support.made_cubins import MadeKernel, cubin, entry, fatbin, program
+from support.cuda.cubins import MadeKernel, cubin, entry, fatbin, program
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
-from support.compiled_files import library, offsets
+from support.cuda.compiled_files import library, offsets
 from support.simulated_proc import stat_line
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 from gpu_tracker.cuda_probe.binaries.cubin import Kernel, KernelVariant
 from gpu_tracker.cuda_probe.binaries.cuda_binary import CudaBinary, read_binary
 from gpu_tracker.cuda_probe.binaries.region import MemoryRegion
-from support.made_cubins import (
+from support.cuda.cubins import (
     LZ4,
     PLAIN,
     PTX,

@@ -9,7 +9,7 @@ from gpu_tracker.cuda_probe.binaries.cuda_binary import CudaBinary
 from gpu_tracker.cuda_probe.binaries.demangling import common_name, demangle
 from gpu_tracker.cuda_probe.binaries.program_file import ProgramFile, findings_from
 from gpu_tracker.cuda_probe.binaries.region import MemoryRegion
-from support.made_cubins import LZ4, ZSTD, MadeKernel, cubin, cubins_together, entry, fatbin, program
+from support.cuda.cubins import LZ4, ZSTD, MadeKernel, cubin, cubins_together, entry, fatbin, program
 
 if TYPE_CHECKING:
     from pathlib import Path

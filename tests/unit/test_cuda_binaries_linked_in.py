@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.binaries.program_file import hides_runtime
-from support.compiled_files import compiled, library, stripped
+from support.cuda.compiled_files import compiled, library, stripped
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.libraries.code_files import find_functions
-from support.compiled_files import LIBRARY, PROGRAM, compiled, library, offsets, stripped
+from gpu_tracker.cuda_probe.libraries import find_functions
+from support.cuda.compiled_files import LIBRARY, PROGRAM, compiled, library, offsets, stripped
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 from gpu_tracker.cuda_probe.limits import ModelLimits
 from gpu_tracker.cuda_probe.model.window import Dropped
 from gpu_tracker.errors import ParameterError
-from support.cuda_events import (
+from support.cuda.cuda_events import (
     KERNEL,
     OWN_STREAM,
     STREAM,

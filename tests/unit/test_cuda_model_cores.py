@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.cuda_probe.model.span import KernelTimes, Span
 from gpu_tracker.cuda_probe.model.window import Capacity, Losses
-from support.cuda_events import GPU, KERNEL, STREAM, launch, limits, statistics, sync, use, window
+from support.cuda.cuda_events import GPU, KERNEL, STREAM, launch, limits, statistics, sync, use, window
 
 OTHER = KERNEL + 64
 

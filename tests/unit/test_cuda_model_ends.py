@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.cuda_events import GPU, STREAM, allocation, end, free, launch, limits, reset, statistics, sync, window
+from support.cuda.cuda_events import GPU, STREAM, allocation, end, free, launch, limits, reset, statistics, sync, window
 
 
 def test_the_open_streams_of_a_process_end_with_it():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.cuda_probe.model.physical_gpus import normalised
 from gpu_tracker.cuda_probe.model.window import Capacity, DeviceUse
-from support.cuda_events import GPU, allocation, launch, use, window
+from support.cuda.cuda_events import GPU, allocation, launch, use, window
 
 NEVER = DeviceUse(
     process=1,

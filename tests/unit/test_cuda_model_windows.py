@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.cuda_events import KERNEL, STREAM, allocation, launch, limits, statistics, sync, use, window
+from support.cuda.cuda_events import KERNEL, STREAM, allocation, launch, limits, statistics, sync, use, window
 
 OTHER = STREAM + 4096
 

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.engine.attaching import Refused
-from gpu_tracker.cuda_probe.libraries.code_files import code_file
-from gpu_tracker.cuda_probe.session import Probe
+from gpu_tracker.cuda_probe.libraries import code_file
+from gpu_tracker.cuda_probe.probe_session import Probe
 from gpu_tracker.errors import ParameterError, ProbeUnavailableError, TrackerStateError
-from support import cuda_events
-from support.cli_program import eventually
-from support.compiled_files import library
-from support.made_up_engine import MadeUpEngine
+from support.cuda import cuda_events
+from support.cuda.compiled_files import library
+from support.cuda.fake_engine import FakeEngine
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile
+    from gpu_tracker.cuda_probe.libraries import CodeFile
     from gpu_tracker.cuda_probe.limits import Limits
 
 NOT_OPEN = r'^The probe is not open: call open\(\) first\.$'
@@ -36,11 +36,11 @@ class Made:
     """Makes engines, and keeps what they were made with."""
 
     def __init__(self) -> None:
-        self.engine = MadeUpEngine()
+        self.engine = FakeEngine()
         self.first: list[str] = []
         self.kinds: list[str | None] = []
 
-    def __call__(self, limits: Limits, first: Sequence[CodeFile], kind: str | None) -> MadeUpEngine:
+    def __call__(self, limits: Limits, first: Sequence[CodeFile], kind: str | None) -> FakeEngine:
         self.first = [file.path for file in first]
         self.kinds.append(kind)
         return self.engine
@@ -135,7 +135,7 @@ def test_everything_is_closed_also_where_the_last_report_cannot_be_made(made: Ma
 
 
 def test_where_there_is_no_engine_nothing_is_open() -> None:
-    def refuse(limits: Limits, first: Sequence[CodeFile], kind: str | None) -> MadeUpEngine:
+    def refuse(limits: Limits, first: Sequence[CodeFile], kind: str | None) -> FakeEngine:
         raise ProbeUnavailableError('CUDA calls cannot be probed: a right is missing.')
 
     with nothing_left_open():

@@ -8,8 +8,8 @@ from gpu_tracker.cuda_probe.section import SectionFigures
 from gpu_tracker.cuda_usage import CUDAFigures, cuda_usage
 from gpu_tracker.report import FORMATS, build
 from gpu_tracker.units import Units
-from support.cuda_reports import kernel
-from support.stand_in_probe import process, report
+from support.cuda.cuda_reports import kernel
+from support.cuda.fake_probe import process, report
 
 MAIN = 100
 TOTALS = {

@@ -10,7 +10,7 @@ from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.model import Gpu, GpuProcess
 from gpu_tracker.resources.energy import EnergySource, usage_of
 from gpu_tracker.units import Units
-from support.gpu_readings import capable
+from support.gpus.gpu_readings import capable
 
 if TYPE_CHECKING:
     from pathlib import Path

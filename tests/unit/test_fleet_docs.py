@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 
 from gpu_tracker.fleet.config.toml_file import read_toml_file
-from support.web_certificates import Authority
+from support.fleet.web_certificates import Authority
 
 PAGE = (Path(__file__).parents[2] / 'docs' / 'fleet.rst').read_text()
 TOML = [

@@ -9,7 +9,7 @@ import pytest
 from gpu_tracker.idle.config.idle_settings import GpuId, GpuSection, Program, Settings, Terminals
 from gpu_tracker.idle.config.key_table import KEYS
 from gpu_tracker.idle.config.parser import parse
-from support.idle_configuration import ALICE, PROGRAM, ROOT, TWO_README_EXAMPLES, program, settings
+from support.idle.idle_configuration import ALICE, PROGRAM, ROOT, TWO_README_EXAMPLES, program, settings
 
 ALL_GPUS = (GpuSection('gpu-all', None, ('nvidia-smi',)),)
 TERMINALS = Terminals(300.0, frozenset({'user1', 'user2'}))

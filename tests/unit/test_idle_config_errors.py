@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.idle_configuration import ALICE, PROGRAM, ROOT, errors
+from support.idle.idle_configuration import ALICE, PROGRAM, ROOT, errors
 
 ALL = '[gpu-all]\ngpus=ALL\n'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.idle.config.document import Section, read_document
-from support.idle_configuration import errors
+from support.idle.idle_configuration import errors
 
 
 def sections(text):

@@ -11,7 +11,7 @@ import pytest
 
 from gpu_tracker.idle.config import configuration_file
 from gpu_tracker.idle.config.parser import parse
-from support.idle_configuration import ROOT
+from support.idle.idle_configuration import ROOT
 
 # As in linux/posix_acl_xattr.h: the version, then tag, rights and ID of the owner, nobody, the group, the mask, others.
 NOBODY_MAY_WRITE = struct.pack(

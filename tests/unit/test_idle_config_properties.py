@@ -11,7 +11,7 @@ from gpu_tracker.idle.config.document import read_document
 from gpu_tracker.idle.config.key_table import KEYS, template
 from gpu_tracker.idle.config.parser import parse
 from gpu_tracker.idle.config.values import gpus
-from support.idle_configuration import ALICE, ROOT
+from support.idle.idle_configuration import ALICE, ROOT
 
 names = st.sampled_from(
     ['defaults', 'gpu-a', 'gpu-b', 'gpu-', 'process-a', 'process-b', 'process-', 'tty', 'DEFAULT', 'x', ' tty', 'a]']

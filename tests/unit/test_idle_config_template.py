@@ -6,7 +6,7 @@ import re
 
 from gpu_tracker.idle.config.idle_settings import GpuSection, Program, Settings
 from gpu_tracker.idle.config.key_table import KEYS, template
-from support.idle_configuration import ROOT, settings
+from support.idle.idle_configuration import ROOT, settings
 
 KEY = re.compile(r'^(#?)([a-z_]+) = ?(.*)$', re.MULTILINE)
 

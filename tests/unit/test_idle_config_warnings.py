@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.idle_configuration import PROGRAM, errors, warnings
+from support.idle.idle_configuration import PROGRAM, errors, warnings
 
 COMMENT = 'what follows the ; or # belongs to the value: a comment stands on a line of its own'
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from gpu_tracker.idle.decision import Start, Stop, decide, stop_all
 from gpu_tracker.idle.waiting import waiting
-from support.idle_history import (
+from support.idle.idle_history import (
     CALM,
     WHOLE,
     alive_after,

@@ -7,8 +7,8 @@ import pytest
 
 from gpu_tracker.errors import GpuError
 from gpu_tracker.idle.observing.drivers import CHEAP, DriverAnswer, Drivers
-from support.cli_program import PATIENCE, eventually
-from support.gpu_readings import reading
+from support.gpus.gpu_readings import reading
+from support.waiting import TIMEOUT, eventually
 
 A = reading(0, 'GPU-a')
 B = reading(1, 'GPU-b')
@@ -41,7 +41,7 @@ class Backend:
     def survey(self, *, with_sensors):
         assert with_sensors is False
         self.looks += 1
-        self.may_answer.wait(PATIENCE)
+        self.may_answer.wait(TIMEOUT)
         if self.failure is not None:
             raise self.failure
         return list(self.gpus)
@@ -78,12 +78,12 @@ class Machine:
         return self.run(self.drivers.poll())
 
     def look_briefly(self):
-        """Look with a patience that is soon at its end."""
-        self.drivers._patience = 0.01
+        """Poll with a time-out that is over soon."""
+        self.drivers._timeout = 0.01
         try:
             return self.run(self.drivers.poll())
         finally:
-            self.drivers._patience = 5
+            self.drivers._timeout = 5
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_a_driver_that_is_long_in_opening_is_there_once_it_is_open(runner) -> No
 
     def open_slowly():
         attempts.append(None)
-        may_open.wait(PATIENCE)
+        may_open.wait(TIMEOUT)
         return backend
 
     machine = Machine(runner, open_slowly)
@@ -271,7 +271,7 @@ def test_closing_does_not_wait_for_a_driver_that_cannot_be_left(runner) -> None:
     machine = Machine(runner, Opener(backend))
     machine.poll()
     may_end = threading.Event()
-    backend.close = lambda: may_end.wait(PATIENCE)
-    machine.drivers._patience = 0.01
+    backend.close = lambda: may_end.wait(TIMEOUT)
+    machine.drivers._timeout = 0.01
     machine.run(machine.drivers.close())
     may_end.set()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.gpus.model import GpuProcess
-from support.watched_machine import GB, PYTHON, SILENT, WatchedMachine, divided, gpu, mig, only
+from support.idle.watched_machine import GB, PYTHON, SILENT, WatchedMachine, divided, gpu, mig, only
 
 MEMORY = only(busy_memory=2 * GB)
 UTILIZATION = only(busy_utilization=40.0)

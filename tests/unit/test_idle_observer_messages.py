@@ -4,8 +4,8 @@ import pytest
 
 from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.observing.drivers import DriverAnswer
-from support.gpu_readings import reading
-from support.watched_machine import SILENT, WatchedMachine, divided, gpu, mig, only
+from support.gpus.gpu_readings import reading
+from support.idle.watched_machine import SILENT, WatchedMachine, divided, gpu, mig, only
 
 BROKEN = DriverAnswer(None, 'The driver is broken.')
 
@@ -101,6 +101,14 @@ def test_a_container_is_told_once():
         'in this container, which has process IDs of its own, processes outside it cannot be seen: they make a GPU '
         'busy only by its memory and utilization, where thresholds are set for them'
     )
+    assert machine.told() == []
+
+
+def test_processes_that_proc_hides_are_reported_once():
+    machine = WatchedMachine(nodes={0})
+    machine.are_others_hidden = True
+    text = '/proc hides the processes of other users (mount option hidepid): no use of a GPU is seen there'
+    assert machine.told() == [text]
     assert machine.told() == []
 
 

@@ -4,8 +4,8 @@ from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.observing.drivers import DriverAnswer
 from gpu_tracker.idle.state import WatchedGpu
-from support.gpu_readings import reading
-from support.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, divided, gpu, mig, only, seen
+from support.gpus.gpu_readings import reading
+from support.idle.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, divided, gpu, mig, only, seen
 
 
 def test_a_divided_gpu_is_its_mig_devices_and_one_without_any_is_nothing():

@@ -9,8 +9,8 @@ import pytest
 from gpu_tracker.fleet.hosts.nvgpu import nvgpu_report, parse_nvgpu_report
 from gpu_tracker.fleet.hosts.report import GpuReport, HostReport, ProcessReport, parse_report
 from gpu_tracker.gpus.machine import snapshot
-from support.gpus_on_show import GPUS, IN_USE, NOW, UNIFIED, user_name
-from support.real_nvgpu import KEYS
+from support.fleet.real_nvgpu import KEYS
+from support.gpus.example_gpus import GPUS, IN_USE, NOW, UNIFIED, user_name
 
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 A100 = 'NVIDIA A100-SXM4-40GB'

@@ -12,7 +12,7 @@ from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.page.encoded import PIECE, EncodedFleet, events
 from gpu_tracker.fleet.page.routes import page_routes
-from support.page_fleet import NOW, MadeUpSource, busy_gpu, free_gpu, up
+from support.fleet.page_hosts import NOW, MadeUpSource, busy_gpu, free_gpu, up
 
 NEVER = 60.0
 

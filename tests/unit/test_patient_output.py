@@ -3,8 +3,7 @@ from __future__ import annotations
 import threading
 
 from gpu_tracker.cli.output import PatientOutput
-
-PATIENCE = 60
+from support.waiting import TIMEOUT
 
 
 class Reader:
@@ -17,7 +16,7 @@ class Reader:
 
     def take(self, line):
         self.waits.set()
-        assert self.goes_on.wait(PATIENCE)
+        assert self.goes_on.wait(TIMEOUT)
         self.lines.append(line)
 
 
@@ -26,7 +25,7 @@ def test_lines_are_written_in_their_order_before_the_end():
     say = PatientOutput(lines.append)
     for number in range(100):
         say(f'line {number}')
-    say.flush(PATIENCE)
+    say.flush(TIMEOUT)
     assert lines == [f'line {number}' for number in range(100)]
 
 
@@ -34,13 +33,13 @@ def test_what_nobody_takes_keeps_nobody_waiting_and_is_counted():
     reader = Reader()
     say = PatientOutput(reader.take, most=2)
     say('first')
-    assert reader.waits.wait(PATIENCE)
+    assert reader.waits.wait(TIMEOUT)
     for number in range(5):
         say(f'line {number}')
     say.flush(0.001)
     assert reader.lines == []
     reader.goes_on.set()
-    say.flush(PATIENCE)
+    say.flush(TIMEOUT)
     assert reader.lines == [
         'first',
         'line 0',
@@ -48,7 +47,7 @@ def test_what_nobody_takes_keeps_nobody_waiting_and_is_counted():
         '3 messages were left out: nobody took them in time',
     ]
     say('later')
-    say.flush(PATIENCE)
+    say.flush(TIMEOUT)
     assert reader.lines[4:] == ['later']
 
 
@@ -56,7 +55,7 @@ def test_the_end_waits_for_a_line_that_is_being_written():
     reader = Reader()
     say = PatientOutput(reader.take)
     say('last')
-    assert reader.waits.wait(PATIENCE)
+    assert reader.waits.wait(TIMEOUT)
     threading.Timer(0.01, reader.goes_on.set).start()
-    say.flush(PATIENCE)
+    say.flush(TIMEOUT)
     assert reader.lines == ['last']

@@ -7,7 +7,7 @@ import pytest
 from gpu_tracker.fleet.hosts.report import GpuReport, ProcessReport
 from gpu_tracker.fleet.prometheus.agents import Target
 from gpu_tracker.fleet.prometheus.gpus import gpus_by_target
-from support.prometheus_samples import NODE01, answers, gpu, sample
+from support.fleet.prometheus_samples import NODE01, answers, gpu, sample
 
 NODE02 = Target('gpu-tracker', 'node02:1080')
 

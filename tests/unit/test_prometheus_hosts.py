@@ -7,7 +7,7 @@ import pytest
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
 from gpu_tracker.fleet.prometheus.agents import FORGET, Agent, Reach, Roster, Target, agents, reached
-from support.prometheus_samples import NODE01, NOW, gpu, sample
+from support.fleet.prometheus_samples import NODE01, NOW, gpu, sample
 
 NODE02 = Target('gpu-tracker', 'node02:1080')
 UP = Reach(None, None, is_up=True, scraped=NOW - 3)

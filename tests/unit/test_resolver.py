@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from gpu_tracker.fleet.resolver import Place, Resolver
+from support.waiting import TIMEOUT
 
-PATIENCE = 60.0
 V4 = (int(socket.AF_INET), '10.0.0.1')
 V6 = (int(socket.AF_INET6), '2001:db8::1')
 
@@ -26,7 +26,7 @@ class NameServer:
     def __call__(self, name: str) -> tuple[Place, ...]:
         self.asked.append(name)
         if name in self.silent:
-            self.silent[name].wait(PATIENCE)
+            self.silent[name].wait(TIMEOUT)
         answer = self.answers[name]
         if isinstance(answer, OSError):
             raise answer
@@ -34,7 +34,7 @@ class NameServer:
 
 
 def run(test):
-    asyncio.run(asyncio.wait_for(test(), PATIENCE))
+    asyncio.run(asyncio.wait_for(test(), TIMEOUT))
 
 
 async def until(condition):
@@ -110,7 +110,7 @@ def test_names_that_hang_hold_up_no_other_and_not_the_end():
         names = NameServer(good=(V4,), **{f'hangs{number}': (V4,) for number in range(31)})
         release = threading.Event()
         names.silent = dict.fromkeys((name for name in names.answers if name != 'good'), release)
-        resolver = Resolver(names, long=PATIENCE)
+        resolver = Resolver(names, long=TIMEOUT)
         hanging = [asyncio.create_task(resolver.resolve(name)) for name in names.silent]
         assert (await resolver.resolve('good'))[0]['host'] == '10.0.0.1'
         for task in hanging[:10]:

@@ -13,7 +13,7 @@ from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.resources import entry_of, function_at
 from gpu_tracker.resources.cuda import Cuda, open_reader
 from gpu_tracker.resources.threaded import Target, ThreadedReader, problem_of
-from support.cli_program import eventually
+from support.waiting import eventually
 
 
 class Source:

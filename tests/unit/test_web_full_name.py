@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from gpu_tracker.fleet.web.host_names import FullName, HostNames
+from support.waiting import TIMEOUT
 
 NEVER = 1000.0
-PATIENCE = 60
 
 
 class NameServer:
@@ -31,7 +31,7 @@ class NameServer:
 def test_the_full_name_is_answered_to():
     async def main():
         names, server = HostNames([]), NameServer('node02.cluster.example')
-        await asyncio.wait_for(FullName(names, server.look_up).find(), PATIENCE)
+        await asyncio.wait_for(FullName(names, server.look_up).find(), TIMEOUT)
         assert server.asked == [socket.gethostname()]
         assert names.contain(b'node02.cluster.example')
 
@@ -42,7 +42,7 @@ def test_the_full_name_is_answered_to():
 def test_it_is_looked_up_again_while_it_is_not_known(unknown):
     async def main():
         names, server = HostNames([]), NameServer(unknown, unknown, 'node02.cluster.example')
-        await asyncio.wait_for(FullName(names, server.look_up, pauses=(0, 0, NEVER)).find(), PATIENCE)
+        await asyncio.wait_for(FullName(names, server.look_up, pauses=(0, 0, NEVER)).find(), TIMEOUT)
         assert len(server.asked) == 3
         assert names.contain(b'node02.cluster.example')
 
@@ -58,7 +58,7 @@ def test_after_a_while_only_a_client_that_is_refused_is_cause_for_a_look():
             await asyncio.sleep(0.01)
             assert len(server.asked) == looks
             assert not names.contain(b'node02.cluster.example')
-        await asyncio.wait_for(finding, PATIENCE)
+        await asyncio.wait_for(finding, TIMEOUT)
         assert names.contain(b'node02.cluster.example')
 
     asyncio.run(main())
@@ -87,12 +87,12 @@ def test_a_name_server_that_is_down_keeps_nobody_waiting():
         def hang(name):
             asked.put(threading.current_thread())
             if threading.current_thread() is not threading.main_thread():
-                go_on.wait(PATIENCE)
+                go_on.wait(TIMEOUT)
             return name
 
         finding = asyncio.create_task(FullName(names, hang).find())
         await asyncio.sleep(0)
-        looking = asked.get(timeout=PATIENCE)
+        looking = asked.get(timeout=TIMEOUT)
         assert looking.daemon
         assert not finding.done()
         finding.cancel()
@@ -102,6 +102,6 @@ def test_a_name_server_that_is_down_keeps_nobody_waiting():
 
 
 async def _asked(server, times):
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while len(server.asked) < times:  # noqa: ASYNC110 - the look-up is in a thread
             await asyncio.sleep(0.001)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from support.cli_program import PATIENCE
 from support.cuda_stand_in.truth import Truth
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,7 +71,7 @@ class Running:
         """Wait for its end."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        returncode = self.process.wait(PATIENCE)
+        returncode = self.process.wait(TIMEOUT)
         return Ran(returncode, self.pid, self.truths())
 
     def _say(self, line: str) -> None:
@@ -85,13 +85,13 @@ class Running:
 
     def _line(self) -> str:
         assert self.process.stdout is not None
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         handle = self.process.stdout.fileno()
         while b'\n' not in self._unfinished:
             ready, _, _ = select.select([handle], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, 'the program says nothing'
             more = os.read(handle, 65536)
-            assert more, f'the program has ended: {self.process.wait(PATIENCE)}'
+            assert more, f'the program has ended: {self.process.wait(TIMEOUT)}'
             self._unfinished += more
         line, _, self._unfinished = self._unfinished.partition(b'\n')
         return line.decode()

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import gpu_tracker
 from support.random_programs.script import PROCESS, Program
-from support.random_programs.stage import PATIENCE, Stage
-from support.truth import environment, eventually, parts_of_frames
+from support.random_programs.stage import Stage
+from support.truth import environment, parts_of_frames
 from support.truth.figures import GROUPS, bounds_of
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from support.random_programs.script import Actor
@@ -106,7 +107,7 @@ def _run_command(stage: Stage, found: Run) -> None:
     ) as launcher:
         try:
             _pass_holds(stage, found, _sampler_of(stage))
-            output = launcher.communicate(timeout=PATIENCE)[0]
+            output = launcher.communicate(timeout=TIMEOUT)[0]
         except BaseException:
             os.killpg(launcher.pid, signal.SIGKILL)
             sys.stderr.buffer.write(launcher.communicate()[0])

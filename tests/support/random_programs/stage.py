@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from support.waiting import TIMEOUT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Self
 
     from support.random_programs.script import Actor, Program
 
-PATIENCE = 60  # seconds that pass only where something is broken
 _SOURCE = Path(__file__).parent / 'actor.c'
 _KILOBYTE = 1024
 
@@ -115,7 +116,7 @@ class Stage:
 
     def _hear(self, enough: Callable[[], bool], what: str) -> None:
         """Take in what is told until it is enough."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not enough():
             if not select.select([self._log], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise TimeoutError(f'{what} never came\n{self._program}')

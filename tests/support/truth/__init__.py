@@ -12,16 +12,15 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from array import array
 from typing import TYPE_CHECKING, Any
 
 import gpu_tracker
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-PATIENCE = 60  # seconds that pass only where something is broken
 MEGABYTE = 1_000_000
 _IMPORTED = os.path.dirname(os.path.dirname(os.path.abspath(gpu_tracker.__file__)))
 _TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -58,7 +57,7 @@ def tracked(program: str, *arguments: object, before: Sequence[str] = (), **vari
         env=environment(**variables),
         start_new_session=True,
     ) as process:
-        watchdog = threading.Timer(PATIENCE, os.killpg, (process.pid, signal.SIGKILL))
+        watchdog = threading.Timer(TIMEOUT, os.killpg, (process.pid, signal.SIGKILL))
         watchdog.start()
         try:
             for line in process.stdout:
@@ -72,15 +71,6 @@ def tracked(program: str, *arguments: object, before: Sequence[str] = (), **vari
             watchdog.cancel()
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-def eventually(condition: Callable[[], Any]) -> Any:
-    """Return the first true value of ``condition``."""
-    deadline = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        assert time.monotonic() < deadline, 'it never happened'
-        time.sleep(0.005)
-    return value
 
 
 def need_root() -> None:

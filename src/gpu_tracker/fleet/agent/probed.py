@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from gpu_tracker.gpus.watch import Reading
+    from gpu_tracker.gpus.latest_reading import Reading
 
     class Probed(Protocol):
         """What the table of resources names as ``metrics``, once it is opened."""

@@ -1,0 +1,1 @@
+"""atopgpud, its clients and what they are told."""

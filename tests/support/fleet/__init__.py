@@ -1,0 +1,1 @@
+"""The fleet's programs, their page, and what they talk to."""

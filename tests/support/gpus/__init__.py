@@ -1,0 +1,1 @@
+"""GPUs, machines that have them, and what shows them."""

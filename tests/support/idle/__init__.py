@@ -1,0 +1,1 @@
+"""The idle wing on machines of tests."""

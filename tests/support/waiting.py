@@ -1,0 +1,23 @@
+"""Waiting for what other processes and threads do, with one timeout for all of it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Result = TypeVar('Result')
+
+TIMEOUT = 60
+"""Seconds that pass only where something is broken."""
+
+
+def eventually(condition: Callable[[], Result]) -> Result:
+    """Return the first true value of ``condition``."""
+    deadline = time.monotonic() + TIMEOUT
+    while not (value := condition()):
+        assert time.monotonic() < deadline, 'it never happened'
+        time.sleep(0.005)
+    return value

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from gpu_tracker.errors import GpuError
+from gpu_tracker.gpus.inventory import Inventory, with_claims, without_claims
+from gpu_tracker.gpus.model import GpuProcess
+from support.gpus.brief_gpus import claim, gpu, mig, split, state
+from support.gpus.gpu_readings import changed
+from support.waiting import eventually
+
+
+class Backend:
+    """An opened driver with these GPUs; what it is asked, it answers when ``may_answer`` is set."""
+
+    compute_files = frozenset()
+
+    def __init__(self, *states, answers: bool = True) -> None:
+        self._states = states
+        self.may_answer = threading.Event()
+        self.is_closed = False
+        self.looks = self.answered = 0
+        if answers:
+            self.may_answer.set()
+
+    def survey(self, *, with_load):
+        self.asked_for_load = with_load
+        self.looks += 1
+        self.may_answer.wait(30)
+        self.answered += 1
+        return list(self._states)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_gpus_of_all_vendors_with_their_mig_devices() -> None:
+    part = mig(0, 'MIG-a', processes=[GpuProcess(2**31 - 1, 5)])
+    backend = Backend(state(0), state(1, mig_devices=(part,)))
+    inventory = Inventory({'one': lambda: backend, 'none': lambda: None})
+    first, second = inventory.look()
+    assert first == changed(gpu(0), vendor='one')
+    assert second.label == 'GPU 1'
+    (device,) = second.mig_devices
+    assert device.label == 'GPU 1 MIG 0'
+    assert device.parent == second._replace(mig_devices=None)
+    assert [(process.pid, process.memory, process.is_seen) for process in device.processes] == [(2**31 - 1, 5, False)]
+    assert inventory.has_driver
+    inventory.close()
+    assert backend.is_closed
+
+
+def test_the_driver_is_opened_once() -> None:
+    opened: list[Backend] = []
+
+    def open_backend() -> Backend:
+        opened.append(Backend(state(0)))
+        return opened[-1]
+
+    inventory = Inventory({'one': open_backend})
+    inventory.look()
+    inventory.look()
+    assert len(opened) == 1
+
+
+def test_the_load_is_asked_for_unless_told_otherwise() -> None:
+    backend = Backend(state(0))
+    inventory = Inventory({'one': lambda: backend})
+    inventory.look()
+    assert backend.asked_for_load
+    inventory.look(with_load=False)
+    assert not backend.asked_for_load
+
+
+def test_no_driver_no_gpus() -> None:
+    inventory = Inventory({'none': lambda: None})
+    assert inventory.look() == []
+    assert not inventory.has_driver
+    inventory.close()
+
+
+def test_processes_that_are_not_listed_are_unknown() -> None:
+    (shown,) = Inventory({'one': lambda: Backend(state(0, processes=None))}).look()
+    assert shown.processes is None
+
+
+def test_what_the_driver_raises_is_raised() -> None:
+    def fail() -> Backend:
+        raise GpuError('it does not work', 'broken')
+
+    with pytest.raises(GpuError, match='it does not work'):
+        Inventory({'one': fail}).look()
+
+
+def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
+    backend = Backend(state(0), answers=False)
+    with pytest.raises(GpuError, match=r'^The GPU driver has not answered for 0\.01 seconds\.$') as caught:
+        Inventory({'one': lambda: backend}, timeout=0.01).look()
+    assert caught.value.cause == 'timeout'
+    backend.may_answer.set()
+
+
+def test_a_driver_that_hangs_is_asked_nothing_more_until_it_answers() -> None:
+    backend = Backend(state(0), answers=False)
+    told: list[str] = []
+    inventory = Inventory({'one': lambda: backend}, timeout=0.01, report=told.append)
+    for _ in range(3):
+        with pytest.raises(GpuError, match='has not answered'):
+            inventory.look()
+    assert backend.looks == 1
+    assert told == ['waiting for the GPU driver to answer']
+    inventory.close()
+    assert not backend.is_closed  # it is still being asked
+    backend.may_answer.set()
+
+
+def test_the_answer_to_an_earlier_question_is_not_taken_for_the_present() -> None:
+    backend = Backend(state(0), answers=False)
+    inventory = Inventory({'one': lambda: backend}, timeout=0.01)
+    with pytest.raises(GpuError, match='has not answered'):
+        inventory.look()
+    backend.may_answer.set()
+    eventually(lambda: backend.answered == 1)
+    assert len(inventory.look()) == 1
+    assert backend.looks == 2
+    inventory.close()
+    assert backend.is_closed
+
+
+def test_claims_are_found_by_uuid() -> None:
+    machine = [gpu(0), split(1, mig(0, 'MIG-a'), mig(1, 'MIG-b'))]
+    ours, theirs = claim('GPU-0', 'MIG-b'), claim('GPU-7')
+    first, second = with_claims(machine, [ours, theirs])
+    assert first.claim == ours
+    assert second.claim is None
+    assert [part.claim for part in second.mig_devices] == [None, ours]
+
+
+def test_of_two_claims_on_one_gpu_the_first_counts() -> None:
+    ours, theirs = claim('GPU-0'), claim('GPU-0', user_id=1)
+    assert with_claims([gpu(0)], [ours, theirs])[0].claim == ours
+
+
+def test_claims_that_cannot_be_read_are_unknown() -> None:
+    first, second = without_claims([gpu(0), split(1, mig(0, 'MIG-a'))])
+    assert not first.is_claim_known
+    assert [part.is_claim_known for part in second.devices()] == [False, False]

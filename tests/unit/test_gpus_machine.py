@@ -1,0 +1,251 @@
+"""One look at this machine, and what is told of it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpu_tracker.errors import GpuError, ParameterError
+from gpu_tracker.gpus.inventory import Inventory
+from gpu_tracker.gpus.machine import Machine, Seen, host_name, snapshot_of
+from support.gpus.brief_gpus import mig, state
+from support.gpus.gpu_readings import changed, reading
+
+if TYPE_CHECKING:
+    from gpu_tracker.gpus.model import GpuReading
+
+
+class Driver:
+    """A driver that can be loaded, and fail."""
+
+    compute_files = frozenset()
+
+    def __init__(self, *states, is_loaded: bool = True) -> None:
+        self.states = list(states)
+        self.is_loaded = is_loaded
+        self.failure: Exception | None = None
+        self.searches = 0
+
+    def open(self):
+        self.searches += 1
+        return self if self.is_loaded else None
+
+    def survey(self, *, with_load):
+        if self.failure is not None:
+            raise self.failure
+        return self.states
+
+    def close(self) -> None:
+        pass
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def claims(tmp_path, monkeypatch):
+    folder = tmp_path / 'claims'
+    monkeypatch.setenv('GPU_TRACKER_CLAIMS', str(folder))
+    return folder
+
+
+def machine_with(driver: Driver, told: list[str] | None = None, clock=lambda: 0.0) -> Machine:
+    tell = (lambda _: None) if told is None else told.append
+    return Machine(tell, Inventory({'one': driver.open}), clock)
+
+
+def test_a_look() -> None:
+    machine = machine_with(Driver(state(0)))
+    seen = machine.look()
+    assert [gpu.label for gpu in seen.gpus] == ['GPU 0']
+    assert (seen.driver_problem, seen.claims_problem) == (None, None)
+    assert machine.has_driver
+    assert machine.absence(seen) is None
+
+
+def test_claims_that_cannot_be_read_are_told_once(claims) -> None:
+    claims.write_text('')
+    told = []
+    machine = machine_with(Driver(state(0)), told)
+    seen = machine.look(), machine.look()
+    assert [len(told), told[0].partition(':')[0]] == [1, 'claims are not known']
+    assert seen[1].claims_problem.startswith(f'GPU claims cannot be kept in {claims}')
+    assert not seen[1].gpus[0].is_claim_known
+
+
+def test_where_claims_are_kept_is_checked_at_once(monkeypatch) -> None:
+    monkeypatch.setenv('GPU_TRACKER_CLAIMS', 'claims')
+    with pytest.raises(ParameterError, match='an absolute path'):
+        Machine(print)
+
+
+def test_a_driver_that_fails_is_told_once_and_looked_at_again() -> None:
+    driver, told = Driver(state(0)), []
+    machine = machine_with(driver, told)
+    assert machine.look_again().gpus
+    driver.failure = GpuError('it is out of order', 'broken')
+    failed = machine.look_again(), machine.look_again()
+    assert [(seen.gpus, seen.driver_problem) for seen in failed] == [(None, 'it is out of order')] * 2
+    assert told == ['it is out of order']
+    assert machine.absence(failed[0]) is None
+    driver.failure = None
+    assert machine.look_again().gpus
+
+
+def test_what_is_wrong_is_told_when_it_changes_and_once_a_minute_at_most() -> None:
+    driver, clock, told = Driver(state(0)), Clock(), []
+    machine = machine_with(driver, told, clock)
+
+    def look(now: float, failure: str | None) -> list[str]:
+        clock.now, driver.failure = now, None if failure is None else GpuError(failure, 'broken')
+        machine.look_again()
+        lines, told[:] = [*told], []
+        return lines
+
+    assert look(0, None) == []
+    assert look(1, 'it is out of order') == ['it is out of order']
+    assert look(2, 'it is on fire') == []
+    assert look(3, None) == []
+    assert look(60.9, 'it is on fire') == []
+    assert look(61, 'it is on fire') == ['it is on fire']
+    assert look(1000, 'it is on fire') == []
+    assert look(1001, None) == ['the GPUs can be read again']
+    assert look(2000, None) == []
+    assert [line for now in range(3000, 3600) for line in look(now, f'problem {now}')] == [
+        f'problem {now}' for now in range(3000, 3600, 60)
+    ]
+
+
+def test_the_first_look_fails_where_the_driver_does() -> None:
+    driver = Driver(state(0))
+    driver.failure = GpuError('it is out of order', 'broken')
+    with pytest.raises(GpuError, match='out of order'):
+        machine_with(driver).look()
+
+
+def test_a_driver_that_is_loaded_later_is_found() -> None:
+    driver, clock = Driver(state(0), is_loaded=False), Clock()
+    machine = machine_with(driver, clock=clock)
+    assert machine.absence(machine.look_again()) == 'no GPU driver is installed or loaded on this machine'
+    driver.is_loaded = True
+    clock.now = 29.0
+    assert machine.look_again().gpus == []
+    clock.now = 30.0
+    assert [gpu.label for gpu in machine.look_again().gpus] == ['GPU 0']
+    assert driver.searches == 2
+
+
+def test_a_driver_without_a_gpu() -> None:
+    machine = machine_with(Driver())
+    assert machine.absence(machine.look()) == 'this machine has a GPU driver and no GPU'
+
+
+def test_a_look_as_plain_data() -> None:
+    assert snapshot_of(Seen(1.5, None, 'it fails', 'they are locked')) == {
+        'hostname': os.uname().nodename,
+        'time': 1.5,
+        'driver_problem': 'it fails',
+        'claims_problem': 'they are locked',
+        'gpus': None,
+    }
+    assert host_name() == os.uname().nodename
+
+
+def identities(machine: Machine) -> list[tuple[str | None, ...]]:
+    return [(gpu.uuid, gpu.name, gpu.gpu.pci_bus_id) for gpu in machine.look_again().gpus]
+
+
+def lost(number: int) -> GpuReading:
+    return reading(number, problem='lost')
+
+
+ZERO = state(0, pci_bus_id='00000000:01:00.0')
+ONE = state(1, pci_bus_id='00000000:02:00.0', name='Model B')
+OF_ZERO = ('GPU-0', 'Model A', '00000000:01:00.0')
+OF_ONE = ('GPU-1', 'Model B', '00000000:02:00.0')
+NOBODY = (None, None, None)
+
+
+def test_a_gpu_that_is_lost_is_still_the_one_that_it_was() -> None:
+    driver = Driver(ZERO, ONE)
+    machine = machine_with(driver)
+    machine.look()
+    driver.states = [ZERO, lost(1)]
+    assert identities(machine) == identities(machine) == [OF_ZERO, OF_ONE]
+    gpu = machine.look().gpus[1]
+    assert (gpu.problem, gpu.memory_total, gpu.utilization) == ('lost', None, None)
+    driver.failure = GpuError('it is out of order', 'broken')
+    machine.look_again()
+    driver.failure = None
+    driver.states = [lost(0), lost(1)]
+    assert identities(machine) == [OF_ZERO, OF_ONE]
+    driver.states = [ZERO, ONE]
+    assert identities(machine) == [OF_ZERO, OF_ONE]
+
+
+def test_what_a_gpu_with_a_problem_still_tells_counts() -> None:
+    driver = Driver(ZERO, ONE)
+    machine = machine_with(driver)
+    machine.look()
+    driver.states = [ZERO, reading(1, 'GPU-1', None, '00000000:02:00.0', problem='lost')]
+    assert identities(machine) == [OF_ZERO, OF_ONE]
+
+
+def test_a_gpu_that_was_never_read_has_no_name() -> None:
+    assert identities(machine_with(Driver(ZERO, lost(1)))) == [OF_ZERO, NOBODY]
+
+
+def test_only_where_there_is_a_problem_a_name_is_filled_in() -> None:
+    driver = Driver(ZERO)
+    machine = machine_with(driver)
+    machine.look()
+    driver.states = [state(0, name=None)]
+    assert identities(machine) == [('GPU-0', None, None)]
+
+
+@pytest.mark.parametrize(
+    'others',
+    [
+        pytest.param([lost(0)], id='one less'),
+        pytest.param([changed(ZERO, uuid='GPU-new'), lost(1)], id='another one in the place of the first'),
+        pytest.param([lost(0), changed(ZERO, number=1)], id='the first in the place of the second'),
+        pytest.param([lost(0), lost(0)], id='two in one place'),
+    ],
+)
+def test_where_gpus_may_have_changed_places_a_lost_one_has_no_name(others) -> None:
+    driver = Driver(ZERO, ONE)
+    machine = machine_with(driver)
+    machine.look()
+    driver.states = others
+    named = [gpu for gpu in identities(machine) if gpu[0] not in {'GPU-new', 'GPU-0'}]
+    assert named
+    assert set(named) == {NOBODY}
+    driver.states = [lost(0), lost(1)]
+    assert OF_ONE not in identities(machine)
+
+
+def test_a_driver_that_is_opened_anew_may_have_other_gpus() -> None:
+    driver = Driver(ZERO, ONE)
+    machine = machine_with(driver)
+    machine.look()
+    machine.close()
+    driver.states = [ZERO, lost(1)]
+    assert identities(machine) == [OF_ZERO, NOBODY]
+
+
+def test_a_mig_device_with_a_problem_may_be_another_one() -> None:
+    driver = Driver(ZERO._replace(mig_devices=(mig(0, 'MIG-0'),)))
+    machine = machine_with(driver)
+    machine.look()
+    driver.states = [ZERO._replace(mig_devices=(lost(0),))]
+    assert machine.look().gpus[0].mig_devices[0].uuid is None
+    driver.states = [lost(0)]
+    assert identities(machine) == [OF_ZERO]
+    assert machine.look().gpus[0].mig_devices is None

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
+from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids
+from support.gpus.gpu_readings import capable, sampled
+
+SECOND = 1_000_000
+
+
+class FakeBackend:
+    """GPUs whose next readings a test sets."""
+
+    compute_files = frozenset()
+
+    def __init__(self, *gpus: Gpu) -> None:
+        self._gpus = gpus
+        self.readings: dict[str, GpuReading] = {}
+        self.present: dict[str, float | None] = {}
+        self.peaks: dict[tuple[str, int], int] = {}
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        return self._gpus
+
+    def read(self, uuid: str) -> GpuReading:
+        return self.readings[uuid]
+
+    def processes(self, uuid: str) -> list[GpuProcess] | None:
+        return self.readings[uuid].processes
+
+    def utilization(self, uuid: str) -> float | None:
+        return self.present.get(uuid)
+
+    def peak_memory(self, uuid: str, pid: int) -> int | None:
+        return self.peaks.get((uuid, pid))
+
+    def take_messages(self) -> list[tuple[str, str]]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+A, B = capable(0, 'a', 'GPU', 1000), capable(1, 'b', 'GPU', 2000)
+NOBODY = frozenset[int]()
+
+
+def test_utilization_of_two_gpus_over_time() -> None:
+    backend = FakeBackend(A, B)
+    figures = GpuFigures(backend, None, wall_clock=lambda: 10.0)
+    backend.readings = {
+        'a': sampled(0, [], [(9 * SECOND, 100.0), (10 * SECOND, 90.0)]),
+        'b': sampled(0, [], [(10 * SECOND, 80.0)]),
+    }
+    figures.read(1, NOBODY, None)
+    assert figures.totals()['max_sum'] is None
+    backend.readings = {
+        'a': sampled(0, [], [(11 * SECOND, 10.0), (12 * SECOND, 50.0)]),
+        'b': sampled(0, [], [(11 * SECOND, 0.0)]),
+    }
+    figures.read(1, NOBODY, 10 * SECOND)
+    assert (figures.totals()['max_sum'], figures.totals()['mean_sum']) == (10.0, 10.0)
+    backend.readings = {'a': sampled(0, [], []), 'b': sampled(0, [], [(12 * SECOND, 20.0)])}
+    figures.read(1, NOBODY, 10 * SECOND)
+    assert (figures.totals()['max_sum'], figures.totals()['mean_sum']) == (70.0, 40.0)
+
+
+def test_a_run_too_short_for_a_sample_has_the_utilization_of_now() -> None:
+    backend = FakeBackend(A, B)
+    backend.readings = {'a': sampled(0, [], []), 'b': sampled(0, [], [])}
+    backend.present = {'a': 30.0, 'b': 12.0}
+    figures = GpuFigures(backend, None)
+    figures.read(1, NOBODY, 0)
+    assert (figures.totals()['max_sum'], figures.totals()['mean_sum']) == (42.0, 42.0)
+
+
+def test_one_gpu_of_unknown_utilization_makes_the_sum_unknown() -> None:
+    backend = FakeBackend(A, B)
+    backend.readings = {'a': sampled(0, [], []), 'b': sampled(0, [], None)}
+    backend.present = {'a': 30.0, 'b': None}
+    figures = GpuFigures(backend, None)
+    figures.read(1, NOBODY, 0)
+    assert (figures.totals()['max_sum'], figures.totals()['mean_sum']) == (None, None)
+
+
+def test_a_gpu_whose_samples_have_ceased_is_asked_for_its_utilization_of_now() -> None:
+    clock = [10.0]
+    backend = FakeBackend(A)
+    figures = GpuFigures(backend, None, wall_clock=lambda: clock[0])
+    backend.readings = {'a': sampled(0, [], [(9 * SECOND, 0.0), (10 * SECOND, 20.0)])}
+    figures.read(1, NOBODY, 0)
+    backend.readings = {'a': sampled(0, [], [])}
+    backend.present = {'a': 60.0}
+    clock[0] = 12.0
+    figures.read(1, NOBODY, 0)
+    assert figures.totals()['mean_sum'] == 20.0
+    clock[0] = 12.5
+    figures.read(1, NOBODY, 0)
+    assert (figures.totals()['max_sum'], figures.totals()['mean_sum']) == (60.0, 40.0)
+
+
+def test_a_process_of_unknown_memory_after_a_maximum_of_zero() -> None:
+    backend = FakeBackend(A)
+    figures = GpuFigures(backend, None)
+    backend.readings = {'a': sampled(0, [], [])}
+    figures.read(1, NOBODY, 0)
+    assert figures.totals()['main'] == 0
+    backend.readings = {'a': sampled(500, [GpuProcess(1, None)], [])}
+    figures.read(1, NOBODY, 0)
+    assert (figures.totals()['main'], figures.totals()['descendants']) == (None, 0)
+
+
+def test_a_doubt_is_told_when_it_lasts() -> None:
+    backend = FakeBackend(A)
+    figures = GpuFigures(backend, None, in_initial_pid_namespace=False, pid_exists={1}.__contains__)
+    backend.readings = {'a': sampled(500, [GpuProcess(4000, 500)], [])}
+    for _ in range(19):
+        figures.read(1, NOBODY, 0)
+        assert figures.take_messages(last=False) == []
+    figures.read(1, NOBODY, 0)
+    assert [level for level, _ in figures.take_messages(last=False)] == ['warning']
+    assert figures.take_messages(last=True) == []
+    assert (figures.totals()['main'], figures.totals()['system']) == (None, 500)
+
+
+def test_a_doubt_that_has_passed_is_not_told() -> None:
+    backend = FakeBackend(A)
+    figures = GpuFigures(backend, None, in_initial_pid_namespace=False, pid_exists={1}.__contains__)
+    backend.readings = {'a': sampled(500, [GpuProcess(4000, 500)], [])}
+    figures.read(1, NOBODY, 0)
+    backend.readings = {'a': sampled(700, [GpuProcess(4000, 500), GpuProcess(1, 200)], [])}
+    figures.read(1, NOBODY, 0)
+    assert figures.take_messages(last=True) == []
+    assert figures.totals()['main'] == 200
+
+
+def test_a_root_that_has_ended_has_no_memory() -> None:
+    backend = FakeBackend(A)
+    figures = GpuFigures(backend, None)
+    backend.readings = {'a': sampled(500, [GpuProcess(2, 300)], [])}
+    figures.read(None, frozenset({2}), 0)
+    assert (figures.totals()['main'], figures.totals()['descendants']) == (0, 300)
+
+
+def test_the_peak_of_a_process_that_has_ended_stands_alone() -> None:
+    backend = FakeBackend(A)
+    figures = GpuFigures(backend, None)
+    backend.readings = {'a': sampled(0, [], [])}
+    figures.read(1, frozenset({2, 3}), 0)
+    backend.readings = {'a': sampled(500, [GpuProcess(2, 300)], [])}
+    backend.peaks = {('a', 2): 400}
+    figures.read(1, frozenset({2, 3}), 0)
+    assert figures.totals()['descendants'] == 400
+    backend.readings = {'a': sampled(500, [GpuProcess(3, 350)], [])}
+    backend.peaks = {('a', 2): 450, ('a', 3): 350}
+    figures.read(1, frozenset({3}), 0)
+    assert (figures.totals()['descendants'], figures.totals()['combined'], figures.totals()['main']) == (450, 450, 0)
+
+
+def test_uuids_given_twice_count_once() -> None:
+    backend = FakeBackend(A, B)
+    backend.readings = {'a': sampled(0, [], []), 'b': sampled(0, [], [])}
+    backend.present = {'a': 30.0, 'b': 5.0}
+    figures = GpuFigures(backend, ('b', 'b'))
+    figures.read(1, NOBODY, 0)
+    assert (figures.totals()['expected'], figures.totals()['max_sum']) == (1, 5.0)
+
+
+def test_unknown_uuids() -> None:
+    assert unknown_uuids(('b',), (A, B)) is None
+    assert unknown_uuids(('x', 'y'), (A,)) == 'UUIDs of GPUs of this machine (a)'
+    assert unknown_uuids(('x',), ()) == 'UUIDs of GPUs of this machine (it has none)'
+    assert unknown_uuids(('x',), (A, capable(1, None, None, None))) is None
+
+
+def test_the_totals_always_have_the_same_keys() -> None:
+    backend = FakeBackend()
+    figures = GpuFigures(backend, None)
+    assert figures.totals().keys() == UNKNOWN.keys() == NO_GPUS.keys()
+    assert set(UNKNOWN.values()) == {None}
+    assert set(NO_GPUS.values()) == {0}
