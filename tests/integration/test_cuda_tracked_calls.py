@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from support.table_of_resources import with_stand_in
 
 from support.cli_program import gpu_tracker
 from support.cuda_stand_in import stand_in
 from support.fleet.agent_program import agent
 from support.gpus.gpu_machine import GB, Machine, sees_all_processes
 from support.simulated_nvml import Gpu, Process
-from support.table_of_resources import with_stand_in
 from support.tracked_program import answer, environment
 from support.waiting import eventually
 

@@ -8,7 +8,7 @@ import gpu_tracker
 from gpu_tracker.resources import entry_of
 from support.tracked_program import PACKAGE_PARENT
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[2]
 
 
 def with_stand_in(folder: Path, part: str, source: str) -> dict[str, str]:
