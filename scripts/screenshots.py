@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from support.page_browser import PHONE, chromium, opened
-from support.page_fleet import (
+from support.fleet.page_browser import PHONE, chromium, opened
+from support.fleet.page_hosts import (
     NOW,
     busy_gpu,
     claimed_gpu,
@@ -21,7 +21,7 @@ from support.page_fleet import (
     unseen_gpu,
     up,
 )
-from support.page_server import PageServer
+from support.fleet.page_server import PageServer
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.hosts.host import HostState

@@ -30,7 +30,8 @@ has_library() {
 # The simulated GPU driver is C and is compiled when the tests start. atop is what atopgpud serves, and systemd-analyze
 # checks its unit. Chromium, with a font, shows the page of the dashboard, Prometheus reads the agent, and curl and
 # openssl are who asks both with and without their secrets. clang compiles what libbpf loads into the kernel, when the
-# wheel is built, and g++ what nvcc does not.
+# wheel is built, and g++ what nvcc does not. bpftrace and BCC, which bring little beside clang, count the same calls in the
+# benchmark of the CUDA probe.
 missing=
 [ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
 echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
@@ -43,6 +44,8 @@ command -v openssl >/dev/null || missing="$missing openssl"
 command -v clang >/dev/null || missing="$missing clang"
 command -v g++ >/dev/null || missing="$missing g++"
 has_library libbpf.so.1 || missing="$missing libbpf1"
+command -v bpftrace >/dev/null || missing="$missing bpftrace"
+/usr/bin/python3 -c 'import bcc' 2>/dev/null || missing="$missing python3-bpfcc"
 # shellcheck disable=SC2086  # one word a package
 [ -z "$missing" ] || install_packages $missing
 

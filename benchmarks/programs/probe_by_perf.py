@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import probe
-from gpu_tracker.cuda_probe.session import Probe
+from gpu_tracker.cuda_probe.probe_session import Probe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     Result = TypeVar('Result')
 
@@ -180,20 +180,20 @@ class Poll:
 
 
 class Reported:
-    """What has been reported already: a text once for each cause, as long as the cause lasts.
+    """What has been reported already: a message once for each cause, as long as the cause lasts.
 
-    :param report: Takes the texts.
+    :param report: Takes the messages.
     """
 
-    def __init__(self, report: Callable[[str], object]) -> None:
+    def __init__(self, report: Callable[[Any], object]) -> None:
         self._report = report
         self._causes: set[object] = set()
 
-    def once(self, cause: object, text: str) -> None:
-        """Report a text, unless one was reported for this cause."""
+    def once(self, cause: object, message: object) -> None:
+        """Report a message, unless one was reported for this cause."""
         if cause not in self._causes:
             self._causes.add(cause)
-            self._report(text)
+            self._report(message)
 
     def keep(self, causes: set[object]) -> None:
         """Forget all causes but these: when one of the others comes back, it is reported again."""

@@ -46,8 +46,8 @@ class Tracker:
     :param max_overhead_percent: What the sampler may use of one core, in percent, on average from the first sample on.
         Where it does not suffice samples are skipped, with one warning. Where not given, the sampling interval decides,
         and what is read besides the basic figures takes 1 % at most.
-    :param cuda: Also tell what it does with CUDA: launches, memory, streams. Needs ``gpu-tracker[cuda]`` and the right
-        to load BPF programs; without them there is one warning, and ``resource_usage.cuda`` has no figures.
+    :param cuda: Also tell what it does with CUDA: launches, memory, streams. Needs libbpf and the right to load BPF
+        programs; without them there is one warning, and ``resource_usage.cuda`` has no figures.
     :param sections: What else to report, by the names of fields of :class:`~gpu_tracker.ResourceUsage`: ``cuda``, as
         above, ``io``, what was read and written, and ``energy``, of GPUs and CPU packages.
     :raises ValueError: where a parameter has a value that cannot be used; it names the parameter, the value and what is

@@ -35,13 +35,13 @@ class _Answer(NamedTuple):
 
 
 class UserNames:
-    """Tells the names of users.
+    """Lookup of the names of users.
 
     Each is asked for in a thread of its own, so that those in files are told while others are awaited.
 
-    :param look_up: Tells the name of the user with an ID, or the ID as text; may take as long as it likes.
+    :param look_up: Returns the name of the user with an ID, or the ID as text; may take as long as it likes.
     :param timeout: Seconds that are waited for a name that is asked for first.
-    :param monotonic: Tells the time.
+    :param monotonic: Returns the time.
     """
 
     def __init__(

@@ -102,7 +102,7 @@ def test_looking_for_gpus_again_ends_no_process(machine: Machine, daemon: AtopDa
         assert eventually(lambda: states(client, pid) == [None, 'A'])
         before = [gpu.samples for gpu in client.statistics()]
         daemon.process.send_signal(signal.SIGHUP)
-        assert eventually(lambda: 'looking for GPUs again' in daemon.log)
+        assert eventually(lambda: 'searching for GPUs again' in daemon.log)
         told = []
         eventually(lambda: told.append(states(client, pid)) or client.statistics()[0].samples > before[0] + 3)
         assert [one for one in told if 'E' in one] == []

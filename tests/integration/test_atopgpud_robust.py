@@ -130,7 +130,7 @@ class Week:
             self._readings += 1
             processes = tuple(GpuProcess(pid, 2**40, utilization=100) for pid in range(self._pid, self._pid + 20))
             ended = tuple(Account(pid, 100, 100, 2**40) for pid in range(before, before + 20))
-            activity = monitored(None, 100, 100, 2**50, 2**50, processes, ended)
+            activity = monitored(None, 100, 100, 2**50, 2**50, processes, ended=ended)
             starts = {process.pid: float(self._readings) for process in processes}
             self.ledger.take('GPU-a', activity, starts, float(self._readings))
 

@@ -193,7 +193,7 @@ def test_sighup_while_gpus_are_looked_for_the_first_time_changes_nothing(machine
         _, errors = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0
         if NO_LOG in errors:  # else it went to the system log
-            assert [line.count('looking for GPUs') for line in said(errors) if 'SIGHUP' in line] == [1]
+            assert [line.count('searching for GPUs') for line in said(errors) if 'SIGHUP' in line] == [1]
 
 
 def test_sighup_with_a_driver_that_fails_leaves_the_daemon_alive(machine) -> None:

@@ -19,6 +19,7 @@ from benchmarks.session import Session
 
 from support.cuda.probed_program import opened
 from support.simulated_nvml import require_compiler
+from support.tracked_program import IN_CI
 
 pytestmark = pytest.mark.ebpf
 
@@ -40,7 +41,7 @@ def session_with(*tools):
         try:
             environments[tool.name] = prepare(tool)
         except UnavailableError as error:
-            pytest.skip(str(error))  # in CI too: only the benchmark needs it
+            (pytest.fail if IN_CI else pytest.skip)(str(error))
     return Session([], environments, Results(), 1, quick=True)
 
 
@@ -96,7 +97,7 @@ def test_a_probe_that_may_not_look_says_why(tmp_path):
     powerless.parent.mkdir()
     setpriv = shutil.which('setpriv')
     if setpriv is None:
-        pytest.skip('setpriv is not installed')
+        (pytest.fail if IN_CI else pytest.skip)('needs setpriv')
     powerless.write_text(
         f'#!/bin/sh\nexec {setpriv} --bounding-set=-bpf,-perfmon,-sys_admin --inh-caps=-all {sys.executable} "$@"\n'
     )

@@ -261,7 +261,7 @@ HANGING = """
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.inventory import Inventory
 
-inventory = Inventory(patience=0.2)
+inventory = Inventory(timeout=0.2)
 try:
     inventory.look()
 except GpuError as error:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PROBE = """
 from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics
-from gpu_tracker.cuda_probe.session import open_probe as probe_of
+from gpu_tracker.cuda_probe.probe_session import open_probe as probe_of
 from support.cuda.fake_probe import StandInProbe
 
 def opened():

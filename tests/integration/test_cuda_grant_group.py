@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.devices.control_groups import DEVICES, DeviceNumbers, mounts
-from gpu_tracker.cuda_probe.devices.grant import apply, plan, report
+from gpu_tracker.cuda_probe.devices.grant import plan
+from gpu_tracker.cuda_probe.devices.grant_plan import apply, report
 from gpu_tracker.errors import GrantError
 from support.cli_program import PROGRAM, gpu_tracker
 from support.gpus.gpu_machine import NO_SUCH_PROCESS, words_as_nobody
@@ -234,7 +235,8 @@ def test_only_root_can_do_it(group: Group) -> None:
     group.deny('a')
     text = (
         'from gpu_tracker.cuda_probe.devices.control_groups import DeviceNumbers\n'
-        'from gpu_tracker.cuda_probe.devices.grant import apply, plan\n'
+        'from gpu_tracker.cuda_probe.devices.grant import plan\n'
+        'from gpu_tracker.cuda_probe.devices.grant_plan import apply\n'
         'from gpu_tracker.errors import GrantError\n'
         'import sys\n'
         'try:\n'

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.devices.control_groups import DeviceNumbers
-from gpu_tracker.cuda_probe.devices.grant import apply, plan, report
-from gpu_tracker.cuda_probe.devices.grant.by_systemd import unit_of
+from gpu_tracker.cuda_probe.devices.grant import plan, unit_of
+from gpu_tracker.cuda_probe.devices.grant_plan import apply, report
 from gpu_tracker.errors import GrantError
 from support.tracked_program import as_root
 

@@ -13,7 +13,7 @@ from support.cuda_stand_in import stand_in
 from support.waiting import eventually
 
 if TYPE_CHECKING:
-    from gpu_tracker.cuda_probe.report import CudaReport
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport
 
 pytestmark = pytest.mark.ebpf
 
@@ -105,16 +105,18 @@ def test_kernels_that_are_not_listed_are_counted_and_told():
     assert (seen.process.launches, seen.process.kernels_total) == (40, 4)
     assert len(seen.process.kernels) in {1, 2}  # the most launched one, and the one with the most time
     left_out = 4 - len(seen.process.kernels)
-    assert notes(seen.report) == [
-        f'Kernels that are not told one by one: {left_out}, past the bound "kernels_told". Their launches are counted.'
-    ]
+    (note,) = notes(seen.report)
+    assert note == (
+        f'Kernels that are not listed one by one: {left_out}, past the bound "kernels_told". '
+        'Their launches are counted.'
+    )
 
 
 def test_streams_past_the_bound_are_not_told_apart():
     seen = bounded('default_stream own; threads 5 { launches 10 axpy default 1 1 1 2 1 1 }', streams=2)
     assert (seen.process.streams, seen.process.launches) == (2, 50)
     assert notes(seen.report) == [
-        'Launches to streams past the bound "streams": 30. There were more streams than told.'
+        'Launches to streams past the bound "streams": 30. There were more streams than reported.'
     ]
 
 
@@ -131,7 +133,7 @@ def test_failures_past_the_bound_are_not_told():
     assert [(failure.function, failure.count) for failure in seen.process.failures] == [('cudaMalloc', 3)]
     assert seen.process.memory_leaked == 10
     assert notes(seen.report) == [
-        'Failed calls that are not told: 9. More kinds of them than the bound "failures" allows.'
+        'Failed calls that are not reported: 9. More kinds of them than the bound "failures" allows.'
     ]
 
 

@@ -32,7 +32,7 @@ SCRIPT = 'wait; launches 50 axpy default 1 1 1 32 1 1; alloc a 100; wait; launch
 TESTS = {'PYTHONPATH': os.pathsep.join(path for path in sys.path if path)}
 FOLLOWS = """
 import sys
-from gpu_tracker.cuda_probe.session import Probe
+from gpu_tracker.cuda_probe.probe_session import Probe
 
 probe = Probe(libraries=[sys.argv[2]])
 probe.open()

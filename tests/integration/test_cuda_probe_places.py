@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import Library
-from gpu_tracker.cuda_probe.libraries.code_files import mapped_files
+from gpu_tracker.cuda_probe.cuda_api import Library
+from gpu_tracker.cuda_probe.libraries import mapped_files
 from support import tracked_program
 from support.cuda.cuda_comparison import assert_agree
 from support.cuda.probed_program import opened
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gpu_tracker.cuda_probe.report import CudaReport
-    from gpu_tracker.cuda_probe.session import Probe
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport
+    from gpu_tracker.cuda_probe.probe_session import Probe
     from support.cuda_stand_in import Ran, Running
 
 pytestmark = pytest.mark.ebpf
@@ -100,7 +100,7 @@ def test_an_unknown_runtime_is_found_when_it_is_loaded_and_the_report_tells_how_
     library = odd / 'libcudart.so.12'
     assert re.fullmatch(
         rf'{library} was attached to \d+ ms after process {process.pid} began to load it: what it has called until '
-        rf'then is not told. To lose nothing, name it before: --library={library}.',
+        rf'then is not reported. To lose nothing, name it before: --library={library}.',
         note,
     )
 

@@ -132,6 +132,6 @@ def test_what_was_done_before_the_probe_is_in_no_figure():
     assert process.memory_max == 70
     (note,) = probe.report().notes
     assert note == (
-        f'Process {process.pid} ran before the probe: what it had done until then is not told, and memory that it had '
-        'allocated counts neither as in use nor as freed. Which GPU a thread uses is known when it chooses one.'
+        f'Process {process.pid} ran before the probe: what it had done until then is not reported, and memory that it '
+        'had allocated counts neither as in use nor as freed. Which GPU a thread uses is known when it chooses one.'
     )

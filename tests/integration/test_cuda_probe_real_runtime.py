@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import FUNCTIONS, Library
-from gpu_tracker.cuda_probe.libraries.code_files import find_functions
+from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS, Library
+from gpu_tracker.cuda_probe.libraries import find_functions
 from support.cuda.compiled_files import offsets
 from support.cuda.cuda_comparison import assert_agree
 from support.cuda.cuda_toolkit import toolkit
@@ -22,7 +22,7 @@ from support.cuda_stand_in.running import started
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpu_tracker.cuda_probe.report import CudaReport, ProcessReport
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport, ProcessReport
 
 pytestmark = pytest.mark.ebpf
 

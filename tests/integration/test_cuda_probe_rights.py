@@ -40,7 +40,7 @@ print(seen.report.engine, seen.process.launches, [failure.count for failure in s
 
 FOLLOWS = """
 import sys
-from gpu_tracker.cuda_probe.session import Probe
+from gpu_tracker.cuda_probe.probe_session import Probe
 
 probe = Probe(libraries=sys.argv[2:])
 probe.open()
@@ -56,7 +56,7 @@ print(*probe.report().notes)
 
 OPENS = """
 import sys
-from gpu_tracker.cuda_probe.session import Probe
+from gpu_tracker.cuda_probe.probe_session import Probe
 from gpu_tracker.errors import ProbeUnavailableError
 
 probe = Probe(engine=None if len(sys.argv) == 1 else sys.argv[1])
@@ -160,7 +160,7 @@ def test_without_libbpf() -> None:
 def test_without_the_types_of_the_kernel() -> None:
     script = 'mount -t tmpfs none /sys/kernel/btf; exec "$@"'
     assert opening(words=(needs('unshare'), '--mount', 'sh', '-ec', script, 'sh')) == (
-        'CUDA calls cannot be probed: the kernel does not tell its types (/sys/kernel/btf/vmlinux): it was built '
+        'CUDA calls cannot be probed: the kernel does not show its types (/sys/kernel/btf/vmlinux): it was built '
         'without CONFIG_DEBUG_INFO_BTF.'
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import FUNCTIONS
+from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS
 from support.cuda_stand_in import DeviceTruth, stand_in
 from support.tracked_program import IN_CI
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROBE = """
-from gpu_tracker.cuda_probe.session import open_probe as probe_of
+from gpu_tracker.cuda_probe.probe_session import open_probe as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
 from gpu_tracker.processes import open_process_tree
 from support.cuda.fake_probe import StandInProbe
@@ -249,7 +249,7 @@ print(json.dumps(tracker.resource_usage.cuda.combined.launches))
 
 def test_many_programs_find_room(tmp_path: Path) -> None:
     crowd = """
-from gpu_tracker.cuda_probe.session import open_probe as probe_of
+from gpu_tracker.cuda_probe.probe_session import open_probe as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
 from support.cuda.fake_probe import StandInProbe, device, process, report
 

@@ -38,7 +38,7 @@ with asyncio.Runner() as runner:
 """
 
 LONG = 20
-"""Seconds of patience, where the driver is to be waited for."""
+"""Seconds of time-out, where the driver is to be waited for."""
 
 LOST = 'cannot be used: lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 SILENT = 'the GPU driver does not answer'
@@ -76,9 +76,9 @@ def devices(tmp_path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def looking(machine: Machine, devices: Path, patience: float = LONG) -> Iterator[Eye]:
+def looking(machine: Machine, devices: Path, timeout: float = LONG) -> Iterator[Eye]:
     """Give an eye that is on the machine for the length of the block."""
-    with start(_EYE, devices, patience, env=machine.environment(), stdin=subprocess.PIPE) as process:
+    with start(_EYE, devices, timeout, env=machine.environment(), stdin=subprocess.PIPE) as process:
         try:
             yield Eye(process)
             process.stdin.close()

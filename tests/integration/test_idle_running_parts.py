@@ -49,9 +49,9 @@ except OSError:
 FAMILY_WITH_SAMPLER = """
 import os, subprocess
 from gpu_tracker.idle.running.ending import ProgramProcesses
-from gpu_tracker.idle.running.guardian_events import Watch
+from gpu_tracker.idle.running.guardian_events import GuardianEvents
 control, _ = os.pipe()
-watch = Watch(control, os.getppid(), 3600)
+watch = GuardianEvents(control, os.getppid(), 3600)
 sampler = subprocess.Popen(['sh', '-c', 'read line', 'sh', 'gpu-tracker-sampler'], stdin=subprocess.PIPE)
 program = os.posix_spawn('/bin/sh', ['sh', '-c', 'exit 7'], {}, setsid=True)
 family = ProgramProcesses(program, watch, print, spares_samplers=True)

@@ -18,7 +18,7 @@ from gpu_tracker.fleet.hosts.fleet import Fleet, History
 from gpu_tracker.fleet.polling.http_client import HttpClient
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
 from gpu_tracker.fleet.resolver import Resolver
-from gpu_tracker.gpus.watch import Reading
+from gpu_tracker.gpus.latest_reading import Reading
 from support.fleet.hostile_agents import (
     NVGPU_GPU,
     Recorder,

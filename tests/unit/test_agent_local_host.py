@@ -10,7 +10,7 @@ import pytest
 from gpu_tracker.fleet.agent.local_host import Audience, LocalHost, LocalSource
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.polling.own_report import OwnReport
-from gpu_tracker.gpus.watch import Reading, Watch
+from gpu_tracker.gpus.latest_reading import Reading, Watch
 from support.gpus.brief_gpus import gpu
 from support.gpus.polled_machine import NOW, PolledMachine
 from support.waiting import eventually

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpu_tracker.atopgpud.clients import Clients
+from gpu_tracker.atopgpud.server import Clients
 
 ROOT = 0
 SOMEBODY = 1000

@@ -40,7 +40,7 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.book = Ledger(patience=1e9)
+        self.book = Ledger(max_age=1e9)
         self.book.show([ListedGpu(key, known(number, key)) for number, key in enumerate(GPUS)], 0.0)
         self.births = dict.fromkeys(PIDS, 0.0)
         self.on = {key: set() for key in GPUS}

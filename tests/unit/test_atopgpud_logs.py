@@ -274,12 +274,12 @@ def test_a_throttle_tells_what_it_left_out_once_also_where_nothing_follows():
     throttle = Throttle(said.append, clock=clock)
     for _ in range(10_000):
         throttle('nonsense')
-    throttle.tell_left_out()
+    throttle.report_left_out()
     assert said == 10 * ['nonsense']
     clock.now = 1060.0
-    throttle.tell_left_out()
+    throttle.report_left_out()
     clock.now = 1200.0
-    throttle.tell_left_out()
+    throttle.report_left_out()
     assert said == [*(10 * ['nonsense']), '9990 more messages like these were left out']
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker import sockets
-from gpu_tracker.atopgpud import clients as atopgpud_clients
+from gpu_tracker.atopgpud import server as atopgpud_server
 from gpu_tracker.atopgpud.ledger import Ledger, ListedGpu
 from gpu_tracker.atopgpud.server import MOST_CLIENTS, Server
 from gpu_tracker.gpus.model import GpuProcess, GpuReading
@@ -158,7 +158,7 @@ BOTH_KINDS = pytest.mark.parametrize('connect', [Service.over_tcp, Service.over_
 
 @BOTH_KINDS
 def test_where_there_are_too_many_the_oldest_goes_that_has_never_asked_and_else_the_new_one(monkeypatch, connect):
-    monkeypatch.setattr(atopgpud_clients, '_user', lambda _: 0)  # of others not all places may be taken
+    monkeypatch.setattr(atopgpud_server, '_user', lambda _: 0)  # of others not all places may be taken
     with serving(most_clients=3) as service:
         asked, silent, third = connect(service), connect(service), connect(service)
         with asked, silent, third:
@@ -176,7 +176,7 @@ def test_where_there_are_too_many_the_oldest_goes_that_has_never_asked_and_else_
 
 @BOTH_KINDS
 def test_clients_of_one_kind_take_no_places_of_the_other(monkeypatch, connect):
-    monkeypatch.setattr(atopgpud_clients, '_user', lambda _: 0)
+    monkeypatch.setattr(atopgpud_server, '_user', lambda _: 0)
     other = Service.over_socket if connect == Service.over_tcp else Service.over_tcp
     with serving(most_clients=2) as service, contextlib.ExitStack() as stack:
         first = [stack.enter_context(connect(service)) for _ in range(2)]
@@ -196,13 +196,13 @@ def test_clients_of_one_kind_take_no_places_of_the_other(monkeypatch, connect):
 
 def test_over_a_unix_socket_the_user_is_known_whose_places_are_counted(monkeypatch):
     found = []
-    user_of = atopgpud_clients._user
+    user_of = atopgpud_server._user
 
     def noted(connected):
         found.append(user_of(connected))
         return 1000
 
-    monkeypatch.setattr(atopgpud_clients, '_user', noted)
+    monkeypatch.setattr(atopgpud_server, '_user', noted)
     with serving(most_clients=4) as service, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(service.over_socket()) for _ in range(3)]
         for client in clients:

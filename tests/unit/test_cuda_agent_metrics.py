@@ -7,10 +7,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
 from gpu_tracker.cuda_probe.agent_metrics import CudaMetrics
-from gpu_tracker.cuda_probe.session import open_probe
+from gpu_tracker.cuda_probe.probe_session import open_probe
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.agent.probed import ProbedMetrics, on_gpus
-from gpu_tracker.gpus.watch import Reading
+from gpu_tracker.gpus.latest_reading import Reading
 from support.cuda.fake_probe import UUID, StandInProbe, device, process, report
 
 GPU = {'host': 'node01', 'uuid': UUID, 'index': '0', 'model': 'NVIDIA H200', 'mig_instance': ''}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.cuda_probe.devices.enumeration import Reach, numbered
+from gpu_tracker.cuda_probe.devices.enumeration import GpuAccess, numbered
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, PhysicalGpu
 
 
@@ -22,13 +22,15 @@ ALIKE = [HostGpu(gpu(0)), HostGpu(gpu(1)), HostGpu(gpu(2)), HostGpu(gpu(3))]
 UNLIKE = [HostGpu(gpu(0)), HostGpu(gpu(1, 'Model B'))]
 DIVIDED = [HostGpu(gpu(0)), HostGpu(gpu(1), (part(1, 5), part(1, 6))), HostGpu(gpu(2))]
 LOST = HostGpu(PhysicalGpu(None, 'nvidia', None, '570'))
-ALL = Reach(frozenset(range(8)))
-UNKNOWN = Reach()
+ALL = GpuAccess(frozenset(range(8)))
+UNKNOWN = GpuAccess()
 
 
-def shown(gpus: list[HostGpu], value: str | None, reach: Reach = ALL, order: str | None = None) -> list[str | None]:
+def shown(
+    gpus: list[HostGpu], value: str | None, access: GpuAccess = ALL, order: str | None = None
+) -> list[str | None]:
     given = {'CUDA_VISIBLE_DEVICES': value, 'CUDA_DEVICE_ORDER': order}
-    devices = numbered(gpus, reach, {name: text for name, text in given.items() if text is not None})
+    devices = numbered(gpus, access, {name: text for name, text in given.items() if text is not None})
     return [(device.uuid or '').partition('-1234')[0] for device in devices]
 
 
@@ -94,11 +96,11 @@ def test_gpus_without_a_name_are_taken_for_unlike() -> None:
 
 
 def test_a_process_counts_only_the_gpus_that_it_can_open() -> None:
-    reach = Reach(frozenset({1, 3}))
-    assert shown(ALIKE, None, reach) == [B, D]
-    assert shown(ALIKE, '1', reach) == [D]
-    assert shown(ALIKE, 'GPU-d,GPU-a', reach) == [D]
-    assert shown(UNLIKE, None, Reach(frozenset({1}))) == [B]
+    access = GpuAccess(frozenset({1, 3}))
+    assert shown(ALIKE, None, access) == [B, D]
+    assert shown(ALIKE, '1', access) == [D]
+    assert shown(ALIKE, 'GPU-d,GPU-a', access) == [D]
+    assert shown(UNLIKE, None, GpuAccess(frozenset({1}))) == [B]
 
 
 def test_where_it_is_not_known_what_a_process_can_open_only_uuids_tell() -> None:
@@ -113,7 +115,7 @@ def test_the_only_gpu_is_that_of_whoever_computes() -> None:
     assert shown(only, None, UNKNOWN) == [A]
     assert shown(only, '0', UNKNOWN) == [A]
     assert shown(only, '1', UNKNOWN) == []
-    assert shown([HostGpu(gpu(2))], None, Reach(frozenset({2}))) == [C]
+    assert shown([HostGpu(gpu(2))], None, GpuAccess(frozenset({2}))) == [C]
 
 
 def test_a_lost_gpu_leaves_the_order_unknown() -> None:
@@ -144,12 +146,12 @@ def test_which_of_several_mig_devices_cuda_takes_is_not_known() -> None:
 
 
 def test_the_one_mig_device_that_a_container_has_is_its_device() -> None:
-    reach = Reach(frozenset({1}), frozenset({(1, 6, 0)}))
-    assert shown(DIVIDED, None, reach) == ['MIG-1600']
-    assert shown(DIVIDED, '0', reach) == ['MIG-1600']
-    assert shown(DIVIDED, 'GPU-b', reach) == ['MIG-1600']
-    assert shown(DIVIDED, 'MIG-15', reach) == []
-    assert shown(DIVIDED, None, Reach(frozenset({0, 2}), frozenset())) == [A, C]
+    access = GpuAccess(frozenset({1}), frozenset({(1, 6, 0)}))
+    assert shown(DIVIDED, None, access) == ['MIG-1600']
+    assert shown(DIVIDED, '0', access) == ['MIG-1600']
+    assert shown(DIVIDED, 'GPU-b', access) == ['MIG-1600']
+    assert shown(DIVIDED, 'MIG-15', access) == []
+    assert shown(DIVIDED, None, GpuAccess(frozenset({0, 2}), frozenset())) == [A, C]
 
 
 def test_a_gpu_in_mig_mode_without_a_mig_device_shows_nothing() -> None:

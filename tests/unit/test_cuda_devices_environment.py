@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.devices.enumeration import Reach, Visibility
+from gpu_tracker.cuda_probe.devices.enumeration import GpuAccess, Visibility
 from gpu_tracker.cuda_probe.devices.environment import Environment, EnvironmentChange, initial_variables
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, PhysicalGpu
 
@@ -18,15 +18,15 @@ ORDER = 'CUDA_DEVICE_ORDER'
 
 FIRST, SECOND = (PhysicalGpu(f'GPU-{n}', 'nvidia', 'Model A', '570', minor=n) for n in (0, 1))
 HOST = HostGpus((HostGpu(FIRST), HostGpu(SECOND)))
-BOTH = Reach(frozenset({0, 1}))
+BOTH = GpuAccess(frozenset({0, 1}))
 
 
 def change(time: int, value: str | None, name: str = VISIBLE) -> EnvironmentChange:
     return EnvironmentChange(1, time, name, value)
 
 
-def visibility(initial: dict[str, str] | None, reach: Reach = BOTH) -> Visibility:
-    return Visibility(HOST, initial, lambda: reach)
+def visibility(initial: dict[str, str] | None, access: GpuAccess = BOTH) -> Visibility:
+    return Visibility(HOST, initial, lambda: access)
 
 
 def test_changes_count_from_their_times_on_in_whatever_order_they_come() -> None:
@@ -79,13 +79,13 @@ def test_the_value_at_the_first_call_counts() -> None:
 
 
 def test_nothing_is_known_without_the_variables_or_the_reach() -> None:
-    for seen in (visibility(None), visibility({}, Reach())):
+    for seen in (visibility(None), visibility({}, GpuAccess())):
         seen.called(1)
         assert seen.gpu_of(0) is None
 
 
 def test_what_a_process_can_open_is_asked_until_it_is_known() -> None:
-    answers = [Reach(), Reach(), BOTH]
+    answers = [GpuAccess(), GpuAccess(), BOTH]
     seen = Visibility(HOST, {}, lambda: answers.pop(0))
     seen.called(1)
     assert seen.gpu_of(1) is None
@@ -96,7 +96,7 @@ def test_what_a_process_can_open_is_asked_until_it_is_known() -> None:
 
 def test_what_never_becomes_known_is_not_asked_for_ever() -> None:
     asked = []
-    seen = Visibility(HOST, {}, lambda: asked.append(1) or Reach())
+    seen = Visibility(HOST, {}, lambda: asked.append(1) or GpuAccess())
     seen.called(1)
     for _ in range(50):
         assert seen.gpu_of(0) is None

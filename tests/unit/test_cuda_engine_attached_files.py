@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.engine.attaching import AttachedFiles
-from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, code_file
+from gpu_tracker.cuda_probe.libraries import CodeFile, code_file
 from support.cuda.compiled_files import LIBRARY, library, offsets
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from gpu_tracker.cuda_probe.engine.layout import EVENT, Notice, NoticeKind, read_notices
-from gpu_tracker.cuda_probe.readings import Event, EventKind
+from gpu_tracker.cuda_probe.engine.kernel_layout import EVENT, Notice, NoticeKind, read_notices
+from gpu_tracker.cuda_probe.kernel_data import Event, EventKind
 
 HEADER = b'\x18\x01\0\0\x02\0\0\0'
 VARIABLE = NoticeKind.VARIABLE

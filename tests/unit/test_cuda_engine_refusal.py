@@ -86,7 +86,7 @@ def test_without_proc_the_kernels_own_word_is_told(tmp_path: Path) -> None:
 def test_a_kernel_without_its_types_is_named_with_the_option_it_lacks(own: Path) -> None:
     (own / 'types').unlink()
     assert said(errno.ESRCH, own) == (
-        f'CUDA calls cannot be probed: the kernel does not tell its types ({own}/types): it was built without '
+        f'CUDA calls cannot be probed: the kernel does not show its types ({own}/types): it was built without '
         'CONFIG_DEBUG_INFO_BTF.'
     )
 

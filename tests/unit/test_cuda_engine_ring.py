@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from gpu_tracker.cuda_probe.engine.layout import Ring
+from gpu_tracker.cuda_probe.engine.kernel_layout import Ring
 
 SIZE = 4096
 RECORD = 24

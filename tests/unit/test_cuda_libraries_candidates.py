@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import Library
-from gpu_tracker.cuda_probe.libraries.code_files import candidates
+from gpu_tracker.cuda_probe.cuda_api import Library
+from gpu_tracker.cuda_probe.libraries import candidates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.libraries.code_files import executables
+from gpu_tracker.cuda_probe.libraries import executables
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.cuda_probe.libraries.code_files import find_functions
+from gpu_tracker.cuda_probe.libraries import find_functions
 from support.cuda.compiled_files import library
 
 if TYPE_CHECKING:

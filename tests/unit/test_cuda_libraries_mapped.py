@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import Library
-from gpu_tracker.cuda_probe.libraries.code_files import code_file, libraries_of, mapped_files
+from gpu_tracker.cuda_probe.cuda_api import Library
+from gpu_tracker.cuda_probe.libraries import code_file, libraries_of, mapped_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.libraries.code_files import find_functions
+from gpu_tracker.cuda_probe.libraries import find_functions
 from support.cuda.compiled_files import LIBRARY, PROGRAM, compiled, library, offsets, stripped
 
 if TYPE_CHECKING:

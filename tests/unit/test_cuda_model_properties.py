@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.cuda_probe.model.window import Accumulated
-from gpu_tracker.cuda_probe.readings import Event, EventKind
+from gpu_tracker.cuda_probe.kernel_data import Event, EventKind
+from gpu_tracker.cuda_probe.model.window import WindowSums
 from support.cuda.cuda_events import (
     CORES,
     OWN_STREAM,
@@ -205,7 +205,7 @@ def test_windows_cut_anywhere_add_up_to_the_same_busy_time(events, moments):
 
 @given(happenings(), cuts)
 def test_windows_cut_anywhere_accumulate_to_the_run(events, moments):
-    run = Accumulated()
+    run = WindowSums()
     for told in windows(events, [*moments, NOW]):
         run.add(told)
     (whole,) = windows(events, [NOW])

@@ -73,7 +73,7 @@ def test_a_stream_is_among_those_that_work_from_its_first_launch_to_its_last_clo
     assert list(working) == [made]
     place = made.record()
     made.launch(20, KERNEL, 1)
-    made.reach(place, 30)
+    made.complete(place, 30)
     assert list(working) == [made]
     made.synchronise(40)
     assert not working
@@ -90,7 +90,7 @@ def test_a_synchronisation_that_comes_too_late_finds_the_span_closed():
     assert launched(10, open_for=100).synchronise(500) == span(10, 110, forced=True)
     assert launched(10, open_for=100).finish(500) == span(10, 110, forced=True)
     made = launched(10, open_for=100)
-    assert made.reach(made.record(), 500) == span(10, 110, forced=True)
+    assert made.complete(made.record(), 500) == span(10, 110, forced=True)
 
 
 def test_a_launch_long_after_the_newest_one_begins_anew():
@@ -131,7 +131,7 @@ def test_an_event_closes_what_is_before_its_record():
     made = launched(10, 20)
     place = made.record()
     made.launch(30, OTHER, 7)
-    assert made.reach(place, 25) == span(10, 25, 2, 200)
+    assert made.complete(place, 25) == span(10, 25, 2, 200)
     assert made.synchronise(50) == span(30, 50, 1, 7, {OTHER: 1})
 
 
@@ -139,7 +139,7 @@ def test_what_was_launched_after_the_record_begins_where_the_event_was_done():
     made = launched(10)
     place = made.record()
     made.launch(20, KERNEL, 100)
-    assert made.reach(place, 40) == span(10, 40)
+    assert made.complete(place, 40) == span(10, 40)
     assert made.so_far(60) == span(40, 60)
 
 
@@ -148,7 +148,7 @@ def test_an_event_closes_what_is_before_earlier_records_too():
     made.record()
     made.launch(20, OTHER, 1)
     second = made.record()
-    assert made.reach(second, 30) == span(10, 30, 2, 101, {KERNEL: 1, OTHER: 1})
+    assert made.complete(second, 30) == span(10, 30, 2, 101, {KERNEL: 1, OTHER: 1})
 
 
 def test_of_two_records_the_earlier_leaves_the_later():
@@ -156,15 +156,15 @@ def test_of_two_records_the_earlier_leaves_the_later():
     first = made.record()
     made.launch(20, KERNEL, 100)
     second = made.record()
-    assert made.reach(first, 25) == span(10, 25)
-    assert made.reach(first, 26) is None
-    assert made.reach(second, 30) == span(25, 30)
+    assert made.complete(first, 25) == span(10, 25)
+    assert made.complete(first, 26) is None
+    assert made.complete(second, 30) == span(25, 30)
 
 
 def test_records_at_the_same_place_are_the_same_place():
     made = launched(10)
     assert made.record() == made.record() == 1
-    assert made.reach(1, 20) == span(10, 20)
+    assert made.complete(1, 20) == span(10, 20)
     assert made.record() is None
 
 
@@ -173,7 +173,7 @@ def test_a_record_that_was_synchronised_in_another_way_closes_nothing():
     place = made.record()
     made.synchronise(20)
     made.launch(30, KERNEL, 100)
-    assert made.reach(place, 40) is None
+    assert made.complete(place, 40) is None
     assert made.synchronise(50) == span(30, 50)
 
 
@@ -184,9 +184,9 @@ def test_past_the_limit_the_oldest_record_waits_for_the_next():
     second = made.record()
     made.launch(30, KERNEL, 100)
     third = made.record()
-    assert made.reach(first, 35) is None
-    assert made.reach(second, 40) == span(10, 40, 2, 200)
-    assert made.reach(third, 50) == span(40, 50)
+    assert made.complete(first, 35) is None
+    assert made.complete(second, 40) == span(10, 40, 2, 200)
+    assert made.complete(third, 50) == span(40, 50)
 
 
 def test_a_launch_that_comes_late_begins_the_span():
@@ -221,7 +221,7 @@ def test_a_synchronisation_that_comes_late_closes_recorded_launches_before_it():
 
 def test_an_event_done_before_its_launches_makes_a_span_without_length():
     made = launched(10)
-    assert made.reach(made.record(), 5) == span(10, 10)
+    assert made.complete(made.record(), 5) == span(10, 10)
 
 
 def test_a_synchronisation_before_the_end_of_the_span_before_makes_one_without_length():
@@ -231,7 +231,7 @@ def test_a_synchronisation_before_the_end_of_the_span_before_makes_one_without_l
     recorded = launched(10)
     place = recorded.record()
     recorded.launch(20, KERNEL, 100)
-    recorded.reach(place, 40)
+    recorded.complete(place, 40)
     assert recorded.synchronise(30) == span(40, 40)
 
 
@@ -264,7 +264,7 @@ def test_at_any_times_spans_do_not_overlap_and_no_launch_is_lost(made, longest, 
                 closed = None
             case 'reach':
                 place = places.pop() if places else None
-                closed = place and one.reach(place, time)
+                closed = place and one.complete(place, time)
             case _:
                 closed = getattr(one, call)(time)
         spans += [closed] if closed else []

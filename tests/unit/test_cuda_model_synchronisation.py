@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.cuda_probe.engine import layout
+from gpu_tracker.cuda_probe.engine import kernel_layout
 from support.cuda.cuda_events import (
     OWN_STREAM,
     STREAM,
@@ -138,7 +138,7 @@ def test_the_same_stream_of_two_processes_is_two():
 def test_events_that_are_read_from_the_kernels_records_are_the_same():
     events = [launch(10, OWN_STREAM + 17), sync(30, OWN_STREAM + 17)]
     made = statistics()
-    made.consume(layout.EVENT.iter_unpack(b''.join(layout.EVENT.pack(*event) for event in events)))
+    made.consume(kernel_layout.EVENT.iter_unpack(b''.join(kernel_layout.EVENT.pack(*event) for event in events)))
     assert made.get_and_flush(1000) == window(*events)
 
 

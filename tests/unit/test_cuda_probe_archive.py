@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_tracker.cuda_probe.collecting import Archive, RunTotals, by_run
-from gpu_tracker.cuda_probe.readings import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals, Totals
+from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals, Totals
 
 
 def process(number: int, began: int = 0, ended: int | None = None) -> ProcessTotals:

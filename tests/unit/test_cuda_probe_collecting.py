@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
-from gpu_tracker.cuda_probe.calls import Library
 from gpu_tracker.cuda_probe.collecting import Collector
+from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
 from gpu_tracker.cuda_probe.engine.attaching import Refused
-from gpu_tracker.cuda_probe.engine.layout import Notice, NoticeKind, Overflow
-from gpu_tracker.cuda_probe.libraries.code_files import code_file
+from gpu_tracker.cuda_probe.engine.kernel_layout import Notice, NoticeKind, Overflow
+from gpu_tracker.cuda_probe.libraries import code_file
 from gpu_tracker.cuda_probe.limits import Limits
-from gpu_tracker.cuda_probe.programs import Programs
+from gpu_tracker.cuda_probe.program_runs import Programs
 from support.cuda import cuda_events
 from support.cuda.fake_engine import FakeEngine
 
@@ -63,8 +63,8 @@ class Machine:
         self.now = now
         self.collector.poll(now)
 
-    def remarks(self) -> tuple[str, ...]:
-        return self.collector.remarks.all()
+    def notes(self) -> tuple[str, ...]:
+        return self.collector.notes.all()
 
 
 @pytest.fixture
@@ -76,25 +76,25 @@ def test_windows_are_closed_each_second_and_add_up(machine: Machine) -> None:
     collector = machine.collector
     machine.engine.events = [cuda_events.launch(SECOND // 10), cuda_events.sync(3 * SECOND // 10)]
     machine.poll(SECOND // 2)
-    assert (collector.remarks.events, collector.accumulated.nanoseconds) == (2, 0)
+    assert (collector.notes.events, collector.sums.nanoseconds) == (2, 0)
     machine.poll(SECOND)
-    assert collector.accumulated.nanoseconds == SECOND
-    assert collector.accumulated.processes[1].busy == SECOND // 5
+    assert collector.sums.nanoseconds == SECOND
+    assert collector.sums.processes[1].busy == SECOND // 5
     machine.poll(SECOND + SECOND // 2)
-    assert collector.accumulated.nanoseconds == SECOND
+    assert collector.sums.nanoseconds == SECOND
     machine.poll(5 * SECOND)  # it slept long
-    assert collector.accumulated.nanoseconds == 5 * SECOND
+    assert collector.sums.nanoseconds == 5 * SECOND
     machine.poll(5 * SECOND + SECOND // 2)
-    assert collector.accumulated.nanoseconds == 5 * SECOND
+    assert collector.sums.nanoseconds == 5 * SECOND
 
 
 def test_a_report_closes_a_window_between(machine: Machine) -> None:
     machine.engine.events = [cuda_events.launch(SECOND // 10)]
     machine.poll(SECOND // 5)
     machine.collector.close_window(SECOND // 5)
-    assert machine.collector.accumulated.processes[1].busy == SECOND // 10
+    assert machine.collector.sums.processes[1].busy == SECOND // 10
     machine.poll(SECOND)
-    assert machine.collector.accumulated.processes[1].busy == 9 * SECOND // 10
+    assert machine.collector.sums.processes[1].busy == 9 * SECOND // 10
 
 
 def test_a_program_whose_end_was_lost_as_an_event_is_ended_by_its_notice(machine: Machine) -> None:
@@ -105,7 +105,7 @@ def test_a_program_whose_end_was_lost_as_an_event_is_ended_by_its_notice(machine
     machine.poll(SECOND // 2)
     machine.poll(SECOND)
     machine.poll(2 * SECOND)
-    run = machine.collector.accumulated.processes[1]
+    run = machine.collector.sums.processes[1]
     assert (run.has_ended, run.busy) == (True, 4 * SECOND // 10)
 
 
@@ -127,7 +127,7 @@ def test_programs_that_have_ended_leave_the_kernel_and_stay_in_the_report(machin
     runs = machine.collector.runs()
     assert [run.process.process for run in runs] == [*range(1, 66), 100]
     assert runs[0].devices[0].launches == 1
-    assert machine.remarks() == ()
+    assert machine.notes() == ()
 
 
 def test_past_the_bound_the_first_to_end_are_left_out_and_told(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_past_the_bound_the_first_to_end_are_left_out_and_told(tmp_path: Path) -
     assert [run.process.process for run in machine.collector.runs()] == [*range(61, 71)]
     assert machine.programs.get(60) is None
     assert machine.programs.get(61) is not None
-    assert machine.remarks() == ('Ended programs that are left out: 60. More than the bound "ended" allows.',)
+    assert machine.notes() == ('Ended programs that are left out: 60. More than the bound "ended" allows.',)
 
 
 def test_what_found_no_room_and_the_graphs_are_told(machine: Machine) -> None:
@@ -147,8 +147,8 @@ def test_what_found_no_room_and_the_graphs_are_told(machine: Machine) -> None:
     machine.engine.processes[1] = machine.engine.processes[1]._replace(graph_launches=3)
     machine.engine.overflows = tuple(int(place == Overflow.FAILURE) for place in Overflow)
     machine.collector.runs()
-    assert machine.remarks() == (
-        'Failed calls that are not told: 1. More kinds of them than the bound "failures" allows.',
+    assert machine.notes() == (
+        'Failed calls that are not reported: 1. More kinds of them than the bound "failures" allows.',
         'CUDA graphs launched: 3. The kernels that they ran are in no figure here.',
     )
 
@@ -159,11 +159,11 @@ def test_a_library_that_is_loaded_is_attached_to_and_it_is_told_how_late(machine
     machine.tells(kind)
     machine.poll(3_000_000)
     assert path in machine.engine.attached.values()
-    (text,) = machine.remarks()
+    (text,) = machine.notes()
     assert text.startswith(f'{path} was attached to 3 ms after process 4242 began to load it: ')
     machine.tells(kind)
     machine.poll(SECOND)
-    assert machine.remarks() == (text,)
+    assert machine.notes() == (text,)
 
 
 def test_files_that_no_process_uses_any_more_are_let_go(machine: Machine) -> None:
@@ -187,7 +187,7 @@ def test_many_notices_of_one_process_are_one_look_at_its_files(machine: Machine)
     machine.now = 2_000_000
     machine.tells(NoticeKind.LIBRARIES)
     machine.poll(5_000_000)
-    (text,) = machine.remarks()
+    (text,) = machine.notes()
     assert ' 5 ms after ' in text  # from the first
 
 
@@ -197,14 +197,14 @@ def test_a_c_library_that_is_attached_to_late_is_no_call_that_was_lost(machine: 
     machine.tells(NoticeKind.LIBRARIES)
     machine.poll(1)
     assert path in machine.engine.attached.values()
-    assert machine.remarks() == ()
+    assert machine.notes() == ()
 
 
 def test_a_library_without_the_functions_loses_none(machine: Machine) -> None:
     machine.engine.without_functions.add(machine.loads('libcudart.so.12'))
     machine.tells(NoticeKind.LIBRARIES)
     machine.poll(1)
-    assert machine.remarks() == ()
+    assert machine.notes() == ()
 
 
 def test_a_file_that_is_refused_is_told_once_and_the_others_are_attached_to(machine: Machine) -> None:
@@ -214,30 +214,30 @@ def test_a_file_that_is_refused_is_told_once_and_the_others_are_attached_to(mach
         machine.tells(NoticeKind.LIBRARIES)
         machine.poll(1)
     assert path in machine.engine.attached.values()
-    assert machine.remarks()[0] == f'{refused} could not be probed: Operation not permitted.'
-    assert len(machine.remarks()) == 2
+    assert machine.notes()[0] == f'{refused} could not be probed: Operation not permitted.'
+    assert len(machine.notes()) == 2
 
 
 def test_a_program_that_ran_before_is_told_to_have_where_it_may_have_called(machine: Machine) -> None:
     machine.collector.attach_running(1, PID)
-    assert machine.remarks() == ()
+    assert machine.notes() == ()
     machine.loads('libcudart.so.12')
     machine.collector.attach_running(1, PID)
-    (text,) = machine.remarks()
+    (text,) = machine.notes()
     assert text.startswith('Process 4242 ran before the probe: ')
 
 
 def test_a_program_that_ran_before_and_whose_library_is_refused_is_followed_all_the_same(machine: Machine) -> None:
     machine.engine.unwelcome.add(machine.loads('libcudart.so.12'))
     machine.collector.attach_running(1, PID)
-    assert machine.remarks() == (f'{machine.folder}/libcudart.so.12 could not be probed: Operation not permitted.',)
+    assert machine.notes() == (f'{machine.folder}/libcudart.so.12 could not be probed: Operation not permitted.',)
 
 
 def test_a_process_that_is_gone_is_nothing_to_tell(machine: Machine) -> None:
     machine.tells(NoticeKind.FIRST_CALL, 2, pid=4243)
     machine.poll(1)
     machine.collector.attach_running(3, 4244)
-    assert machine.remarks() == ()
+    assert machine.notes() == ()
 
 
 def test_a_program_that_is_gone_before_its_libraries_are_seen_is_told_once_by_its_name(machine: Machine) -> None:
@@ -250,10 +250,10 @@ def test_a_program_that_is_gone_before_its_libraries_are_seen_is_told_once_by_it
     machine.tells(NoticeKind.LIBRARIES, 4, pid=4246)
     machine.poll(2)
     machine.collector.runs()
-    (text,) = machine.remarks()
+    (text,) = machine.notes()
     assert text == (
         'Programs that ended before it could be seen which libraries they load: sort (2), train. CUDA calls that they '
-        'have made are told only of libraries that were known before, as with --library=PATH.'
+        'have made are reported only of libraries that were known before, as with --library=PATH.'
     )
 
 
@@ -265,14 +265,14 @@ def test_a_process_that_ends_while_it_is_looked_at_is_nothing_to_tell(machine: M
     machine.engine.while_attaching[machine.loads('libcudart.so.12')] = end
     machine.tells(NoticeKind.LIBRARIES)
     machine.poll(1)
-    assert machine.remarks() == ()
+    assert machine.notes() == ()
 
 
 def test_files_that_were_refused_from_the_start_are_told(machine: Machine) -> None:
     file = code_file(machine.file('libcudart.so.12'), '/lib/libcudart.so.12', (Library.RUNTIME,))
     assert file is not None
     machine.collector.report_refused([Refused(file, OSError(errno.EIO, os.strerror(errno.EIO)))])
-    assert machine.remarks() == ('/lib/libcudart.so.12 could not be probed: Input/output error.',)
+    assert machine.notes() == ('/lib/libcudart.so.12 could not be probed: Input/output error.',)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_files_that_were_refused_from_the_start_are_told(machine: Machine) -> No
 )
 def test_why_gpus_are_not_known_is_told_in_a_sentence(machine: Machine, problem: str) -> None:
     machine.collector.set_gpus(HostGpus(problem=problem))
-    assert machine.remarks() == ('Which GPU a call went to is not known: the driver has not answered for 30 seconds.',)
+    assert machine.notes() == ('Which GPU a call went to is not known: the driver has not answered for 30 seconds.',)
 
 
 def test_what_is_loaded_while_a_new_loader_is_attached_to_is_found(machine: Machine) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.engine.attaching import Refused
-from gpu_tracker.cuda_probe.libraries.code_files import code_file
-from gpu_tracker.cuda_probe.session import Probe
+from gpu_tracker.cuda_probe.libraries import code_file
+from gpu_tracker.cuda_probe.probe_session import Probe
 from gpu_tracker.errors import ParameterError, ProbeUnavailableError, TrackerStateError
 from support.cuda import cuda_events
 from support.cuda.compiled_files import library
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile
+    from gpu_tracker.cuda_probe.libraries import CodeFile
     from gpu_tracker.cuda_probe.limits import Limits
 
 NOT_OPEN = r'^The probe is not open: call open\(\) first\.$'

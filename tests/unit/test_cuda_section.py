@@ -6,8 +6,8 @@ import marshal
 
 import pytest
 
+from gpu_tracker.cuda_probe.probe_session import open_probe
 from gpu_tracker.cuda_probe.section import CudaSection, SectionFigures
-from gpu_tracker.cuda_probe.session import open_probe
 from gpu_tracker.cuda_usage import cuda_usage
 from gpu_tracker.errors import GpuTrackerError
 from support.cuda.cuda_reports import kernel
@@ -158,7 +158,7 @@ def test_of_many_programs_those_with_the_most_launches_are_told_in_their_order()
     assert section['combined']['processes'] == 70
     assert section['notes'] == [
         'One.',
-        'Of 70 programs the 64 with the most launches are told one by one; the sums have all.',
+        'Of 70 programs the 64 with the most launches are listed one by one; the sums have all.',
     ]
 
 

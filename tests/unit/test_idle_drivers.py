@@ -78,12 +78,12 @@ class Machine:
         return self.run(self.drivers.poll())
 
     def look_briefly(self):
-        """Look with a patience that is soon at its end."""
-        self.drivers._patience = 0.01
+        """Poll with a time-out that is over soon."""
+        self.drivers._timeout = 0.01
         try:
             return self.run(self.drivers.poll())
         finally:
-            self.drivers._patience = 5
+            self.drivers._timeout = 5
 
 
 @pytest.fixture
@@ -272,6 +272,6 @@ def test_closing_does_not_wait_for_a_driver_that_cannot_be_left(runner) -> None:
     machine.poll()
     may_end = threading.Event()
     backend.close = lambda: may_end.wait(TIMEOUT)
-    machine.drivers._patience = 0.01
+    machine.drivers._timeout = 0.01
     machine.run(machine.drivers.close())
     may_end.set()

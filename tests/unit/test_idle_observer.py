@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 
+from gpu_tracker.errors import ClaimsError
 from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
 from gpu_tracker.idle.observing.drivers import DriverAnswer
-from gpu_tracker.idle.observing.watched_gpus import exists
 from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, WatchedGpu
+from gpu_tracker.parameters import process_exists
+from support.gpus.brief_gpus import claim
 from support.gpus.gpu_machine import NO_SUCH_PROCESS
 from support.gpus.gpu_readings import reading
 from support.idle.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, gpu, only, seen
@@ -204,5 +206,25 @@ def test_in_a_container_a_process_is_asked_about_once_a_look():
 
 
 def test_whether_a_process_exists():
-    assert exists(1)
-    assert not exists(NO_SUCH_PROCESS)
+    assert process_exists(1)
+    assert not process_exists(NO_SUCH_PROCESS)
+
+
+CLAIM = claim('GPU-1', user_id=7, process_id=4242)
+
+
+def test_a_claimed_gpu_is_busy_unless_a_program_of_ours_has_claimed_it():
+    machine = WatchedMachine(gpu(0), gpu(1), claims=lambda: [CLAIM], name_of=lambda user: f'user {user}')
+    assert [found.busy for found in machine.gpus()] == [None, 'claimed by user 7 (pid 4242)']
+    machine = WatchedMachine(gpu(0), gpu(1), claims=lambda: [CLAIM._replace(process_id=40)])
+    assert [found.busy for found in machine.gpus()] == [None, None]
+
+
+def test_claims_that_cannot_be_read_are_reported_once_and_keep_nobody_away():
+    def fail():
+        raise ClaimsError('GPU claims cannot be kept in /x')
+
+    machine = WatchedMachine(gpu(0), claims=fail)
+    assert machine.told() == ['GPU claims cannot be kept in /x']
+    assert machine.told() == []
+    assert [found.busy for found in machine.gpus()] == [None]

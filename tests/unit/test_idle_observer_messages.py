@@ -104,6 +104,14 @@ def test_a_container_is_told_once():
     assert machine.told() == []
 
 
+def test_processes_that_proc_hides_are_reported_once():
+    machine = WatchedMachine(nodes={0})
+    machine.are_others_hidden = True
+    text = '/proc hides the processes of other users (mount option hidepid): no use of a GPU is seen there'
+    assert machine.told() == [text]
+    assert machine.told() == []
+
+
 def test_gpus_that_appear_and_go():
     machine = WatchedMachine(gpu(0))
     machine.observe()

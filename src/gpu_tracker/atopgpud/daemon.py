@@ -1,4 +1,4 @@
-"""What the daemon is told."""
+"""The daemon: its settings, and its parts put together."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Settings(NamedTuple):
     """Switch accounting mode of the GPUs on."""
 
 
-_LEAST_PATIENCE = 3.0
+_LEAST_MAX_AGE = 3.0
 _MISSED_READINGS = 3
 _FIRST_READINGS = 1.0
 """Seconds that the first clients wait at most for GPUs that are slow to answer."""
 _CHECK = 1.0
-"""Seconds between two looks at what hangs."""
+"""Seconds between two checks of what hangs."""
 _MOST_DEBUG_MESSAGES = 1000
 """A minute, on clients that come and go."""
 
@@ -68,7 +68,7 @@ class _Daemon:
         self._log = log
         self._ready = ready
         self._drivers = Drivers(settings.interval)
-        self._ledger = Ledger(max(_LEAST_PATIENCE, _MISSED_READINGS * settings.interval))
+        self._ledger = Ledger(max(_LEAST_MAX_AGE, _MISSED_READINGS * settings.interval))
         self._observer = Observer(
             self._drivers, self._ledger, log, settings.interval, keep_accounts=settings.enable_accounting
         )
@@ -107,7 +107,7 @@ class _Daemon:
             if self._drivers.problems:
                 return _FAILED
             self._log.info('there is no GPU here, no driver or no library of it: nothing to do')
-            self._tell_ready()
+            self._report_ready()
             return 0
         try:
             tcp = [sockets.tcp_socket(address) for address in self._addresses]
@@ -128,20 +128,20 @@ class _Daemon:
             if not address.is_loopback:
                 self._log.warning('whoever reaches %s reads which processes use the GPUs', address.host)
         self._is_serving = True
-        self._tell_ready()
+        self._report_ready()
         while True:
             await asyncio.sleep(_CHECK)
             self._check()
 
-    def _tell_ready(self) -> None:
+    def _report_ready(self) -> None:
         self._ready()
         tell_systemd('READY=1')
 
     def _check(self) -> None:
         self._observer.check()
         self._server.give_up_stalled(asyncio.get_running_loop().time())
-        self._faults.tell_left_out()
-        self._failures.tell_left_out()
+        self._faults.report_left_out()
+        self._failures.report_left_out()
         left_out = self._ledger.take_left_out()
         if left_out and not self._has_left_out:
             self._faults(f'an answer would be too long for atop: the {left_out} smallest processes were left out')
@@ -155,11 +155,11 @@ class _Daemon:
 
     def _open_again(self) -> None:
         if not self._is_serving:
-            return  # it is looking for GPUs right now
+            return  # it is searching for GPUs right now
         if self._reopening is not None and not self._reopening.done():
-            self._log.info('SIGHUP: already looking for GPUs')
+            self._log.info('SIGHUP: already searching for GPUs')
             return
-        self._log.info('SIGHUP: looking for GPUs again')
+        self._log.info('SIGHUP: searching for GPUs again')
         self._reopening = asyncio.create_task(self._reopen())
 
     async def _reopen(self) -> None:
@@ -167,7 +167,7 @@ class _Daemon:
         try:
             await self._observer.open_again()
         except Exception:  # noqa: BLE001 - those who are connected are answered all the same
-            self._log.exception('SIGHUP: GPUs could not be looked for')
+            self._log.exception('SIGHUP: the search for GPUs failed')
         tell_systemd('READY=1')
 
     def _log_failure(self, _: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

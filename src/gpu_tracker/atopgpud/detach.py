@@ -1,4 +1,4 @@
-"""Makes the process a daemon in the old manner: in the background, and without a terminal."""
+"""Detachment of the process as a daemon in the old manner: in the background, and without a terminal."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class Detached:
         for handle in range(_HIGHEST_OF_STDIO + 1):
             os.dup2(self._nowhere, handle)
         os.close(self._nowhere)
-        self._tell(0)
+        self._send(0)
 
     def failed(self, code: int) -> None:
         """Let the process that waits end with this exit code, if one does; this one is to end by itself."""
         try:
-            self._tell(code)
+            self._send(code)
         except BrokenPipeError:
             pass  # nobody waits any more
 
-    def _tell(self, code: int) -> None:
+    def _send(self, code: int) -> None:
         link, self._link = self._link, None
         if link is None:
-            return  # it was told already, and its descriptor may be something else by now
+            return  # it has been sent already, and its descriptor may be something else by now
         try:
             os.write(link, bytes([code]))
         finally:
@@ -86,16 +86,16 @@ def _open_nowhere() -> int:
 
 
 def _wait(reading: int, first: int) -> NoReturn:
-    """End with the exit code that the daemon tells, without what is registered for the end: that is the daemon's."""
+    """End with the exit code that the daemon sends, without what is registered for the end: that is the daemon's."""
     try:
-        told = os.read(reading, 1)
+        code = os.read(reading, 1)
         os.waitpid(first, 0)
     except KeyboardInterrupt:
         os._exit(_INTERRUPTED)  # the daemon notices when it is ready
     except ChildProcessError:
         pass  # who has started this process ignores SIGCHLD, so the kernel has taken the child away already
-    if told:
-        os._exit(told[0])
+    if code:
+        os._exit(code[0])
     try:
         os.write(_HIGHEST_OF_STDIO, b'atopgpud: the daemon ended before it was ready\n')
     except OSError:

@@ -1,4 +1,4 @@
-"""All that the daemon knows, and the answers made from it. Touched by one thread only."""
+"""The counters of all GPUs, and the answers made from them. Used by one thread only."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ REMEMBERED_ENDS = 1024
 """Ends of processes that are kept for clients that ask rarely; an answer has room for a few hundred."""
 
 _MOST_ANSWERS = 64
-"""Answers that are kept for clients that are to be told the same."""
+"""Answers that are kept for clients that are to get the same."""
 
 
 class ListedGpu(NamedTuple):
-    """A GPU that clients are told of."""
+    """A GPU that clients get figures of."""
 
     key: str
-    """What tells it from others for as long as the daemon runs."""
+    """Identifies it for as long as the daemon runs."""
     identity: Gpu
 
 
 class Visitor:
-    """What one client has been told."""
+    """The state of one client: what it has got so far."""
 
     def __init__(self, gpus: tuple[str, ...], ends: int) -> None:
         self.gpus = gpus
         """The keys of the GPUs that it knows, in the order in which it knows them."""
         self.ends = ends
-        """How many ends of processes there had been when it was last told of some."""
+        """How many ends of processes there had been at its last answer."""
         self.offsets: tuple[tuple[int, int], ...] = ((0, 0),) * len(gpus)
 
 
@@ -54,11 +54,11 @@ class _Answer(NamedTuple):
 class Ledger:
     """The counters of all GPUs, and the ends of processes.
 
-    :param patience: Seconds after which a reading is too old to be told as one of now.
+    :param max_age: Seconds after which a reading is too old to be sent as the current one.
     """
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, max_age: float) -> None:
+        self._max_age = max_age
         self._gpus: tuple[ListedGpu, ...] = ()
         self._counters: dict[str, GpuCounters] = {}
         self._read_at: dict[str, float] = {}
@@ -69,11 +69,11 @@ class Ledger:
 
     @property
     def gpus(self) -> tuple[ListedGpu, ...]:
-        """The GPUs that are told to clients that come from now on."""
+        """The GPUs that clients get from now on."""
         return self._gpus
 
     def show(self, gpus: Sequence[ListedGpu], now: float) -> None:
-        """Tell clients that come from now on of these GPUs; those who were told of others are answered as before."""
+        """List these GPUs to clients that come from now on; those that have a list of others are answered as before."""
         self._gpus = tuple(gpus)
         for gpu in gpus:
             self._read_at.setdefault(gpu.key, now)
@@ -94,7 +94,7 @@ class Ledger:
 
     def age(self, now: float) -> list[str]:
         """Take GPUs whose last reading is too old for ones that cannot be read, and return their keys."""
-        silent = [key for key, when in self._read_at.items() if now - when > self._patience]
+        silent = [key for key, when in self._read_at.items() if now - when > self._max_age]
         for key in silent:
             self._counters[key] = self._counters.get(key, GpuCounters())._replace(is_readable=False)
             del self._read_at[key]
@@ -108,11 +108,11 @@ class Ledger:
         return left_out
 
     def welcome(self) -> Visitor:
-        """Return a client that comes now: it is told of processes that end from now on."""
+        """Return a client that comes now: it gets the ends of processes from now on."""
         return Visitor(tuple(gpu.key for gpu in self._gpus), self._ended)
 
     def types(self, version: int, visitor: Visitor) -> bytes:
-        """Return the answer that tells a client which GPUs there are."""
+        """Return the answer that lists the GPUs to a client."""
         keys = tuple(gpu.key for gpu in self._gpus)
         if keys != visitor.gpus:
             visitor.gpus = keys
@@ -120,7 +120,7 @@ class Ledger:
         return wire.framed(version, wire.types(version, [gpu.identity for gpu in self._gpus]))
 
     def statistics(self, version: int, visitor: Visitor) -> bytes:
-        """Return the answer that tells a client the figures of the GPUs that it knows."""
+        """Return the answer with the figures of the GPUs that a client knows."""
         key = (version, visitor.gpus, visitor.ends, visitor.offsets)
         answer = self._answers.get(key)
         if answer is None:
@@ -140,6 +140,6 @@ class Ledger:
             Section(self._counters.get(gpu, GpuCounters()), offsets, tuple(ended.get(gpu, {}).values()))
             for gpu, offsets in zip(visitor.gpus, visitor.offsets, strict=True)
         ]
-        told = wire.statistics(version, sections)
-        self._left_out = max(self._left_out or 0, told.left_out)
-        return _Answer(wire.framed(version, told.text), tuple(offsets_after(section) for section in sections))
+        sent = wire.statistics(version, sections)
+        self._left_out = max(self._left_out or 0, sent.left_out)
+        return _Answer(wire.framed(version, sent.text), tuple(offsets_after(section) for section in sections))

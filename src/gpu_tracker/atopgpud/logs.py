@@ -1,4 +1,4 @@
-"""Where the daemon's messages go: to the system log, and to standard error where that takes none.
+"""The daemon's log: messages go to the system log, and to standard error where that takes none.
 
 Not with ``logging.handlers.SysLogHandler``: it waits for a system log that does not read, and prints tracebacks.
 """
@@ -86,12 +86,12 @@ class Throttle:
 
     def __call__(self, text: str) -> None:
         """Say it, or count it."""
-        self.tell_left_out()
+        self.report_left_out()
         self._count += 1
         if self._count <= self._limit:
             self._say(text)
 
-    def tell_left_out(self) -> None:
+    def report_left_out(self) -> None:
         """Say what the last period has left out as soon as it is over, also where no message follows."""
         now = self._clock()
         if now < self._end:
@@ -119,7 +119,7 @@ class _SystemLogHandler(logging.Handler):
             self._show(f'no system log at {self._address} ({reason}): messages go to standard error{limit}')
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the message to one place at least."""
+        """Send the message to the system log, standard error, or both."""
         text = one_line(self.format(record))
         # Both are asked for each message: detaching makes another process, and takes the terminal away.
         taken = self._send(f'<{_priority(record.levelno)}>{_NAME}[{os.getpid()}]: {text}'.encode())
@@ -143,7 +143,7 @@ class _SystemLogHandler(logging.Handler):
             if handle is not None and select.select([], [handle], [], 0)[1]:
                 os.write(handle, f'{_NAME}: {line}\n'.encode())
         except (OSError, ValueError):
-            pass  # standard error is closed or broken, and there is no third place
+            pass  # standard error is closed or broken, and there is nothing else
 
     def _is_terminal(self) -> bool:
         handle = self._standard_error()

@@ -148,7 +148,7 @@ class Observer:
 
     def check(self) -> None:
         """Tell of GPUs that have not been read for too long."""
-        self._tell.tell_left_out()
+        self._tell.report_left_out()
         silent = self._ledger.age(time.monotonic())
         for gpu in self._gpus:
             if gpu.key in silent and self._problems.get(gpu.key) is None:

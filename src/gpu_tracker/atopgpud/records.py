@@ -1,4 +1,4 @@
-"""What one client is told of each GPU. Pure."""
+"""The figures that one client gets of each GPU, and the records of processes in one answer. Pure."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ UNKNOWN = -1
 
 
 class Section(NamedTuple):
-    """What one client is told of one GPU."""
+    """The figures that one client gets of one GPU."""
 
     gpu: GpuCounters
     offsets: tuple[int, int] = (0, 0)
     """What is taken off the two cumulative percentages, see :func:`offsets_after`."""
     ended: Sequence[ProcessCounters] = ()
-    """Processes that have ended, and that this client has not been told of."""
+    """Processes that have ended, and that this client has not got yet."""
 
 
 def offsets_after(section: Section) -> tuple[int, int]:
-    """Return the offsets for the next answer to a client that has been told this section.
+    """Return the offsets for the next answer to a client that has got this section.
 
     A client takes the difference to the figure before, also where that was -1: all that had been counted until then
     would seem to be the work of one interval. So from then on as much is taken off that the difference is right.
@@ -43,7 +43,7 @@ def offsets_after(section: Section) -> tuple[int, int]:
 def _offset_after(offset: int, total: int, *, is_known: bool) -> int:
     if not is_known:
         return total - UNKNOWN
-    # Where nothing has been counted since, 0 was told for -1, which would have meant unknown; 0 is what counts then.
+    # Where nothing has been counted since, 0 was sent for -1, which would have meant unknown; 0 is what counts then.
     return min(offset, total)
 
 
@@ -51,7 +51,7 @@ class Record(NamedTuple):
     """A process on one GPU."""
 
     section: int
-    """The place of the GPU."""
+    """The index of the GPU."""
     state: str
     """``A``: active; ``E``: exited."""
     process: ProcessCounters

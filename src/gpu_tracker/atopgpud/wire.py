@@ -50,7 +50,7 @@ def framed(version: int, text: str) -> bytes:
 
 
 def types(version: int, gpus: Sequence[Gpu]) -> str:
-    """Return the text that tells which GPUs there are."""
+    """Return the text that lists the GPUs."""
     entries = [
         f'@{_word(gpu.pci_bus_id, _LONGEST_BUS_ID)} {_word(gpu.name, _LONGEST_NAME)} {_task_support(version, gpu)}'
         for gpu in gpus
@@ -59,7 +59,7 @@ def types(version: int, gpus: Sequence[Gpu]) -> str:
 
 
 def statistics(version: int, sections: Sequence[Section]) -> Statistics:
-    """Return the text with the figures of all GPUs, in the order in which :func:`types` has told them.
+    """Return the text with the figures of all GPUs, in the order of :func:`types`.
 
     Where it would be longer than a client accepts, the processes with the least memory are left out, each of them with
     all its records.

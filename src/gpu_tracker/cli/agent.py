@@ -29,8 +29,8 @@ Options:
   --export-processes    Tell Prometheus the GPU memory of each process.
   --export-users        Tell Prometheus the names of users.
   --cuda                Tell Prometheus what each process does with CUDA: launches,
-                        memory, failed calls. Needs --export-processes,
-                        gpu-tracker[cuda] and the right to load BPF programs.
+                        memory, failed calls. Needs --export-processes, libbpf
+                        and the right to load BPF programs.
   -h --help             Print this text.
   --version             Print the version.
 

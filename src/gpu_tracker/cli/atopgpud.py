@@ -40,8 +40,8 @@ Options:
   --version             Print the version.
 
 Messages go to the system log, facility daemon, and where there is none to standard
-error. SIGHUP looks for GPUs again. Exit codes: 1 where a port is taken or a driver does
-not work, 125 for wrong options.
+error. SIGHUP searches for GPUs again. Exit codes: 1 where a port is taken or a driver
+does not work, 125 for wrong options.
 """
 
 _INTERVALS = (0.01, 60.0)

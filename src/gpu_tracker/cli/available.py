@@ -38,7 +38,7 @@ Options:
   --uuid                     Give UUIDs instead of indices, of MIG devices too.
   --exclude=<gpus>           GPUs that are not wanted: indices or UUIDs with commas
                              between them.
-  --wait                     Wait until the wish can be met.
+  --wait                     Wait until the request can be met.
   --wait-seconds=<s>         Wait, but at most so long.
   --claim                    Claim the GPUs, so that no other claim gets them: until
                              the command ends, or for --claim-seconds.
@@ -110,9 +110,13 @@ def _available(values: Values, words: list[str] | None) -> int:
         if fault is not None:
             return output.not_started(words[0], fault)
     inventory = Inventory(report=output.complain)
-    picker = Picker(inventory, ClaimFolder())
+    picker = Picker(inventory, ClaimFolder(), report=output.complain)
     try:
         picked = picker.pick(request, terms, waiting)
+        if words is not None and terms is None and any(gpu.idle_programs for gpu in picked.chosen):
+            # Claimed until the command begins, so that idle programs leave; then the command itself keeps them away.
+            picked = picker.pick(request, Terms(os.getpid(), None, purpose(words)), waiting)
+            picker.release()
         inventory.close()
         _warn(request, picked, words)
         code = _print(request, picked, picker) if words is None else _become(words, request, picked)

@@ -34,6 +34,7 @@ Options:
   -v --version          Print the version.
 
 [ ] free   [~] in use   [!] in use by processes that cannot be seen   [c] claimed
+[i] free: only a program of gpu-tracker idle is on it, which leaves for a claim
 [-] divided into MIG devices   [?] claims not known   [x] cannot be read
 
 A GPU is free where `gpu-tracker available` gives it: at most 20 % of its memory is

@@ -42,12 +42,12 @@ def run(arguments: list[str]) -> int:
     pid = subject.process_id(str(values['--pid']))
     if not os.path.isdir(f'/proc/{pid}'):
         raise no_process(pid)
-    from gpu_tracker.cuda_probe.devices import grant  # noqa: PLC0415 - not where only help is wanted
+    from gpu_tracker.cuda_probe.devices import grant, grant_plan  # noqa: PLC0415 - not where only help is wanted
 
     plan = grant.plan(pid)
     if not values['--dry-run']:
-        grant.apply(plan)
-    return output.print_text(grant.report(plan, is_done=not values['--dry-run']))
+        grant_plan.apply(plan)
+    return output.print_text(grant_plan.report(plan, is_done=not values['--dry-run']))
 
 
 def _values(arguments: list[str]) -> dict[str, str | bool | list[str] | None] | str:

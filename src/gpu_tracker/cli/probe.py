@@ -1,15 +1,21 @@
-"""``gpu-tracker probe``: shows what a program does with CUDA, from outside."""
+"""``gpu-tracker probe``: what a program does with CUDA, seen from outside."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import output
+from gpu_tracker.cli import FAILURE, command_words, output, supervise
+from gpu_tracker.cli.keys import Keys
+from gpu_tracker.cli.launch import HeldCommand
 from gpu_tracker.cli.probe_request import LIMITS, read_request
-from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.cli.probing import COMPLETE, Probing, attached
+from gpu_tracker.cli.running_process import Waiting, no_process, open_process
+from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
+    from gpu_tracker.cli.probe_request import ProbeRequest
     from gpu_tracker.cli.probing import ProbeMaker
 
 TEXT = f"""
@@ -30,15 +36,15 @@ Usage:
 Options:
   -e --execute=<command>  A whole shell command, in quotes. After a bare -- stands a
                         program with its arguments instead, passed on untouched.
-  --pid=<pid>           Look at a process that runs already, until it ends or Ctrl-C
-                        ends the looking: its ID, a whole number.
-  --duration=<seconds>  Look for so long at most. A command goes on afterwards.
-  --json                Report as one JSON object; the documentation tells its keys.
+  --pid=<pid>           Probe a process that runs already, until it ends or Ctrl-C
+                        ends the probing: its ID, a whole number.
+  --duration=<seconds>  Probe for so long at most. A command goes on afterwards.
+  --json                Report as one JSON object; the documentation lists its keys.
   --live                Show also each second what has happened until then, on a
                         terminal in place and with the rates of the last second. JSON is
                         one object a line. With --pid the key q ends it.
-  --interval=<seconds>  The time between two looks of --live: a number of seconds, 0.1
-                        at least. [default: 1]
+  --interval=<seconds>  The time between two reports of --live: a number of seconds,
+                        0.1 at least. [default: 1]
   -o --output=<file>    Where to write the report: a path. Default: standard output.
   --top=<n>             Kernels to show of each process: the n most launched and the n
                         with the most time. JSON has more. [default: 5]
@@ -69,9 +75,104 @@ def run(arguments: list[str], make_probe: ProbeMaker | None = None) -> int:
     if sys.platform != 'linux':
         raise GpuTrackerError('probe looks through the kernel of Linux, and runs there only')
     if request.process_id is not None:
-        from gpu_tracker.cli import probe_process  # noqa: PLC0415 - each way to probe imports only what it needs
+        return _probe_process(request, request.process_id, make_probe)
+    return _probe_command(request, make_probe)
 
-        return probe_process.probe(request, request.process_id, make_probe)
-    from gpu_tracker.cli import probe_command  # noqa: PLC0415 - as above
 
-    return probe_command.probe(request, make_probe)
+def _probe_command(request: ProbeRequest, make_probe: ProbeMaker | None) -> int:
+    """Start the command of ``request``, probe it to its end, write the report, and return the exit code."""
+    # Most failures show before anything is started for nothing; the exec reports the rest.
+    error = command_words.start_fault(request.words[0], os.get_exec_path())
+    if error is not None:
+        request.destination.forget()
+        return output.not_started(request.words[0], error)
+    command = HeldCommand(request.words)
+    try:
+        probing = _attach(request, command.process_id, make_probe)
+    except BaseException:
+        command.cancel()
+        request.destination.forget()
+        raise
+    # From here on signals wait, in the threads of the probe too: each is passed on to the command.
+    supervise.hold_signals()
+    try:
+        probing.begin()
+    except BaseException:
+        command.cancel()
+        probing.discard()
+        raise
+    error = command.release()
+    if error is not None:
+        os.waitpid(command.process_id, 0)
+        probing.discard()
+        return output.not_started(request.words[0], error)
+    return _wait_for_command(command.process_id, probing)
+
+
+def _attach(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | None) -> Probing:
+    """Return what probes the waiting process; where that is not possible, the command runs all the same."""
+    try:
+        return Probing(request, attached(request, process_id, make_probe))
+    except ParameterError:
+        raise
+    except GpuTrackerError as error:
+        problem = str(error)
+    except Exception as error:  # noqa: BLE001 - the command was what the user wanted first
+        problem = f'CUDA calls cannot be probed: internal error: {type(error).__name__}: {error}'
+    output.complain(f'{problem.rstrip(".")}. The command runs all the same.')
+    return Probing(request, None, problem)
+
+
+def _wait_for_command(process_id: int, probing: Probing) -> int:
+    """Wait for the running command, and report."""
+    try:
+        supervise.wait_for_end(process_id)
+    except Exception as error:  # noqa: BLE001 - whatever it is, a command that runs is never abandoned
+        output.complain(f'internal error: {type(error).__name__}: {error}')
+        supervise.wait_plainly(process_id)
+    probing.end()
+    _, status = os.waitpid(process_id, 0)
+    supervise.let_signals_through()
+    code = os.waitstatus_to_exitcode(status)
+    complete = f'{COMPLETE} ' if probing.is_complete else ''
+    output.say(f'{complete}Process completed with status code: {code}')
+    delivered = probing.deliver()
+    supervise.hold_signals()  # while the probe is detached: the exit code is the command's own
+    probing.close()
+    if code < 0:
+        return 128 - code
+    return code if code or delivered else FAILURE
+
+
+def _probe_process(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | None) -> int:
+    """Probe ``process_id``, write the report, and return the exit code."""
+    try:
+        handle = open_process(process_id, may_be_of_others=True)
+        probing = Probing(request, attached(request, process_id, make_probe))
+    except ProcessLookupError:
+        request.destination.forget()
+        raise no_process(process_id) from None
+    except BaseException:
+        request.destination.forget()
+        raise
+    try:
+        waiting = Waiting(process_id, handle)
+        probing.begin()
+    except BaseException:
+        probing.discard()
+        raise
+    with Keys(request.live) as keys:
+        waiting.wait({probing.over: lambda: True, **keys.watched})
+    probing.end()
+    code = _deliver_of_process(probing, request)
+    probing.close()
+    return code
+
+
+def _deliver_of_process(probing: Probing, request: ProbeRequest) -> int:
+    """Write the report, and return the exit code."""
+    if probing.live_code and not request.to_file:
+        return probing.live_code  # nobody has read the reports before the last one either
+    if probing.is_complete:
+        output.say(COMPLETE)
+    return probing.live_code if probing.deliver() else FAILURE

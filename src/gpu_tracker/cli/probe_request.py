@@ -1,4 +1,4 @@
-"""What the arguments of ``gpu-tracker probe`` ask for, checked as far as that goes without a probe."""
+"""The arguments of ``gpu-tracker probe``, read and checked as far as that goes without a probe."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Values = dict[str, str | bool | list[str] | None]
 class ProbeRequest(NamedTuple):
     """A probing that was asked for.
 
-    Either ``words`` is the command to start or ``process_id`` the process to look at.
+    Either ``words`` is the command to start or ``process_id`` the process to probe.
     """
 
     words: list[str]
@@ -45,7 +45,7 @@ class ProbeRequest(NamedTuple):
     as_json: bool
     live: bool
     interval: float
-    """Seconds between two looks of ``live``."""
+    """Seconds between two reports of ``live``."""
     duration: float | None
     """Seconds; None: until the end."""
     top: int
@@ -128,7 +128,7 @@ def _limits(given: list[str]) -> Limits:
 
 
 def of_option(error: ParameterError) -> ParameterError:
-    """Say of the options ``--limit`` and ``--library`` what ``error`` says of a bound, or of the libraries."""
+    """Return the error of a bound, or of the libraries, as one of the options ``--limit`` and ``--library``."""
     if error.parameter == 'libraries':
         return options.of_option(error, '--library', None)
     if error.parameter not in _DEFAULTS:
@@ -146,7 +146,7 @@ def _libraries(given: list[str]) -> list[str]:
 def _several(values: Values, name: str) -> list[str]:
     """Return all values of the option ``name``."""
     value = values[name]
-    return list(dict.fromkeys(value)) if isinstance(value, list) else []  # docopt tells the last one twice
+    return list(dict.fromkeys(value)) if isinstance(value, list) else []  # docopt lists the last one twice
 
 
 def _text(values: Values, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""A probe while it looks at a command or a process: it is shown live, ends in time, and its report is delivered."""
+"""A probe while it follows a command or a process: its live reports, its end in time, and its last report."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import output
-from gpu_tracker.cli.probe_faces import face_of
+from gpu_tracker.cli import output, screen
 from gpu_tracker.cli.probe_request import of_option
+from gpu_tracker.cuda_probe.cuda_report import problem_json, report_json
+from gpu_tracker.cuda_probe.report_text import problem_text, recent, report_text
 from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpu_tracker.cli.probe_request import ProbeRequest
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport
     from gpu_tracker.cuda_probe.limits import Limits
-    from gpu_tracker.cuda_probe.report import CudaReport
-    from gpu_tracker.cuda_probe.session import Probe
+    from gpu_tracker.cuda_probe.probe_session import Probe
 
     ProbeMaker = Callable[[Limits, Sequence[str], Sequence[str]], Probe]
 
@@ -27,7 +28,7 @@ COMPLETE = 'CUDA probing complete.'
 
 
 def attached(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | None) -> Probe:
-    """Return a probe that looks at the process and all that it has started, and that is to be started.
+    """Return an open probe that follows the process and all that it has started; it does not collect yet.
 
     :raises GpuTrackerError: It cannot: the text says why.
     :raises ProcessLookupError: The process has ended.
@@ -46,13 +47,13 @@ def attached(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | No
 
 
 def _ask_kernel(limits: Limits, libraries: Sequence[str], command: Sequence[str]) -> Probe:
-    from gpu_tracker.cuda_probe.session import Probe  # noqa: PLC0415 - not where only help is wanted
+    from gpu_tracker.cuda_probe.probe_session import Probe  # noqa: PLC0415 - not where only help is wanted
 
     return Probe(limits, libraries, command)
 
 
 class Probing:
-    """Shows a probe's reports while it looks, and ends it: when told to, or after the time that was asked for.
+    """Shows a probe's live reports, and ends it: by :meth:`end`, or after the time that was asked for.
 
     :param probe: Attached already; None: there is none.
     :param problem: Why there is no probe, in a sentence.
@@ -62,37 +63,37 @@ class Probing:
         self._request = request
         self._probe = probe
         self._problem = problem
-        self._face = face_of(request)
+        self._view = JsonView(request) if request.as_json else TextView(request)
         self._report: CudaReport | None = None
         self._is_finished = False
         self._is_closed = False
         self._is_delivered: bool | None = None
-        self._told_to_end = threading.Event()
+        self._end_requested = threading.Event()
         self._thread: threading.Thread | None = None
         self.over, self._over_writer = os.pipe()
-        """At its end, there to be read, when the looking has ended by itself."""
+        """A pipe that is at its end when the probing has ended by itself."""
         self.live_code = 0
         """The exit code where live reports could not be printed, 0 where all went well."""
 
     def begin(self) -> None:
-        """Begin to look."""
+        """Begin to collect and to show."""
         if self._probe is None:
             return
         self._probe.start()
         if self._request.live or self._request.duration is not None:
             # In a thread of its own: whoever waits for the command must not wait for the reader of a report.
-            self._thread = threading.Thread(target=self._look, name='probing')
+            self._thread = threading.Thread(target=self._show_reports, name='probing')
             self._thread.start()
 
     def end(self) -> None:
-        """End the looking, where that has not happened; the report is there to be delivered."""
-        self._told_to_end.set()
+        """End the probing, where that has not happened; the report is there to be delivered."""
+        self._end_requested.set()
         if self._thread is not None:
             self._thread.join()
         self._finish()
 
     def discard(self) -> None:
-        """End the looking without a report: the command could not be started."""
+        """End the probing without a report: the command could not be started."""
         self._is_delivered = True
         self.end()
         self.close()
@@ -113,27 +114,27 @@ class Probing:
         """Detach, once, which nobody who waits for the report has to wait for."""
         if self._probe is not None and not self._is_closed:
             self._is_closed = True
-            with _told():
+            with _failures_reported():
                 self._probe.close()
 
     def _written(self) -> bool:
         if self._probe is None:
-            return self._request.destination.write(self._face.problem(self._problem))
+            return self._request.destination.write(self._view.problem(self._problem))
         if self._report is None:
-            return False  # the reason has been told
-        return self._request.destination.write(self._face.last(self._report))
+            return False  # the reason has been reported
+        return self._request.destination.write(self._view.last(self._report))
 
-    def _look(self) -> None:
+    def _show_reports(self) -> None:
         """Show reports at each point of a grid of time, and deliver the last one when the time is over."""
-        with _told():
-            self._look_until_end()
+        with _failures_reported():
+            self._show_until_end()
         os.close(self._over_writer)
 
-    def _look_until_end(self) -> None:
+    def _show_until_end(self) -> None:
         began = time.monotonic()
         end = began + (self._request.duration or float('inf'))
         following = began + self._request.interval if self._request.live else float('inf')
-        while not self._told_to_end.wait(max(min(following, end) - time.monotonic(), 0)):
+        while not self._end_requested.wait(max(min(following, end) - time.monotonic(), 0)):
             now = time.monotonic()
             if now >= end:
                 self._finish()
@@ -142,7 +143,7 @@ class Probing:
                 self.close()
                 return
             if self._probe is not None and not self.live_code:
-                self.live_code = self._face.show(self._probe.report())
+                self.live_code = self._view.show(self._probe.report())
             if self.live_code and self._request.process_id is not None:
                 return  # nobody reads, and there is nothing else to do
             following = max(following + self._request.interval, now)
@@ -152,15 +153,71 @@ class Probing:
         if self._probe is None or self._is_finished:
             return
         self._is_finished = True
-        self._face.clear()
-        with _told():
+        self._view.clear()
+        with _failures_reported():
             self._report = self._probe.finish()
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """Tell what goes wrong, and go on: the command runs or has run, and its exit code must not be lost."""
+def _failures_reported() -> Iterator[None]:
+    """Report what goes wrong, and go on: the command runs or has run, and its exit code must not be lost."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, as above
         output.complain(f'internal error: {type(error).__name__}: {error}')
+
+
+class JsonView:
+    """Reports as JSON objects, on standard output beside live ones in one line."""
+
+    def __init__(self, request: ProbeRequest) -> None:
+        self._indent = None if request.live and not request.to_file else 2
+
+    @staticmethod
+    def show(report: CudaReport) -> int:
+        """Print a report of what has happened until now; return an exit code, 0 where all went well."""
+        return output.print_text(f'{report_json(report, indent=None)}\n')
+
+    def clear(self) -> None:
+        """Take nothing back: what was printed stays."""
+
+    def last(self, report: CudaReport) -> str:
+        """Return the last report as it is to be written."""
+        return report_json(report, indent=self._indent)
+
+    def problem(self, problem: str) -> str:
+        """Return what is to be written where nothing could be probed."""
+        return problem_json(problem, indent=self._indent)
+
+
+class TextView:
+    """Reports as tables; live ones, on a terminal, each in the place of the one before."""
+
+    def __init__(self, request: ProbeRequest) -> None:
+        self._top = request.top
+        self._to_file = request.to_file
+        self._place = screen.Place() if request.live and screen.can_go_back() else None
+        self._before: CudaReport | None = None
+
+    def show(self, report: CudaReport) -> int:
+        """Print a report of what has happened until now; return an exit code, 0 where all went well."""
+        width = screen.width() if self._place is None else self._place.width()
+        before, self._before = self._before, report
+        latest = recent(before, report)
+        seconds = None if latest is report or before is None else report.seconds - before.seconds
+        text = report_text(latest, top=self._top, width=width, rates_of=seconds, footnotes=False)
+        return output.print_text(f'{text}\n\n' if self._place is None else self._place.show(text))
+
+    def clear(self) -> None:
+        """Make room for the last report, where it comes in the place of the live ones."""
+        if self._place is not None and not self._to_file:
+            output.print_text(self._place.show(''))
+
+    def last(self, report: CudaReport) -> str:
+        """Return the last report as it is to be written."""
+        return report_text(report, top=self._top, width=None if self._to_file else screen.width())
+
+    @staticmethod
+    def problem(problem: str) -> str:
+        """Return what is to be written where nothing could be probed."""
+        return problem_text(problem)

@@ -47,8 +47,8 @@ Options:
   --max-overhead=<percent>  What measuring may cost, in percent of one core: above
                           0 and at most 100. Past it, samples are skipped.
   --cuda                  Also tell what it does with CUDA: launches, memory,
-                          streams. Needs gpu-tracker[cuda] and the right to load
-                          BPF programs; without them a warning says so.
+                          streams. Needs libbpf and the right to load BPF programs;
+                          without them a warning says so.
   --sections=<names>      What else to report, with commas between: io (what it
                           reads and writes), energy (of GPUs and CPUs), cuda (as
                           above).

@@ -7,14 +7,14 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from gpu_tracker.cuda_probe.binaries.program_file import hides_runtime
-from gpu_tracker.cuda_probe.calls import Library
+from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.devices.environment import may_have_begun
-from gpu_tracker.cuda_probe.engine.layout import NoticeKind
-from gpu_tracker.cuda_probe.libraries.code_files import mapped_files
+from gpu_tracker.cuda_probe.engine.kernel_layout import NoticeKind
+from gpu_tracker.cuda_probe.libraries import mapped_files
 from gpu_tracker.cuda_probe.limits import ModelLimits
 from gpu_tracker.cuda_probe.model.statistics import Statistics
-from gpu_tracker.cuda_probe.model.window import Accumulated, Capacity
-from gpu_tracker.cuda_probe.remarks import Remarks
+from gpu_tracker.cuda_probe.model.window import Capacity, WindowSums
+from gpu_tracker.cuda_probe.notes import Notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,11 +22,18 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
     from gpu_tracker.cuda_probe.engine.attaching import Refused
     from gpu_tracker.cuda_probe.engine.engine import Engine
-    from gpu_tracker.cuda_probe.engine.layout import Notice
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.engine.kernel_layout import Notice
+    from gpu_tracker.cuda_probe.kernel_data import (
+        DeviceTotals,
+        Event,
+        FailureTotals,
+        KernelTotals,
+        ProcessTotals,
+        Totals,
+    )
+    from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
     from gpu_tracker.cuda_probe.limits import Limits
-    from gpu_tracker.cuda_probe.programs import Programs
-    from gpu_tracker.cuda_probe.readings import DeviceTotals, Event, FailureTotals, KernelTotals, ProcessTotals, Totals
+    from gpu_tracker.cuda_probe.program_runs import Programs
 
 
 class RunTotals(NamedTuple):
@@ -136,9 +143,9 @@ class Collector:
         self._statistics = Statistics(model, self._uuid_of, self._capacities, self.began)
         self._next_window = self.began + _WINDOW
         self._next_release = self.began
-        self.accumulated = Accumulated(limits.ended)
+        self.sums = WindowSums(limits.ended)
         self.archive = Archive(limits.ended)
-        self.remarks = Remarks()
+        self.notes = Notes()
         self._ended: list[Notice] = []
         self._too_soon: dict[int, str] = {}
         """Names of program runs that ended before their libraries could be seen, whether they called CUDA or not."""
@@ -148,13 +155,13 @@ class Collector:
     def report_refused(self, refused: Iterable[Refused]) -> None:
         """Report files that could not be attached to from the start."""
         for file, error in refused:
-            self.remarks.not_probed(file, error)
+            self.notes.not_probed(file, error)
 
     def set_gpus(self, host: HostGpus) -> None:
         """Set the GPUs of this machine."""
         self._programs.set_gpus(host)
         if host.problem is not None:
-            self.remarks.add(f'Which GPU a call went to is not known: {host.problem.rstrip(".")}.')
+            self.notes.add(f'Which GPU a call went to is not known: {host.problem.rstrip(".")}.')
         for gpu in host.physical:
             if gpu.uuid is not None:
                 self._capacities[gpu.uuid] = Capacity(gpu.cores, gpu.memory)
@@ -165,7 +172,7 @@ class Collector:
         waiting = list(self._engine.take_events())
         ended, self._ended = self._ended, []
         self._take_notices(self._engine.take_notices())
-        self.remarks.events += len(waiting)
+        self.notes.events += len(waiting)
         self._statistics.consume(cast('list[Event]', waiting))
         for notice in ended:  # those of the call before: the rest of their events has been taken by now
             self._statistics.end(notice.process, notice.time)
@@ -177,17 +184,17 @@ class Collector:
 
     def close_window(self, now: int) -> None:
         """Add the time since the last window to the figures."""
-        self.accumulated.add(self._statistics.get_and_flush(now))
+        self.sums.add(self._statistics.get_and_flush(now))
 
     def runs(self) -> list[RunTotals]:
         """Read the totals of all program runs, those that have ended included."""
         totals = self._engine.totals()
         runs = self.archive.with_living(by_run(totals))
-        self.remarks.overflows = totals.overflows
+        self.notes.overflows = totals.overflows
         called = {run.process.process for run in runs}
-        self.remarks.too_soon = tuple(name for number, name in self._too_soon.items() if number not in called)
-        self.remarks.left_out = self.archive.left_out
-        self.remarks.graph_launches = sum(run.process.graph_launches for run in runs)
+        self.notes.too_soon = tuple(name for number, name in self._too_soon.items() if number not in called)
+        self.notes.left_out = self.archive.left_out
+        self.notes.graph_launches = sum(run.process.graph_launches for run in runs)
         return runs
 
     def scan(self, process: int, pid: int, loaded_at: int | None = None) -> bool:
@@ -204,7 +211,7 @@ class Collector:
             except (FileNotFoundError, ProcessLookupError):
                 continue  # the process has ended meanwhile
             except OSError as error:
-                self.remarks.not_probed(file, error)
+                self.notes.not_probed(file, error)
                 continue
             has_new_loader |= is_new and Library.LOADER in file.libraries
             if not functions and Library.RUNTIME in file.libraries and file.path.endswith('/exe'):
@@ -216,7 +223,7 @@ class Collector:
             if loaded_at is not None and loaded_at < (since := self._engine.attached_since(file)):
                 if may_have_begun(pid, self._proc):
                     self._engine.missed_calls(pid, process)
-                self.remarks.attached_late(pid, file.shown, since - loaded_at)
+                self.notes.attached_late(pid, file.shown, since - loaded_at)
         if has_new_loader:  # what it has loaded since its maps were read, was not reported
             may_call |= self.scan(process, pid, loaded_at)
         return may_call
@@ -225,7 +232,7 @@ class Collector:
         """Attach to what a process has loaded, and report that it ran before, where it may have called CUDA."""
         self._programs.runs_already(process, pid)
         if self.scan(process, pid):
-            self.remarks.ran_before(pid)
+            self.notes.ran_before(pid)
 
     def _take_notices(self, notices: Iterable[Notice]) -> None:
         programs = self._programs
@@ -263,13 +270,13 @@ class Collector:
         if file.identity not in self._without_runtime:
             self._without_runtime.add(file.identity)
             if hides_runtime(file.path):
-                self.remarks.runtime_hidden(file)
+                self.notes.runtime_hidden(file)
 
     def _mapped_files(self, pid: int) -> list[CodeFile]:
         try:
             return mapped_files(pid, self._proc)
         except PermissionError:
-            self.remarks.not_seen(pid)
+            self.notes.not_seen(pid)
             return []
 
     def _uuid_of(self, process: int, device: int) -> str | None:

@@ -70,8 +70,8 @@ class ModelLimits:
         loses nothing.
     :ivar streams: Streams of a process on one GPU that have had work since the window before: the launches to more are
         counted, without times.
-    :ivar records: Places on a stream at which events were recorded and that nothing has reached yet: past it the oldest
-        is forgotten, so that its launches wait for the next.
+    :ivar records: Positions on a stream at which events were recorded and that nothing has reached yet: past it the
+        oldest is forgotten, so that its launches wait for the next.
     :ivar events: Recorded events of a process that are remembered: past it the oldest is forgotten, and its
         synchronisation closes nothing.
     :ivar kernels: Kernels of a process that are distinguished: the times of more are reported together, as address 0.

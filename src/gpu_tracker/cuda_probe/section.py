@@ -17,8 +17,8 @@ from gpu_tracker.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpu_tracker.cuda_probe.report import CudaReport, KernelReport, ProcessReport
-    from gpu_tracker.cuda_probe.session import Probe
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport, KernelReport, ProcessReport
+    from gpu_tracker.cuda_probe.probe_session import Probe
     from gpu_tracker.resources.section import Target
 
 _MOST_PROCESSES = 64
@@ -32,6 +32,8 @@ _MOST_NOTES = 30
 _LONGEST = 200
 """Characters of a name, a command line or a path."""
 _LONGEST_NOTE = 600
+_ADDED = ('launches', 'synchronisations', 'allocations', 'frees', 'allocated', 'freed')
+"""The figures of a group that are the sums of its processes'."""
 
 
 class CudaSection:
@@ -61,7 +63,7 @@ def open_section(target: Target) -> CudaSection:
     """
     if sys.platform != 'linux':
         raise GpuTrackerError('CUDA calls cannot be probed: that works on Linux only.')
-    from gpu_tracker.cuda_probe.session import Probe, open_probe  # noqa: PLC0415 - what it needs exists on Linux only
+    from gpu_tracker.cuda_probe.probe_session import Probe, open_probe  # noqa: PLC0415 - what it needs exists on Linux only
 
     # Programs of Python often use the CUDA libraries that lie beside the interpreter, which is that of the tracker too.
     command = (sys.executable, *target.command)
@@ -89,7 +91,7 @@ class SectionFigures:
         notes = [_cut(note, _LONGEST_NOTE) for note in report.notes[:_MOST_NOTES]]
         if len(listed) < len(processes):
             notes.append(
-                f'Of {len(processes)} programs the {len(listed)} with the most launches are told one by one; '
+                f'Of {len(processes)} programs the {len(listed)} with the most launches are listed one by one; '
                 'the sums have all.'
             )
         return {
@@ -110,14 +112,9 @@ class SectionFigures:
         return base_units(
             CUDAFigures(
                 processes=len(processes),
-                launches=sum(process.launches for process in processes),
-                synchronisations=sum(process.synchronisations for process in processes),
+                **{name: sum(getattr(process, name) for process in processes) for name in _ADDED},
                 synchronising_seconds=sum((process.synchronising_seconds for process in processes), 0.0),
                 launch_to_sync_seconds=_sum((process.launch_to_sync_seconds for process in processes), 0.0),
-                allocations=sum(process.allocations for process in processes),
-                frees=sum(process.frees for process in processes),
-                allocated=sum(process.allocated for process in processes),
-                freed=sum(process.freed for process in processes),
                 memory_current=current,
                 memory_max=self._memory_max[name],
                 memory_leaked=_sum((process.memory_leaked for process in processes), 0),

@@ -12,7 +12,7 @@ _WHOLE = 100
 _GIGABYTE = 1e9
 
 
-class Wish(NamedTuple):
+class Limits(NamedTuple):
     """The limits within which a GPU is free; None is no limit."""
 
     max_used_percent: float = 20.0
@@ -33,10 +33,10 @@ IN_USE = 'in_use'
 CLAIMED = 'claimed'
 """Somebody has claimed it, and nothing else is in the way."""
 BEYOND_LIMITS = 'beyond_limits'
-"""Not in use, but not as wished."""
+"""Not in use, but beyond other limits that were given."""
 
 
-class Obstacle(NamedTuple):
+class Rejection(NamedTuple):
     """Why a GPU is not free."""
 
     kind: str
@@ -47,77 +47,83 @@ class Obstacle(NamedTuple):
     """Waiting does not help."""
 
 
-ANY = Wish()
+ANY = Limits()
 
 
-def obstacle(gpu: GpuReading, wish: Wish) -> Obstacle | None:
+def rejection(gpu: GpuReading, limits: Limits) -> Rejection | None:
     """Return the first thing in the way of choosing a GPU, a claim last of all; None where it can be chosen."""
     checks = (_out_of_reach, _in_use, _too_little_free, _too_busy, _too_hot, _claimed)
-    return next((found for check in checks if (found := check(gpu, wish)) is not None), None)
+    return next((found for check in checks if (found := check(gpu, limits)) is not None), None)
 
 
-def _out_of_reach(gpu: GpuReading, _: Wish) -> Obstacle | None:
+def _out_of_reach(gpu: GpuReading, _: Limits) -> Rejection | None:
     if gpu.problem is not None:
-        return Obstacle(UNREADABLE, gpu.problem, is_lasting=True)
+        return Rejection(UNREADABLE, gpu.problem, is_lasting=True)
     if gpu.mig_devices is None:
         return None
     text = 'in MIG mode; its MIG devices are chosen by UUID' if gpu.mig_devices else 'in MIG mode without MIG devices'
-    return Obstacle(SPLIT, text, is_lasting=True)
+    return Rejection(SPLIT, text, is_lasting=True)
 
 
-def _in_use(gpu: GpuReading, wish: Wish) -> Obstacle | None:
-    if wish.max_used_percent >= _WHOLE:
+def _in_use(gpu: GpuReading, limits: Limits) -> Rejection | None:
+    if limits.max_used_percent >= _WHOLE:
         return None
-    if gpu.memory_total and gpu.memory_used is not None:
-        percent = 100 * gpu.memory_used / gpu.memory_total
-        if percent <= wish.max_used_percent:
+    if gpu.memory_total and gpu.memory_of_others is not None:
+        percent = 100 * gpu.memory_of_others / gpu.memory_total
+        if percent <= limits.max_used_percent:
             return None
-        return Obstacle(IN_USE, f'{percent:.1f} % of its memory is in use; at most {wish.max_used_percent:g} % may be')
+        return Rejection(
+            IN_USE, f'{percent:.1f} % of its memory is in use; at most {limits.max_used_percent:g} % may be'
+        )
     if gpu.processes is None:
-        return Obstacle(IN_USE, 'neither its memory nor its processes are reported', is_lasting=True)
-    computing = sum(process.computes for process in gpu.processes)
+        return Rejection(IN_USE, 'neither its memory nor its processes are reported', is_lasting=True)
+    computing = sum(process.computes and not process.is_idle_program for process in gpu.processes)
     if computing:
         what = 'a process computes' if computing == 1 else f'{computing} processes compute'
-        return Obstacle(IN_USE, f'{what} on it, and it does not report its memory')
+        return Rejection(IN_USE, f'{what} on it, and it does not report its memory')
     return None
 
 
-def _too_little_free(gpu: GpuReading, wish: Wish) -> Obstacle | None:
-    if wish.min_free is None:
+def _too_little_free(gpu: GpuReading, limits: Limits) -> Rejection | None:
+    if limits.min_free is None:
         return None
     total, free = gpu.memory_total, gpu.memory_free
     if total is None or free is None:
-        return Obstacle(BEYOND_LIMITS, 'its free memory is not reported', is_lasting=True)
-    if free >= wish.min_free:
+        return Rejection(BEYOND_LIMITS, 'its free memory is not reported', is_lasting=True)
+    if gpu.memory_used is not None and gpu.memory_of_others is not None:
+        free += gpu.memory_used - gpu.memory_of_others
+    if free >= limits.min_free:
         return None
-    text = f'{free / _GIGABYTE:.1f} GB of its memory are free; {wish.min_free / _GIGABYTE:g} GB must be'
-    return Obstacle(BEYOND_LIMITS, text, is_lasting=total < wish.min_free)
+    text = f'{free / _GIGABYTE:.1f} GB of its memory are free; {limits.min_free / _GIGABYTE:g} GB must be'
+    return Rejection(BEYOND_LIMITS, text, is_lasting=total < limits.min_free)
 
 
-def _too_busy(gpu: GpuReading, wish: Wish) -> Obstacle | None:
-    if wish.max_utilization is None:
+def _too_busy(gpu: GpuReading, limits: Limits) -> Rejection | None:
+    if limits.max_utilization is None:
         return None
-    utilization = gpu.utilization
+    utilization = 0.0 if gpu.idle_programs else gpu.utilization
     if utilization is None:
-        return Obstacle(BEYOND_LIMITS, 'its utilization is not reported', is_lasting=True)
-    if utilization <= wish.max_utilization:
+        return Rejection(BEYOND_LIMITS, 'its utilization is not reported', is_lasting=True)
+    if utilization <= limits.max_utilization:
         return None
-    return Obstacle(BEYOND_LIMITS, f'its utilization is {utilization:g} %; at most {wish.max_utilization:g} % may be')
+    return Rejection(
+        BEYOND_LIMITS, f'its utilization is {utilization:g} %; at most {limits.max_utilization:g} % may be'
+    )
 
 
-def _too_hot(gpu: GpuReading, wish: Wish) -> Obstacle | None:
-    if wish.max_temperature is None:
+def _too_hot(gpu: GpuReading, limits: Limits) -> Rejection | None:
+    if limits.max_temperature is None:
         return None
     temperature = (gpu.parent or gpu).temperature
     if temperature is None:
-        return Obstacle(BEYOND_LIMITS, 'its temperature is not reported', is_lasting=True)
-    if temperature <= wish.max_temperature:
+        return Rejection(BEYOND_LIMITS, 'its temperature is not reported', is_lasting=True)
+    if temperature <= limits.max_temperature:
         return None
-    return Obstacle(BEYOND_LIMITS, f'it has {temperature:g} °C; at most {wish.max_temperature:g} °C may be')
+    return Rejection(BEYOND_LIMITS, f'it has {temperature:g} °C; at most {limits.max_temperature:g} °C may be')
 
 
-def _claimed(gpu: GpuReading, _: Wish) -> Obstacle | None:
-    return None if gpu.claim is None else Obstacle(CLAIMED, '')
+def _claimed(gpu: GpuReading, _: Limits) -> Rejection | None:
+    return None if gpu.claim is None else Rejection(CLAIMED, '')
 
 
 FREE = 'free'
@@ -132,7 +138,7 @@ _MOST = 0.5
 
 def status_of(gpu: GpuReading) -> str:
     """Return one of FREE, IN_USE, IN_USE_UNSEEN, CLAIMED, UNKNOWN, SPLIT and UNREADABLE."""
-    found = obstacle(gpu, ANY)
+    found = rejection(gpu, ANY)
     if found is None:
         return FREE if gpu.is_claim_known else UNKNOWN
     return IN_USE_UNSEEN if found.kind == IN_USE and not _is_use_seen(gpu) else found.kind

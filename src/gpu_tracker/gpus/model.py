@@ -191,6 +191,22 @@ class GpuReading(NamedTuple):
             return f'GPU {self.number}'
         return f'GPU {self.parent.number} MIG {self.number}'
 
+    @property
+    def idle_programs(self) -> tuple[GpuProcess, ...]:
+        """The programs of idle monitors, where nobody else computes on the GPU: a claim makes them leave."""
+        found = tuple(process for process in self.processes or () if process.is_idle_program)
+        others = any(process.computes and not process.is_idle_program for process in self.processes or ())
+        return () if others else found
+
+    @property
+    def memory_of_others(self) -> int | None:
+        """Bytes in use but for those of :attr:`idle_programs`."""
+        yielding = self.idle_programs
+        if self.memory_used is None or not yielding:
+            return self.memory_used
+        sizes = [process.memory for process in yielding]
+        return 0 if None in sizes else max(0, self.memory_used - sum(size or 0 for size in sizes))
+
     def devices(self) -> tuple[GpuReading, ...]:
         """Return the GPU itself and its MIG devices."""
         return (self, *(self.mig_devices or ()))

@@ -6,8 +6,9 @@ import shlex
 import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gpu_tracker.errors import ClaimsLockedError
+from gpu_tracker.errors import ClaimsLockedError, GpusUnavailableError
 from gpu_tracker.gpus.claims.folder import LOCK_TIMEOUT
+from gpu_tracker.gpus.constraints import rejection
 from gpu_tracker.gpus.inventory import with_claims
 from gpu_tracker.gpus.selection import Choice, choose
 
@@ -32,6 +33,10 @@ PAUSE = 1.0
 
 FRESH = 1.0
 """Seconds: how old a look at the GPUs may be when they are claimed."""
+
+
+LEAVING_TIMEOUT = 120.0
+"""Seconds that idle programs have to leave GPUs that were claimed."""
 
 
 class Terms(NamedTuple):
@@ -82,6 +87,7 @@ class Picker:
     :param inventory: Looks at the GPUs.
     :param folder: The claims of all users.
     :param clock: Seconds, for deadlines.
+    :param report: Takes a line for people where idle programs have to leave first.
     """
 
     def __init__(
@@ -90,17 +96,20 @@ class Picker:
         folder: ClaimFolder,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._inventory = inventory
         self._folder = folder
         self._clock = clock
         self._sleep = sleep
+        self._report = report
         self.held: HeldClaim | None = None
 
     def pick(self, request: Request, terms: Terms | None = None, waiting: Waiting | None = None) -> Picked:
         """Pick GPUs as the request says, claiming them on the terms given.
 
-        Nothing stays claimed where this raises.
+        GPUs that only programs of an idle monitor use are free. A claim makes these leave, and this returns when they
+        have left. Nothing stays claimed where this raises.
 
         :raises GpusUnavailableError: Too few are free, and waiting is not wanted, does not help, or took too long.
         :raises GpuError: A driver does not work.
@@ -115,6 +124,8 @@ class Picker:
             except ClaimsLockedError as error:
                 picked, blocked = None, error
             if picked is not None:
+                if terms is not None:
+                    self._wait_until_left(picked, request, deadline)
                 return picked
             if blocked is None:
                 continue
@@ -144,7 +155,7 @@ class Picker:
         # A claim for a time may end between the look and the choice, when its job has only just taken the memory that
         # the look has not seen. So what was claimed before the look is not chosen either.
         earlier = self._folder.claims()
-        gpus = self._inventory.look(with_load=request.needs_load)
+        gpus = self._look(request, earlier)
         if terms is None:
             choice = choose(with_claims(gpus, [*self._folder.claims(), *earlier]), request)
             return (Picked(choice.chosen, gpus) if choice.is_enough else None), choice
@@ -175,9 +186,51 @@ class Picker:
         self.release()
         return None, None
 
+    def _look(self, request: Request, claims: Sequence[Claim]) -> list[GpuReading]:
+        """Read all GPUs; their processes too where GPUs are in use and not enough are free without these."""
+        gpus = self._inventory.look(with_load=request.needs_load)
+        if not request.needs_load:
+            choice = choose(with_claims(gpus, claims), request)
+            most = request.exactly or request.at_most
+            if (most is None or len(choice.chosen) < most) and choice.may_yield:
+                return self._inventory.look(with_load=True)
+        return gpus
+
+    def _wait_until_left(self, picked: Picked, request: Request, deadline: float | None) -> None:
+        """Wait until no idle program is on the GPUs that were claimed.
+
+        :raises GpusUnavailableError: One has not left in time; nothing stays claimed.
+        """
+        if not any(gpu.idle_programs for gpu in picked.chosen):
+            return
+        uuids = {gpu.uuid for gpu in picked.chosen}
+        end = max(self._clock() + LEAVING_TIMEOUT, deadline or 0.0)
+        labels = ', '.join(gpu.label for gpu in picked.chosen if gpu.idle_programs)
+        self._report(f'waiting until the idle program on {labels} has left')
+        try:
+            occupied = self._occupied(uuids, request)
+            while occupied and self._clock() < end:
+                self._sleep(PAUSE)
+                occupied = self._occupied(uuids, request)
+        except BaseException:
+            self.release()
+            raise
+        if occupied:
+            self.release()
+            reasons = [f'{gpu.label}: an idle program was on it and has not left' for gpu in occupied]
+            raise GpusUnavailableError('no GPU is available', reasons)
+
+    def _occupied(self, uuids: set[str | None], request: Request) -> list[GpuReading]:
+        devices = [device for gpu in self._inventory.look(with_load=True) for device in gpu.devices()]
+        return [
+            gpu
+            for gpu in devices
+            if gpu.uuid in uuids and (gpu.idle_programs or rejection(gpu, request.limits) is not None)
+        ]
+
     def _is_still_free(self, choice: Choice, request: Request) -> bool:
         """Look again, after the first look or the lock took long: what was free may have been taken meanwhile."""
-        gpus = self._inventory.look(with_load=request.needs_load)
+        gpus = self._look(request, [])
         return set(choice.uuids) <= set(choose(gpus, request._replace(exactly=None, at_most=None)).uuids)
 
 

@@ -21,6 +21,9 @@ _MUCH = 100_000_000
 _LOOKED_AT = 32
 """How many processes of a tree are looked at, at each reading, for whether they compute on a GPU: about 50 µs each."""
 
+IDLE_GUARDIAN = b'gput-guardian'
+"""The name of the process that keeps a program of an idle monitor; what that starts is a descendant of this process."""
+
 UNKNOWN_ATTRIBUTION = (
     'The GPU driver does not tell which process of this container uses how much GPU memory, so the GPU memory of the '
     "processes is unknown. A container that shares the machine's process IDs (docker run --pid=host) would know it."

@@ -10,7 +10,7 @@ import time
 from itertools import pairwise
 
 from gpu_tracker.gpus.model import GpuProcess
-from gpu_tracker.gpus.process_ids import has_open, in_initial_pid_namespace
+from gpu_tracker.gpus.process_ids import IDLE_GUARDIAN, has_open, in_initial_pid_namespace
 from gpu_tracker.processes import stat
 from gpu_tracker.users import user_name
 
@@ -24,6 +24,7 @@ _IPYTHON_KERNELS = ('ipykernel_launcher', 'ipykernel')
 _LONGEST_COMMAND = 4000
 """Characters of a command line that are kept: it is what any user wants it to be, and may have two million."""
 _LONGEST_PROGRAM = 200
+_MOST_ANCESTORS = 100
 
 
 class ProcessLookup:
@@ -84,7 +85,25 @@ class ProcessLookup:
         if words == ['']:  # a zombie, or a part of the kernel
             words = [line[line.index(b'(') + 1 : line.rindex(b')')].decode(errors='replace')]
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start(line) / stat.TICKS_PER_SECOND
-        return _process(pid, self._name_of(owner), time.time() - age, words)
+        process = _process(pid, self._name_of(owner), time.time() - age, words)
+        return process._replace(is_idle_program=self._is_idle_program(line))
+
+    def _is_idle_program(self, line: bytes) -> bool:
+        """Return whether the process with this line of ``stat`` is below the guardian of an idle monitor's program.
+
+        All users may read that of each other's processes. Who pretends it has only said that a process may be ended.
+        """
+        for _ in range(_MOST_ANCESTORS):
+            parent = int(line[line.rindex(b')') + 2 :].split()[1])
+            if parent <= 1:
+                return False
+            try:
+                line = _content(f'{self._proc}/{parent}/stat')
+            except OSError:
+                return False
+            if line[line.index(b'(') + 1 : line.rindex(b')')] == IDLE_GUARDIAN:
+                return True
+        return False
 
 
 def _process(pid: int, user: str, started: float, words: Sequence[str]) -> GpuProcess:

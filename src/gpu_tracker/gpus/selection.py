@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
 from gpu_tracker.gpus.claims.claim import describe
-from gpu_tracker.gpus.constraints import ANY, CLAIMED, Obstacle, Wish, obstacle
+from gpu_tracker.gpus.constraints import ANY, BEYOND_LIMITS, CLAIMED, IN_USE, Limits, Rejection, rejection
 from gpu_tracker.gpus.visible_devices import VARIABLE, find, visible
 from gpu_tracker.units import SIZES_ACCEPTED, parse_size
 
@@ -34,7 +34,7 @@ ORDERS: dict[str, Callable[[GpuReading], float]] = {
 class Request(NamedTuple):
     """Which GPUs are wanted, and how many."""
 
-    wish: Wish = ANY
+    limits: Limits = ANY
     at_most: int | None = None
     exactly: int | None = None
     """None: whatever is free, but at least one."""
@@ -49,7 +49,7 @@ class Request(NamedTuple):
     @property
     def needs_load(self) -> bool:
         """Whether more has to be known of the GPUs than their memory."""
-        return (self.wish.max_utilization, self.wish.max_temperature) != (None, None) or self.order == 'power'
+        return (self.limits.max_utilization, self.limits.max_temperature) != (None, None) or self.order == 'power'
 
     def name(self, gpu: GpuReading) -> str:
         """Return what a chosen GPU is called."""
@@ -73,7 +73,7 @@ def make_request(
 
     :raises ParameterError: A value cannot be used.
     """
-    wish = Wish(
+    limits = Limits(
         _number('max_used_percent', max_used_percent, _PERCENTAGE, 0, _WHOLE),
         None if max_utilization is None else _number('max_utilization', max_utilization, _PERCENTAGE, 0, _WHOLE),
         _size('min_free', min_free),
@@ -82,7 +82,7 @@ def make_request(
     if not isinstance(order, str) or order not in ORDERS:
         raise ParameterError('order', order, 'index, free or power')
     return Request(
-        wish,
+        limits,
         None if limit is None else check_count('limit', limit),
         None if count is None else check_count('count', count),
         order,
@@ -152,7 +152,7 @@ class Choice(NamedTuple):
 
     chosen: list[GpuReading]
     wanted: int
-    others: list[tuple[GpuReading, Obstacle]]
+    others: list[tuple[GpuReading, Rejection]]
     """Those that are not free, by index."""
     is_possible: bool
     """Whether waiting may help."""
@@ -161,6 +161,11 @@ class Choice(NamedTuple):
     def uuids(self) -> list[str]:
         """The UUIDs of what has been chosen; a GPU that has none cannot be read, and so is not chosen."""
         return [gpu.uuid for gpu in self.chosen if gpu.uuid is not None]
+
+    @property
+    def may_yield(self) -> bool:
+        """Whether a GPU that is in use was read without its processes, which may be those of an idle monitor."""
+        return any(found.kind in {IN_USE, BEYOND_LIMITS} and gpu.processes is None for gpu, found in self.others)
 
     @property
     def is_enough(self) -> bool:
@@ -189,14 +194,15 @@ def choose(gpus: Sequence[GpuReading], request: Request) -> Choice:
     """
     left_out = _left_out(gpus, request)
     free: list[GpuReading] = []
-    others: list[tuple[GpuReading, Obstacle]] = []
+    others: list[tuple[GpuReading, Rejection]] = []
     for gpu in _nameable(gpus, request):
-        found = left_out.get(id(gpu)) or obstacle(gpu, request.wish)
+        found = left_out.get(id(gpu)) or rejection(gpu, request.limits)
         if found is None:
             free.append(gpu)
         else:
             others.append((gpu, found))
-    free.sort(key=ORDERS[request.order])
+    order = ORDERS[request.order]
+    free.sort(key=lambda gpu: (bool(gpu.idle_programs), order(gpu)))
     wanted = request.exactly or 1
     most = request.exactly if request.at_most is None else request.at_most
     may_become_free = sum(not found.is_lasting for _, found in others)
@@ -210,12 +216,12 @@ def _nameable(gpus: Sequence[GpuReading], request: Request) -> list[GpuReading]:
     return [device for gpu in gpus for device in gpu.mig_devices or (gpu,)]
 
 
-def _left_out(gpus: Sequence[GpuReading], request: Request) -> dict[int, Obstacle]:
+def _left_out(gpus: Sequence[GpuReading], request: Request) -> dict[int, Rejection]:
     """Return, by identity, why GPUs and MIG devices are not even looked at."""
     if not gpus:
         return {}
     shown = {id(device) for device in visible(gpus, request.visible_devices)}
-    invisible = Obstacle(_LEFT_OUT, f'left out by {VARIABLE}={request.visible_devices}', is_lasting=True)
+    invisible = Rejection(_LEFT_OUT, f'left out by {VARIABLE}={request.visible_devices}', is_lasting=True)
     left_out = {
         id(device): invisible
         for gpu in gpus
@@ -228,7 +234,7 @@ def _left_out(gpus: Sequence[GpuReading], request: Request) -> dict[int, Obstacl
         if found is None:
             there = ', '.join(str(gpu.number) for gpu in gpus)
             raise ParameterError('exclude', name, f'the index or UUID of a GPU (indices here: {there})')
-        left_out |= {id(device): Obstacle(_LEFT_OUT, 'excluded', is_lasting=True) for device in found.devices()}
+        left_out |= {id(device): Rejection(_LEFT_OUT, 'excluded', is_lasting=True) for device in found.devices()}
     return left_out
 
 
@@ -241,7 +247,7 @@ def _find_listed(gpus: Sequence[GpuReading], name: str) -> GpuReading | None:
     return next((device for device in gpu.mig_devices or () if str(device.number) == number), None)
 
 
-def _reason(gpu: GpuReading, found: Obstacle, now: float) -> str:
+def _reason(gpu: GpuReading, found: Rejection, now: float) -> str:
     name = '' if gpu.name is None or found.kind == _LEFT_OUT else f' ({gpu.name})'
     text = describe(gpu.claim, now) if found.kind == CLAIMED and gpu.claim is not None else found.text
     return f'{gpu.label}{name}: {text}'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.gpus import constraints
 from gpu_tracker.gpus.claims.claim import describe
 from gpu_tracker.gpus.table_cells import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK, Row, rows
 from gpu_tracker.table_layout import GAP, layout
@@ -117,9 +118,33 @@ def table_text(
     lines = table_lines(gpus, width=width, now=now, user_name=user_name)
     if color:
         try:
-            from gpu_tracker.gpus.table_colors import colored  # noqa: PLC0415 - rich costs 20 ms
+            return _colored(lines)
         except ImportError:
             pass  # rich is an extra
-        else:
-            return colored(lines)
     return plain(lines)
+
+
+def _colored(lines: Iterable[Iterable[Span]]) -> str:
+    """Return the text with the escape codes of its colours, those that every terminal has in its user's shades.
+
+    Lines are complete before rich sees them. It adds escape codes, and neither wraps nor highlights anything.
+    """
+    from rich.color import ColorSystem  # noqa: PLC0415 - an extra, which costs 20 ms
+    from rich.style import Style  # noqa: PLC0415 - as above
+
+    styles = {
+        HEADER: Style(bold=True),
+        constraints.FREE: Style(color='green'),
+        constraints.IN_USE: Style(color='blue'),
+        constraints.IN_USE_UNSEEN: Style(color='red'),
+        constraints.CLAIMED: Style(color='yellow'),
+        constraints.UNKNOWN: Style(color='yellow'),
+        constraints.UNREADABLE: Style(color='magenta'),
+    }
+    plain = Style()
+
+    def shown(span: Span) -> str:
+        style = styles.get(span.tone, plain)
+        return style.render(span.text, color_system=ColorSystem.STANDARD) if style else span.text
+
+    return '\n'.join(''.join(map(shown, line)) for line in lines)

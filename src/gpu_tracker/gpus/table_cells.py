@@ -65,6 +65,8 @@ MARKS = {
     status.UNREADABLE: '[x]',
 }
 
+_IDLE_PROGRAM = '[i]'
+"""The mark of a free GPU that an idle program uses."""
 _UNKNOWN = 'N/A'
 _UNSEEN = '?'
 _GIGA = 1e9
@@ -94,7 +96,7 @@ def _row(gpu: GpuReading, now: float) -> Row:
     gpu_status = status.status_of(gpu)
     cells = {
         INDEX: str(gpu.number) if gpu.parent is None else f'{gpu.parent.number}:{gpu.number}',
-        MARK: MARKS[gpu_status],
+        MARK: _IDLE_PROGRAM if gpu_status == status.FREE and gpu.idle_programs else MARKS[gpu_status],
     }
     if gpu.problem is not None:
         return Row(gpu_status, cells, printable(gpu.problem))

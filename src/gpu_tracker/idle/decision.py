@@ -1,4 +1,4 @@
-"""Which programs are started and stopped after a look: pure functions.
+"""Which programs are started and stopped after a poll: pure functions.
 
 The rules, each of which goes before those below it (also in ``docs/``):
 
@@ -7,7 +7,7 @@ The rules, each of which goes before those below it (also in ``docs/``):
    :widths: 6 34 60
 
    * - Rule
-     - What a look shows
+     - What a poll shows
      - What is done
    * - 1
      - The monitor ends.
@@ -46,7 +46,7 @@ The rules, each of which goes before those below it (also in ``docs/``):
      - It is started, on all of them together. Of several programs for a GPU the first in the file gets it; one that is
        still being stopped keeps its own, and one that runs is never replaced by another.
 
-The idle time of a GPU counts from the first of the looks that have shown it idle, and no user active, without a break.
+The idle time of a GPU counts from the first of the polls that have shown it idle, and no user active, without a break.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ Action: TypeAlias = Start | Stop
 def decide(
     programs: Sequence[Program], state: State, observation: Observation, now: float
 ) -> tuple[State, tuple[Action, ...]]:
-    """Return what is to be done after a look, stops first, and the state in which all of it has been begun.
+    """Return what is to be done after a poll, stops first, and the state in which all of it has been begun.
 
-    A change of the configuration needs nothing but another ``programs``. Asked a second time about the same look, it
+    A change of the configuration needs nothing but another ``programs``. Asked a second time about the same poll, it
     finds nothing to do.
 
     :param programs: All that are configured, in the file's order, each with a name of its own.
-    :param now: When the look was made, in seconds of monotonic time; not before the look that ``state`` rests on.
+    :param now: When the poll was made, in seconds of monotonic time; not before the poll that ``state`` rests on.
     """
     state = with_observation(state, programs, observation, now)
     state, stops = _stopped(programs, state, observation, now)
@@ -161,5 +161,5 @@ def _why_to_start(program: Program, state: State, observation: Observation, now:
 
 
 def _stopping(state: State, stops: Sequence[Stop], now: float) -> State:
-    told = {stop.name: state.runs[stop.name]._replace(stopping=stop.reason, stopping_since=now) for stop in stops}
-    return replace(state, runs={**state.runs, **told})
+    stopped = {stop.name: state.runs[stop.name]._replace(stopping=stop.reason, stopping_since=now) for stop in stops}
+    return replace(state, runs={**state.runs, **stopped})

@@ -11,7 +11,7 @@ import errno
 import os
 import socket
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.sockets import peer_of
@@ -25,22 +25,9 @@ if TYPE_CHECKING:
     from gpu_tracker.idle.state import Observation
     from gpu_tracker.sockets import Peer
 
-    class Names(Protocol):
-        """See :class:`~gpu_tracker.idle.gpu_claims.WatchNames`."""
-
-        def claim(self, identities: Iterable[str]) -> tuple[Taken, ...]:
-            """Take the names of GPUs, and return those that others have."""
-
-        def release(self, identities: Iterable[str]) -> None:
-            """Give names back."""
-
-        def close(self) -> None:
-            """Give all names back."""
-
-
 PREFIX = 'gpu-tracker-idle/'
 _BACKLOG = 128
-_BELIEVED = 10.0
+_CACHED = 10.0
 """Seconds for which it is not asked again who has a name, as long as somebody has it."""
 
 
@@ -49,12 +36,12 @@ class Taken(NamedTuple):
 
     identity: str
     holder: Peer | None = None
-    """None where it cannot be told."""
+    """None where it is not known."""
 
     def in_words(self, name_of: Callable[[int], str] = user_name) -> str:
         """Return who has it, as it stands in a message: ``another idle monitor (pid 17, alice)``.
 
-        :param name_of: Tells the name of the user with an ID.
+        :param name_of: Returns the name of the user with an ID.
         """
         return (
             'another idle monitor' if self.holder is None else f'another idle monitor ({self.holder.in_words(name_of)})'
@@ -65,7 +52,7 @@ class WatchNames:
     """The names that this monitor has.
 
     :param prefix: What each begins with.
-    :param monotonic: Tells the time.
+    :param monotonic: Returns the time.
     """
 
     def __init__(self, prefix: str = PREFIX, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -123,7 +110,7 @@ class WatchNames:
             except ConnectionRefusedError:
                 continue  # it has just ended, or does not listen yet
             if holder is not None:
-                self._answers[identity] = _Answer(holder, self._monotonic() + _BELIEVED)
+                self._answers[identity] = _Answer(holder, self._monotonic() + _CACHED)
             return Taken(identity, holder)
         return Taken(identity)
 
@@ -164,7 +151,7 @@ def _holder(name: bytes) -> Peer | None:
         except ConnectionRefusedError:
             raise
         except OSError:
-            return None  # too many have asked before, or the system does not tell
+            return None  # too many have asked before, or the system does not say
 
 
 def _socket(name: bytes) -> socket.socket:
@@ -194,11 +181,11 @@ class GpuClaims:
 
     :param names: Nobody else's.
     :param is_root: Whether this monitor is root's: then it gives way to no other user, who could keep it from starting.
-    :param name_of: Tells the name of the user with an ID.
+    :param name_of: Returns the name of the user with an ID.
     """
 
     def __init__(
-        self, log: logging.Logger, names: Names, *, is_root: bool, name_of: Callable[[int], str] = user_name
+        self, log: logging.Logger, names: WatchNames, *, is_root: bool, name_of: Callable[[int], str] = user_name
     ) -> None:
         self._log = log
         self._name_of = name_of
@@ -206,7 +193,7 @@ class GpuClaims:
         self._is_root = is_root
         self._gpus: dict[str, GpuId] = {}
         """Which GPUs were claimed, by what they were known by."""
-        self._told: set[GpuId] = set()
+        self._reported: set[GpuId] = set()
 
     def make(self, identities: Mapping[GpuId, str]) -> None:
         """Claim all GPUs that are there when the monitor starts.
@@ -223,7 +210,7 @@ class GpuClaims:
         """Claim GPUs that have appeared, and return what is seen without those that another monitor was quicker to."""
         taken = self._taken(identities)
         for gpu, one in taken.items():
-            self._tell(gpu, one, ', and left alone')
+            self._warn_once(gpu, one, ', and left alone')
         if not taken:
             return observation
         return observation._replace(gpus=tuple(seen for seen in observation.gpus if seen.gpu not in taken))
@@ -244,20 +231,20 @@ class GpuClaims:
         self._gpus.update((identity, gpu) for gpu, identity in identities.items())
         found = {taken.identity: taken for taken in self._names.claim(identities.values())}
         of_others = {gpu: found[identity] for gpu, identity in identities.items() if identity in found}
-        self._told &= set(of_others)
+        self._reported &= set(of_others)
         passed_over = {gpu for gpu, taken in of_others.items() if self._is_passed_over(taken)}
         for gpu in passed_over:
-            self._tell(gpu, of_others[gpu], ' too, to whom root does not give way')
+            self._warn_once(gpu, of_others[gpu], ' too, to whom root does not give way')
         return {gpu: taken for gpu, taken in of_others.items() if gpu not in passed_over}
 
     def _is_passed_over(self, taken: Taken) -> bool:
         # One whose holder is not known was taken without waiting for who asks, or too many ask: anybody can do that.
         return self._is_root and (taken.holder is None or taken.holder.user_id != 0)
 
-    def _tell(self, gpu: GpuId, taken: Taken, rest: str) -> None:
+    def _warn_once(self, gpu: GpuId, taken: Taken, rest: str) -> None:
         """Warn once of who has a GPU, as long as somebody has it."""
-        if gpu not in self._told:
-            self._told.add(gpu)
+        if gpu not in self._reported:
+            self._reported.add(gpu)
             self._log.warning('GPU %s is watched by %s%s', gpu, self._who(taken), rest)
 
     def _who(self, taken: Taken) -> str:

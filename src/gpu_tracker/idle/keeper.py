@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.idle.running.guardian_protocol import Ended, LaunchError, Lost, NotStarted, Started, Stuck, orders_for
 from gpu_tracker.idle.running.orphans import Orphans
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from gpu_tracker.idle.running.guardian_protocol import Message
 
 _TIMEOUT = 15.0
-"""Seconds of a guardian beyond the grace that it gives: it tells of what SIGKILL does not end after 10, and the last
+"""Seconds of a guardian beyond the grace that it gives: it reports what SIGKILL does not end after 10, and the last
 figures of what was used take it 5 at most."""
 _SHORT_PAUSE, _LONG_PAUSE = 0.02, 1.0
-"""Seconds between two looks for what a lost guardian has left: from the one, doubled up to the other."""
+"""Seconds between two scans for what a lost guardian has left: from the one, doubled up to the other."""
 
 
 class End(NamedTuple):
@@ -36,30 +36,6 @@ class End(NamedTuple):
     """How, in words that stand alone, such as ``exit code 1``; None: as ``text`` has it."""
     started: bool = True
     """Whether it ever ran."""
-
-
-class Keeper(Protocol):
-    """Runs programs. Nothing here waits."""
-
-    @property
-    def pids(self) -> Mapping[str, int]:
-        """The processes of the programs that run, by the programs' names."""
-
-    @property
-    def roots(self) -> frozenset[int]:
-        """The processes below which everything is ours."""
-
-    def start(self, action: Start) -> None:
-        """Start a program; its end is told, be it that it could not be started."""
-
-    def stop(self, name: str, reason: str, grace: float) -> None:
-        """Have a program and all its descendants ended."""
-
-    def kill(self) -> None:
-        """Have all programs ended by SIGKILL."""
-
-    def tidy(self) -> None:
-        """Reap what has ended."""
 
 
 class _Guarded(NamedTuple):
@@ -79,13 +55,13 @@ class _LostProgram(NamedTuple):
 
 
 class GuardedPrograms:
-    """Runs each program under a guardian; see :class:`Keeper`. It makes this process the parent of orphans.
+    """Runs each program under a guardian. Nothing here waits. It makes this process the parent of orphans.
 
-    A guardian that does not do what it was told is killed. The program of one that was killed is gone when this process
+    A guardian that does not follow its orders is killed. The program of one that was killed is gone when this process
     has ended all that it has left.
 
     :param ended: Called with the name of a program that is gone, and how.
-    :param timeout: Seconds of a guardian to do what it was told, beyond the grace of its program.
+    :param timeout: Seconds of a guardian to follow an order, beyond the grace of its program.
     """
 
     def __init__(self, log: logging.Logger, ended: Callable[[str, End], None], *, timeout: float = _TIMEOUT) -> None:
@@ -149,8 +125,8 @@ class GuardedPrograms:
         self._orphans.reap(self._guardians)
 
     def _expect_end(self, name: str, grace: float) -> None:
-        """Give a guardian some time to tell of its program's end."""
-        os.kill(self._running[name].running.pid, signal.SIGCONT)  # it cannot be told anything while it is stopped
+        """Give a guardian some time to report its program's end."""
+        os.kill(self._running[name].running.pid, signal.SIGCONT)  # it cannot read an order while it is stopped
         if name in self._stuck:
             return
         due = asyncio.get_running_loop().time() + grace + self._timeout
@@ -168,7 +144,7 @@ class GuardedPrograms:
         self._disobeyed.add(name)
         guardian = self._running[name].running.pid
         self._log.warning('%s: its guardian (pid %d) does not do what it was told, and is killed', name, guardian)
-        os.kill(guardian, signal.SIGKILL)  # no other's number: it is not waited for before its end is told
+        os.kill(guardian, signal.SIGKILL)  # no other's number: it is not waited for before its end is reported
 
     def _read(self, name: str) -> None:
         running, gpus = self._running[name]
@@ -203,11 +179,11 @@ class GuardedPrograms:
             self._log.warning('%s: SIGKILL does not end %s', name, message.left)
 
     def _end_orphans(self, pause: float) -> None:
-        """End what lost guardians have left, and tell of the programs' ends when nothing is left any more."""
+        """End what lost guardians have left, and report the programs' ends when nothing is left any more."""
         pids = [one.pid for one in self._lost.values() if one.pid is not None]
         try:
             is_any_left = self._orphans.end(self._guardians, pids) > 0
-        except OSError:  # such as too many open files: nobody else would ever tell of these programs' ends
+        except OSError:  # such as too many open files: nobody else would ever report these programs' ends
             is_any_left = True
         if is_any_left:
             asyncio.get_running_loop().call_later(pause, self._end_orphans, min(2 * pause, _LONG_PAUSE))
@@ -218,7 +194,7 @@ class GuardedPrograms:
 
 
 class DryRun:
-    """Starts nothing: a dry run; see :class:`Keeper`."""
+    """Starts nothing, with the methods of :class:`GuardedPrograms`."""
 
     pids: Mapping[str, int] = {}
     roots: frozenset[int] = frozenset()
@@ -230,7 +206,7 @@ class DryRun:
         """Do nothing."""
 
     def stop(self, name: str, reason: str, grace: float) -> None:  # noqa: ARG002 - nothing needs time
-        """Tell the end of what never ran."""
+        """Report the end of what never ran."""
         asyncio.get_running_loop().call_soon(self._ended, name, End(f'would have ended ({reason})', failed=False))
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""The monitor: it looks, decides and acts, until it is told to end."""
+"""The monitor's loop: poll, decide and act, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     from gpu_tracker.idle.config.idle_settings import GpuId, Settings
     from gpu_tracker.idle.decision import Action
-    from gpu_tracker.idle.keeper import End, Keeper
+    from gpu_tracker.idle.keeper import End
 
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _TIDYING_PAUSE = 0.2
-"""Seconds between two looks for what programs have left, at the monitor's end."""
+"""Seconds between two scans for what programs have left, at the monitor's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class Options:
     config: str
     """The absolute path of the configuration file, which SIGHUP reads again."""
     socket: str | None
-    """Where the status is told; None: nowhere."""
+    """Where the status is reported; None: nowhere."""
     devices: str = '/dev'
     """The folder of the GPUs' device files."""
     dry_run: bool = False
-    """Whether decisions are only told."""
+    """Whether decisions are only logged."""
 
 
 def run(settings: Settings, options: Options, log: logging.Logger) -> int:
@@ -79,7 +79,7 @@ class _Monitor:
         self._programs = Programs(name_of=self._names.name)
         self._observer = open_observer(options.devices, programs=self._programs, name_of=self._names.name)
         self._claims = GpuClaims(log, WatchNames(), is_root=os.geteuid() == 0, name_of=self._names.name)
-        self._keeper: Keeper = DryRun(self._ended) if options.dry_run else GuardedPrograms(log, self._ended)
+        self._keeper = DryRun(self._ended) if options.dry_run else GuardedPrograms(log, self._ended)
         self._alarm = DeviceListener(options.devices, log)
         self._pace = PollSchedule(settings.interval, time.monotonic())
         self._begun = time.time()
@@ -148,7 +148,7 @@ class _Monitor:
         return Observation()
 
     def _without_taken(self, observation: Observation) -> Observation:
-        """Return what is seen without the GPUs of other monitors; where that cannot be told, nothing is known."""
+        """Return what is seen without the GPUs of other monitors; where that is not known, nothing is."""
         if self._options.dry_run:
             return observation
         with self._going_on('it cannot be told which GPUs other monitors watch'):
@@ -176,7 +176,7 @@ class _Monitor:
         return self._programs.is_ours(pid, self._keeper.roots)
 
     def _is_needed(self, gpu: GpuId) -> bool:
-        """Tell whether a GPU is watched, or a program of ours is on it still."""
+        """Return whether a GPU is watched, or a program of ours is on it still."""
         runs = self._state.runs.values()
         on_it = any(own.number == gpu.number for run in runs for own in run.gpus)
         return on_it or self._settings.section_of(gpu) is not None
@@ -195,7 +195,7 @@ class _Monitor:
                 self._log.info('%s %s: %s', stopping, action.name, action.reason)
 
     def _ended(self, name: str, end: End) -> None:
-        """Take note that a program is gone, and look who may have its GPUs."""
+        """Take note that a program is gone, and decide who may have its GPUs."""
         now = time.monotonic()
         run = self._state.runs.get(name)
         self._state = with_end(self._state, name, now)
@@ -218,10 +218,10 @@ class _Monitor:
             self._pace.poll_soon(now)
         self._woken.set()
 
-    async def _wait_until(self, moment: float) -> None:
+    async def _wait_until(self, deadline: float) -> None:
         """Wait, unless something happens before."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, moment - time.monotonic())):
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                 await self._woken.wait()
         self._woken.clear()
 
@@ -281,8 +281,8 @@ class _Monitor:
             dry_run=self._options.dry_run,
             user=self._names.name(os.geteuid()),
         )
-        moment = wall_clock(now, time.time())
+        to_iso = wall_clock(now, time.time())
         programs = self._settings.programs
         return to_json(
-            status_of(monitor, programs, self._state, self._observation, self._tally, self._keeper.pids, now, moment)
+            status_of(monitor, programs, self._state, self._observation, self._tally, self._keeper.pids, now, to_iso)
         )

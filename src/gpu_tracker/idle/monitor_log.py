@@ -16,11 +16,11 @@ _LONGEST = 4000
 _MOST_LINES = 1000
 """Lines that wait for somebody who reads them; those that come when there are as many are lost."""
 _TIMEOUT = 0.1
-"""Seconds to wait until a line is out, unless one before it is not: then what it tells of has not happened yet."""
+"""Seconds to wait until a line is out, unless one before it is not: then what it reports has not happened yet."""
 _FLUSH_TIMEOUT = 1.0
 """Seconds to wait at the end."""
 _PAUSE = 0.01
-"""Seconds until the next attempt: a terminal may tell of room, and take nothing."""
+"""Seconds until the next attempt: a terminal may report room, and take nothing."""
 
 
 def open_log(*, verbose: bool, handle: int = 2) -> logging.Logger:
@@ -47,7 +47,7 @@ def flush(log: logging.Logger) -> None:
 class _LineHandler(logging.Handler):
     """Writes from a thread of its own.
 
-    A line to a terminal waits while nobody reads that, also where poll(2) has told that there is room for some of it;
+    A line to a terminal waits while nobody reads that, also where poll(2) has reported room for some of it;
     this must not keep a program on a GPU that somebody wants.
     """
 
@@ -67,7 +67,7 @@ class _LineHandler(logging.Handler):
         line = self._line_of(record)
         with self._changed:
             if self._lost or len(self._lines) >= _MOST_LINES:
-                self._lost += 1  # and so on until the others are out, so that it is told where lines are missing
+                self._lost += 1  # and so on until the others are out, so that the log says where lines are missing
                 return
             self._lines.append(line)
             self._changed.notify_all()

@@ -16,7 +16,7 @@ _FOLDER = 'gpu-tracker'
 _FILE = 'idle.sock'
 _OF_ROOT = f'/run/{_FOLDER}'
 _ROOT = 0
-_TEMPORARY = '/tmp'  # noqa: S108 - whose the folder in it is is looked at
+_TEMPORARY = '/tmp'  # noqa: S108 - the owner of the folder in it is checked
 _LONGEST_PATH = 107
 """Bytes of a socket's path: sun_path of unix(7) without the zero at its end."""
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -55,7 +55,7 @@ def _run_folder(environment: Mapping[str, str], user_id: int) -> str:
 
 
 def _is_folder_of(path: str, user_id: int) -> bool:
-    """Tell whether it is; the variable may be left from another user, as ``su`` does."""
+    """Return whether it is; the variable may be left from another user, as ``su`` does."""
     try:
         found = os.stat(path)
     except OSError:
@@ -83,15 +83,15 @@ def make_folder(path: str, user_id: int) -> None:
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
-        pass  # looked at below
+        pass  # checked below
     except OSError as error:
-        raise GpuTrackerError(f'the folder {path} for the status socket cannot be made: {_why(error)}') from None
+        raise GpuTrackerError(f'the folder {path} for the status socket cannot be made: {reason_of(error)}') from None
     if not _is_sticky(path, user_id):
         check_folder(path, user_id)
 
 
 def _is_sticky(path: str, user_id: int) -> bool:
-    """Tell whether others cannot replace this user's files in a folder: what its sticky bit means, inode(7)."""
+    """Return whether others cannot replace this user's files in a folder: what its sticky bit means, inode(7)."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -104,7 +104,7 @@ def check_folder(path: str, user_id: int) -> None:
     try:
         found = os.lstat(path)
     except OSError as error:
-        raise GpuTrackerError(f'the folder {path} for the status socket cannot be used: {_why(error)}') from None
+        raise GpuTrackerError(f'the folder {path} for the status socket cannot be used: {reason_of(error)}') from None
     problem = _problem(found, user_id)
     if problem is not None:
         raise GpuTrackerError(f'the folder {path} for the status socket cannot be trusted: {problem}')
@@ -122,5 +122,6 @@ def _problem(found: os.stat_result, user_id: int) -> str | None:
     return None
 
 
-def _why(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
+    """Return why a call failed, in words that follow a colon."""
     return (error.strerror or str(error)).lower()

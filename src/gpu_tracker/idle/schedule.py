@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from gpu_tracker.idle.state import State
 
 _AFTER_OPEN = (0.0, 0.03, 0.15, 0.5, 1.5)
-"""Seconds after a device was opened at which to look.
+"""Seconds after a device was opened at which to poll.
 
-The kernel tells of an open before the process has its descriptor, and a driver lists a process only when it has made a
+The kernel reports an open before the process has its descriptor, and a driver lists a process only when it has made a
 context, some tenths of a second later.
 """
 _LEAST_PAUSE = 0.02
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 _LARGEST_SHARE = 0.05
-"""Of one core, that looks between the grid's points may take in the long run: somebody may open devices again and
+"""Of one core, that polls between the grid's points may take in the long run: somebody may open devices again and
 again."""
 _MOST_SAVED = 0.25
-"""CPU seconds of that share that may be saved up, so that who opens a device now and then is looked at without delay: a
-look takes 0.01 s where there are 2,000 processes."""
+"""CPU seconds of that share that may be saved up, so that who opens a device now and then is seen without delay: a
+poll takes 0.01 s where there are 2,000 processes."""
 
 
 class PollSchedule:
-    """Tells when the next look is due.
+    """The time of the next poll.
 
-    :param interval: Seconds between two looks if nothing happens.
+    :param interval: Seconds between two polls if nothing happens.
     :param now: Monotonic seconds.
     """
 
@@ -46,7 +46,7 @@ class PollSchedule:
 
     @property
     def due(self) -> float:
-        """When the next look is due, in monotonic seconds."""
+        """When the next poll is due, in monotonic seconds."""
         extra = [*self._extra[:1], *([] if self._moment is None else [self._moment])]
         return min(self._grid.due, max(self._not_before, min(extra))) if extra else self._grid.due
 
@@ -55,7 +55,7 @@ class PollSchedule:
         self._extra = sorted({now, *self._extra})
 
     def at(self, moment: float | None) -> None:
-        """Look at a moment, and no longer at that which was set before; None: at none."""
+        """Poll at a time, and no longer at the one that was set before; None: at none."""
         self._moment = moment
 
     def opened(self, now: float) -> None:
@@ -64,7 +64,7 @@ class PollSchedule:
         self._extra = sorted({*later, *(now + delay for delay in _AFTER_OPEN)})
 
     def polled(self, begun: float, ended: float, cost: float) -> None:
-        """Take note of a look, and of the CPU seconds that it has cost."""
+        """Take note of a poll, and of the CPU seconds that it has cost."""
         self._extra = [when for when in self._extra if when > begun]
         self._saved = min(_MOST_SAVED, self._saved + _LARGEST_SHARE * (ended - self._saved_at))
         self._saved_at = ended
@@ -79,7 +79,7 @@ def next_change(programs: Sequence[Program], state: State, now: float) -> float 
     """Return when the rest of a program is over, or its GPUs have been idle for long enough, whichever comes later.
 
     :param programs: All that are configured.
-    :param state: With what the last look shows.
+    :param state: With what the last poll shows.
     :param now: In seconds of monotonic time, as the moment that is returned.
     :return: The first such moment of all programs that lies ahead; None: there is none.
     """

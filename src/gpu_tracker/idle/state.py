@@ -55,17 +55,19 @@ class WatchedGpu(NamedTuple):
     """What makes it busy besides, in words: its memory or utilization; None: nothing does."""
     problem: str | None = None
     """Why no program can use it, in words that follow its name, such as ``is lost``; None: it works."""
+    claim: str | None = None
+    """Who has claimed it, in words; None: nobody but programs of ours."""
 
     @property
     def busy(self) -> str | None:
         """Why it is not idle, in words; None: it is."""
         if self.users:
             return 'used by ' + ', '.join(map(str, self.users))
-        return self.load or self.problem
+        return self.load or self.problem or self.claim
 
 
 class Observation(NamedTuple):
-    """One look at all that matters."""
+    """What one poll of the machine shows."""
 
     gpus: tuple[WatchedGpu, ...] = ()
     """Those that are watched and there, in order."""
@@ -92,7 +94,7 @@ class Run(NamedTuple):
     stopping: str | None = None
     """Why it is being stopped, in words; None: it is not."""
     stopping_since: float | None = None
-    """When it was told to stop; None: it was not."""
+    """When it was ordered to stop; None: it was not."""
 
 
 class Rest(NamedTuple):
@@ -115,14 +117,14 @@ class Rest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that decisions rest on besides the configuration and a look."""
+    """All that decisions rest on besides the configuration and a poll."""
 
     runs: Mapping[str, Run] = field(default_factory=dict)
     """By the program's name."""
     rests: Mapping[str, Rest] = field(default_factory=dict)
     """By the program's name."""
     idle_since: Mapping[GpuId, float] = field(default_factory=dict)
-    """The first of the looks that have shown a GPU idle, and no user active, without a break; by the idle GPUs."""
+    """The first of the polls that have shown a GPU idle, and no user active, without a break; by the idle GPUs."""
     closing: str | None = None
     """Why the monitor ends, in words: nothing is started any more. None: it goes on."""
 
@@ -133,7 +135,7 @@ class State:
 
 
 def starts_alike(one: Program, other: Program) -> bool:
-    """Tell whether two configurations of a program differ at most in what a start makes no use of."""
+    """Return whether two configurations of a program differ at most in what a start makes no use of."""
     return other == replace(
         one,
         idle_before_start=other.idle_before_start,
@@ -143,7 +145,7 @@ def starts_alike(one: Program, other: Program) -> bool:
 
 
 def with_observation(state: State, programs: Sequence[Program], observation: Observation, now: float) -> State:
-    """Remember what a look shows, and forget the rests of programs that are not configured (so) any more.
+    """Remember what a poll shows, and forget the rests of programs that are not configured (so) any more.
 
     A change of what a start makes no use of holds from now on, for a run and a rest that has begun as well.
     """

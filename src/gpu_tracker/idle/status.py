@@ -1,4 +1,4 @@
-"""What the running monitor tells of itself: plain data, and its JSON.
+"""The status that the running monitor reports: plain data, and its JSON.
 
 The keys are part of the documented interface: they never change their meaning. Whatever is unknown is null. Moments are
 texts as ISO 8601 has them, with their zone; lengths of time are seconds.
@@ -35,10 +35,10 @@ class MonitorStatus:
     """Of gpu-tracker."""
     config_path: str
     started: str
-    """A moment."""
+    """An ISO 8601 time."""
     interval_seconds: float
     dry_run: bool
-    """Whether it only tells what it would do: then states and restarts of programs are those that would be."""
+    """Whether it only reports what it would do: then states and restarts of programs are those that would be."""
     user: str
 
 
@@ -71,7 +71,7 @@ class GpuStatus:
     """``idle``: nobody else uses it; ``busy``: somebody does; ``unavailable``: no program can use it."""
     uuid: str | None = None
     since: str | None = None
-    """The moment from which on it has been in that state; the first look of the monitor at the earliest."""
+    """The time since which it has been in that state; the first poll of the monitor at the earliest."""
     by: tuple[ProcessStatus, ...] = ()
     """Who else uses it."""
     reason: str | None = None
@@ -95,7 +95,7 @@ class ProgramStatus:
     state: str
     """``running``, ``stopping``, ``resting`` (it ended, and is not started again yet) or ``waiting``."""
     since: str | None = None
-    """The moment from which on it has been in that state; null where it waits for its first start."""
+    """The time since which it has been in that state; null where it waits for its first start."""
     pid: int | None = None
     reason: str | None = None
     """Why it is in that state, in words; null where it runs."""
@@ -106,7 +106,7 @@ class ProgramStatus:
     seconds_run: float | None = 0.0
     """All its runs together, the present one included; null in a dry run."""
     next_start: str | None = None
-    """The moment before which it is not started again."""
+    """The time before which it is not started again."""
     last_end: str | None = None
     """How it has ended last, or why it could not be started, in words; null before any end."""
 
@@ -176,5 +176,5 @@ def seconds_since_1970(moment: str) -> float:
 
 
 def wall_clock(monotonic: float, since_1970: float, zone: tzinfo | None = None) -> Callable[[float], str]:
-    """Return what tells the ISO 8601 time of a monotonic one, given what both clocks show now."""
+    """Return the function that gives the ISO 8601 time of a monotonic one, given what both clocks show now."""
     return lambda moment: iso_time(since_1970 - monotonic + moment, zone)

@@ -85,7 +85,7 @@ class _Gpu:
     state: str = UNAVAILABLE
     since: float | None = None
     seen: WatchedGpu | None = None
-    """None: the last look has not shown it."""
+    """None: the last poll has not shown it."""
 
     def poll(self, seen: WatchedGpu | None, now: float) -> None:
         state = _state(seen)
@@ -113,7 +113,7 @@ class Tally:
         self._programs: dict[str, _Program] = {}
 
     def poll(self, observation: Observation, now: float) -> None:
-        """Take what a look at the machine has shown.
+        """Take what a poll of the machine has shown.
 
         A GPU that is gone stays, unavailable, until ``keep`` says otherwise, or until its number stands for something
         else: GPUs can be put into MIG mode, and MIG devices be made anew.
@@ -162,16 +162,16 @@ class Tally:
         seconds = round(known.runs.seconds(now), 3)
         return ProgramCount(known.runs.restarts, known.failures, seconds, known.changed, known.last_end)
 
-    def gpus(self, now: float, moment: Callable[[float], str], pids: Mapping[str, int]) -> tuple[GpuStatus, ...]:
+    def gpus(self, now: float, to_iso: Callable[[float], str], pids: Mapping[str, int]) -> tuple[GpuStatus, ...]:
         """Return the status of each GPU, in order.
 
-        :param moment: Tells a monotonic time as the document has it.
+        :param to_iso: Returns the ISO 8601 text of a monotonic time.
         :param pids: The processes of the programs that run, by the programs' names.
         """
         in_order = sorted(
             self._gpus.items(), key=lambda item: (item[0].number, -1 if item[0].mig is None else item[0].mig)
         )
-        return tuple(_status(gpu, known, now, moment, pids) for gpu, known in in_order)
+        return tuple(_status(gpu, known, now, to_iso, pids) for gpu, known in in_order)
 
     def _gpu(self, gpu: GpuId) -> _Gpu:
         return self._gpus.setdefault(gpu, _Gpu())
@@ -189,13 +189,13 @@ def _reason(seen: WatchedGpu | None) -> str | None:
     return seen.problem or seen.busy
 
 
-def _status(gpu: GpuId, known: _Gpu, now: float, moment: Callable[[float], str], pids: Mapping[str, int]) -> GpuStatus:
+def _status(gpu: GpuId, known: _Gpu, now: float, to_iso: Callable[[float], str], pids: Mapping[str, int]) -> GpuStatus:
     seen = known.seen
     return GpuStatus(
         gpu=str(gpu),
         state=known.state,
         uuid=None if seen is None else seen.uuid,
-        since=None if known.since is None else moment(known.since),
+        since=None if known.since is None else to_iso(known.since),
         by=() if seen is None else tuple(ProcessStatus(*user) for user in seen.users),
         reason=_reason(seen),
         program=known.program,
@@ -213,29 +213,31 @@ def status_of(
     tally: Tally,
     pids: Mapping[str, int],
     now: float,
-    moment: Callable[[float], str],
+    to_iso: Callable[[float], str],
 ) -> Status:
     """Return the whole document.
 
     :param programs: All that are configured.
-    :param observation: The last look.
+    :param observation: The last poll.
     :param pids: The processes of the programs that run, by the programs' names.
     :param now: Monotonic seconds.
-    :param moment: Tells a monotonic time as the document has it.
+    :param to_iso: Returns the ISO 8601 text of a monotonic time.
     """
     configured = {program.name: program for program in programs}
     removed = {name: run.program for name, run in state.runs.items() if name not in configured}
-    gpus = tally.gpus(now, moment, pids)
+    gpus = tally.gpus(now, to_iso, pids)
     reasons = _reasons(programs, state, observation, now, 'would start' if monitor.dry_run else 'starts')
-    told = (
-        _program(program, state, reasons.get(program.name), tally, pids.get(program.name), now, moment)
+    programs_status = (
+        _program(program, state, reasons.get(program.name), tally, pids.get(program.name), now, to_iso)
         for program in (configured | removed).values()
     )
     return Status(
         monitor=monitor,
         active_users=tuple(ActiveUserStatus(*user) for user in observation.active),
         gpus=tuple(replace(gpu, idle_seconds_used=None) for gpu in gpus) if monitor.dry_run else gpus,
-        programs=tuple(replace(one, seconds_run=None) for one in told) if monitor.dry_run else tuple(told),
+        programs=tuple(replace(one, seconds_run=None) for one in programs_status)
+        if monitor.dry_run
+        else tuple(programs_status),
     )
 
 
@@ -263,7 +265,7 @@ def _program(
     tally: Tally,
     pid: int | None,
     now: float,
-    moment: Callable[[float], str],
+    to_iso: Callable[[float], str],
 ) -> ProgramStatus:
     """Return the status of one.
 
@@ -283,13 +285,13 @@ def _program(
         name=program.name,
         gpus='ALL' if program.gpus is None else ','.join(map(str, program.gpus)),
         state=name,
-        since=None if since is None else moment(since),
+        since=None if since is None else to_iso(since),
         pid=pid,
         reason=reason,
         restarts=count.restarts,
         failures=count.failures,
         seconds_run=count.seconds_run,
-        next_start=None if next_start is None else moment(next_start),
+        next_start=None if next_start is None else to_iso(next_start),
         last_end=count.last_end,
     )
 

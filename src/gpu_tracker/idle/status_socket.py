@@ -1,4 +1,4 @@
-"""The socket over which the running monitor tells its status.
+"""The socket over which the running monitor reports its status.
 
 Whoever connects gets the answer at once, one line of text, and then the end: nothing is read.
 """
@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING
 
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.idle.run_folder import check_length, make_folder
+from gpu_tracker.idle.run_folder import check_length, make_folder, reason_of
 from gpu_tracker.sockets import peer_of
 from gpu_tracker.users import user_name
 
@@ -81,7 +81,7 @@ class Server:
                 self._slots.release()
                 await asyncio.sleep(_PAUSE)
                 continue
-            task = loop.create_task(self._tell(client))
+            task = loop.create_task(self._answer_client(client))
             self._answering.add(task)
             task.add_done_callback(functools.partial(self._done, client))
             await asyncio.sleep(0)  # accepting a waiting client suspends nothing, and there may be many
@@ -91,10 +91,10 @@ class Server:
         self._answering.discard(task)
         self._slots.release()
 
-    async def _tell(self, client: socket.socket) -> None:
+    async def _answer_client(self, client: socket.socket) -> None:
         try:
             answer = f'{self._answer()}\n'.encode(errors='backslashreplace')
-        except Exception as error:  # noqa: BLE001 - whatever it is, who asks is told and the monitor goes on
+        except Exception as error:  # noqa: BLE001 - whatever it is, who asks gets an answer and the monitor goes on
             answer = _NO_STATUS
             context = {'message': 'the status could not be told', 'exception': error}
             asyncio.get_running_loop().call_exception_handler(context)
@@ -119,7 +119,7 @@ async def serve(path: str, answer: Callable[[], str]) -> Server:
         with _alone_in(folder):
             listener = _listening(path)
     except OSError as error:
-        raise GpuTrackerError(f'the status socket {path} cannot be made: {_why(error)}') from None
+        raise GpuTrackerError(f'the status socket {path} cannot be made: {reason_of(error)}') from None
     return Server(listener, answer)
 
 
@@ -198,12 +198,12 @@ def ask(path: str, timeout: float = _TIMEOUT) -> str:
         except (TimeoutError, BlockingIOError):  # at once where too many wait already, unix(7)
             raise GpuTrackerError(f'the idle monitor at {path} takes no questions: too many wait already') from None
         except OSError as error:
-            raise GpuTrackerError(f'the idle monitor at {path} cannot be asked: {_why(error)}') from None
+            raise GpuTrackerError(f'the idle monitor at {path} cannot be asked: {reason_of(error)}') from None
         return _whole_answer(client, deadline, f'the idle monitor ({_peer(client)}) at {path}', timeout)
 
 
 def _whole_answer(client: socket.socket, deadline: float, monitor: str, timeout: float) -> str:
-    """Return what comes until the end, without the line end that tells that it is whole."""
+    """Return what comes until the end, without the line end that marks it as whole."""
     answer = bytearray()
     try:
         while True:
@@ -215,7 +215,7 @@ def _whole_answer(client: socket.socket, deadline: float, monitor: str, timeout:
     except TimeoutError:
         raise GpuTrackerError(f'{monitor} does not answer within {timeout:g} s') from None
     except OSError as error:
-        raise GpuTrackerError(f'{monitor} does not answer: {_why(error)}') from None
+        raise GpuTrackerError(f'{monitor} does not answer: {reason_of(error)}') from None
     if not answer.endswith(b'\n'):
         raise GpuTrackerError(f'{monitor} has ended in the middle of its answer')
     if answer == _NO_STATUS:
@@ -235,7 +235,3 @@ def _owner(path: str) -> str:
         return user_name(os.stat(path).st_uid)
     except OSError:
         return 'its user'  # not even its folder is open to this user
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

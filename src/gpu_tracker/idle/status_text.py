@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from gpu_tracker.idle.status import RUNNING, STOPPING, UNAVAILABLE, seconds_since_1970
 from gpu_tracker.idle.wording import duration
 from gpu_tracker.printable import printable
+from gpu_tracker.table_layout import GAP, Column, layout
+from gpu_tracker.terminal_text import padded, shortened, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpu_tracker.idle.status import GpuStatus, MonitorStatus, ProcessStatus, ProgramStatus, Status
 
-_GAP = 2
-"""Blanks between two columns."""
 _LEAST = 8
 """How narrow the column becomes that is cut."""
 _INDENT = '  '
@@ -24,12 +24,23 @@ _UNKNOWN = 'N/A'
 _REHEARSED = {RUNNING: 'would run', STOPPING: 'would stop'}
 """What programs in these states do in a dry run."""
 
-_GPU_TITLES = ('GPU', 'state', 'since', 'used by / program', 'idle time used', 'restarts')
-_GPU_CUT = 3
-_GPU_NUMBERS = frozenset({5})
-_PROGRAM_TITLES = ('program', 'GPUs', 'state', 'since', 'time run', 'restarts', 'failures')
-_PROGRAM_CUT = 0
-_PROGRAM_NUMBERS = frozenset({5, 6})
+_GPU_COLUMNS = (
+    Column('gpu', 'GPU'),
+    Column('state', 'state'),
+    Column('since', 'since'),
+    Column('use', 'used by / program', least=_LEAST),
+    Column('seconds', 'idle time used'),
+    Column('restarts', 'restarts', is_number=True),
+)
+_PROGRAM_COLUMNS = (
+    Column('program', 'program', least=_LEAST),
+    Column('gpus', 'GPUs'),
+    Column('state', 'state'),
+    Column('since', 'since'),
+    Column('seconds', 'time run'),
+    Column('restarts', 'restarts', is_number=True),
+    Column('failures', 'failures', is_number=True),
+)
 
 
 def status_text(status: Status, now: float, width: int | None = None) -> str:
@@ -79,7 +90,7 @@ def _gpu_lines(
         )
         for gpu in gpus
     ]
-    return _table(_GPU_TITLES, rows, _GPU_NUMBERS, _GPU_CUT, width)
+    return _table(_GPU_COLUMNS, rows, width)
 
 
 def _used_by(gpu: GpuStatus, *, dry_run: bool) -> str:
@@ -120,7 +131,7 @@ def _program_lines(
         )
         for program in programs
     ]
-    title, *lines = _table(_PROGRAM_TITLES, rows, _PROGRAM_NUMBERS, _PROGRAM_CUT, width)
+    title, *lines = _table(_PROGRAM_COLUMNS, rows, width)
     shown = [title]
     for program, line in zip(programs, lines, strict=True):
         shown += [line, *_wrapped(_why(program, now), width, _INDENT)]
@@ -146,29 +157,18 @@ def _wrapped(text: str, width: int | None, indent: str) -> list[str]:
     return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=_INDENT)
 
 
-def _table(
-    titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: frozenset[int], cut: int, width: int | None
-) -> list[str]:
-    """Return the lines of a table with its titles.
-
-    :param numbers: The columns whose contents stand at the right.
-    :param cut: The column that is cut where the lines would be wider than ``width``.
-    """
-    cells = [titles, *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    if width is not None:
-        surplus = sum(widths) + _GAP * (len(widths) - 1) - width
-        widths[cut] = max(widths[cut] - max(surplus, 0), min(widths[cut], _LEAST))
-    return [_line(row, widths, numbers) for row in cells]
-
-
-def _line(row: Sequence[str], widths: Sequence[int], numbers: frozenset[int]) -> str:
-    cells = [
-        _shortened(cell, width).rjust(width) if place in numbers else _shortened(cell, width).ljust(width)
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+def _table(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
+    """Return the lines of a table with its titles."""
+    cells = [[column.title for column in columns], *([printable(cell) for cell in row] for row in rows)]
+    by_column = zip(columns, zip(*cells, strict=True), strict=True)
+    contents = {column.name: max(map(width_of, texts)) for column, texts in by_column}
+    shown = layout(columns, contents, width, ())
+    return [
+        (' ' * GAP)
+        .join(
+            padded(shortened(cell, room), room, to_the_right=column.is_number)
+            for (column, room), cell in zip(shown, row, strict=True)
+        )
+        .rstrip()
+        for row in cells
     ]
-    return (' ' * _GAP).join(cells).rstrip()
-
-
-def _shortened(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + '…'

@@ -39,12 +39,12 @@ _UNKNOWN = 'N/A'
 _SIZES = ((1e12, 'TB'), (1e9, 'GB'), (1e6, 'MB'), (1e3, 'kB'))
 
 
-def line_at(moment: float, text: str) -> str:
+def line_at(seconds: float, text: str) -> str:
     """Return a line of a log: ``2026-11-21 23:01:02 gpu-tracker: ...``, in local time.
 
-    :param moment: Seconds since 1970.
+    :param seconds: Seconds since 1970.
     """
-    return f'{time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))} gpu-tracker: {printable(text)}\n'
+    return f'{time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))} gpu-tracker: {printable(text)}\n'
 
 
 def ending_in_words(code: int | None, number: int | None, left_behind: int = 0) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.cuda_probe.calls import FUNCTIONS
+from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpu_tracker.cuda_probe.report import CudaReport, KernelReport, ProcessReport
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport, KernelReport, ProcessReport
     from gpu_tracker.cuda_usage import CUDADevice
     from support.cuda.probed_program import Probed
     from support.cuda_stand_in import DeviceTruth, Truth

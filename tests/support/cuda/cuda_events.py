@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gpu_tracker.cuda_probe.kernel_data import Event, EventKind
 from gpu_tracker.cuda_probe.limits import ModelLimits
 from gpu_tracker.cuda_probe.model.statistics import Statistics
 from gpu_tracker.cuda_probe.model.window import Capacity
-from gpu_tracker.cuda_probe.readings import Event, EventKind
 
 GPU = 'GPU-1'
 CORES = 1000

@@ -6,15 +6,15 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.engine.layout import Overflow
-from gpu_tracker.cuda_probe.readings import DeviceTotals, ProcessTotals, Totals
+from gpu_tracker.cuda_probe.engine.kernel_layout import Overflow
+from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, ProcessTotals, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from gpu_tracker.cuda_probe.engine.attaching import Refused
-    from gpu_tracker.cuda_probe.engine.layout import Notice
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.engine.kernel_layout import Notice
+    from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
 
 
 class FakeEngine:

@@ -8,7 +8,7 @@ from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
 from support.cuda import cuda_reports
 
 if TYPE_CHECKING:
-    from gpu_tracker.cuda_probe.report import CudaReport, ProcessReport
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport, ProcessReport
     from gpu_tracker.cuda_usage import CUDADevice
 
 MB = 1_000_000
@@ -59,7 +59,7 @@ def report(*processes: ProcessReport, **changes: Any) -> CudaReport:
 
 
 class StandInProbe:
-    """Stands in for ``gpu_tracker.cuda_probe.session.Probe``.
+    """Stands in for ``gpu_tracker.cuda_probe.probe_session.Probe``.
 
     :param reports: What it tells, one after the other, the last again and again; where there is none, it tells a
         process for each that it follows.

@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.cuda_probe.libraries.code_files import find_functions
+from gpu_tracker.cuda_probe.libraries import find_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from gpu_tracker.cuda_probe.session import Probe
+from gpu_tracker.cuda_probe.probe_session import Probe
 from gpu_tracker.errors import ProbeUnavailableError
 from support.cuda_stand_in import StandIn, stand_in
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport, ProcessReport
     from gpu_tracker.cuda_probe.limits import Limits
-    from gpu_tracker.cuda_probe.report import CudaReport, ProcessReport
     from support.cuda_stand_in import Ran, Running, Truth
 
 

@@ -20,8 +20,8 @@ from support.cuda.cuda_reports import process, report
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpu_tracker.cuda_probe.cuda_report import CudaReport
     from gpu_tracker.cuda_probe.limits import Limits
-    from gpu_tracker.cuda_probe.report import CudaReport
 
 
 class StagedProbe:

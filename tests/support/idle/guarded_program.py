@@ -24,9 +24,9 @@ Kind = TypeVar('Kind', bound=Message)
 
 MONITOR = """
 import json, os, signal, sys
-from support.idle.guarded_program import Guarded
 from gpu_tracker.idle.running.descendants import children_now
 from gpu_tracker.idle.running.orphans import Orphans
+from support.idle.guarded_program import Guarded
 
 strays = Orphans()
 guarded = Guarded(json.loads(sys.argv[1]), **json.loads(sys.argv[2]))

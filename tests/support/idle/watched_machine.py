@@ -65,6 +65,7 @@ class WatchedMachine:
     :ivar held: Who holds them, by number.
     :ivar driver: What the driver tells.
     :ivar unseen: The processes that cannot be looked into.
+    :ivar are_others_hidden: Whether the processes of other users are not listed.
     :ivar count: How many there are.
     """
 
@@ -73,6 +74,7 @@ class WatchedMachine:
         self.nodes = {gpu.number for gpu in gpus} if nodes is None else set(nodes)
         self.held: dict[int, Collection[int]] = {}
         self.unseen: set[int] = set()
+        self.are_others_hidden = False
         self.count = 100
         self.users = [PYTHON, PYTHON._replace(pid=18), XORG, PERSISTENCED]
         self.ours = {40, 41}
@@ -81,7 +83,7 @@ class WatchedMachine:
         self.asked_of_terminals: list[object] = []
         self.times_opened_anew = 0
         self.is_closed = False
-        looked_with = {'nodes': self._identities, 'holders': self, 'programs': self, 'terminals': self._terminals}
+        looked_with = {'nodes': self._identities, 'open_devices': self, 'programs': self, 'terminals': self._terminals}
         looked_with |= {'drivers': _Drivers(self), 'exists': lambda pid: pid not in self.ended}
         self.observer = Observer(Inputs(**(looked_with | inputs)))
 

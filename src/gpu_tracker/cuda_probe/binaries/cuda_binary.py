@@ -163,7 +163,7 @@ class CodeIndex:
                 for symbol in self._cubin(code.region, image).symbols():
                     name_bytes += len(symbol)
                     if unpacked_bytes > _MOST_UNPACKED or name_bytes > _MOST_NAMES:
-                        self._note('it has more code than is looked through')
+                        self._note('it has more code than is searched')
                         return
                     self._add_kernel(by_symbol, symbol, code)
             except NotReadableError as error:
@@ -190,7 +190,7 @@ class CodeIndex:
                     number += 1
                     cubins += len(found.images)
                     if number > _MOST_FATBINS or cubins > _MOST_CUBINS:
-                        self._note('it has more code than is looked through')
+                        self._note('it has more code than is searched')
                         return
                     if found.cut:
                         self._note('its code is cut short')

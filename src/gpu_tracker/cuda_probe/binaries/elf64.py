@@ -74,7 +74,7 @@ class Segment(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """One entry of a symbol table; ``number`` is its place in it, ``name_at`` the place of its name."""
+    """One entry of a symbol table; ``number`` is its index in it, ``name_at`` the offset of its name."""
 
     number: int
     name_at: int

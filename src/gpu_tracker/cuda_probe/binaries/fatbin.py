@@ -144,7 +144,7 @@ def _payload(offset: int, entry: tuple[int, ...]) -> Payload:
 
 
 def _cubins_together(options: bytes, payload: Payload) -> Iterator[Image]:
-    """Yield the cubins of one entry; each stands in the table as an entry, with its place instead of a header size."""
+    """Yield the cubins of one entry; each stands in the table as an entry, with its offset instead of a header size."""
     if len(options) < _TABLE.size:
         return
     count, size = _TABLE.unpack_from(options)

@@ -7,10 +7,8 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpu_tracker.cuda_probe.binaries.demangling import demangle
-from gpu_tracker.cuda_probe.binaries.host_symbols import name_in_c
-from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, identity_of
-from gpu_tracker.cuda_probe.binaries.region import mappings_of, words_at
-from gpu_tracker.processes import stat
+from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, identity_of, name_in_c
+from gpu_tracker.cuda_probe.binaries.region import LivingProcess, mappings_of, words_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.binaries.region import MappedPart
 
 _MOST_REMEMBERED = 1 << 16
-_START_TIME = 19  # among the fields after the name, proc_pid_stat(5)
 
 Value = TypeVar('Value')
 
@@ -65,7 +62,7 @@ class KernelNames:
         self._pid = pid
         self._cache = cache
         self._proc = proc
-        self._start_time = self._read_start_time()
+        self._process = LivingProcess(pid, proc)
         self._mapped: list[_MappedFile] = []
         self._handles: dict[int, tuple[_MappedFile, str]] = {}
         self._known: dict[int, KernelAt] = {}
@@ -86,7 +83,7 @@ class KernelNames:
         Costs some milliseconds for a process with hundreds of libraries.
         """
         with self._cache.lock:
-            if self._read_start_time() != self._start_time:
+            if not self._process.is_there():
                 return False
             try:
                 mappings = mappings_of(self._proc, self._pid)
@@ -215,32 +212,9 @@ class KernelNames:
     def _without_name(self, address: int) -> KernelAt:
         part = self._mapped_at(address)
         if part is None or part.mapping.path is None:
-            return KernelAt(None, f'{address:#x}', None, None, is_unread=not self._mapped and self._has_ended())
+            return KernelAt(None, f'{address:#x}', None, None, is_unread=not self._mapped and self._process.has_ended())
         offset = address - part.mapping.start + part.mapping.offset
         file = self._opened(part)
         in_file = file.address_at(offset) if file else None
         name = f'{os.path.basename(part.mapping.path)}+{offset if in_file is None else in_file:#x}'
-        return KernelAt(None, name, part.mapping.path, None, is_unread=file is None and self._has_ended())
-
-    def _has_ended(self) -> bool:
-        try:
-            line = self._read_stat()
-        except OSError:
-            return True
-        return stat.is_ending(line) or _start_time(line) != self._start_time
-
-    def _read_start_time(self) -> bytes | None:
-        """Return when the process began, which a later one with its pid has not; None where it has ended."""
-        try:
-            return _start_time(self._read_stat())
-        except OSError:
-            return None
-
-    def _read_stat(self) -> bytes:
-        with open(f'{self._proc}/{self._pid}/stat', 'rb') as file:
-            return file.read()
-
-
-def _start_time(line: bytes) -> bytes | None:
-    fields = line.rpartition(b')')[2].split()
-    return fields[_START_TIME] if len(fields) > _START_TIME else None
+        return KernelAt(None, name, part.mapping.path, None, is_unread=file is None and self._process.has_ended())

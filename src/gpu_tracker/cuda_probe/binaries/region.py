@@ -10,6 +10,8 @@ import weakref
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from gpu_tracker.processes import stat as process_stat
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -167,6 +169,42 @@ def _mapping(
         None if path is None else os.fsdecode(path),
         deleted,
     )
+
+
+class LivingProcess:
+    """A process that lives when this is made; a later one with the same pid is another.
+
+    :param proc: Where processes are described.
+    """
+
+    def __init__(self, pid: int, proc: str = '/proc') -> None:
+        self._pid = pid
+        self._proc = proc
+        self._start = self._read_start()
+
+    def is_there(self) -> bool:
+        """Return whether the pid is still this process, which may be ending."""
+        return self._start is not None and self._read_start() == self._start
+
+    def has_ended(self) -> bool:
+        """Return whether it has ended, or is about to."""
+        try:
+            line = read_stat(self._pid, self._proc)
+        except OSError:
+            return True
+        return process_stat.is_ending(line) or process_stat.start(line) != self._start
+
+    def _read_start(self) -> float | None:
+        try:
+            return process_stat.start(read_stat(self._pid, self._proc))
+        except OSError:
+            return None
+
+
+def read_stat(pid: int, proc: str = '/proc') -> bytes:
+    """Return the content of the stat file of a process; raises OSError where there is no such process."""
+    with open(f'{proc}/{pid}/stat', 'rb') as file:
+        return file.read()
 
 
 def words_at(proc: str, pid: int, addresses: Sequence[int]) -> dict[int, int]:

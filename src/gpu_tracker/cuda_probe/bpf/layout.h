@@ -3,7 +3,7 @@
 
 #include "kernel.h"
 
-// What a function does; calls.py has the same numbers.
+// What a function does; cuda_api.py has the same numbers.
 enum what {
     LAUNCH = 1,
     LAUNCH_BY_CONFIGURATION,

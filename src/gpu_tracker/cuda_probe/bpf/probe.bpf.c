@@ -1,7 +1,7 @@
 // The part of the probe that runs in the kernel: at each call of a CUDA function by a followed process it adds to the
 // totals in its maps, which never lose anything, and tells an event through a ring, which does where nobody reads it.
 //
-// `enter` and `leave` are attached to the entry and the return of every function in calls.py; the cookie says which it
+// `enter` and `leave` are attached to the entry and the return of every function in cuda_api.py; the cookie says which it
 // is. Only the outermost call of a thread counts: what a runtime function calls inside is part of it.
 #include "contexts.h"
 #include "launches.h"

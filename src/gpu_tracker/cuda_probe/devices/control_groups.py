@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import platform
 import re
 from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.cuda_probe.engine import libbpf
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ class Group(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """A place where a hierarchy of control groups is mounted."""
+    """A mount of a hierarchy of control groups."""
 
     kind: str
     """``cgroup``, which is version 1, or ``cgroup2``."""
@@ -104,11 +104,6 @@ def _plain(text: str) -> str:
 
 
 ALL_RIGHTS = 'rwm'
-_SYSCALLS = {'x86_64': 321, 'aarch64': 280}
-_PROG_QUERY = 16
-_CGROUP_DEVICE = 6
-_EFFECTIVE = 1
-"""Those of the groups above it too."""
 DRIVERS = ('nvidia', 'nvidia-frontend', 'nvidiactl', 'nvidia-modeset', 'nvidia-uvm', 'nvidia-caps')
 """What a CUDA program opens: GPUs (``nvidia-frontend`` in older drivers) and their control, display modes, unified
 memory, and the capabilities that MIG devices need. All but the first have numbers that change with the machine."""
@@ -196,34 +191,18 @@ def _number(text: str) -> int | None:
     return None if text == '*' else int(text)
 
 
-class _Query(ctypes.Structure):
-    _fields_ = (
-        ('target', ctypes.c_uint32),
-        ('attach_type', ctypes.c_uint32),
-        ('query_flags', ctypes.c_uint32),
-        ('attach_flags', ctypes.c_uint32),
-        ('programs', ctypes.c_uint64),
-        ('count', ctypes.c_uint32),
-        ('_padding', ctypes.c_uint32),
-    )
-
-
 def filters_on(folder: str) -> int | None:
     """Return how many programs limit the devices of a group; None where that is not readable, as without CAP_NET_ADMIN.
 
     :param folder: The group's folder.
     """
-    number = _SYSCALLS.get(platform.machine())
-    if number is None:
-        return None
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:  # it has been removed
         return None
     try:
-        query = _Query(target=descriptor, attach_type=_CGROUP_DEVICE, query_flags=_EFFECTIVE)
-        libc = ctypes.CDLL(None, use_errno=True)
-        failed = libc.syscall(number, _PROG_QUERY, ctypes.byref(query), ctypes.sizeof(query))
+        return libbpf.count_device_filters(descriptor)
+    except OSError:
+        return None
     finally:
         os.close(descriptor)
-    return None if failed else int(query.count)

@@ -25,7 +25,7 @@ _OLD_MIG_NAME = re.compile(r'MIG-(GPU-[^/]+)/([0-9]{1,9})/([0-9]{1,9})', re.ASCI
 """GPU, GPU instance and compute instance, as drivers before R470 named MIG devices; newer ones take it too."""
 
 
-class Reach(NamedTuple):
+class GpuAccess(NamedTuple):
     """What a process can open of the machine's GPUs."""
 
     gpus: frozenset[int] | None = None
@@ -34,13 +34,13 @@ class Reach(NamedTuple):
     """MIG devices, each as the N of its GPU, GPU instance and compute instance; None: not known."""
 
 
-def numbered(gpus: Sequence[HostGpu], reach: Reach, variables: Mapping[str, str]) -> tuple[PhysicalGpu, ...]:
+def numbered(gpus: Sequence[HostGpu], access: GpuAccess, variables: Mapping[str, str]) -> tuple[PhysicalGpu, ...]:
     """Return the devices 0, 1, ... of a program as far as it is known for sure which they are.
 
     :param gpus: All GPUs of the machine, in PCI bus order.
     :param variables: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER where they were set when it first called CUDA.
     """
-    there = _reachable(gpus, reach)
+    there = _accessible(gpus, access)
     in_order = None if there is None else _in_order(there, variables.get(ORDER_VARIABLE))
     value = variables.get(VARIABLE)
     if value is None:
@@ -48,18 +48,18 @@ def numbered(gpus: Sequence[HostGpu], reach: Reach, variables: Mapping[str, str]
     return _shown(value, gpus if there is None else there, in_order)
 
 
-def _reachable(gpus: Sequence[HostGpu], reach: Reach) -> list[HostGpu] | None:
+def _accessible(gpus: Sequence[HostGpu], access: GpuAccess) -> list[HostGpu] | None:
     """Return the GPUs that CUDA finds; None where that is not known."""
-    if reach.gpus is None:
+    if access.gpus is None:
         # Who computes has a GPU, and so has the only one.
         there = list(gpus) if len(gpus) == 1 else None
     elif any(found.gpu.minor is None for found in gpus) and len(gpus) > 1:
         there = None
     else:
-        there = [found for found in gpus if found.gpu.minor in reach.gpus or found.gpu.minor is None]
-    if there is None or reach.instances is None:
+        there = [found for found in gpus if found.gpu.minor in access.gpus or found.gpu.minor is None]
+    if there is None or access.instances is None:
         return there
-    return [found._replace(parts=_open_parts(found, reach.instances)) for found in there]
+    return [found._replace(parts=_open_parts(found, access.instances)) for found in there]
 
 
 def _open_parts(found: HostGpu, instances: frozenset[tuple[int, int, int]]) -> tuple[PhysicalGpu, ...] | None:
@@ -159,14 +159,14 @@ class Visibility:
 
     :param host: The GPUs of this machine.
     :param initial: The variables that the program was started with; None: not known.
-    :param reach: Returns what the process can open now; see :class:`~gpu_tracker.cuda_probe.devices.reach.ReachReader`.
+    :param access: Returns what the process can open now; see ``access.AccessReader``.
     """
 
-    def __init__(self, host: HostGpus, initial: Mapping[str, str] | None, reach: Callable[[], Reach]) -> None:
+    def __init__(self, host: HostGpus, initial: Mapping[str, str] | None, access: Callable[[], GpuAccess]) -> None:
         self._host = host
         self._environment = Environment(initial)
-        self._ask_reach = reach
-        self._reach = Reach()
+        self._access_reader = access
+        self._access = GpuAccess()
         self._reads = 0
         self._first_call: int | None = None
 
@@ -187,7 +187,7 @@ class Visibility:
         :param time: Nanoseconds of the monotonic clock.
         """
         self._first_call = time if self._first_call is None else min(time, self._first_call)
-        self._read_reach()
+        self._read_access()
 
     def any_gpu(self) -> PhysicalGpu | None:
         """Return the GPU that all calls go to; None where there may be more than one, or it is not known."""
@@ -201,12 +201,12 @@ class Visibility:
         variables = self._environment.at(self._first_call)
         if variables is None:
             return None
-        self._read_reach()
-        devices = numbered(self._host.gpus, self._reach, variables)
+        self._read_access()
+        devices = numbered(self._host.gpus, self._access, variables)
         return devices[ordinal] if 0 <= ordinal < len(devices) else None
 
-    def _read_reach(self) -> None:
+    def _read_access(self) -> None:
         """Read what the process can open until that is known: it may be seen only by the files that its calls open."""
-        if self._reach.gpus is None and self._reads < _MOST_READS:
+        if self._access.gpus is None and self._reads < _MOST_READS:
             self._reads += 1
-            self._reach = self._ask_reach()
+            self._access = self._access_reader()

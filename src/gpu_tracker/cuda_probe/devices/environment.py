@@ -61,16 +61,15 @@ class Environment:
 
         :param time: Nanoseconds of the monotonic clock.
         """
-        changed = {change.name: change.value for change in sorted(self._changes, key=_when) if change.time <= time}
+        changed = {
+            change.name: change.value
+            for change in sorted(self._changes, key=lambda change: change.time)
+            if change.time <= time
+        }
         if self._initial is None and len(changed) < len(NAMES):
             return None
-        values = {name: changed.get(name, (self._initial or {}).get(name)) for name in NAMES if name not in changed}
-        values |= changed
+        values = {name: changed.get(name, (self._initial or {}).get(name)) for name in NAMES}
         return {name: value for name, value in values.items() if value is not None}
-
-
-def _when(change: EnvironmentChange) -> int:
-    return change.time
 
 
 def initial_variables(pid: int, proc: str = '/proc') -> dict[str, str] | None:

@@ -8,14 +8,14 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gpu_tracker.cuda_probe.calls import FUNCTIONS, Function, Library, What
+from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS, Function, Library, What
 from gpu_tracker.cuda_probe.engine import libbpf
-from gpu_tracker.cuda_probe.libraries.code_files import find_functions
+from gpu_tracker.cuda_probe.libraries import find_functions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
 
 _MOST_REFUSALS = 1_024
 _BY_SYMBOL: dict[Library, dict[str, Function]] = {library: {} for library in Library}

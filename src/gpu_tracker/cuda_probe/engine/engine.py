@@ -7,9 +7,9 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.engine import layout
+from gpu_tracker.cuda_probe.engine import kernel_layout
 from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, AttachedFiles, MultiAttacher, PerfAttacher
-from gpu_tracker.cuda_probe.engine.layout import forget, read_notices, read_totals
+from gpu_tracker.cuda_probe.engine.kernel_layout import forget, read_notices, read_totals
 from gpu_tracker.cuda_probe.engine.libbpf import open_libbpf
 from gpu_tracker.cuda_probe.engine.loading import LoadedObject, explain, read_object
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from gpu_tracker.cuda_probe.engine.attaching import Attacher
-    from gpu_tracker.cuda_probe.engine.layout import Notice
-    from gpu_tracker.cuda_probe.libraries.code_files import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.engine.kernel_layout import Notice
+    from gpu_tracker.cuda_probe.kernel_data import Totals
+    from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
     from gpu_tracker.cuda_probe.limits import Limits
-    from gpu_tracker.cuda_probe.readings import Totals
 
 _MANY_FILES = 8
 _UNSUPPORTED = {errno.EINVAL, errno.EOPNOTSUPP}
@@ -72,7 +72,7 @@ class Engine:
         return self._files.is_new(file)
 
     def has_many_files(self) -> bool:
-        """Return whether it is worth to look for files that nobody uses any more."""
+        """Return whether it is worth searching for files that nobody uses any more."""
         return self._files.temporary() > _MANY_FILES
 
     def release(self, used: Collection[FileOnDisk]) -> None:
@@ -87,20 +87,20 @@ class Engine:
 
         :raises OSError: There is no room for more.
         """
-        number = layout.FOLLOWED.pack(self._next, 0, int(has_begun))
-        if not self._loaded.maps['followed'].put(layout.FOLLOWED_KEY.pack(pid), number, only_new=True):
+        number = kernel_layout.FOLLOWED.pack(self._next, 0, int(has_begun))
+        if not self._loaded.maps['followed'].put(kernel_layout.FOLLOWED_KEY.pack(pid), number, only_new=True):
             return None
         self._next += 1
         return self._next - 1
 
     def missed_calls(self, pid: int, process: int) -> None:
         """Record that a followed process may have chosen devices unseen."""
-        followed, key = self._loaded.maps['followed'], layout.FOLLOWED_KEY.pack(pid)
+        followed, key = self._loaded.maps['followed'], kernel_layout.FOLLOWED_KEY.pack(pid)
         found = followed.get(key)
         if found is not None:
-            number, parent, _ = layout.FOLLOWED.unpack(found)
+            number, parent, _ = kernel_layout.FOLLOWED.unpack(found)
             if number == process:
-                followed.put(key, layout.FOLLOWED.pack(number, parent, 1))
+                followed.put(key, kernel_layout.FOLLOWED.pack(number, parent, 1))
 
     def attached_since(self, file: CodeFile) -> int:
         """Return when a file was attached to, in nanoseconds of the monotonic clock."""
@@ -108,15 +108,15 @@ class Engine:
 
     def unfollow(self, pid: int) -> None:
         """Follow a process no more."""
-        self._loaded.maps['followed'].remove(layout.FOLLOWED_KEY.pack(pid))
+        self._loaded.maps['followed'].remove(kernel_layout.FOLLOWED_KEY.pack(pid))
 
     def followed_pids(self) -> list[int]:
         """Return the processes that are followed now."""
-        return [int(layout.FOLLOWED_KEY.unpack(key)[0]) for key, _ in self._loaded.maps['followed'].items()]
+        return [int(kernel_layout.FOLLOWED_KEY.unpack(key)[0]) for key, _ in self._loaded.maps['followed'].items()]
 
     def take_events(self) -> Iterator[tuple[int, ...]]:
         """Return the events since the last call, as plain tuples with the fields of ``Event``."""
-        return layout.EVENT.iter_unpack(self._loaded.events.take())
+        return kernel_layout.EVENT.iter_unpack(self._loaded.events.take())
 
     def take_notices(self) -> Iterator[Notice]:
         """Return the notices since the last call."""
@@ -132,7 +132,7 @@ class Engine:
 
     def ended(self) -> int:
         """Return how many program runs that have ended still take room in the kernel."""
-        return sum(layout.PROCESS.unpack(value)[1] != 0 for _, value in self._loaded.maps['processes'].items())
+        return sum(kernel_layout.PROCESS.unpack(value)[1] != 0 for _, value in self._loaded.maps['processes'].items())
 
     def forget(self, processes: Collection[int]) -> None:
         """Give back the room of program runs that have ended."""

@@ -1,4 +1,7 @@
-"""bpf(2) and perf_event_open(2): libbpf links to many functions of a file at once from 1.3 on only."""
+"""The kernel's BPF through ctypes: libbpf's functions and maps, and bpf(2) and perf_event_open(2) themselves.
+
+See bpf/libbpf.h and bpf/bpf.h; libbpf links to many functions of a file at once from 1.3 on only.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,11 @@ if TYPE_CHECKING:
 _NUMBERS = {'x86_64': (321, 298), 'aarch64': (280, 241)}
 """Machine -> the numbers of bpf(2) and perf_event_open(2)."""
 MACHINE = platform.machine()
+_BPF_PROG_QUERY = 16
 _BPF_LINK_CREATE = 28
+_BPF_CGROUP_DEVICE = 6
+_BPF_F_QUERY_EFFECTIVE = 1
+"""Those of the groups above it too."""
 BPF_PERF_EVENT = 41
 BPF_TRACE_UPROBE_MULTI = 48
 _UPROBE_MULTI_RETURN = 1
@@ -51,12 +58,26 @@ def link_functions(program: int, path: str, offsets: list[int], cookies: list[in
         0,
         0,
     )
-    return _bpf(_BPF_LINK_CREATE, attributes)
+    return _bpf(_BPF_LINK_CREATE, _buffer(attributes))
 
 
 def link_perf_event(program: int, event: int, cookie: int) -> int:
     """Attach a program to a perf event; return the link's descriptor."""
-    return _bpf(_BPF_LINK_CREATE, struct.pack('<IIIIQ', program, event, BPF_PERF_EVENT, 0, cookie))
+    return _bpf(_BPF_LINK_CREATE, _buffer(struct.pack('<IIIIQ', program, event, BPF_PERF_EVENT, 0, cookie)))
+
+
+def count_device_filters(group: int) -> int:
+    """Return how many programs limit the devices of a control group.
+
+    :param group: The descriptor of its folder.
+    :raises OSError: That is not readable, as without CAP_NET_ADMIN.
+    """
+    if not is_supported():
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    query = struct.Struct('<IIIIQII')  # the group, the kind, flags, flags, a list of programs, how many, padding
+    buffer = _buffer(query.pack(group, _BPF_CGROUP_DEVICE, _BPF_F_QUERY_EFFECTIVE, 0, 0, 0, 0))
+    _bpf(_BPF_PROG_QUERY, buffer)
+    return int(query.unpack(buffer.raw)[5])
 
 
 def open_uprobe(kind: int, path: str, offset: int, *, at_return: bool, return_bit: int) -> int:
@@ -68,9 +89,8 @@ def open_uprobe(kind: int, path: str, offset: int, *, at_return: bool, return_bi
     attributes = bytearray(_PERF_EVENT_ATTRIBUTES)
     struct.pack_into('<IIQ', attributes, 0, kind, _PERF_EVENT_ATTRIBUTES, int(at_return) << return_bit)
     struct.pack_into('<QQ', attributes, 56, ctypes.addressof(name), offset)  # config1 and config2
-    buffer = ctypes.create_string_buffer(bytes(attributes), len(attributes))
     call = _NUMBERS[MACHINE][1]
-    return _checked(_libc.syscall(call, buffer, -1, 0, -1, ctypes.c_ulong(_PERF_FLAG_FD_CLOEXEC)))
+    return _checked(_libc.syscall(call, _buffer(bytes(attributes)), -1, 0, -1, ctypes.c_ulong(_PERF_FLAG_FD_CLOEXEC)))
 
 
 def enable_perf_event(event: int) -> None:
@@ -83,9 +103,12 @@ def is_supported() -> bool:
     return MACHINE in _NUMBERS
 
 
-def _bpf(command: int, attributes: bytes) -> int:
-    buffer = ctypes.create_string_buffer(attributes, len(attributes))
-    return _checked(_libc.syscall(_NUMBERS[MACHINE][0], command, buffer, len(attributes)))
+def _bpf(command: int, attributes: ctypes.Array[ctypes.c_char]) -> int:
+    return _checked(_libc.syscall(_NUMBERS[MACHINE][0], command, attributes, len(attributes)))
+
+
+def _buffer(attributes: bytes) -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(attributes, len(attributes))
 
 
 def _checked(result: int) -> int:

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.engine.attaching import MULTI
-from gpu_tracker.cuda_probe.engine.layout import EVENT_BYTES, INDEX, MAPS, NOTICE_BYTES, SETTINGS, Ring
+from gpu_tracker.cuda_probe.engine.kernel_layout import EVENT_BYTES, INDEX, MAPS, NOTICE_BYTES, SETTINGS, Ring
 from gpu_tracker.cuda_probe.engine.libbpf import BPF_TRACE_UPROBE_MULTI, MACHINE, KernelMap, error_of, is_supported
 from gpu_tracker.errors import ProbeUnavailableError
 
@@ -37,7 +37,7 @@ def _reason(error: OSError, kind: str, own: str, types: str) -> str:
     if error.errno in {errno.EPERM, errno.EACCES}:
         return _missing_right(error, kind, own)
     if not os.path.exists(types):
-        return f'the kernel does not tell its types ({types}): it was built without CONFIG_DEBUG_INFO_BTF.'
+        return f'the kernel does not show its types ({types}): it was built without CONFIG_DEBUG_INFO_BTF.'
     if error.errno in {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOENT, errno.ENOSYS}:
         return f'Linux {platform.release()} lacks what it needs ({error.strerror}): Linux 5.15 with uprobes, or later.'
     return f'{error.strerror}.'
@@ -172,7 +172,7 @@ class LoadedObject:
         settings = self.maps['settings']
         settings.put(INDEX.pack(0), SETTINGS.pack(_FIRST_NUMBER, 0, 0, half_a_ring))
         if self._library.bpf_prog_test_run_opts(self.program('find_level'), _run_options()) != 0:
-            raise OSError(errno.EOPNOTSUPP, 'the kernel does not tell its PID namespaces')
+            raise OSError(errno.EOPNOTSUPP, 'the kernel does not show its PID namespaces')
 
     def _program(self, name: str) -> int:
         return int(self._library.bpf_object__find_program_by_name(self._object, name.encode()))

@@ -24,26 +24,6 @@ class DeviceActivity:
     :param admitted: Returns the address by which a kernel is reported.
     """
 
-    __slots__ = (
-        '_admitted',
-        '_busy',
-        '_closed',
-        '_core_time',
-        '_forced',
-        '_is_core_time_known',
-        '_leaked',
-        '_limits',
-        '_losses',
-        '_memory',
-        '_memory_at',
-        '_memory_max',
-        'launches',
-        'spans',
-        'streams',
-        'threads',
-        'working',
-    )
-
     def __init__(self, limits: ModelLimits, admitted: Callable[[int], int], losses: Losses) -> None:
         self._limits = limits
         self._admitted = admitted
@@ -215,18 +195,18 @@ class ProcessActivity:
         """Record that an event was recorded on a stream: an earlier record of it counts no more."""
         self._records.pop(event, None)
         found = self._find(handle, device)
-        if found is None or (place := found[1].record()) is None:
+        if found is None or (position := found[1].record()) is None:
             return
         if len(self._records) >= self._limits.events:
             self._records.popitem(last=False)
             self._losses.records += 1
-        self._records[event] = (*found, place)
+        self._records[event] = (*found, position)
 
-    def reach(self, time: int, event: int) -> None:
+    def complete(self, time: int, event: int) -> None:
         """Record that all before the last record of an event is done."""
         if recorded := self._records.pop(event, None):
-            activity, stream, place = recorded
-            self.hold(activity, stream.reach(place, time))
+            activity, stream, position = recorded
+            self.hold(activity, stream.complete(position, time))
 
     def destroy_event(self, event: int) -> None:
         """Record that the handle of an event is gone; what it was recorded behind is not done by that."""

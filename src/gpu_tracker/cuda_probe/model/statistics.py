@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpu_tracker.cuda_probe.kernel_data import EventKind
 from gpu_tracker.cuda_probe.model.activity import DeviceActivity, ProcessActivity
 from gpu_tracker.cuda_probe.model.physical_gpus import Placement, normalised
 from gpu_tracker.cuda_probe.model.window import DeviceUse, Losses, Window
-from gpu_tracker.cuda_probe.readings import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from gpu_tracker.cuda_probe.kernel_data import Event
     from gpu_tracker.cuda_probe.limits import ModelLimits
     from gpu_tracker.cuda_probe.model.window import Capacity
-    from gpu_tracker.cuda_probe.readings import Event
 
 _LAUNCH = int(EventKind.LAUNCH)
 _END = int(EventKind.PROCESS_END)
@@ -28,7 +28,7 @@ _TAKE: Mapping[int, Callable[[ProcessActivity, Event], None]] = {
     EventKind.MEMCPY: lambda process, event: process.synchronise(event[_TIME], event[_STREAM], event[_DEVICE]),
     EventKind.DEVICE_SYNC: lambda process, event: process.synchronise_device(event[_TIME], event[_DEVICE]),
     EventKind.EVENT_RECORD: lambda process, event: process.record(event[_ADDRESS], event[_STREAM], event[_DEVICE]),
-    EventKind.EVENT_DONE: lambda process, event: process.reach(event[_TIME], event[_ADDRESS]),
+    EventKind.EVENT_DONE: lambda process, event: process.complete(event[_TIME], event[_ADDRESS]),
     EventKind.EVENT_DESTROY: lambda process, event: process.destroy_event(event[_ADDRESS]),
     EventKind.ALLOCATION: lambda process, event: process.use_memory(event[_TIME], event[_DEVICE], event[_IN_USE]),
     EventKind.FREE: lambda process, event: process.use_memory(event[_TIME], event[_DEVICE], event[_IN_USE]),
@@ -69,7 +69,7 @@ class Statistics:
     def consume(self, events: Iterable[Event]) -> None:
         """Take events, in the order in which they came; those of a kind that is not known are skipped.
 
-        Plain tuples with the fields of :class:`gpu_tracker.cuda_probe.readings.Event` will do.
+        Plain tuples with the fields of :class:`gpu_tracker.cuda_probe.kernel_data.Event` will do.
         """
         at_process = at_device = None
         activity = DeviceActivity(self._limits, int, self._losses)  # of nothing yet
@@ -102,7 +102,7 @@ class Statistics:
         activity.threads += all_threads
 
     def end(self, process: int, time: int) -> None:
-        """Record that a process ended at ``time``, where the event that tells it may have been lost.
+        """Record that a process ended at ``time``, where the event that reports it may have been lost.
 
         :param process: The number of the program run; one that is not known, or known to have ended, is left alone.
         """

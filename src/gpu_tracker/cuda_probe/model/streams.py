@@ -93,7 +93,7 @@ class Stream:
         return self._close(self._take_older(time), time)
 
     def record(self) -> int | None:
-        """Record that an event is recorded here; return the number of the place, None: nothing is before it."""
+        """Record that an event is recorded here; return the position, None: nothing is before it."""
         if self._run is not None:
             self._recorded.append(self._run)
             self._full_at -= self._run.launches
@@ -105,9 +105,9 @@ class Stream:
                 self._recorded[0] = oldest
         return self._cuts if self._recorded else None
 
-    def reach(self, place: int, time: int) -> Span | None:
-        """Record that at ``time`` all before a place is done, as :meth:`record` has returned it."""
-        done = place - self._cuts + len(self._recorded)
+    def complete(self, position: int, time: int) -> Span | None:
+        """Record that at ``time`` all before a position is done, as :meth:`record` has returned it."""
+        done = position - self._cuts + len(self._recorded)
         if done <= 0:
             return None
         return self.expire(time) or self._close([self._recorded.popleft() for _ in range(done)], time)
@@ -158,7 +158,7 @@ class Stream:
         return runs
 
     def _take_older(self, time: int) -> list[Run]:
-        """Take what was launched up to ``time``, where something newer has come before the news of it."""
+        """Take what was launched up to ``time``, where something newer has come before its synchronisation."""
         runs: list[Run] = []
         while self._recorded and self._recorded[0].begin <= time:
             runs.append(self._recorded.popleft())

@@ -90,7 +90,7 @@ class Dropped(NamedTuple):
 
 
 class Window(NamedTuple):
-    """All that was seen between two moments of the monotonic clock, in nanoseconds."""
+    """All that was seen between two times of the monotonic clock, in nanoseconds."""
 
     start: int
     end: int
@@ -225,7 +225,7 @@ class ProcessRun:
         self.has_ended = use.has_ended
 
 
-class Accumulated:
+class WindowSums:
     """Figures from the first window on.
 
     :param ended: So many processes that have ended are remembered; more, and the one that ended first is forgotten.

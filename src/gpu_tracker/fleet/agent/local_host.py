@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from gpu_tracker.fleet.hosts.fleet import Past
-    from gpu_tracker.gpus.watch import Reading, Watch
+    from gpu_tracker.gpus.latest_reading import Reading, Watch
 
 HOST_ID = '0'
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from gpu_tracker.gpus.watch import Reading
+    from gpu_tracker.gpus.latest_reading import Reading
 
     class Probed(Protocol):
         """What stands behind an entry point of the group ``gpu_tracker.metrics``, once it is opened."""

@@ -16,8 +16,8 @@ from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.web.gate import HEALTH
 from gpu_tracker.fleet.web.serve import serve
+from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine, host_name
-from gpu_tracker.gpus.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ from gpu_tracker.fleet.program_answers import health
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from gpu_tracker.fleet.web.listener import allow_many_files
 from gpu_tracker.fleet.web.serve import serve
+from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine
-from gpu_tracker.gpus.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,7 @@ from gpu_tracker.fleet.polling.agent import AgentError
 from gpu_tracker.gpus.machine import host_name
 
 if TYPE_CHECKING:
-    from gpu_tracker.gpus.watch import Reading, Watch
+    from gpu_tracker.gpus.latest_reading import Reading, Watch
 
 
 class OwnReport:

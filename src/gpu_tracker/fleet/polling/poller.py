@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, TlsFiles
     from gpu_tracker.fleet.hosts.fleet import Fleet, Past
     from gpu_tracker.fleet.hosts.report import HostReport
-    from gpu_tracker.gpus.watch import Watch
+    from gpu_tracker.gpus.latest_reading import Watch
 
 
 def waiting_hosts(cluster: Cluster) -> list[HostState]:

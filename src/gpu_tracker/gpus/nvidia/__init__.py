@@ -34,7 +34,7 @@ def open_backend() -> GpuBackend | None:
         from gpu_tracker.gpus.nvidia.errors import explain_foreign_pynvml  # noqa: PLC0415 - only for this failure
 
         raise GpuError(*explain_foreign_pynvml(getattr(pynvml, '__file__', None))) from error
-    return backend.open_backend()
+    return backend.open_backend(COMPUTE_FILES)
 
 
 def _has_library() -> bool:

@@ -6,9 +6,9 @@ import time
 
 import pynvml
 
+from gpu_tracker.background import Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
-from gpu_tracker.gpus.nvidia import COMPUTE_FILES
 from gpu_tracker.gpus.nvidia.calls import (
     CLOCK_TOLERANCE_US,
     FULL,
@@ -37,7 +37,7 @@ _VALUE_FIELDS = ('dVal', 'uiVal', 'ulVal', 'ullVal', 'sllVal', 'siVal', 'usVal')
 """nvmlValueType_t -> the member of the union that holds a sample's value."""
 
 
-def open_backend() -> NvidiaBackend | None:
+def open_backend(compute_files: frozenset[str]) -> NvidiaBackend | None:
     """Open the driver; None where there is a library and no driver (code 9) or no library (code 12).
 
     :raises GpuError: The driver does not work.
@@ -49,7 +49,7 @@ def open_backend() -> NvidiaBackend | None:
             return None
         raise GpuError(*explain_failed_init(error.value)) from error
     try:
-        return NvidiaBackend()
+        return NvidiaBackend(compute_files=compute_files)
     except pynvml.NVMLError as error:
         raise GpuError(*explain_failed_init(error.value)) from error
 
@@ -57,12 +57,13 @@ def open_backend() -> NvidiaBackend | None:
 class NvidiaBackend:
     """The opened driver; see ``gpu_tracker.gpus.GpuBackend``."""
 
-    compute_files = COMPUTE_FILES
-
-    def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, wall_clock: Callable[[], float] = time.time, compute_files: frozenset[str] = frozenset()
+    ) -> None:
+        self.compute_files = compute_files
         self._wall_clock = wall_clock
         self._messages: list[tuple[str, str]] = []
-        self._reported: set[tuple[object, ...]] = set()
+        self._reported = Reported(self._messages.append)
         self._handles: dict[str, c_void_p] = {}
         self._labels: dict[str, str] = {}
         self._by_uuid: dict[str, Gpu] = {}
@@ -155,7 +156,8 @@ class NvidiaBackend:
 
     def take_messages(self) -> list[tuple[str, str]]:
         """Return the messages not taken yet."""
-        messages, self._messages = self._messages, []
+        messages = list(self._messages)
+        self._messages.clear()
         return messages
 
     def close(self) -> None:
@@ -238,6 +240,4 @@ class NvidiaBackend:
             self._report_once('warning', describe(self._labels[uuid], code), uuid, code)
 
     def _report_once(self, level: str, text: str, *cause: object) -> None:
-        if cause not in self._reported:
-            self._reported.add(cause)
-            self._messages.append((level, text))
+        self._reported.once(cause, (level, text))

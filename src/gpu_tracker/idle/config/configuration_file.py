@@ -9,7 +9,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.background import in_thread
-from gpu_tracker.idle.config.document import Problem, left_in, sorted_by_line
+from gpu_tracker.idle.config.document import Problem, referred_to, sorted_by_line
 from gpu_tracker.idle.config.file_access import User, is_hidden, may, this_caller, user_named, writable_by_others
 from gpu_tracker.idle.config.parser import parse
 from gpu_tracker.idle.config.values import hint
@@ -86,7 +86,7 @@ def _opened_if_regular(path: str, flags: int) -> int:
 
 
 def _refuse_others(file: os.stat_result) -> None:
-    if not (stat.S_ISREG(file.st_mode) or stat.S_ISDIR(file.st_mode)):  # of a folder open tells
+    if not (stat.S_ISREG(file.st_mode) or stat.S_ISDIR(file.st_mode)):  # of a folder open reports it
         raise _UnreadableError('is no regular file, which SIGHUP could have read again')
 
 
@@ -196,7 +196,7 @@ def _by(user: User | None) -> str:
 
 
 def _missing_keys(value: str, known: Mapping[str, str]) -> str:
-    missing = [key for key in left_in(value) if key not in known]
+    missing = [key for key in referred_to(value) if key not in known]
     return f'; there is no key {" or ".join(missing)}' if missing else ''
 
 
@@ -233,7 +233,7 @@ class Reloading:
             self._log.warning('SIGHUP: %s is still being read since the one before; then it is read anew', self._path)
 
     def take(self, current: Settings) -> Settings | None:
-        """Return what was read last, once; None: nothing was, or nothing that can be used, which is told."""
+        """Return what was read last, once; None: nothing was, or nothing that can be used, which is logged."""
         reading, self._reading = self._reading, None
         if reading is None:
             return None

@@ -116,7 +116,7 @@ class _Scan:
             self.kept.append(line if is_readable else '#')
 
     def _line(self, number: int, line: str, words: str) -> bool:
-        """Take in a line, and tell whether configparser can."""
+        """Take in a line, and return whether configparser can."""
         if '\0' in line:
             return self._error(number, 'holds a NUL character, as no text does')
         indent = len(line) - len(line.lstrip())
@@ -175,14 +175,9 @@ _MOST_CHARACTERS = 20_000
 """Few lines that refer to each other make any length."""
 
 
-def referred_to(written: str) -> frozenset[str]:
-    """Return the keys that a value refers to."""
-    return frozenset(mark[1].lower() for mark in _REFERENCE.finditer(written) if mark[1] is not None)
-
-
-def left_in(whole: str) -> tuple[str, ...]:
-    """Return the keys for which nothing was put into a value, in their order."""
-    return tuple(dict.fromkeys(mark[1].lower() for mark in _REFERENCE.finditer(whole) if mark[1] is not None))
+def referred_to(text: str) -> tuple[str, ...]:
+    """Return the keys that a value refers to, each once."""
+    return tuple(dict.fromkeys(mark[1].lower() for mark in _REFERENCE.finditer(text) if mark[1] is not None))
 
 
 class ValueUnusableError(ValueError):

@@ -38,10 +38,10 @@ def user_named(name: str | None) -> User | None:
 
 
 def may(user: User | None, path: str, bits: int) -> bool:
-    """Tell whether a user may do with a file what ``bits`` say (as for ``os.access``), and reach it.
+    """Return whether a user may do with a file what ``bits`` say (as for ``os.access``), and reach it.
 
-    True as well where that cannot be told of another user: access lists (acl(5)) grant something in the path, root may
-    not look there, as on some file servers, or what is there is another thing for each process, as ``/dev/stderr``.
+    True as well where that is not known of another user: access lists (acl(5)) grant something in the path, root may
+    not read there, as on some file servers, or what is there is another thing for each process, as ``/dev/stderr``.
     """
     if user is None:
         return os.access(path, bits)
@@ -57,7 +57,7 @@ def may(user: User | None, path: str, bits: int) -> bool:
 
 
 def is_hidden(user: User | None, path: str) -> bool:
-    """Tell whether root may not look at what another user may see: some file servers do not let it."""
+    """Return whether root may not read what another user may see: some file servers do not let it."""
     if user is None:
         return False
     try:

@@ -84,13 +84,13 @@ class Settings:
     """A whole configuration."""
 
     interval: float = 10.0
-    """Seconds between two looks."""
+    """Seconds between two polls."""
     gpus: tuple[GpuSection, ...] = ()
     """Empty: all GPUs are watched, and everybody counts."""
     programs: tuple[Program, ...] = ()
     """In the file's order."""
     terminals: Terminals | None = None
-    """None: terminals are not looked at."""
+    """None: terminals are not watched."""
 
     def section_of(self, gpu: GpuId) -> GpuSection | None:
         """Return what all sections say that speak of a GPU, put together; None: it is not watched.

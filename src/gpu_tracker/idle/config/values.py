@@ -27,7 +27,7 @@ COMMENT_HINT = 'a comment stands on a line of its own'
 
 
 def number(accepted: str, is_accepted: Callable[[float], bool]) -> Callable[[str], float]:
-    """Return what reads a number; ``accepted`` says in words which ones are, and ``is_accepted`` tells it of one."""
+    """Return a parser of numbers: ``accepted`` says in words which ones are, ``is_accepted`` whether one is."""
 
     def read(text: str) -> float:
         found = float(text) if _NUMBER.fullmatch(text) else math.nan
@@ -140,12 +140,12 @@ def one_line_or_none(text: str) -> str | None:
 
 
 def comment_within(text: str) -> bool:
-    """Tell whether a value has what its writer may have taken for a comment."""
+    """Return whether a value has what its writer may have taken for a comment."""
     return _COMMENT.search(text) is not None
 
 
 def comment_among(arguments: tuple[str, ...], text: str) -> bool:
-    """Tell the same of a command, whose arguments may have such things in quotes; ``find -exec`` ends with a ``;``."""
+    """Return the same for a command, whose arguments may have them in quotes; ``find -exec`` ends with a ``;``."""
     last = len(arguments) - 1
     is_mark = (word.startswith('#') or (word[:1] == ';' and place < last) for place, word in enumerate(arguments))
     return comment_within(text) and any(is_mark)

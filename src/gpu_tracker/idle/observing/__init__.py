@@ -1,1 +1,1 @@
-"""What is looked at: who holds GPUs, what their driver tells, who works at terminals."""
+"""Polling the machine: who uses GPUs, what drivers report, who works at terminals."""

@@ -58,10 +58,10 @@ class DeviceChanges(NamedTuple):
     closed: frozenset[int] = frozenset()
     """GPUs whose nodes were closed."""
     folder: bool = False
-    """Nodes have come, gone or changed, or more has happened than could be noted: look for the devices again."""
+    """Nodes have come, gone or changed, or more has happened than could be noted: list the devices again."""
 
     def __bool__(self) -> bool:
-        """Tell whether anything has happened."""
+        """Return whether anything has happened."""
         return bool(self.opened or self.closed or self.folder)
 
 
@@ -92,7 +92,7 @@ class DeviceEvents:
     def watch(self, numbers: Iterable[int]) -> str | None:
         """Watch the nodes of these GPUs and no others, and return why one of them cannot be watched.
 
-        :return: The reason in words, None where all is well. A node that is gone is no reason: its folder tells.
+        :return: The reason in words, None where all is well. A node that is gone is no reason: its folder reports that.
         """
         problem = None
         before, self._numbers = self._numbers, {}
@@ -185,8 +185,8 @@ class DeviceListener:
     Who opens one all the time does not keep the monitor busy: it listens for a twentieth of the time at most.
 
     :param folder: Of the device files.
-    :param open_events: Returns what tells of changes there, or why there is no such thing.
-    :param thread_time: Tells the processor time of this thread.
+    :param open_events: Returns the events of changes there, or why there is no such thing.
+    :param thread_time: Returns the processor time of this thread.
     """
 
     def __init__(
@@ -200,14 +200,14 @@ class DeviceListener:
         self._log = log
         self._thread_time = thread_time
         self._rest = 0.0
-        """Seconds that are still to be rested, at the moment :attr:`_heard`."""
+        """Seconds that are still to be rested, at the time :attr:`_heard`."""
         self._heard = 0.0
         self._resting: asyncio.TimerHandle | None = None
         self._wake, self._problem = open_events(folder)
-        self._tell(self._problem)
+        self._warn(self._problem)
 
     def listen(self, changed: Changed) -> None:
-        """Have changes told from now on."""
+        """Report changes from now on."""
         if self._wake is not None:
             asyncio.get_running_loop().add_reader(self._wake.fileno(), self._take, changed)
 
@@ -216,7 +216,7 @@ class DeviceListener:
         if self._wake is not None:
             problem = self._wake.watch(nodes)
             if problem != self._problem:
-                self._tell(problem)
+                self._warn(problem)
             self._problem = problem
 
     def close(self) -> None:
@@ -245,6 +245,6 @@ class DeviceListener:
             loop.remove_reader(self._wake.fileno())
             self._resting = loop.call_later(self._rest, self.listen, changed)
 
-    def _tell(self, problem: str | None) -> None:
+    def _warn(self, problem: str | None) -> None:
         if problem is not None:
             self._log.warning('%s: who opens a GPU is noticed at the next look only', problem)

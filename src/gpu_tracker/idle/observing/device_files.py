@@ -1,4 +1,4 @@
-"""Device files of GPUs, and open files told by what they are, whichever path they were opened through."""
+"""Device files of GPUs, and open files identified by what they are, whichever path they were opened through."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 import stat
 import struct
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ def device_number(name: str) -> int | None:
 
 
 def find_devices(folder: str = '/dev') -> dict[int, Identity]:
-    """Return by N what tells the device ``nvidiaN``, for each that there is in ``folder``; nothing without a folder."""
+    """Return by N the identity of each device ``nvidiaN`` in ``folder``; nothing without a folder."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -54,10 +54,10 @@ _FILE_SYSTEM = 136 // 8
 
 
 class Identity(NamedTuple):
-    """What tells a file from all others; two that are equal are the same device or the same file."""
+    """The identity of an open file; two that are equal are the same device or the same file."""
 
     is_device: bool
-    """Told by a device number, through whichever node it is opened; otherwise by file system and inode."""
+    """Identified by a device number, through whichever node it is opened; otherwise by file system and inode."""
     first: int
     """The major device number; of a file the number of its file system."""
     second: int
@@ -69,30 +69,19 @@ class Identity(NamedTuple):
 
 
 def identity_of(path: str) -> Identity:
-    """Return what tells the file at ``path``, symbolic links followed.
+    """Return the identity of the file at ``path``, symbolic links followed.
 
     :raises OSError: if there is none, or it is not to be reached.
     """
     file = os.stat(path)
     number = (os.major(file.st_rdev), os.minor(file.st_rdev))
-    # Every daemon holds /dev/null open: a node with its number stands in for a GPU in trials, and is told as a file is.
+    # Every daemon holds /dev/null open: a node with its number stands in for a GPU in trials, as a file does.
     if stat.S_ISCHR(file.st_mode) and number != _NULL:
         return Identity(True, *number)  # noqa: FBT003 - the first of three fields
     return Identity(False, file.st_dev, file.st_ino)  # noqa: FBT003 - as above
 
 
-class Finder(Protocol):
-    """Finds certain files among those that a process has open."""
-
-    def find(self, folder: int) -> frozenset[int] | None:
-        """Return the numbers of the files that are open, None where nothing at all is.
-
-        :param folder: A descriptor of ``/proc/PID/fd``.
-        :raises OSError: if the folder is not to be read, or where its links lead is not to be seen.
-        """
-
-
-def finder_for(identities: Mapping[int, Identity]) -> Finder:
+def finder_for(identities: Mapping[int, Identity]) -> StatFinder | StatxFinder:
     """Return what finds the files with ``identities`` and calls them by their numbers."""
     statx = _statx()
     return StatFinder(identities) if statx is None else StatxFinder(identities, statx)
@@ -131,7 +120,11 @@ class StatxFinder:
         self._words = as_bytes.cast('Q')
 
     def find(self, folder: int) -> frozenset[int] | None:
-        """See :class:`Finder`."""
+        """Return the numbers of the files that are open in a folder, None where nothing at all is.
+
+        :param folder: A descriptor of ``/proc/PID/fd``.
+        :raises OSError: if the folder is not to be read, or where its links lead is not to be seen.
+        """
         names = os.listdir(folder)
         if not names:
             return None
@@ -157,7 +150,7 @@ class StatFinder:
         self._wanted = _Wanted(identities)
 
     def find(self, folder: int) -> frozenset[int] | None:
-        """See :class:`Finder`."""
+        """See :meth:`StatxFinder.find`."""
         names = os.listdir(folder)
         found: set[int] = set()
         for name in names:

@@ -1,4 +1,4 @@
-"""What the GPU drivers tell, asked in a thread: a call into a driver may hang for ever, and cannot be interrupted."""
+"""What the GPU drivers report, asked in a thread: a call into a driver may hang for ever, and cannot be interrupted."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     Opener = Callable[[], GpuBackend | None]
 
 TIMEOUT = 2.0
-"""Seconds that a look waits for an answer."""
+"""Seconds that a poll waits for an answer."""
 
 RETRY = 10.0
 """Seconds between two attempts to open a driver that is there and does not work."""
 
 CHEAP = 0.01
 """Seconds. Where there is no driver, an attempt that took no longer, as where its library is missing, is repeated at
-each look; a library without a driver may start a program that is to load it."""
+each poll; a library without a driver may start a program that is to load it."""
 
 ANEW = 60.0
 """Seconds after which a driver is opened anew that cannot read all its GPUs, or has none: one that is open does not
@@ -34,12 +34,12 @@ see that a GPU was added or reset. Opening takes up to 3 s a GPU where nothing e
 
 
 class DriverAnswer(NamedTuple):
-    """What all drivers tell at one moment."""
+    """What all drivers report at one time."""
 
     gpus: tuple[GpuReading, ...] | None = None
-    """In PCI bus order; None: there is no driver, or none that tells anything."""
+    """In PCI bus order; None: there is no driver, or none that reports anything."""
     problem: str | None = None
-    """Why a driver that is there tells nothing, in words; None: it works, or there is none."""
+    """Why a driver that is there reports nothing, in words; None: it works, or there is none."""
     is_awaited: bool = False
     """Whether the answer may still come."""
 
@@ -51,8 +51,8 @@ class Drivers:
     """The drivers of this machine, opened when they are there and kept open.
 
     :param openers: The vendors' openers.
-    :param timeout: Seconds that a look waits for an answer.
-    :param clock: Tells the seconds that have passed.
+    :param timeout: Seconds that a poll waits for an answer.
+    :param clock: Returns the seconds that have passed.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Drivers:
     async def poll(self) -> DriverAnswer:
         """Look at all GPUs, and open what is not open.
 
-        An answer that does not come in time is old when it comes: the look after that asks anew. Until then looks
+        An answer that does not come in time is old when it comes: the poll after that asks anew. Until then polls
         return at once.
         """
         if self._question is not None:
@@ -81,7 +81,7 @@ class Drivers:
         return self._take_answer() if self._question.done() else _AWAITED
 
     def open_anew(self) -> None:
-        """Have the drivers opened anew at the next look: there may be another GPU."""
+        """Have the drivers opened anew at the next poll: there may be another GPU."""
         for driver in self._drivers:
             driver.is_outdated = True
 
@@ -96,10 +96,10 @@ class Drivers:
         return DriverAnswer() if question is None else question.result()
 
     def _ask(self) -> DriverAnswer:
-        looks = [driver.ask() for driver in self._drivers]
-        told = [look.gpus for look in looks if look.gpus is not None]
-        problems = [look.problem for look in looks if look.problem is not None]
-        return DriverAnswer(tuple(gpu for gpus in told for gpu in gpus) if told else None, ' '.join(problems) or None)
+        answers = [driver.ask() for driver in self._drivers]
+        known = [answer.gpus for answer in answers if answer.gpus is not None]
+        problems = [answer.problem for answer in answers if answer.problem is not None]
+        return DriverAnswer(tuple(gpu for gpus in known for gpu in gpus) if known else None, ' '.join(problems) or None)
 
     def _close(self) -> None:
         for driver in self._drivers:

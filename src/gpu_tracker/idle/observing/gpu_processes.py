@@ -22,7 +22,7 @@ _OTHERS = re.compile(r'(perl|ruby|Rscript|node)[0-9.]*')
 
 
 class _Options(NamedTuple):
-    """How an interpreter's options are told from the script that follows them."""
+    """How an interpreter's options are distinguished from the script that follows them."""
 
     with_value: frozenset[str]
     """Options after which a word stands that belongs to them."""
@@ -49,7 +49,7 @@ class NamedProgram(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that tells a person most: ``?`` where there is none."""
+        """The name that is clearest to a person: ``?`` where there is none."""
         return self.names[-1] if self.names else '?'
 
 
@@ -131,10 +131,10 @@ class Exempt(NamedTuple):
     commands: frozenset[str] = frozenset()
     """Where there are any, one of them has to be the first argument."""
     mark: str | None = None
-    """A word that stands in the command line; None: the program's name tells."""
+    """A word that stands in the command line; None: the program's name decides."""
 
     def applies(self, program: NamedProgram) -> bool:
-        """Tell whether a process that runs ``program`` is one of these."""
+        """Return whether a process that runs ``program`` is one of these."""
         if self.mark is not None:
             return self.mark in program.words
         if not has_name(program.names, self.programs):
@@ -156,12 +156,12 @@ EXEMPT = (
 
 
 def is_exempt(program: NamedProgram) -> bool:
-    """Tell whether a process that runs ``program`` never counts."""
+    """Return whether a process that runs ``program`` never counts."""
     return any(kind.applies(program) for kind in EXEMPT)
 
 
 def has_name(names: tuple[str, ...], wanted: Iterable[str]) -> bool:
-    """Tell whether one of a process' names is among those wanted; of a long one the first 15 characters suffice.
+    """Return whether one of a process' names is among those wanted; of a long one the first 15 characters suffice.
 
     :param names: As :class:`NamedProgram` has them, the one that the kernel keeps, cut, first.
     """
@@ -171,26 +171,26 @@ def has_name(names: tuple[str, ...], wanted: Iterable[str]) -> bool:
 _ATTEMPTS = 3
 """How often a process' parents are followed: one that ends meanwhile breaks the chain, and hands its children on."""
 _KEPT = 0.05
-"""Seconds for which is kept what was read: one look asks several times for the same process."""
+"""Seconds for which is kept what was read: one poll asks several times for the same process."""
 
 
 class _Stat(NamedTuple):
-    """What the stat file of a process tells."""
+    """The fields used of a process' stat file."""
 
     name: str
     parent: int
 
 
 class Programs:
-    """Tells what processes are.
+    """Lookup of what processes are.
 
-    What was read is kept for one look and not longer: a process may become another program at any time, and its pid
+    What was read is kept for one poll and not longer: a process may become another program at any time, and its pid
     another process. To read costs 30 µs a process, and few use GPUs.
 
     :param proc: The folder of proc(5).
-    :param name_of: Tells at once the name of the user with an ID, or the ID as text; None: :class:`UserNames`.
+    :param name_of: Returns at once the name of the user with an ID, or the ID as text; None: :class:`UserNames`.
     :param own_pid: The monitor, which never counts.
-    :param monotonic: Tells the time.
+    :param monotonic: Returns the time.
     """
 
     def __init__(
@@ -214,11 +214,11 @@ class Programs:
         return self._program(pid).names
 
     def never_counts(self, pid: int) -> bool:
-        """Tell whether a process never counts: the monitor itself, and those of :data:`exempt.EXEMPT`."""
+        """Return whether a process never counts: the monitor itself, and those of :data:`exempt.EXEMPT`."""
         return pid == self._own_pid or is_exempt(self._program(pid))
 
     def is_ignored(self, pid: int, ignore_programs: Collection[str]) -> bool:
-        """Tell whether one of a process' names is among those of programs that do not count."""
+        """Return whether one of a process' names is among those of programs that do not count."""
         return bool(ignore_programs) and has_name(self.names(pid), ignore_programs)
 
     def describe(self, pid: int) -> GpuUser:
@@ -231,7 +231,7 @@ class Programs:
         return GpuUser(pid, self._program(pid).name, user)
 
     def is_ours(self, pid: int, roots: Collection[int]) -> bool:
-        """Tell whether a process is one of ``roots`` or descends from one."""
+        """Return whether a process is one of ``roots`` or descends from one."""
         if not roots:
             return False
         self._forget_what_is_old()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.errors import ClaimsError
+from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.nvidia import COMPUTE_FILES
 from gpu_tracker.gpus.process_ids import has_open, in_initial_pid_namespace
 from gpu_tracker.idle.observing.device_files import find_devices
@@ -13,125 +15,105 @@ from gpu_tracker.idle.observing.drivers import DriverAnswer, Drivers
 from gpu_tracker.idle.observing.gpu_processes import Programs
 from gpu_tracker.idle.observing.open_devices import OpenDevices
 from gpu_tracker.idle.observing.terminals import TerminalUsers
-from gpu_tracker.idle.observing.watched_gpus import GpuPoll, exists, only_with, usable_gpus, without_figures
+from gpu_tracker.idle.observing.watched_gpus import GpuPoll, only_with, usable_gpus, without_figures
 from gpu_tracker.idle.state import Observation
+from gpu_tracker.parameters import process_exists
 from gpu_tracker.users import UserNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from gpu_tracker.gpus.claims.claim import Claim
     from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
     from gpu_tracker.idle.observing.device_files import Identity
-    from gpu_tracker.idle.observing.watched_gpus import Place, ProcessLookup
+    from gpu_tracker.idle.observing.watched_gpus import UsableGpu
     from gpu_tracker.idle.state import ActiveUser
 
 _GONE = 'the GPU driver is not loaded any more'
 _FEW_FOR_ROOT = 0.1
-"""The share of all processes up to which root is not told of those that it cannot look into."""
-
-
-class HolderLookup(Protocol):
-    """Tells who holds device files open."""
-
-    @property
-    def unseen(self) -> Collection[int]:
-        """The processes at the last look whose descriptors may not be read."""
-
-    @property
-    def count(self) -> int:
-        """How many processes there were at the last look."""
-
-    def poll(self, identities: Mapping[int, Identity]) -> Mapping[int, frozenset[int]]:
-        """Return the processes that hold each device file open, by its number."""
-
-
-class DriverLookup(Protocol):
-    """Tells what the drivers tell."""
-
-    async def poll(self) -> DriverAnswer:
-        """Look at all GPUs."""
-
-    def open_anew(self) -> None:
-        """Have the drivers opened anew: there may be another GPU."""
-
-    async def close(self) -> None:
-        """Let go of the drivers."""
+"""The share of all processes up to which root gets no message about those that it cannot read."""
 
 
 class Inputs(NamedTuple):
-    """What an observer looks with."""
+    """What an observer polls with."""
 
     nodes: Callable[[], Mapping[int, Identity]]
     """Returns the device files ``nvidiaN`` by N."""
-    holders: HolderLookup
-    programs: ProcessLookup
+    open_devices: OpenDevices
+    programs: Programs
     terminals: Callable[[Terminals], tuple[ActiveUser, ...]]
     """Returns who works at terminals."""
-    drivers: DriverLookup
+    drivers: Drivers
     is_meant: Callable[[int], bool] | None = None
     """In a container with process IDs of its own: whether the driver means the process that has an ID here. None: the
     driver's IDs are those of this program."""
-    exists: Callable[[int], bool] = exists
+    exists: Callable[[int], bool] = process_exists
     """Whether there is a process of an ID."""
     is_root: bool = False
     """Whether this program is root's."""
+    claims: Callable[[], Sequence[Claim]] = tuple
+    """Returns the claims on GPUs that hold."""
+    name_of: Callable[[int], str] = str
+    """Returns at once the name of the user with an ID."""
 
 
 class Observer:
     """Looks at the machine.
 
-    :param inputs: What it looks with.
+    :param inputs: What it polls with.
     """
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
         self._messages = ObserverMessages()
         self._layout: tuple[GpuReading, ...] | None = None
-        """What the driver has told last of where GPUs are, which numbers go by as long as it tells nothing."""
+        """What the driver has reported last of where GPUs are, which numbers go by as long as it tells nothing."""
         self._nodes: frozenset[int] | None = None
         self._identities: dict[GpuId, str] = {}
 
     @property
     def nodes(self) -> frozenset[int]:
-        """The numbers of the device files that the last look has found."""
+        """The numbers of the device files that the last poll has found."""
         return self._nodes or frozenset()
 
     @property
     def identities(self) -> Mapping[GpuId, str]:
-        """What each watched GPU of the last look is known by for all programs of this machine."""
+        """What each watched GPU of the last poll is known by for all programs of this machine."""
         return self._identities
 
     async def poll(self, settings: Settings, is_ours: Callable[[int], bool]) -> Observation:
-        """Look once.
+        """Poll once.
 
         The driver is asked first, so that what is read without waiting is not old when it is returned.
 
         :param settings: Which GPUs are watched, and how.
-        :param is_ours: Tells whether a process belongs to our programs.
+        :param is_ours: Returns whether a process belongs to our programs.
         """
         inputs = self._inputs
         nodes = inputs.nodes()
         self._check_for_new_gpus(nodes)
         answer = await inputs.drivers.poll()
         gpus = self._gpus(answer)
-        holders = inputs.holders.poll(nodes)
-        places = usable_gpus(nodes, gpus)
-        watched = [(place, section) for place in places if (section := settings.section_of(place.gpu)) is not None]
-        self._identities = {place.gpu: _identity(place, nodes) for place, _ in watched}
-        sighting = GpuPoll(inputs.programs, is_ours, inputs.exists, is_certain=inputs.is_meant is None)
+        openers = inputs.open_devices.poll(nodes)
+        usable = usable_gpus(nodes, gpus)
+        watched = [(gpu, section) for gpu in usable if (section := settings.section_of(gpu.gpu)) is not None]
+        self._identities = {gpu.gpu: _identity(gpu, nodes) for gpu, _ in watched}
+        gpu_poll = GpuPoll(inputs.programs, is_ours, inputs.exists, is_certain=inputs.is_meant is None)
+        claims = self._claims()
         seen = []
-        for place, section in watched:
-            held_by = frozenset() if place.node is None else holders.get(place.node, frozenset())
-            problem = self._silence(answer, has_node=place.node in nodes)
-            seen.append(sighting.see(place, section, held_by, problem))
-        self._tell(answer)
+        for gpu, section in watched:
+            held_by = frozenset() if gpu.node is None else openers.get(gpu.node, frozenset())
+            problem = self._why_unusable(answer, has_node=gpu.node in nodes)
+            shown = gpu_poll.observe(gpu, section, held_by, problem)
+            seen.append(shown._replace(claim=self._claim_on(shown.uuid, claims, is_ours)))
+        self._report(answer)
         if not answer.is_awaited:  # there may be others than is known yet
-            self._messages.report_gpus({place.gpu for place in places}, {gpu.gpu for gpu in seen})
+            self._messages.report_gpus({gpu.gpu for gpu in usable}, {gpu.gpu for gpu in seen})
         return Observation(tuple(seen), inputs.terminals(settings.terminals) if settings.terminals else ())
 
     def take_messages(self) -> list[str]:
-        """Return what is to be told and was not taken yet, each thing once."""
+        """Return the messages that were not taken yet, each thing once."""
         return self._messages.take()
 
     async def close(self) -> None:
@@ -146,7 +128,7 @@ class Observer:
         self._nodes = frozenset(nodes)
 
     def _gpus(self, answer: DriverAnswer) -> tuple[GpuReading, ...] | None:
-        """Return what is known of all GPUs, at least their places; None where no driver has told of any."""
+        """Return what is known of all GPUs, at least their usable; None where no driver has reported any."""
         if answer.gpus is None:
             return self._layout
         self._layout = tuple(map(without_figures, answer.gpus))
@@ -156,8 +138,28 @@ class Observer:
         asked_once = functools.cache(is_meant)
         return tuple(only_with(asked_once, gpu) for gpu in answer.gpus)
 
-    def _silence(self, answer: DriverAnswer, *, has_node: bool) -> str | None:
-        """Return why a GPU cannot be used, of which the driver tells nothing; None where it can.
+    def _claims(self) -> Sequence[Claim]:
+        """Return the claims on GPUs; none where they cannot be read, as nobody can claim any then."""
+        try:
+            claims = self._inputs.claims()
+        except ClaimsError as error:
+            self._messages.report_claims(str(error))
+            return ()
+        self._messages.report_claims(None)
+        return claims
+
+    def _claim_on(self, uuid: str | None, claims: Sequence[Claim], is_ours: Callable[[int], bool]) -> str | None:
+        """Return in words who has claimed a GPU, unless it is a program of ours."""
+        for claim in claims:
+            if uuid in claim.uuids:
+                pid = None if claim.in_another_container else claim.process_id
+                if pid is None or not is_ours(pid):
+                    who = self._inputs.name_of(claim.user_id)
+                    return f'claimed by {who}' + ('' if pid is None else f' (pid {pid})')
+        return None
+
+    def _why_unusable(self, answer: DriverAnswer, *, has_node: bool) -> str | None:
+        """Return why a GPU cannot be used, of which the driver reports nothing; None where it can.
 
         What can be seen without the driver is who holds its device file.
         """
@@ -169,7 +171,7 @@ class Observer:
             return 'cannot be used: its driver is not loaded any more'
         return None if has_node else f'cannot be seen: {answer.problem}'
 
-    def _tell(self, answer: DriverAnswer) -> None:
+    def _report(self, answer: DriverAnswer) -> None:
         if self._inputs.is_meant is not None:
             self._messages.report_container()
         self._report_unseen(answer)
@@ -177,46 +179,51 @@ class Observer:
         self._messages.report_driver(_GONE if is_gone else answer.problem)
 
     def _report_unseen(self, answer: DriverAnswer) -> None:
-        holders, is_root = self._inputs.holders, self._inputs.is_root
+        open_devices, is_root = self._inputs.open_devices, self._inputs.is_root
+        has_driver = answer != DriverAnswer()
+        if open_devices.are_others_hidden:
+            self._messages.report_hidden(has_driver=has_driver)
         # Root may read all but a few that have more rights than it has here, as what has started a virtual machine.
-        if len(holders.unseen) > (holders.count * _FEW_FOR_ROOT if is_root else 0):
-            self._messages.report_unseen(holders.unseen, is_root=is_root, has_driver=answer != DriverAnswer())
+        if len(open_devices.unseen) > (open_devices.count * _FEW_FOR_ROOT if is_root else 0):
+            self._messages.report_unseen(open_devices.unseen, is_root=is_root, has_driver=has_driver)
 
 
-def _identity(place: Place, nodes: Mapping[int, Identity]) -> str:
+def _identity(gpu: UsableGpu, nodes: Mapping[int, Identity]) -> str:
     """Return what a GPU is known by: its device file is the same for all users; a UUID may be known to some only."""
-    part = '' if place.gpu.mig is None else f':{place.gpu.mig}'
-    node = None if place.node is None else nodes.get(place.node)
+    part = '' if gpu.gpu.mig is None else f':{gpu.gpu.mig}'
+    node = None if gpu.node is None else nodes.get(gpu.node)
     if node is not None:
         return f'{node}{part}'
-    return f'{place.gpu}' if place.state is None or place.state.uuid is None else place.state.uuid
+    return f'{gpu.gpu}' if gpu.state is None or gpu.state.uuid is None else gpu.state.uuid
 
 
 def open_observer(
     devices: str = '/dev',
     *,
-    programs: ProcessLookup | None = None,
-    drivers: DriverLookup | None = None,
+    programs: Programs | None = None,
+    drivers: Drivers | None = None,
     name_of: Callable[[int], str] | None = None,
 ) -> Observer:
-    """Return what looks at this machine.
+    """Return the observer of this machine.
 
     :param devices: The folder of the device files of GPUs.
-    :param programs: What tells of processes, where somebody else asks it too.
-    :param drivers: The drivers, opened at the first look; None: all.
-    :param name_of: Tells at once the name of the user with an ID, or the ID as text; None: :class:`UserNames`.
+    :param programs: Lookup of processes, where somebody else asks it too.
+    :param drivers: The drivers, opened at the first poll; None: all.
+    :param name_of: Returns at once the name of the user with an ID, or the ID as text; None: :class:`UserNames`.
     """
     name_of = UserNames().name if name_of is None else name_of
     is_certain = in_initial_pid_namespace()
     return Observer(
         Inputs(
             nodes=functools.partial(find_devices, devices),
-            holders=OpenDevices(),
+            open_devices=OpenDevices(),
             programs=Programs(name_of=name_of) if programs is None else programs,
             terminals=TerminalUsers(name_of=name_of).active,
             drivers=Drivers() if drivers is None else drivers,
             is_meant=None if is_certain else lambda pid: has_open(pid, COMPUTE_FILES),
             is_root=os.geteuid() == 0,
+            claims=ClaimFolder().claims,
+            name_of=name_of,
         )
     )
 
@@ -224,6 +231,9 @@ def open_observer(
 _MOST_NAMED = 3
 _NO_GPU = 'there is no GPU at the moment'
 _NONE_WATCHED = 'none of the GPUs that are watched is there at the moment'
+_HIDDEN = '/proc hides the processes of other users (mount option hidepid)'
+_WITH_DRIVER = 'only the GPU driver tells what is used there'
+_WITHOUT_DRIVER = 'no use of a GPU is seen there'
 _IN_CONTAINER = (
     'in this container, which has process IDs of its own, processes outside it cannot be seen: they make a GPU busy '
     'only by its memory and utilization, where thresholds are set for them'
@@ -231,12 +241,13 @@ _IN_CONTAINER = (
 
 
 class ObserverMessages:
-    """Keeps what was told, and what is to be told."""
+    """Messages for the log: each thing once, and its end."""
 
     def __init__(self) -> None:
         self._messages: list[str] = []
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._problem: str | None = None
+        self._claims_problem: str | None = None
         self._gpus: frozenset[GpuId] | None = None
         self._watched: frozenset[GpuId] = frozenset()
         self._lack: str | None = None
@@ -251,24 +262,36 @@ class ObserverMessages:
         self._once('container', _IN_CONTAINER)
 
     def report_unseen(self, pids: Collection[int], *, is_root: bool, has_driver: bool) -> None:
-        """Tell that there are processes whose descriptors cannot be read, the first time only.
+        """Report that there are processes whose descriptors cannot be read, the first time only.
 
         :param pids: Which ones; they are named where they are few.
         :param is_root: Whether this is root, whom containers and services may deny the right.
-        :param has_driver: Whether a driver tells who uses GPUs.
+        :param has_driver: Whether a driver reports who uses GPUs.
         """
         what = f'{len(pids)} processes'
         if len(pids) <= _MOST_NAMED:
             what = f'process{"" if len(pids) == 1 else "es"} {", ".join(map(str, sorted(pids)))}'
         why = 'cannot be read, even by root here' if is_root else 'can be read by root only'
-        rest = 'only the GPU driver tells what is used there' if has_driver else 'no use of a GPU is seen there'
-        self._once('unseen', f'the descriptors of {what} {why}: {rest}')
+        self._once('unseen', f'the descriptors of {what} {why}: {_WITH_DRIVER if has_driver else _WITHOUT_DRIVER}')
+
+    def report_hidden(self, *, has_driver: bool) -> None:
+        """Report that /proc does not list the processes of other users, the first time only.
+
+        :param has_driver: Whether a driver reports who uses GPUs.
+        """
+        self._once('hidden', f'{_HIDDEN}: {_WITH_DRIVER if has_driver else _WITHOUT_DRIVER}')
 
     def report_driver(self, problem: str | None) -> None:
         """Tell of a problem of the driver when it begins, and when it has ended."""
         if problem != self._problem:
             self._messages.append('the GPU driver works again' if problem is None else problem)
         self._problem = problem
+
+    def report_claims(self, problem: str | None) -> None:
+        """Report why claims on GPUs cannot be read when that begins, and when it has ended."""
+        if problem != self._claims_problem:
+            self._messages.append('claims on GPUs are known again' if problem is None else problem)
+        self._claims_problem = problem
 
     def report_gpus(self, there: Collection[GpuId], watched: Collection[GpuId]) -> None:
         """Tell which of the watched GPUs have come or gone, and where there is none.
@@ -287,8 +310,8 @@ class ObserverMessages:
         self._gpus, self._watched, self._lack = gpus, frozenset(watched), lack
 
     def _once(self, what: str, text: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._reported:
+            self._reported.add(what)
             self._messages.append(text)
 
 

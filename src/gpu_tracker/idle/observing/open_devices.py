@@ -1,14 +1,14 @@
 """Who holds devices open, read from ``/proc`` at the least cost a process.
 
-A process whose CPU clock stands still since the look before has not run, so that it has neither opened nor closed
+A process whose CPU clock stands still since the poll before has not run, so that it has neither opened nor closed
 anything; what the kernel does for it, such as passing a descriptor through a socket, it does while the process runs.
-So at most looks only those that have run are read.
+So at most polls only those that have run are read.
 
 What is not seen by that, for a minute at most (see ``_ROUND``):
 
 - a descriptor opened by another process that shares the table of descriptors, made by clone(2) with CLONE_FILES and
   without CLONE_THREAD, while this one sleeps; that other process is seen to hold it;
-- a process that has run for less than its clock can tell: it counts nanoseconds, but on some virtual machines leaves
+- a process that has run for less than its clock can resolve: it counts nanoseconds, but on some virtual machines leaves
   out time that was stolen from them.
 
 And never: descriptors of a thread that has a table of its own (unshare(2) with CLONE_FILES) while the first thread of
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from gpu_tracker.idle.observing.device_files import Identity
 
 _ROUND = 60.0
-"""Seconds in which every process is read again at least once, whatever its clock says; spread over all looks."""
+"""Seconds in which every process is read again at least once, whatever its clock says; spread over all polls."""
 _UNREAD = math.nan
-"""Stands for a time that no clock tells: it differs from every number, itself too."""
+"""Stands for a time that no clock shows: it differs from every number, itself too."""
 _KERNEL_THREAD = 0x00200000
 """PF_KTHREAD in the kernel's sched.h."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -52,11 +52,11 @@ class _Process:
 
 
 class OpenDevices:
-    """Tells which processes hold devices open; to be asked by one thread at a time.
+    """Lookup of processes that hold devices open; to be asked by one thread at a time.
 
     :param proc: The folder of proc(5).
-    :param clock: Tells the CPU seconds of a pid; where it raises OSError the process is read at every look.
-    :param monotonic: Tells the time.
+    :param clock: Returns the CPU seconds of a pid; where it raises OSError the process is read at every poll.
+    :param monotonic: Returns the time.
     """
 
     def __init__(
@@ -72,18 +72,23 @@ class OpenDevices:
 
     @property
     def unseen(self) -> frozenset[int]:
-        """The processes at the last look whose descriptors we have no right to see."""
+        """The processes at the last poll whose descriptors we have no right to see."""
         return frozenset(self._denied)
 
     @property
+    def are_others_hidden(self) -> bool:
+        """Whether /proc did not list other users' processes at the last poll (mount option hidepid of proc(5))."""
+        return bool(self._processes) and '1' not in self._processes  # each PID namespace has a process 1
+
+    @property
     def count(self) -> int:
-        """How many processes there were at the last look, parts of the kernel among them."""
+        """How many processes there were at the last poll, parts of the kernel among them."""
         return len(self._processes)
 
     def poll(self, identities: Mapping[int, Identity]) -> dict[int, frozenset[int]]:
         """Return by number of the device the pids of those that hold it open.
 
-        :param identities: What tells the devices, by number.
+        :param identities: The identities of the devices, by number.
         """
         if identities != self._identities:
             self._begin(identities)
@@ -108,7 +113,7 @@ class OpenDevices:
         self._polled_at = self._monotonic()
 
     def _put_those_due(self) -> None:
-        """Have those read whose turn it is: the share of all that belongs to the time since the last look."""
+        """Have those read whose turn it is: the share of all that belongs to the time since the last poll."""
         now = self._monotonic()
         self._shares_due += len(self._processes) * min(1.0, (now - self._polled_at) / _ROUND)
         self._polled_at = now
@@ -193,12 +198,16 @@ class OpenDevices:
     def _find_in_threads(self, folder: str) -> frozenset[int]:
         """Return what a process has open whose first thread has ended: the table is to be seen at the others only."""
         try:
-            for thread in os.listdir(f'{folder}/task'):
-                numbers = self._find(f'{folder}/task/{thread}/fd')
-                if numbers:
-                    return numbers
+            threads = os.listdir(f'{folder}/task')
         except OSError:
-            pass  # it has ended, or that thread has, and its end makes the clock differ at the next look
+            return _NONE  # it has ended, which makes the clock differ at the next poll
+        for thread in threads:
+            try:
+                numbers = self._find(f'{folder}/task/{thread}/fd')
+            except OSError:
+                continue  # it has ended; some kernels deny its table instead of showing none
+            if numbers:
+                return numbers
         return _NONE
 
 

@@ -42,13 +42,13 @@ class _Future(NamedTuple):
 
 
 class TerminalUsers:
-    """Tells who is active at terminals.
+    """Lookup of who is active at terminals.
 
     :param folder: Where the terminals are.
-    :param name_of: Tells at once the name of the user with an ID, or the ID as text.
-    :param clock: Tells the time in seconds since 1970.
-    :param monotonic: Tells the time in seconds, which nobody sets.
-    :param sessions: Tells who is logged in where; asked only about consoles that are root's.
+    :param name_of: Returns at once the name of the user with an ID, or the ID as text.
+    :param clock: Returns the time in seconds since 1970.
+    :param monotonic: Returns the time in seconds, which nobody sets.
+    :param sessions: Returns who is logged in where; asked only about consoles that are root's.
     :param stat: Returns a terminal's owner and times.
     """
 

@@ -2,70 +2,70 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.idle.config.idle_settings import GpuId
-from gpu_tracker.idle.state import GpuUser, WatchedGpu
+from gpu_tracker.idle.state import WatchedGpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from gpu_tracker.gpus.model import GpuProcess, GpuReading
     from gpu_tracker.idle.config.idle_settings import GpuSection
+    from gpu_tracker.idle.observing.gpu_processes import Programs
 
 
-class Place(NamedTuple):
+class UsableGpu(NamedTuple):
     """A GPU that programs can have, or a MIG device: a GPU in MIG mode cannot be used whole."""
 
     gpu: GpuId
     node: int | None = None
     """The N of its device file ``nvidiaN``, which MIG devices share; None: there is none."""
     state: GpuReading | None = None
-    """What the driver tells of it; None: nothing."""
+    """What the driver reports of it; None: nothing."""
     whole: GpuReading | None = None
-    """What the driver tells of the GPU that a MIG device is a part of."""
+    """What the driver reports of the GPU that a MIG device is a part of."""
 
     @property
     def listed(self) -> tuple[GpuProcess, ...] | None:
-        """The processes that the driver lists on it; None: it does not tell."""
+        """The processes that the driver lists on it; None: it does not report them."""
         return None if self.state is None else self.state.processes
 
-    def pids(self, holders: Collection[int]) -> frozenset[int]:
+    def pids(self, openers: Collection[int]) -> frozenset[int]:
         """Return the processes that are on it.
 
         Tenants of MIG devices share a device file: a process that the driver lists only on another MIG device of the
         same GPU is not on this one; one that it lists on none may be on each.
 
-        :param holders: The processes that hold the device file open.
+        :param openers: The processes that hold the device file open.
         """
         here = _pids(self.listed)
         if self.whole is None:
-            return here | frozenset(holders)
+            return here | frozenset(openers)
         parts = self.whole.mig_devices or ()
         elsewhere = frozenset(pid for part in parts for pid in _pids(part.processes))
-        return here | ((frozenset(holders) | _pids(self.whole.processes)) - elsewhere)
+        return here | ((frozenset(openers) | _pids(self.whole.processes)) - elsewhere)
 
 
-def usable_gpus(nodes: Collection[int], gpus: Sequence[GpuReading] | None) -> list[Place]:
+def usable_gpus(nodes: Collection[int], gpus: Sequence[GpuReading] | None) -> list[UsableGpu]:
     """Return all GPUs and MIG devices in order.
 
-    Without a driver a GPU's number is that of its device file. Where the driver does not tell which file is a GPU's, as
-    of one that is lost, it is the first in order that is no other's. A file of a GPU that the driver does not know is
+    Without a driver a GPU's number is that of its device file. Where the driver does not report a GPU's file, as of
+    one that is lost, it is the first in order that is no other's. A file of a GPU that the driver does not know is
     left out: no program could use it.
 
     :param nodes: The numbers of the device files.
-    :param gpus: What the driver tells, in PCI bus order; None: there is none.
+    :param gpus: What the driver reports, in PCI bus order; None: there is none.
     """
     if gpus is None:
-        return [Place(GpuId(node), node) for node in sorted(nodes)]
-    places = []
+        return [UsableGpu(GpuId(node), node) for node in sorted(nodes)]
+    usable = []
     for gpu, node in zip(gpus, _nodes_of(gpus, nodes), strict=True):
         if gpu.mig_devices is None:
-            places.append(Place(GpuId(gpu.number), node, gpu))
+            usable.append(UsableGpu(GpuId(gpu.number), node, gpu))
         else:
-            places += [Place(GpuId(gpu.number, part.number), node, part, gpu) for part in gpu.mig_devices]
-    return places
+            usable += [UsableGpu(GpuId(gpu.number, part.number), node, part, gpu) for part in gpu.mig_devices]
+    return usable
 
 
 def without_figures(gpu: GpuReading) -> GpuReading:
@@ -141,62 +141,38 @@ def _size(memory: int) -> str:
     return f'{memory / _GIGABYTE:.1f} GB' if memory >= _GIGABYTE else f'{memory / _MEGABYTE:.0f} MB'
 
 
-class ProcessLookup(Protocol):
-    """Tells what processes are."""
-
-    def never_counts(self, pid: int) -> bool:
-        """Tell whether a process never makes a GPU busy."""
-
-    def is_ignored(self, pid: int, ignore_programs: Collection[str]) -> bool:
-        """Tell whether a process runs one of these programs."""
-
-    def describe(self, pid: int) -> GpuUser:
-        """Return what a process is called and whose it is."""
-
-
 class GpuPoll(NamedTuple):
-    """What GPUs are looked at with, at one look."""
+    """What is needed to judge the GPUs of one poll."""
 
-    programs: ProcessLookup
+    programs: Programs
     is_ours: Callable[[int], bool]
-    """Tells whether a process belongs to our programs."""
+    """Returns whether a process belongs to our programs."""
     exists: Callable[[int], bool]
-    """Tells whether there is a process of an ID, be it hidden."""
+    """Returns whether there is a process of an ID, be it hidden."""
     is_certain: bool
-    """Whether the driver tells of every process on a GPU by an ID that is valid here; not in some containers."""
+    """Whether the driver reports of every process on a GPU by an ID that is valid here; not in some containers."""
 
-    def see(self, place: Place, section: GpuSection, holders: Collection[int], problem: str | None) -> WatchedGpu:
+    def observe(self, gpu: UsableGpu, section: GpuSection, openers: Collection[int], problem: str | None) -> WatchedGpu:
         """Return what a watched GPU shows.
 
         A GPU that the driver cannot read counts as one that cannot be used, also where this user merely may not read
         it: nobody could see who else uses it.
 
-        :param holders: The processes that hold its device file open.
-        :param problem: Why it cannot be used, though the driver tells nothing of that.
+        :param openers: The processes that hold its device file open.
+        :param problem: Why it cannot be used, though the driver reports nothing of that.
         """
-        pids = place.pids(holders)
+        pids = gpu.pids(openers)
         ours = {pid for pid in pids if self.is_ours(pid)}
         # The driver's list may be older than the end of a process, which may have been ours.
         ended = {pid for pid in pids - ours if not self.exists(pid)}
         users = tuple(self.programs.describe(pid) for pid in sorted(pids - ours - ended) if self._counts(pid, section))
-        state = place.state
+        state = gpu.state
         if state is None:
-            return WatchedGpu(place.gpu, None, users, None, problem)
+            return WatchedGpu(gpu.gpu, None, users, None, problem)
         load = load_of(state, section, ours, ended=ended, is_certain=self.is_certain)
         if state.problem is not None:
             problem = f'cannot be used: {state.problem}'
-        return WatchedGpu(place.gpu, state.uuid, users, load, problem)
+        return WatchedGpu(gpu.gpu, state.uuid, users, load, problem)
 
     def _counts(self, pid: int, section: GpuSection) -> bool:
         return not (self.programs.never_counts(pid) or self.programs.is_ignored(pid, section.ignore_programs))
-
-
-def exists(pid: int) -> bool:
-    """Tell whether there is a process of an ID, also where ``/proc`` hides those of other users."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True  # another user's
-    return True

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-#: A word in the command line of every guardian, by which its processes are told from all others.
+#: A word in the command line of every guardian, by which its processes are recognized.
 GUARDIAN_MARK = 'gpu-tracker-guardian'

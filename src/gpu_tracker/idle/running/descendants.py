@@ -44,7 +44,7 @@ def all_processes() -> list[Process]:
 def descendants(ancestors: Iterable[int], processes: Iterable[Process]) -> list[Process]:
     """Return those of ``processes`` that are below one of ``ancestors``, zombies too, parents before their children.
 
-    One whose parent has ended while they were read may be missing: the next look finds it below its new parent.
+    One whose parent has ended while they were read may be missing: the next poll finds it below its new parent.
     """
     children: dict[int, list[Process]] = {}
     for process in processes:
@@ -59,7 +59,7 @@ def descendants(ancestors: Iterable[int], processes: Iterable[Process]) -> list[
 
 
 def is_sampler(pid: int) -> bool:
-    """Tell whether a process is the sampler of a tracker, or is about to become one; a zombie is known by its name."""
+    """Return whether a process is a tracker's sampler, or is about to become one; a zombie is known by its name."""
     try:
         with open(f'/proc/{pid}/comm', 'rb') as name, open(f'/proc/{pid}/cmdline', 'rb') as line:
             return name.read().rstrip(b'\n') == SAMPLER_NAME or SAMPLER_MARK.encode() in line.read().split(b'\0')

@@ -14,29 +14,29 @@ if TYPE_CHECKING:
     import resource
     from collections.abc import Callable
 
-    from gpu_tracker.idle.running.guardian_events import Watch
+    from gpu_tracker.idle.running.guardian_events import GuardianEvents
     from gpu_tracker.processes.process import Process
 
 _SHORT_PAUSE, _LONG_PAUSE = 0.01, 1.0
-"""Seconds between two looks for what is left: from the one, doubled up to the other."""
+"""Seconds between two scans for what is left: from the one, doubled up to the other."""
 _STUCK_AFTER = 10.0
-"""Seconds of SIGKILL after which it is told that processes do not end."""
+"""Seconds of SIGKILL after which the guardian reports that processes do not end."""
 
 
 class ProgramProcesses:
     """The program and all its descendants, which all are below this process and handed to it where their parents end.
 
     :param program: Its pid, a child of this process that leads a process group.
-    :param watch: Tells when it is to end.
+    :param events: Returns when it is to end.
     :param stuck: Called once with a text that names the processes which SIGKILL does not end.
     :param spares_samplers: Whether this process may have a sampler of its own among its children, which ends with it.
     """
 
     def __init__(
-        self, program: int, watch: Watch, stuck: Callable[[str], None], *, spares_samplers: bool = False
+        self, program: int, events: GuardianEvents, stuck: Callable[[str], None], *, spares_samplers: bool = False
     ) -> None:
         self.status: int | None = None
-        """How the program has ended, as wait(2) tells it; None as long as it runs."""
+        """How the program has ended, as wait(2) returns it; None as long as it runs."""
         self.exact: resource.struct_rusage | None = None
         """What the program has used, and the children that it has waited for."""
         self.orphans_seconds = 0.0
@@ -46,19 +46,19 @@ class ProgramProcesses:
         self.left_behind = 0
         """How many processes were left when it had ended by itself; these are ended then."""
         self._program = program
-        self._watch = watch
+        self._events = events
         self._stuck = stuck
         self._spares_samplers = spares_samplers
-        self._told: set[tuple[int, float]] = set()
+        self._terminated: set[tuple[int, float]] = set()
 
     def wait(self) -> None:
         """Return when nothing is left of the program, ended by itself or by the order that comes meanwhile."""
-        while (any_left := self._reap()) and self.status is None and self._watch.deadline is None:
-            self._watch.wait(None)
-        self.reason = self._watch.reason
+        while (any_left := self._reap()) and self.status is None and self._events.deadline is None:
+            self._events.wait(None)
+        self.reason = self._events.reason
         if self.reason is None and any_left:
             self.left_behind = len(self._left())
-        self._watch.end('it has ended, and has left processes behind')  # no matter where none are left
+        self._events.end('it has ended, and has left processes behind')  # no matter where none are left
         self._end_gently()
         self._end_by_force()
 
@@ -86,14 +86,14 @@ class ProgramProcesses:
         first = True
         while self._reap():
             now = time.monotonic()
-            deadline = self._watch.deadline or now
+            deadline = self._events.deadline or now
             if now >= deadline:
                 return
             if now >= next_scan:
                 self._terminate(begun, whole_group=first)
                 first = False
                 next_scan, pause = now + pause, min(2 * pause, _LONG_PAUSE)
-            self._watch.wait(min(next_scan, deadline) - time.monotonic())
+            self._events.wait(min(next_scan, deadline) - time.monotonic())
 
     def _terminate(self, begun: float, *, whole_group: bool) -> None:
         """Send SIGTERM once to each that was there at the boot time ``begun``, in clock ticks.
@@ -106,9 +106,9 @@ class ProgramProcesses:
             self._signal_group(signal.SIGTERM, signal.SIGCONT)
         for process in self._left():
             identity = (process.pid, process.start)
-            if process.start > begun or identity in self._told:
+            if process.start > begun or identity in self._terminated:
                 continue
-            self._told.add(identity)
+            self._terminated.add(identity)
             if not (in_group and process.group == self._program):
                 descendants.send(process, signal.SIGTERM, signal.SIGCONT)
 
@@ -130,7 +130,7 @@ class ProgramProcesses:
                     is_reported = True
                     self._stuck(', '.join(map(_in_words, left)))
             self._kill_orphans()
-            self._watch.wait(next_scan - time.monotonic())
+            self._events.wait(next_scan - time.monotonic())
 
     def _kill(self) -> list[Process]:
         """Send SIGKILL to all that are found, and return them."""
@@ -154,7 +154,7 @@ class ProgramProcesses:
             try:
                 os.kill(pid, signal.SIGKILL)
             except PermissionError:
-                pass  # another user's: what is left is told
+                pass  # another user's: what is left is reported
 
     def _left(self) -> list[Process]:
         """Return the descendants that have not ended."""

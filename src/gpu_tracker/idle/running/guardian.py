@@ -12,10 +12,11 @@ import pwd
 import shlex
 import time
 
+from gpu_tracker.gpus.process_ids import IDLE_GUARDIAN
 from gpu_tracker.idle import wording
 from gpu_tracker.idle.running import descendants, held_program
 from gpu_tracker.idle.running.ending import ProgramProcesses, end_all
-from gpu_tracker.idle.running.guardian_events import Watch
+from gpu_tracker.idle.running.guardian_events import GuardianEvents
 from gpu_tracker.idle.running.held_program import HeldProgram
 from gpu_tracker.idle.running.measurement import Measurement
 from gpu_tracker.idle.wording import line_at
@@ -24,8 +25,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_NAME = b'gput-guardian'
-"""How ps and top call it: 15 characters at most."""
 _LONGEST_TRACKER_START = 15.0
 """Seconds after which the program is started whether it is measured or not."""
 _MOST_OF_A_COMMAND = 80
@@ -47,14 +46,14 @@ def main(orders: dict[str, Any], control: int, status: int) -> None:
 
     :param orders: See :func:`gpu_tracker.idle.running.running_program.orders_of`.
     :param control: From where further orders are read.
-    :param status: Where is told what happens.
+    :param status: The descriptor that messages are written to.
     """
     try:
         _prepare(control, status)
         _Guardian(orders, control, status).run()
     except BaseException as error:  # noqa: BLE001 - whatever it is, the monitor must hear of it: nobody else does
         end_all()
-        _tell(status, 'lost', reason=f'its guardian has failed: {type(error).__name__}: {error}')
+        _send(status, 'lost', reason=f'its guardian has failed: {type(error).__name__}: {error}')
         os._exit(1)
     os._exit(0)
 
@@ -64,29 +63,29 @@ class _Guardian:
         self._orders = orders
         self._control = control
         self._status = status
-        self._watch = Watch(control, orders['monitor'], orders['grace'])
+        self._events = GuardianEvents(control, orders['monitor'], orders['grace'])
         self._log = LogWriter()
         self._words = shlex.join(orders['command'])
         is_long = len(self._words) > _MOST_OF_A_COMMAND
         self._short_words = f'{self._words[:_MOST_OF_A_COMMAND]}...' if is_long else self._words
 
     def run(self) -> None:
-        """Keep the program to its end. The monitor is told first of all: a log may not take what it gets."""
+        """Keep the program to its end. The monitor is notified first of all: a log may not take what it gets."""
         try:
             program, measurement, started = self._start()
         except _NotStartedError as error:
-            _tell(self._status, 'not_started', reason=str(error))
+            _send(self._status, 'not_started', reason=str(error))
             self._log.write(f'cannot start {self._short_words}: {error}')
             return
         except _StoppedError as error:
-            _tell(self._status, 'not_started', reason=str(error), stopped=True)
+            _send(self._status, 'not_started', reason=str(error), stopped=True)
             self._log.write(f'stopped {self._short_words} before it was started: {error}')
             return
-        _tell(self._status, 'started', pid=program.pid, unmeasured=measurement.problem)
-        family = ProgramProcesses(program.pid, self._watch, self._report_stuck, spares_samplers=measurement.is_late)
-        family.wait()
+        _send(self._status, 'started', pid=program.pid, unmeasured=measurement.problem)
+        processes = ProgramProcesses(program.pid, self._events, self._report_stuck, spares_samplers=measurement.is_late)
+        processes.wait()
         seconds = time.monotonic() - started
-        self._report_end(family, measurement, seconds)
+        self._report_end(processes, measurement, seconds)
 
     def _start(self) -> tuple[HeldProgram, Measurement, float]:
         """Return the running program, what measures it, and when it was started.
@@ -124,8 +123,8 @@ class _Guardian:
         self._log.write(f'starting {self._words} (pid {program.pid}) on {orders["gpus"]}{_because(orders["reason"])}')
         started = time.monotonic()
         program.let_go()
-        while not self._watch.wait(None, program.exec_handle):
-            if self._watch.reason is not None:
+        while not self._events.wait(None, program.exec_handle):
+            if self._events.reason is not None:
                 program.kill()
         failure = self._failure_of(program)
         if failure is not None:
@@ -139,10 +138,10 @@ class _Guardian:
         """
         give_up = time.monotonic() + seconds
         is_ready = False
-        while self._watch.reason is None and not is_ready and (left := give_up - time.monotonic()) > 0:
-            is_ready = self._watch.wait(left, handle)
-        if self._watch.reason is not None:
-            raise _StoppedError(self._watch.reason)
+        while self._events.reason is None and not is_ready and (left := give_up - time.monotonic()) > 0:
+            is_ready = self._events.wait(left, handle)
+        if self._events.reason is not None:
+            raise _StoppedError(self._events.reason)
         return is_ready
 
     def _failure_of(self, program: HeldProgram) -> _NotStartedError | None:
@@ -169,15 +168,19 @@ class _Guardian:
             return None, environment
         return user, held_program.variables_for(user, environment, self._orders['configured'])
 
-    def _report_end(self, family: ProgramProcesses, measurement: Measurement, seconds: float) -> None:
-        usage = measurement.stop(family.exact, family.orphans_seconds)
-        cpu = None if family.exact is None else family.exact.ru_utime + family.exact.ru_stime + family.orphans_seconds
+    def _report_end(self, processes: ProgramProcesses, measurement: Measurement, seconds: float) -> None:
+        usage = measurement.stop(processes.exact, processes.orphans_seconds)
+        cpu = (
+            None
+            if processes.exact is None
+            else processes.exact.ru_utime + processes.exact.ru_stime + processes.orphans_seconds
+        )
         usage['cpu_seconds'] = cpu
-        result = None if family.status is None else os.waitstatus_to_exitcode(family.status)
+        result = None if processes.status is None else os.waitstatus_to_exitcode(processes.status)
         code = result if result is not None and result >= 0 else None
         number = -result if result is not None and result < 0 else None
-        reason, left_behind = family.reason, family.left_behind
-        _tell(
+        reason, left_behind = processes.reason, processes.left_behind
+        _send(
             self._status,
             'ended',
             code=code,
@@ -195,7 +198,7 @@ class _Guardian:
         )
 
     def _report_stuck(self, left: str) -> None:
-        _tell(self._status, 'stuck', left=left)
+        _send(self._status, 'stuck', left=left)
         self._log.write(f'SIGKILL does not end {left}')
 
 
@@ -213,17 +216,17 @@ def _prepare(control: int, status: int) -> None:
     os.chdir('/')
     try:
         with open('/proc/self/comm', 'wb', 0) as name_file:
-            name_file.write(_NAME)
+            name_file.write(IDLE_GUARDIAN)
     except OSError:
         pass  # a name is a courtesy
 
 
-def _tell(status: int, event: str, **what: object) -> None:
-    """Tell the monitor, in a line of JSON."""
+def _send(status: int, event: str, **what: object) -> None:
+    """Send the monitor a message, a line of JSON."""
     try:
         os.write(status, json.dumps({'event': event, **what}).encode() + b'\n')
     except OSError:
-        pass  # it has ended: there is nobody to tell
+        pass  # it has ended: there is nobody to notify
 
 
 def _because(reason: str | None) -> str:

@@ -17,7 +17,7 @@ _MOST_BYTES = 65536
 MONITOR_ENDED = 'the monitor has ended'
 
 
-class Watch:
+class GuardianEvents:
     """Waits without using the CPU, and remembers what was ordered.
 
     :param control: The descriptor from which orders are read, as lines of JSON.
@@ -72,7 +72,7 @@ class Watch:
         return other in ready
 
     def _catch_signals(self) -> int:
-        """Have signals noticed while waiting, and return the descriptor that tells of them."""
+        """Have signals noticed while waiting, and return the descriptor that becomes readable then."""
         reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         self._poll.register(reading, select.POLLIN)
@@ -86,7 +86,7 @@ class Watch:
         try:
             handle = os.pidfd_open(monitor)
         except (OSError, AttributeError):
-            handle = None  # it has ended, or is an old kernel's; then the end of the pipe tells
+            handle = None  # it has ended, or is an old kernel's; then the end of the pipe shows it
         if os.getppid() != monitor:
             self.end(MONITOR_ENDED)  # before it could be watched; its number may be another's by now
         elif handle is not None:

@@ -39,7 +39,7 @@ class Orders:
 
     @property
     def uuids(self) -> tuple[str, ...] | None:
-        """Of the GPUs; None where not all are known, or some are MIG devices, whose utilization nobody tells."""
+        """Of the GPUs; None where not all are known, or some are MIG devices, whose utilization is unknown."""
         found = [seen.uuid for seen in self.gpus if seen.uuid is not None and seen.gpu.mig is None]
         return tuple(found) if found and len(found) == len(self.gpus) else None
 
@@ -164,14 +164,14 @@ FINAL = (NotStarted, Ended, Lost)
 
 def parse(line: bytes) -> Message:
     """Return what a line from a guardian says."""
-    told: dict[str, Any] = json.loads(line)
-    event = told.pop('event')
+    fields: dict[str, Any] = json.loads(line)
+    event = fields.pop('event')
     if event == 'ended':
-        return Ended(**{**told, 'usage': Usage(**told['usage'])})
+        return Ended(**{**fields, 'usage': Usage(**fields['usage'])})
     kinds: dict[str, type[Started | NotStarted | Stuck | Lost]] = {
         'started': Started,
         'not_started': NotStarted,
         'stuck': Stuck,
         'lost': Lost,
     }
-    return kinds[event](**told)
+    return kinds[event](**fields)

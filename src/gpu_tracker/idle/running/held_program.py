@@ -109,18 +109,18 @@ class HeldProgram:
         return self._channel.fileno()
 
     def is_ready(self) -> bool:
-        """Tell whether it can be let go; to be asked once, when ``ready_handle`` is readable."""
-        # Handed over instead of opened in /proc: a root without CAP_SYS_PTRACE, as in containers, may not look there.
-        told, handles, _, _ = socket.recv_fds(self._channel, len(_READY), 1, socket.MSG_CMSG_CLOEXEC)
+        """Return whether it can be let go; to be asked once, when ``ready_handle`` is readable."""
+        # Handed over instead of opened in /proc: a root without CAP_SYS_PTRACE, as in containers, may not read there.
+        message, handles, _, _ = socket.recv_fds(self._channel, len(_READY), 1, socket.MSG_CMSG_CLOEXEC)
         self.log = next(iter(handles), None)
-        return told == _READY
+        return message == _READY
 
     def let_go(self) -> None:
         """Have the program started."""
         try:
             self._channel.send(_GO)
         except BrokenPipeError:
-            pass  # killed while it was waiting; its status tells
+            pass  # killed while it was waiting; its status shows that
         self._channel.close()
 
     def failure(self) -> tuple[str, OSError] | None:

@@ -44,12 +44,12 @@ class Measurement:
     def stop(self, exact: resource.struct_rusage | None, orphans_seconds: float) -> dict[str, float | None]:
         """Return ``max_ram_bytes``, ``max_gpu_ram_bytes`` and ``gpu_utilization_percent``, None where unknown.
 
-        :param exact: What the kernel told when the program was waited for.
+        :param exact: What the kernel reported when the program was waited for.
         :param orphans_seconds: CPU seconds of those of its descendants that the guardian has waited for.
         """
         try:
             return self._figures(exact, orphans_seconds)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program's end must be told
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program's end must be reported
             self.problem = f'{type(error).__name__}: {error}'
         return {'max_ram_bytes': None, 'max_gpu_ram_bytes': None, 'gpu_utilization_percent': None}
 

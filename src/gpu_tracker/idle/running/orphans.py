@@ -29,7 +29,7 @@ class Orphans:
         """The pids and starts of those that were found to come from a program: who had a proof may be known by it only
         as long as the one above it lives."""
         self._nameless: set[tuple[int, float]] = set()
-        """Those that had no command line when they were looked at last."""
+        """Those that had no command line at the last scan."""
         descendants.become_subreaper()
 
     def reap(self, known: Collection[int]) -> None:
@@ -84,7 +84,7 @@ class Orphans:
         if self._has_strangers:
             return False
         if not has_words and identity not in nameless and not child.ended:
-            self._nameless.add(identity)  # may be a sampler in the course of exec: the next look tells
+            self._nameless.add(identity)  # may be a sampler in the course of exec: the next scan shows
         return True
 
 
@@ -97,7 +97,7 @@ def _is_of_program(process: Process, lost: Collection[int]) -> bool:
 
 
 def _has_command_line(pid: int) -> bool:
-    """Tell whether its words can be told: they cannot where it has ended, or is becoming another program."""
+    """Return whether its command line can be read: it cannot where it has ended, or is executing another program."""
     try:
         with open(f'/proc/{pid}/cmdline', 'rb') as file:
             return bool(file.read(1))
@@ -116,7 +116,7 @@ def mark() -> str:
 
 
 def has_mark(pid: int) -> bool:
-    """Tell whether a process comes from a program of this one.
+    """Return whether a process comes from a program of this one.
 
     False too where its environment is not to be seen: it has ended, or is another user's.
     """

@@ -44,7 +44,7 @@ class RunningProgram:
         self.program_pid: int | None = None
         """The program's own process; None until it runs."""
         self.final: guardian_protocol.Message | None = None
-        """The last message; None as long as the guardian has not told it."""
+        """The last message; None as long as the guardian has not sent it."""
         self._process = process
         self._control: int | None = control
         self._status: int | None = status
@@ -92,7 +92,7 @@ class RunningProgram:
         return -1 if self._status is None else self._status
 
     def read(self) -> list[guardian_protocol.Message]:
-        """Return what the guardian has told since the last call, without waiting.
+        """Return what the guardian has sent since the last call, without waiting.
 
         After one of :data:`~gpu_tracker.idle.running.guardian_protocol.FINAL` nothing comes any more.
         """
@@ -103,7 +103,7 @@ class RunningProgram:
             except BlockingIOError:
                 break
             *lines, self._received = (self._received + received).split(b'\n')
-            # Asked before each line: a guardian that fails after its last message tells that too.
+            # Asked before each line: a guardian that fails after its last message reports that too.
             found += [self._take(guardian_protocol.parse(line)) for line in lines if self.final is None]
             if not received:
                 # Its descriptors are closed a little before its orphans get another parent, who is to find them.
@@ -124,7 +124,7 @@ class RunningProgram:
         self._order(reason, 0.0)
 
     def has_ended(self) -> bool:
-        """Tell whether the guardian itself has ended, and reap it; without waiting."""
+        """Return whether the guardian itself has ended, and reap it; without waiting."""
         return self._process.poll() is not None
 
     def close(self) -> None:

@@ -1,1 +1,0 @@
-"""Views of a :class:`~gpu_tracker.cuda_probe.report.CudaReport` as text."""

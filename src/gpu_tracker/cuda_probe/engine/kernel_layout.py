@@ -1,0 +1,235 @@
+"""The structures of ``bpf/layout.h``, and the totals and notices that are read from them."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals, Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from gpu_tracker.cuda_probe.engine.libbpf import KernelMap
+
+FOLLOWED_KEY = struct.Struct('<I')
+FOLLOWED = struct.Struct('<III')
+PROCESS_KEY = struct.Struct('<I')
+PROCESS = struct.Struct('<QQQQII16s')
+DEVICE_KEY = struct.Struct('<Ii')
+DEVICE = struct.Struct('<12Q')
+HANDLE = struct.Struct('<QI4x')
+KERNEL = struct.Struct('<QQ')
+ALLOCATION = struct.Struct('<QQi4x')
+CONTEXT = struct.Struct('<i')
+FAILURE_KEY = struct.Struct('<IIi')
+COUNT = struct.Struct('<Q')
+INDEX = struct.Struct('<I')
+SETTINGS = struct.Struct('<IIQQ')
+EVENT = struct.Struct('<8xQQQQQIiHHI')
+"""A record of the ring of events, with its header: the fields of :class:`gpu_tracker.cuda_probe.kernel_data.Event`."""
+NOTICE = struct.Struct('<8xQQQIIII32s1024s')
+"""A record of the ring of notices, with its header."""
+EVENT_BYTES = EVENT.size - 8
+NOTICE_BYTES = NOTICE.size - 8
+ALL_DEVICES = -1
+MAPS: dict[str, tuple[int, int]] = {
+    'followed': (FOLLOWED_KEY.size, FOLLOWED.size),
+    'processes': (PROCESS_KEY.size, PROCESS.size),
+    'devices': (DEVICE_KEY.size, DEVICE.size),
+    'allocations': (HANDLE.size, ALLOCATION.size),
+    'kernels': (HANDLE.size, KERNEL.size),
+    'streams': (HANDLE.size, 1),
+    'contexts': (HANDLE.size, CONTEXT.size),
+    'failures': (FAILURE_KEY.size, COUNT.size),
+    'overflows': (INDEX.size, COUNT.size),
+    'settings': (INDEX.size, SETTINGS.size),
+}
+"""Name of a map -> bytes of its keys and values; of those maps that Python reads or writes."""
+
+
+class Overflow(IntEnum):
+    """What found no room: the indices in the map ``overflows``."""
+
+    EVENT = 0
+    NOTICE = 1
+    FOLLOWED = 2
+    PROCESS = 3
+    DEVICE = 4
+    ALLOCATION = 5
+    KERNEL = 6
+    STREAM = 7
+    THREAD = 8
+    FAILURE = 9
+    PEAK = 10
+
+
+class NoticeKind(IntEnum):
+    """What a notice reports."""
+
+    FIRST_CALL = 1
+    """A program run has called CUDA for the first time."""
+    EXEC = 2
+    """A followed process has become another program, with a new number; the address is its number before."""
+    LIBRARIES = 3
+    """A followed process loads or unloads libraries."""
+    KERNEL_NAME = 4
+    """A kernel's handle was asked for, the address: by its name, the text, or by its host function, the value."""
+    VARIABLE = 5
+    """An environment variable of CUDA's was set or removed; the address is 1 where it was to stay if it was set."""
+    END = 6
+    """A program run that has called CUDA has ended."""
+    FORK = 7
+    """A followed process has forked: its number and pid are the child's, the address is the parent's number."""
+
+
+class Notice(NamedTuple):
+    """One notice."""
+
+    time: int
+    """Nanoseconds of the monotonic clock."""
+    address: int
+    value: int
+    process: int
+    pid: int
+    kind: int
+    name: str
+    """Of a variable, or in all other cases the kernel's of the thread."""
+    text: str | None
+    """None: the variable was removed."""
+
+
+def read_notices(records: bytes) -> Iterator[Notice]:
+    """Yield the notices in ``records``, as a ring gives them."""
+    for time, address, value, process, pid, kind, has_text, name, text in NOTICE.iter_unpack(records):
+        yield Notice(time, address, value, process, pid, kind, _text(name), _text(text) if has_text else None)
+
+
+def _text(raw: bytes) -> str:
+    return raw.partition(b'\0')[0].decode('utf-8', 'surrogateescape')
+
+
+def read_totals(maps: Mapping[str, KernelMap]) -> Totals:
+    """Read all maps; each of its figures is as new as this call, and none of them is of one moment with another."""
+    return Totals(
+        processes=tuple(_process(key, value) for key, value in maps['processes'].items()),
+        devices=tuple(_device(key, value) for key, value in maps['devices'].items()),
+        kernels=tuple(_kernel(key, value) for key, value in maps['kernels'].items()),
+        failures=tuple(_failure(key, value) for key, value in maps['failures'].items()),
+        overflows=tuple(_count(maps['overflows'], index) for index in Overflow),
+    )
+
+
+def forget(maps: Mapping[str, KernelMap], processes: Collection[int]) -> None:
+    """Remove all that is kept of program runs that have ended."""
+
+    def drop(name: str, process_of: Callable[[bytes], int]) -> None:
+        gone = [key for key, _ in maps[name].items() if process_of(key) in processes]
+        for key in gone:
+            maps[name].remove(key)
+
+    for name in ('kernels', 'streams', 'contexts', 'allocations'):
+        drop(name, lambda key: int(HANDLE.unpack(key)[1]))
+    for name in ('devices', 'failures', 'processes'):
+        drop(name, lambda key: int.from_bytes(key[:4], 'little'))
+
+
+def _process(key: bytes, value: bytes) -> ProcessTotals:
+    (number,) = PROCESS_KEY.unpack(key)
+    began, ended, streams, graphs, pid, parent, name = PROCESS.unpack(value)
+    return ProcessTotals(
+        process=number,
+        pid=pid,
+        parent=parent,
+        name=name.partition(b'\0')[0].decode('utf-8', 'replace'),
+        began=began,
+        ended=ended or None,
+        streams=streams,
+        graph_launches=graphs,
+    )
+
+
+def _device(key: bytes, value: bytes) -> DeviceTotals:
+    process, device = DEVICE_KEY.unpack(key)
+    return DeviceTotals(process, None if device == ALL_DEVICES else device, *DEVICE.unpack(value)[:-1])
+
+
+def _kernel(key: bytes, value: bytes) -> KernelTotals:
+    address, process = HANDLE.unpack(key)
+    return KernelTotals(process, address, *KERNEL.unpack(value))
+
+
+def _failure(key: bytes, value: bytes) -> FailureTotals:
+    return FailureTotals(*FAILURE_KEY.unpack(key), *COUNT.unpack(value))
+
+
+def _count(overflows: KernelMap, index: Overflow) -> int:
+    value = overflows.get(INDEX.pack(index))
+    return 0 if value is None else int(COUNT.unpack(value)[0])
+
+
+_HEADER = 8
+_BUSY = 1 << 31
+_DISCARDED = 1 << 30
+
+
+class Ring:
+    """A ring all records of which have the same size.
+
+    :param reader: The page with the reader's position, which is written.
+    :param rest: The page with the writer's position, and the data twice; its size is a power of two.
+    :param record_size: Bytes of each record without its header.
+    """
+
+    def __init__(self, reader: memoryview, rest: memoryview, record_size: int) -> None:
+        self._taken = reader[:8].cast('Q')
+        self._written = rest[:8].cast('Q')
+        self._data = rest[mmap.PAGESIZE :]
+        self._mask = len(self._data) // 2 - 1
+        self._length = record_size
+        self._step = _HEADER + (record_size + 7) // 8 * 8
+
+    @classmethod
+    def mapped(cls, handle: int, size: int, record_size: int) -> Ring:
+        """Return the ring of a map.
+
+        :param handle: The map's descriptor.
+        :param size: Bytes of its data.
+        :raises OSError: It cannot be mapped.
+        """
+        page = mmap.PAGESIZE
+        reader = mmap.mmap(handle, page, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=0)
+        rest = mmap.mmap(handle, page + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
+        return cls(memoryview(reader), memoryview(rest), record_size)
+
+    def take(self) -> bytes:
+        """Return all records that are complete, each with its header, and give their room back.
+
+        The kernel completes a record after it has moved the writer's position. No processor reads ahead as far as the
+        interpreter's way from the one to the other, so their order here is that of the code, without a barrier.
+        """
+        begin, end = self._taken[0], self._written[0]
+        if begin == end:
+            return b''
+        start = begin & self._mask
+        records = self._data[start : start + (end - begin)]
+        headers = records.cast('I')[:: self._step // 4].tolist()
+        if max(headers) <= self._length:
+            taken = bytes(records)
+        else:
+            complete = next((number for number, header in enumerate(headers) if header & _BUSY), len(headers))
+            taken = b''.join(
+                records[number * self._step : (number + 1) * self._step]
+                for number, header in enumerate(headers[:complete])
+                if not header & _DISCARDED
+            )
+            end = begin + complete * self._step
+        self._taken[0] = end
+        return taken
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        for view in (self._data, self._written, self._taken):
+            view.release()

@@ -1,0 +1,266 @@
+"""The files that hold probed functions: those that a process has mapped, and those that a command may load later.
+
+What the kernel attaches to is an offset in a file, whatever the versions of its symbols.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import itertools
+import os
+import re
+import shlex
+import shutil
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.cuda_probe.binaries.elf64 import SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Elf
+from gpu_tracker.cuda_probe.binaries.region import NotReadableError, OpenFile, code_of
+from gpu_tracker.cuda_probe.cuda_api import Library
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from gpu_tracker.cuda_probe.binaries.region import MappedPart
+
+_PATTERNS = ('libcudart*.so*', 'libcuda.so*')
+_SYSTEM_FOLDERS = (
+    '/usr/lib/*-linux-gnu',
+    '/usr/lib64',
+    '/usr/lib',
+    '/usr/local/lib',
+    '/usr/local/cuda*/lib64',
+    '/usr/local/cuda*/targets/*/lib',
+    '/opt/cuda/lib64',
+)
+_FOLDERS_OF_A_PREFIX = (
+    'lib',
+    'lib64',
+    'targets/*/lib',
+    'lib*/python3*/*-packages/nvidia/*/lib',
+    'lib*/python3*/*-packages/torch/lib',
+    'local/lib/python3*/dist-packages/nvidia/*/lib',
+    'local/lib/python3*/dist-packages/torch/lib',
+)
+"""Where Python, conda, Debian's Python and toolkits keep them, from the folder that has ``bin``."""
+_MOST_FILES = 64
+_MOST_WORDS = 256
+"""Of a command: its programs stand before its thousands of files."""
+_MOST_FOLDERS = 8
+_LONGEST_INTERPRETER = 256  # as the kernel reads it, see execve(2)
+
+
+def candidates(
+    environment: Mapping[str, str],
+    command: Sequence[str] = (),
+    folders: Iterable[str] = _SYSTEM_FOLDERS,
+    *,
+    begin: str = '',
+) -> list[CodeFile]:
+    """Return the libraries that a program started here may load, and the executables, which may have one linked in.
+
+    They are searched for in the system's folders, in those of the environment, and beside the programs of the command.
+
+    :param command: The program and its arguments; a shell's command line is read word by word.
+    :param folders: The system's.
+    :param begin: The folder in which the command is started; empty: this one.
+    """
+    programs = list(dict.fromkeys(executables(command, environment.get('PATH'), begin)))
+    found: dict[tuple[int, int], CodeFile] = {}
+    for path in (*_libraries(environment, programs, folders), *programs):
+        libraries = libraries_of(os.path.basename(path)) or (Library.RUNTIME,)
+        file = code_file(path, path, libraries)
+        if file is not None and len(found) < _MOST_FILES:
+            found.setdefault(file.identity, file)
+    for file in mapped_files(os.getpid()):  # this process' own C library and loader are most likely theirs
+        if Library.LIBC in file.libraries or Library.LOADER in file.libraries:
+            found.setdefault(file.identity, file)
+    return list(found.values())
+
+
+def _libraries(environment: Mapping[str, str], programs: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
+    named = re.split('[:;]', environment.get('LD_LIBRARY_PATH', ''))  # ld.so(8)
+    searched = [glob.escape(folder) for folder in named if folder]
+    for name in ('VIRTUAL_ENV', 'CONDA_PREFIX', 'CUDA_HOME', 'CUDA_PATH'):
+        if environment.get(name):
+            searched += _within(environment[name])
+    for program in programs:
+        beside = os.path.dirname(program)
+        searched += [glob.escape(beside), *_within(os.path.dirname(beside))]
+    for folder in (*searched, *folders):
+        for pattern in _PATTERNS:
+            yield from sorted(glob.glob(os.path.join(folder, pattern)))
+    yield from (path for path in re.split('[: ]', environment.get('LD_PRELOAD', '')) if '/' in path)
+
+
+def _within(prefix: str) -> list[str]:
+    return [os.path.join(glob.escape(prefix), folder) for folder in _FOLDERS_OF_A_PREFIX]
+
+
+def executables(command: Sequence[str], path: str | None, folder: str = '') -> Iterator[str]:
+    """Yield the absolute paths of executables, the interpreters of scripts too, and where links lead.
+
+    :param command: The words of a command; a shell's command line is read word by word.
+    :param path: The variable PATH.
+    :param folder: Where the command is started; empty: here.
+    """
+    for program in _named(command, path, folder):
+        for each in (program, *_interpreter(program, path)):
+            yield os.path.abspath(each)
+            yield os.path.realpath(each)  # the python of a virtual environment is a link
+
+
+def _named(command: Sequence[str], path: str | None, folder: str) -> Iterator[str]:
+    folders = [folder]  # where relative paths may begin: a shell may go into folders first
+    words = (word for argument in command for word in _words(argument))
+    for word in dict.fromkeys(itertools.islice(words, _MOST_WORDS)):
+        named = [os.path.join(each, os.path.expanduser(word)) for each in folders]
+        folders += [each for each in named if os.path.isdir(each)][: _MOST_FOLDERS - len(folders)]
+        for name in named if '/' in word else (word,):
+            program = shutil.which(name, path=path)
+            if program is not None:
+                yield program
+
+
+def _words(argument: str) -> Iterator[str]:
+    """Yield an argument, and the words that a shell would find in it."""
+    yield argument
+    pieces = shlex.shlex(argument, posix=True, punctuation_chars=True)
+    pieces.whitespace_split = True
+    pieces.commenters = ''
+    try:
+        yield from pieces
+    except ValueError:
+        return  # quotes that do not close: a shell will say so
+
+
+def _interpreter(program: str, path: str | None) -> list[str]:
+    """Return the executables in the first line of a script, ``env`` and what that starts; none for other programs."""
+    try:
+        with open(program, 'rb') as file:
+            begin = file.read(_LONGEST_INTERPRETER)
+    except OSError:
+        return []  # it may be executed, but not read
+    if not begin.startswith(b'#!'):
+        return []
+    words = os.fsdecode(begin[2:].partition(b'\n')[0]).split()
+    return [found for word in words if (found := shutil.which(word, path=path)) is not None]
+
+
+_NAMES = (
+    (re.compile(r'libcudart[-.\d_a-zA-Z]*\.so'), Library.RUNTIME),
+    (re.compile(r'libcuda\.so'), Library.DRIVER),
+    (re.compile(r'libc\.so|libc-\d|libc\.musl|ld-musl'), Library.LIBC),
+    (re.compile(r'ld-linux|ld-musl|ld-\d|ld64\.so'), Library.LOADER),
+)
+_BEGINNINGS = ('libc', 'ld')
+"""Of all these names: a process has mapped hundreds of files, and they are compared each time that it loads one."""
+_DELETED = ' (deleted)'
+_MOST_OFFSETS = 64
+"""A function has one for each of its versions; static ones of the same name stand beside."""
+_MOST_CODE = 16
+"""Segments of a file; it has one or two."""
+
+
+class FileOnDisk(NamedTuple):
+    """A file, whatever it is called and whatever is written to it: what is attached to it stays."""
+
+    device: int
+    inode: int
+
+
+class CodeFile(NamedTuple):
+    """A file that may hold functions that are probed."""
+
+    path: str
+    """Where this process reaches it."""
+    shown: str
+    """Where the process that has mapped it sees it."""
+    identity: FileOnDisk
+    modified: int
+    """When its contents were changed last, in nanoseconds."""
+    libraries: tuple[Library, ...]
+
+
+def libraries_of(name: str) -> tuple[Library, ...]:
+    """Return what a file of that name holds; none where the name matches nothing."""
+    if not name.startswith(_BEGINNINGS):
+        return ()
+    return tuple(library for pattern, library in _NAMES if pattern.match(name))
+
+
+def code_file(path: str, shown: str, libraries: tuple[Library, ...]) -> CodeFile | None:
+    """Return the file at ``path``, None where it is gone, cannot be reached or is no regular file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None  # the process has ended, or the file was removed while it is in use
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return CodeFile(path, shown, FileOnDisk(status.st_dev, status.st_ino), status.st_mtime_ns, libraries)
+
+
+def mapped_files(pid: int, proc: str = '/proc') -> list[CodeFile]:
+    """Return CUDA's libraries, the C library and the loader that a process has mapped, and its executable.
+
+    The executable may have the runtime linked in; so may every other library, in a process that has the driver's: it
+    is what loads that. A process that is gone has none.
+
+    :raises PermissionError: The process is somebody else's.
+    """
+    folder = f'{proc}/{pid}'
+    try:
+        code = code_of(proc, pid)
+        executable = os.readlink(f'{folder}/exe').removesuffix(_DELETED)
+    except PermissionError:
+        raise
+    except OSError:
+        return []
+    name = os.path.basename(executable)
+    files = [code_file(f'{folder}/exe', executable, (Library.RUNTIME, *libraries_of(name)))]
+    files += (_mapped_library(folder, mapping) for mapping in code)
+    if any(file is not None and Library.DRIVER in file.libraries for file in files):
+        files += (_mapped_library(folder, mapping, (Library.RUNTIME,)) for mapping in code)
+    found: dict[FileOnDisk, CodeFile] = {}
+    for file in files:
+        if file is not None:
+            found.setdefault(file.identity, file)
+    return list(found.values())
+
+
+def _mapped_library(folder: str, mapping: MappedPart, otherwise: tuple[Library, ...] = ()) -> CodeFile | None:
+    """Return the file of a mapping, None where its name excludes probed functions.
+
+    :param otherwise: What it may hold where its name matches nothing.
+    """
+    shown = mapping.path or ''
+    libraries = libraries_of(os.path.basename(shown)) or otherwise
+    return code_file(mapping.reached_through(folder), shown, libraries) if libraries else None
+
+
+def find_functions(path: str, names: Collection[str]) -> Mapping[str, frozenset[int]]:
+    """Return the offsets in the file at which functions of these names begin; names without one are left out.
+
+    Anything but a whole 64-bit ELF file has none.
+
+    :raises OSError: The file cannot be opened.
+    """
+    found: dict[str, set[int]] = {}
+    try:
+        elf = Elf(OpenFile(path))
+        code = [segment for segment in elf.segments() if segment.is_code][:_MOST_CODE]
+        for table in (*elf.of_kind(SHT_SYMTAB)[:1], *elf.of_kind(SHT_DYNSYM)[:1]):
+            for name, symbol in elf.symbols_named(table, names):
+                # Others of code are resolvers, which are called once, when a library is loaded.
+                offsets = found.setdefault(name, set())
+                if symbol.kind == STT_FUNC and symbol.section and len(offsets) < _MOST_OFFSETS:
+                    in_file = (segment.offset_of(symbol.value) for segment in code)
+                    offsets.update(offset for offset in in_file if offset is not None)
+    except NotReadableError:
+        return {}  # another kind of file, or a damaged one
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return {}  # no regular file
+        raise
+    return {name: frozenset(offsets) for name, offsets in found.items() if offsets}

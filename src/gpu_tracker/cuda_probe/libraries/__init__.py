@@ -1,1 +1,0 @@
-"""The files in which CUDA's functions are called: those that processes have loaded, and those that they may load."""

@@ -1,0 +1,139 @@
+"""Notes on what is missing or inexact in a report, a sentence each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cuda_probe.engine.kernel_layout import Overflow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpu_tracker.cuda_probe.libraries import CodeFile
+
+_MOST = 50
+_BOUNDS = {
+    Overflow.NOTICE: 'Loaded libraries, names and variables of programs that were missed: {:,}. Too many came at once.',
+    Overflow.FOLLOWED: 'Processes that were not followed: {:,}. More ran at once than the bound "followed" allows.',
+    Overflow.PROCESS: 'Threads that called CUDA in programs past the bound "processes": {:,}. Those are left out.',
+    Overflow.DEVICE: 'Calls that are left out: {:,}. More programs and GPUs than four times the bound "processes".',
+    Overflow.ALLOCATION: 'Allocations past the bound "allocations": {:,}. Their memory may have been freed unseen.',
+    Overflow.KERNEL: 'Launches counted without their kernel: {:,}. More kernels than the bound "kernels" allows.',
+    Overflow.STREAM: 'Launches to streams past the bound "streams": {:,}. There were more streams than reported.',
+    Overflow.THREAD: 'Calls that are left out: {:,}. More threads called CUDA at once than the bound "threads" allows.',
+    Overflow.FAILURE: 'Failed calls that are not reported: {:,}. More kinds of them than the bound "failures" allows.',
+    Overflow.PEAK: 'The most memory in use may be too low. Changes of which that is not known: {:,}.',
+}
+_MORE = f'There are more notes: only the first {_MOST} are reported.'
+_GRAPHS = 'CUDA graphs launched: {:,}. The kernels that they ran are in no figure here.'
+_LOST = (
+    'Events that came too fast to be read: {:,} of {:,}. Active time, used cores and the time of kernels lack them. '
+    'Counts and bytes are complete.'
+)
+_TOO_SOON = (
+    'Programs that ended before it could be seen which libraries they load: {}. CUDA calls that they have made are '
+    'reported only of libraries that were known before, as with --library=PATH.'
+)
+_MOST_NAMES = 10
+_LEFT_OUT = 'Ended programs that are left out: {:,}. More than the bound "ended" allows.'
+
+
+class Notes:
+    """Collects what users have to know of the figures."""
+
+    def __init__(self) -> None:
+        self._sentences: dict[str, None] = {}
+        self._is_full = False
+        self.too_soon: tuple[str, ...] = ()
+        """The names of program runs that ended before the libraries that they have loaded could be seen."""
+        self.overflows: tuple[int, ...] = ()
+        """See :attr:`gpu_tracker.cuda_probe.kernel_data.Totals.overflows`."""
+        self.events = 0
+        """Events that were taken."""
+        self.graph_launches = 0
+        """CUDA graphs that were launched."""
+        self.left_out = 0
+        """Program runs that have ended and are in no report."""
+
+    @property
+    def events_lost(self) -> int:
+        """Events that found no room."""
+        return self.overflows[Overflow.EVENT] if self.overflows else 0
+
+    def add(self, text: str) -> None:
+        """Add a sentence, once."""
+        if text in self._sentences or len(self._sentences) < _MOST:
+            self._sentences[text] = None
+        else:
+            self._is_full = True
+
+    def ran_before(self, pid: int) -> None:
+        """Report that a process ran before the probe was there."""
+        self.add(
+            f'Process {pid} ran before the probe: what it had done until then is not reported, and memory that it had '
+            'allocated counts neither as in use nor as freed. Which GPU a thread uses is known when it chooses one.'
+        )
+
+    def attached_late(self, pid: int, file: str, nanoseconds: int) -> None:
+        """Report that a library could be called before it was attached to.
+
+        :param nanoseconds: How long it could be.
+        """
+        self.add(
+            f'{file} was attached to {nanoseconds / 1e6:.0f} ms after process {pid} began to load it: what it has '
+            f'called until then is not reported. To lose nothing, name it before: --library={file}.'
+        )
+
+    def not_probed(self, file: CodeFile, error: OSError) -> None:
+        """Report that a file could not be attached to."""
+        self.add(f'{file.shown} could not be probed: {error.strerror}.')
+
+    def not_read(self, file: str, problem: str) -> None:
+        """Report that CUDA code could not be read.
+
+        :param problem: Why, in words.
+        """
+        self.add(f'Of kernels in {file} registers, code size and memory may be missing: {problem}.')
+
+    def not_named(self) -> None:
+        """Report that programs ended so soon that their kernels have no names."""
+        self.add('Some kernels are shown as an address: their program ended before its symbols could be read.')
+
+    def runtime_hidden(self, file: CodeFile) -> None:
+        """Report that a program has the runtime linked in where it cannot be attached to."""
+        self.add(
+            f'{file.shown} has the CUDA runtime linked in, without its symbols: of its calls only those are seen that '
+            "it makes of the driver, by the driver's names."
+        )
+
+    def not_seen(self, pid: int) -> None:
+        """Report that it cannot be seen which libraries a process has."""
+        self.add(
+            f'Which libraries process {pid} has loaded cannot be read: that takes its user and its rights, or root.'
+        )
+
+    def not_followed(self, pid: int) -> None:
+        """Report that there was no room to follow a process."""
+        self.add(f'Process {pid} is not followed: more run than the bound "followed" allows.')
+
+    def all(self) -> tuple[str, ...]:
+        """Return all sentences."""
+        counted = zip(Overflow, self.overflows, strict=False)
+        bounds = (_BOUNDS[bound].format(count) for bound, count in counted if count and bound in _BOUNDS)
+        more = (_MORE,) if self._is_full else ()
+        return (*self._sentences, *more, *bounds, *self._counted())
+
+    def _counted(self) -> Iterator[str]:
+        if self.too_soon:
+            counts = Counter(self.too_soon)
+            names = [name if count == 1 else f'{name} ({count:,})' for name, count in counts.most_common(_MOST_NAMES)]
+            if len(counts) > _MOST_NAMES:
+                names.append('others')
+            yield _TOO_SOON.format(', '.join(names))
+        if self.graph_launches:
+            yield _GRAPHS.format(self.graph_launches)
+        if self.events_lost:
+            yield _LOST.format(self.events_lost, self.events + self.events_lost)
+        if self.left_out:
+            yield _LEFT_OUT.format(self.left_out)

@@ -1,0 +1,126 @@
+"""What users read of what is missing or inexact."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from gpu_tracker.cuda_probe.cuda_api import Library
+from gpu_tracker.cuda_probe.engine.kernel_layout import Overflow
+from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
+from gpu_tracker.cuda_probe.notes import Notes
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+def overflows(**counts: int) -> tuple[int, ...]:
+    return tuple(counts.get(place.name, 0) for place in Overflow)
+
+
+def test_nothing_is_remarked_where_nothing_is_missing(notes: Notes) -> None:
+    assert notes.all() == ()
+    assert notes.events_lost == 0
+    notes.overflows = overflows()
+    assert notes.all() == ()
+
+
+def test_sentences_are_told_once_in_their_order(notes: Notes) -> None:
+    for text in ('B.', 'A.', 'B.'):
+        notes.add(text)
+    assert notes.all() == ('B.', 'A.')
+
+
+def test_that_there_were_too_many_sentences_is_told_too(notes: Notes) -> None:
+    for number in range(50):
+        notes.add(f'{number}.')
+    notes.add('0.')
+    assert len(notes.all()) == 50
+    notes.add('50.')
+    assert notes.all()[49:] == ('49.', 'There are more notes: only the first 50 are reported.')
+
+
+def test_what_is_told_of_processes_and_files(notes: Notes) -> None:
+    file = CodeFile('/proc/42/root/lib/libcudart.so', '/lib/libcudart.so', FileOnDisk(1, 2), 3, (Library.RUNTIME,))
+    notes.ran_before(42)
+    notes.attached_late(42, '/lib/libcudart.so', 1_700_000)
+    notes.not_probed(file, OSError(errno.EACCES, os.strerror(errno.EACCES)))
+    notes.not_seen(42)
+    notes.not_followed(42)
+    notes.not_named()
+    notes.not_named()
+    ran, late, *others = notes.all()
+    assert ran == (
+        'Process 42 ran before the probe: what it had done until then is not reported, and memory that it had '
+        'allocated counts neither as in use nor as freed. Which GPU a thread uses is known when it chooses one.'
+    )
+    assert late == (
+        '/lib/libcudart.so was attached to 2 ms after process 42 began to load it: what it has called until then is '
+        'not reported. To lose nothing, name it before: --library=/lib/libcudart.so.'
+    )
+    assert others == [
+        '/lib/libcudart.so could not be probed: Permission denied.',
+        'Which libraries process 42 has loaded cannot be read: that takes its user and its rights, or root.',
+        'Process 42 is not followed: more run than the bound "followed" allows.',
+        'Some kernels are shown as an address: their program ended before its symbols could be read.',
+    ]
+
+
+@pytest.mark.parametrize(
+    ('place', 'text'),
+    [
+        (
+            'NOTICE',
+            'Loaded libraries, names and variables of programs that were missed: 1,234. Too many came at once.',
+        ),
+        ('FOLLOWED', 'Processes that were not followed: 1,234. More ran at once than the bound "followed" allows.'),
+        ('PROCESS', 'Threads that called CUDA in programs past the bound "processes": 1,234. Those are left out.'),
+        ('DEVICE', 'Calls that are left out: 1,234. More programs and GPUs than four times the bound "processes".'),
+        ('ALLOCATION', 'Allocations past the bound "allocations": 1,234. Their memory may have been freed unseen.'),
+        ('KERNEL', 'Launches counted without their kernel: 1,234. More kernels than the bound "kernels" allows.'),
+        ('STREAM', 'Launches to streams past the bound "streams": 1,234. There were more streams than reported.'),
+        ('THREAD', 'Calls that are left out: 1,234. More threads called CUDA at once than the bound "threads" allows.'),
+        ('FAILURE', 'Failed calls that are not reported: 1,234. More kinds of them than the bound "failures" allows.'),
+        ('PEAK', 'The most memory in use may be too low. Changes of which that is not known: 1,234.'),
+    ],
+)
+def test_each_bound_that_was_reached_is_told_with_how_often(notes: Notes, place: str, text: str) -> None:
+    notes.overflows = overflows(**{place: 1234})
+    assert notes.all() == (text,)
+
+
+def test_every_place_without_room_has_a_sentence(notes: Notes) -> None:
+    notes.overflows = overflows(**{place.name: 1 for place in Overflow})
+    assert len(notes.all()) == len(Overflow)
+
+
+def test_lost_events_are_told_with_all_that_there_were(notes: Notes) -> None:
+    notes.overflows = overflows(EVENT=1000)
+    notes.events = 234
+    assert notes.events_lost == 1000
+    (text,) = notes.all()
+    assert text == (
+        'Events that came too fast to be read: 1,000 of 1,234. Active time, used cores and the time of kernels lack '
+        'them. Counts and bytes are complete.'
+    )
+
+
+def test_graphs_and_forgotten_programs_are_told(notes: Notes) -> None:
+    notes.graph_launches, notes.left_out = 2000, 3000
+    assert notes.all() == (
+        'CUDA graphs launched: 2,000. The kernels that they ran are in no figure here.',
+        'Ended programs that are left out: 3,000. More than the bound "ended" allows.',
+    )
+
+
+def test_code_that_could_not_be_read_is_told(notes: Notes) -> None:
+    notes.not_read('/srv/train', 'not readable: an unknown form of compression')
+    (text,) = notes.all()
+    assert text == (
+        'Of kernels in /srv/train registers, code size and memory may be missing: not readable: an unknown form of '
+        'compression.'
+    )
