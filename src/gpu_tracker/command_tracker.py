@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from gpu_tracker.report import Totals
     from gpu_tracker.sampling import Sampling
+    from gpu_tracker.totals import Totals
     from gpu_tracker.usage import ResourceUsage
 
 _LONGEST_STOP = 5.0

@@ -11,24 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.cuda_usage import CUDAUsage
+    from gpu_tracker.totals import Totals
+    from gpu_tracker.units import Units
     from gpu_tracker.usage import ResourceUsage
-
-    Totals = dict[str, Any]
-
-    """``seconds`` from the first sample to the last, ``samples``, the totals of each resource by its name, the
-    ``record`` of how they were sampled, and ``messages``."""
-
-
-class Units:
-    """The units that a result is wanted in, and the number of cores that were expected to be used."""
-
-    __slots__ = ('expected_cores', 'gpu_ram', 'ram', 'time')
-
-    def __init__(self, ram: str, gpu_ram: str, time: str, expected_cores: int | None) -> None:
-        self.ram = ram
-        self.gpu_ram = gpu_ram
-        self.time = time
-        self.expected_cores = expected_cores
 
 
 def build(totals: Totals, wanted: Units) -> usage.ResourceUsage:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.parameters import Parameters
-    from gpu_tracker.report import Totals
     from gpu_tracker.sampling import Sampling
+    from gpu_tracker.totals import Configuration, Totals
     from gpu_tracker.usage import ResourceUsage
 
 _READERS = ('proc', 'psutil')
@@ -133,7 +133,8 @@ class Run:
 
         :raises SamplerError: where there is none.
         """
-        from gpu_tracker.report import Units, build  # noqa: PLC0415 - keeps the measured process light until the end
+        from gpu_tracker.report import build  # noqa: PLC0415 - keeps the measured process light until the end
+        from gpu_tracker.units import Units  # noqa: PLC0415 - keeps the measured process light until the end
 
         return build(self.require_totals(), Units(*self._units()))
 
@@ -146,11 +147,11 @@ class Run:
 
         return record_of(self.require_totals(), self.parameters.ram_unit)
 
-    def _configuration(self) -> dict[str, Any]:
+    def _configuration(self) -> Configuration:
         parameters = self.parameters
         file = parameters.resource_usage_file
         percent = parameters.max_overhead_percent
-        return {
+        found: Configuration = {
             'owner': os.getpid(),
             'target': parameters.process_id,
             'launcher': None,
@@ -166,8 +167,10 @@ class Run:
             'units': self._units(),
             'sections': parameters.sections,
             'command': None,
-            **self._more,
         }
+        more: Any = self._more
+        found.update(more)
+        return found
 
     def _largest_child_so_far(self) -> int | None:
         """Return the peak of the largest child that this process has waited for, in bytes; None where not of interest.

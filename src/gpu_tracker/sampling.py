@@ -8,7 +8,7 @@ from gpu_tracker import units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker.report import Totals
+    from gpu_tracker.totals import Group, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def record_of(totals: Totals, unit: str) -> Sampling:
     """Return the record that stands in the totals of a run, RAM in ``unit``."""
     ram = totals['ram']
 
-    def bounds(group: str) -> RAMBounds:
+    def bounds(group: Group) -> RAMBounds:
         total, private, shared = (units.from_bytes(size, unit) for size in ram['lower'][group])
         upper = units.from_bytes(ram['upper'][group], unit)
         return RAMBounds(total, upper, Bounds(private, upper), Bounds(shared, upper))

@@ -57,3 +57,15 @@ def parse_size(text: str) -> int | None:
     if unit is None or not number.replace('.', '', 1).isdecimal() or not number.isascii():
         return None
     return round(float(number) * unit)
+
+
+class Units:
+    """The units that a result is wanted in, and the number of cores that were expected to be used."""
+
+    __slots__ = ('expected_cores', 'gpu_ram', 'ram', 'time')
+
+    def __init__(self, ram: str, gpu_ram: str, time: str, expected_cores: int | None) -> None:
+        self.ram = ram
+        self.gpu_ram = gpu_ram
+        self.time = time
+        self.expected_cores = expected_cores

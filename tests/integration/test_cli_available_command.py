@@ -263,7 +263,7 @@ from gpu_tracker.gpus.inventory import Inventory
 
 inventory = Inventory(timeout=0.2)
 try:
-    inventory.look()
+    inventory.read()
 except GpuError as error:
     print(error, error.cause)
 inventory.close()

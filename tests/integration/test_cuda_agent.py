@@ -1,4 +1,4 @@
-"""``gpu-tracker agent --cuda``, with a probe that another package offers in place of the real one."""
+"""``gpu-tracker agent --cuda``, with a stand-in for the probe in the table of resources."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.gpus.machine import host_name
-from support.cuda.installed_package import offer
 from support.fleet.agent_program import agent
 from support.gpus.gpu_machine import GB, Machine, running, sees_all_processes
 from support.simulated_nvml import Gpu, Process
+from support.table_of_resources import with_stand_in
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def opened():
 """
 
 OPTIONS = ('--cuda', '--export-processes', '--interval=0.1')
-GROUP = 'gpu_tracker.metrics'
+PART = 'metrics'
 UP = 'gpu_tracker_cuda_probe_up'
 
 
@@ -45,7 +45,7 @@ pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[Gpu(total=GB)])]
 def test_processes_on_the_gpus_are_probed(machine: Machine, tmp_path: Path) -> None:
     with running() as pid:
         machine.write(gpus=[Gpu(total=GB, processes=[Process(pid, memory=GB // 2)])])
-        with agent(machine, *OPTIONS, env=offer(tmp_path, GROUP, PROBE)) as served:
+        with agent(machine, *OPTIONS, env=with_stand_in(tmp_path, PART, PROBE)) as served:
             found = eventually(lambda: of_cuda(served, 'gpu_tracker_cuda_launches_total'))
             assert list(found.values()) == [1000]
             assert f'host="{host_name()}"' in next(iter(found))
@@ -56,7 +56,7 @@ def test_processes_on_the_gpus_are_probed(machine: Machine, tmp_path: Path) -> N
 
 
 def test_a_missing_right_is_one_line_and_the_agent_serves_without(machine: Machine, tmp_path: Path) -> None:
-    with agent(machine, *OPTIONS, env=offer(tmp_path, GROUP, NO_RIGHT)) as served:
+    with agent(machine, *OPTIONS, env=with_stand_in(tmp_path, PART, NO_RIGHT)) as served:
         assert served.said == ['gpu-tracker: agent: CUDA calls cannot be probed: this process lacks CAP_BPF.\n']
         assert list(of_cuda(served, 'gpu_tracker_cuda').values()) == [0]
         assert set(of_cuda(served, 'gpu_tracker_cuda')) <= {f'{UP}{{host="{host}"}}' for host in ('', host_name())}
@@ -66,7 +66,7 @@ def test_a_missing_right_is_one_line_and_the_agent_serves_without(machine: Machi
 def test_without_the_option_nothing_of_it_is_looked_up(machine: Machine, tmp_path: Path) -> None:
     trace = tmp_path / 'trace'
     source = f'open({str(trace)!r}, "w")\n{PROBE}'
-    with agent(machine, '--export-processes', env=offer(tmp_path, GROUP, source)) as served:
+    with agent(machine, '--export-processes', env=with_stand_in(tmp_path, PART, source)) as served:
         assert of_cuda(served, 'gpu_tracker_cuda') == {}
     assert not trace.exists()
 

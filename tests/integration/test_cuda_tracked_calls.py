@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.cli_program import gpu_tracker
-from support.cuda.installed_package import offer
 from support.cuda_stand_in import stand_in
 from support.fleet.agent_program import agent
 from support.gpus.gpu_machine import GB, Machine, sees_all_processes
 from support.simulated_nvml import Gpu, Process
+from support.table_of_resources import with_stand_in
 from support.tracked_program import answer, environment
 from support.waiting import eventually
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.ebpf
 
 REAL = 'from gpu_tracker.cuda_probe.{} import {} as opened\n'
-"""Offers the probe itself, also where the installed package was made before it had an entry point."""
+"""Names the probe itself."""
 
 
 def installed(folder: Path) -> dict[str, str]:
     cache = {'XDG_CACHE_HOME': str(folder / 'cache')}
-    return environment(offer(folder, 'gpu_tracker.sources', REAL.format('section', 'open_section')) | cache)
+    return environment(with_stand_in(folder, 'opener', REAL.format('section', 'open_section')) | cache)
 
 
 def test_the_figures_of_a_command_are_those_that_it_knows_itself(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_the_agent_tells_of_processes_on_the_gpus(tmp_path: Path) -> None:
     with stand_in().started(script) as running:
         running.wait_until_waiting()
         machine.write(gpus=[Gpu(total=GB, processes=[Process(running.pid, memory=GB // 2)])])
-        probe = offer(tmp_path, 'gpu_tracker.metrics', REAL.format('agent_metrics', 'open_metrics'))
+        probe = with_stand_in(tmp_path, 'metrics', REAL.format('agent_metrics', 'open_metrics'))
         environment = probe | {'XDG_CACHE_HOME': str(tmp_path / 'cache')}
         with agent(machine, '--cuda', '--export-processes', '--interval=0.1', env=environment) as served:
 

@@ -1,4 +1,4 @@
-"""Tracking with ``cuda=True`` and ``--cuda``, with a probe that another package offers in place of the real one."""
+"""Tracking with ``cuda=True`` and ``--cuda``, with a stand-in for the probe in the table of resources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.cli_program import gpu_tracker, started, text_of
-from support.cuda.installed_package import offer
+from support.table_of_resources import with_stand_in
 from support.tracked_program import Samplers, answer, environment, run
 from support.waiting import eventually
 
@@ -37,7 +37,7 @@ class Section:
     def __init__(self, target):
         self.note = repr([target.pid, sorted(target.descendants), target.command, target.folder])
 
-    def look(self, members):
+    def read(self, members):
         return {'engine': 'told', 'notes': [self.note]}
 
 opened = Section
@@ -50,7 +50,7 @@ class Section:
     def __init__(self, target):
         pass
 
-    def look(self, members):
+    def read(self, members):
         self.looks += 1
         if self.looks > 1:
             raise OSError(5, 'the ring is gone')
@@ -78,7 +78,7 @@ SECTIONS = ['max_ram', 'max_gpu_ram', 'cpu_utilization', 'gpu_utilization', 'com
 
 def installed(folder: Path, source: str) -> dict[str, str]:
     """Return the environment in which a package offers that probe."""
-    return environment(offer(folder, 'gpu_tracker.sources', source))
+    return environment(with_stand_in(folder, 'opener', source))
 
 
 def report(folder: Path, source: str, *arguments: str, **options: Any) -> tuple[dict[str, Any], list[str]]:
@@ -117,8 +117,9 @@ def test_the_sampler_imports_nothing_for_it() -> None:
 import json, sys
 import gpu_tracker.sampler.process, gpu_tracker.sampler.loop, gpu_tracker.sampler.publisher, gpu_tracker.report
 import gpu_tracker.tracker
-heavy = ('importlib.metadata', 'dataclasses', 'gpu_tracker.cuda')
-print(json.dumps([name for name in sys.modules if name.startswith(heavy) or 'section' in name or 'entry' in name]))
+own = ('gpu_tracker.cuda', 'gpu_tracker.resources.threaded', 'gpu_tracker.totals')
+heavy = ('dataclasses', 'importlib.metadata', *own)
+print(json.dumps([name for name in sys.modules if name.startswith(heavy)]))
 """
         )
         == []
@@ -226,7 +227,7 @@ import gpu_tracker as gput
 gput.Tracker(cuda=True, resource_usage_file={str(usage)!r}).start()
 os._exit(0)
 """,
-        env=samplers.environment | offer(tmp_path, 'gpu_tracker.sources', PROBE),
+        env=samplers.environment | with_stand_in(tmp_path, 'opener', PROBE),
     )
     assert finished.stderr == ''
     assert samplers.none_left()

@@ -172,22 +172,22 @@ print(tracker.resource_usage.max_ram.main.total_rss > 0)
     assert run(tracked, words=words_before('clone of threads', answer='EAGAIN')).stdout == 'True\n'
 
 
-def test_where_no_thread_can_be_started_a_section_says_so():
+def test_where_no_thread_can_be_started_a_threaded_resource_says_so():
     assert (
         run(
             """
-from gpu_tracker.resources.section import SectionReader, Target
+from gpu_tracker.resources.threaded import Target, ThreadedReader
 
-class Section:
-    def look(self, members):
+class Source:
+    def read(self, members):
         return {'seconds': 1.0}
 
     def close(self):
         print('closed')
 
-reader = SectionReader('cuda', dict)
-reader.open(lambda: lambda target: Section(), Target(1, frozenset()))
-reader.finish(60)
+reader = ThreadedReader('cuda', 'CUDA calls', dict)
+reader.open(lambda target: Source(), Target(1, frozenset()))
+reader.wait_for_last(60)
 print(reader.result()['problem'])
 """,
             words=words_before('clone of threads', answer='EAGAIN'),

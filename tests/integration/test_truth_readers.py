@@ -7,7 +7,7 @@ import json
 import psutil
 import pytest
 
-from gpu_tracker.resources.system import open_system
+from gpu_tracker.resources.context import open_system
 from support.truth import MEGABYTE, tracked
 
 PROGRAM = """

@@ -188,7 +188,7 @@ def test_the_process_is_followed_before_the_probe_starts_and_all_others_through_
     probe = StandInProbe()
     section = CudaSection(open_probe(lambda: probe, MAIN), MAIN)
     assert probe.calls == ['open', 'start']
-    assert section.look(frozenset({MAIN, 101, 102, 103}))['combined']['processes'] == 1
+    assert section.read(frozenset({MAIN, 101, 102, 103}))['combined']['processes'] == 1
     assert probe.followed == [MAIN]
     section.close()
     assert probe.calls[-1] == 'close'
@@ -197,7 +197,7 @@ def test_the_process_is_followed_before_the_probe_starts_and_all_others_through_
 def test_a_process_that_has_ended_already_has_nothing_to_tell() -> None:
     probe = StandInProbe(gone=frozenset({MAIN}))
     section = CudaSection(open_probe(lambda: probe, MAIN), MAIN)
-    assert section.look(frozenset())['combined']['processes'] == 0
+    assert section.read(frozenset())['combined']['processes'] == 0
 
 
 @pytest.mark.parametrize('call', ['open', 'start'])

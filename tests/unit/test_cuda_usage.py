@@ -6,7 +6,8 @@ import json
 
 from gpu_tracker.cuda_probe.section import SectionFigures
 from gpu_tracker.cuda_usage import CUDAFigures, cuda_usage
-from gpu_tracker.report import FORMATS, Units, build
+from gpu_tracker.report import FORMATS, build
+from gpu_tracker.units import Units
 from support.cuda.cuda_reports import kernel
 from support.cuda.fake_probe import process, report
 

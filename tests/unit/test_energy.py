@@ -8,8 +8,8 @@ import pytest
 
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.model import Gpu, GpuProcess
-from gpu_tracker.report import Units
-from gpu_tracker.resources.energy import EnergyReader, usage_of
+from gpu_tracker.resources.energy import EnergySource, usage_of
+from gpu_tracker.units import Units
 from support.gpus.gpu_readings import capable
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ class Machine:
     def __init__(self, powercap: Path | str = '/nowhere', *, are_ours: bool = True) -> None:
         self.now = 100.0
         self.backend = Backend()
-        self.reader = EnergyReader(
+        self.reader = EnergySource(
             lambda: self.backend, are_ours=are_ours, powercap=str(powercap), monotonic=lambda: self.now
         )
 
     def after(self, seconds: float, missed: float = 0.0):
         self.now += seconds
-        totals = {'seconds': self.now - 100.0 + missed, 'energy': self.reader.look(OURS)}
+        totals = {'seconds': self.now - 100.0 + missed, 'energy': self.reader.read(OURS)}
         return usage_of(totals, UNITS)['energy']
 
 
@@ -114,10 +114,10 @@ def test_a_driver_that_does_not_work_leaves_the_rest(tmp_path: Path) -> None:
     def fail() -> None:
         raise GpuError('It does not work.', 'broken')
 
-    reader = EnergyReader(fail, are_ours=True, powercap=str(tmp_path), monotonic=iter([0.0, 5.0]).__next__)
-    reader.look(OURS)
+    reader = EnergySource(fail, are_ours=True, powercap=str(tmp_path), monotonic=iter([0.0, 5.0]).__next__)
+    reader.read(OURS)
     package(tmp_path, 'intel-rapl:0', 3_500_000)
-    energy = usage_of({'seconds': 5.0, 'energy': reader.look(OURS)}, UNITS)['energy']
+    energy = usage_of({'seconds': 5.0, 'energy': reader.read(OURS)}, UNITS)['energy']
     assert (energy.gpu, energy.cpu_packages) == (None, 2.5)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpu_tracker.processes.process import Process
-from gpu_tracker.resources.io import BYTES, Io, IoFiles, UnknownIo
-from gpu_tracker.resources.resource import FIRST, MIDDLE
+from gpu_tracker.resources import FIRST, MIDDLE
+from gpu_tracker.resources.io import Io, PortableIo, UnknownIo
+from gpu_tracker.resources.io.readers import BYTES, IoFiles, PsutilFigures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -356,3 +358,58 @@ def test_threads_that_have_ended_keep_what_they_were_last_seen_with(tmp_path: Pa
     (other / 'io').unlink()
     other.rmdir()
     assert files.own(process)[0] == 8192
+
+
+def test_where_each_process_has_its_own_figures_alone_those_of_the_gone_stay(tree: Tree) -> None:
+    found = {10: [None, None, None, 100, 50, 7, 1]}
+    io = PortableIo(tree, found.get)
+    io.sample(0.0, FIRST)
+    child = tree.put(11)
+    found |= {10: [None, None, None, 130, 50, 9, 1], 11: [None, None, None, 40, 20, 30, 2]}
+    io.sample(1.0, MIDDLE)
+    tree.end(child.pid)
+    found |= {10: [None, None, None, 150, 50, 9, 1]}
+    io.sample(2.0, MIDDLE)
+    tree.gone = []
+    io.sample(3.0, MIDDLE)
+    totals = io.totals()
+    assert totals['main'] == {
+        'bytes': [None, None, None, 50, 0],
+        'rates': [None, None, 30.0, 0.0],
+        'faults': [2, 0],
+        'switches': [None, None],
+    }
+    assert totals['descendants']['bytes'] == [None, None, None, 40, 20]
+    assert totals['combined']['bytes'] == [None, None, None, 90, 20]
+    assert totals['combined']['faults'] == [32, 2]
+    row = dict(zip([column.name for column in io.columns], io.row(), strict=True))
+    assert (row['combined_io_read'], row['combined_io_read_by_calls']) == (None, 90)
+    assert row['descendants_minor_page_faults'] == 30
+
+
+def test_what_a_system_does_not_keep_is_unknown(tree: Tree) -> None:
+    unknown = [None] * 7
+    io = PortableIo(tree, {10: unknown}.get)
+    io.sample(0.0, FIRST)
+    assert io.totals()['combined']['bytes'] == [None] * 5
+    assert io.totals()['combined']['faults'] == [None, None]
+
+
+def test_of_a_process_that_may_not_be_read_its_groups_are_unknown_and_a_warning_says_so_once(tree: Tree) -> None:
+    def read(pid: int) -> list[int | None]:
+        if pid != 10:
+            raise PermissionError(pid)
+        return [None, None, None, 5, 5, 0, 0]
+
+    tree.put(11)
+    io = PortableIo(tree, read)
+    io.sample(0.0, FIRST)
+    io.sample(1.0, MIDDLE)
+    assert [io.totals()[group]['bytes'][3] for group in ('main', 'descendants', 'combined')] == [0, None, None]
+    assert [level for level, _ in io.take_messages()] == ['warning']
+    assert io.take_messages() == []
+
+
+def test_psutil_knows_nothing_of_a_process_that_is_gone() -> None:
+    assert PsutilFigures()(2**22 + 1) is None
+    assert len(PsutilFigures()(os.getpid())) == 7

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from gpu_tracker.processes.process import Process
-from gpu_tracker.resources.resource import Resource
+from gpu_tracker.resources import Resource
 from gpu_tracker.sampler.control import STOP, TARGET_ENDED
 from gpu_tracker.sampler.grid import Grid
 from gpu_tracker.sampler.lineage import Lineage

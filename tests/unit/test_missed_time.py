@@ -179,7 +179,7 @@ def test_children_that_are_ignored_later_are_counted_from_the_next_look_on_and_t
     run.machine.ignore(ROOT)
     run.unseen_child(0.1)
     run.tree.refresh()
-    run.missed.look()
+    run.missed.attach_where_ignored()
     run.unseen_child(0.2)
     assert run.sample()[1] == pytest.approx(0.7)
     assert run.missed.is_lower_bound

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.resources.resource import Resource
+from gpu_tracker.resources import Resource
 from gpu_tracker.sampler.publisher import Publisher
 from gpu_tracker.sampler.store import Store, create_store
 

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
+from gpu_tracker.resources import FIRST, LAST, MIDDLE, larger
 from gpu_tracker.resources.ram import Ram
-from gpu_tracker.resources.ram.folding import RamMaxima
-from gpu_tracker.resources.ram.reading import RamReading, Resident
-from gpu_tracker.resources.resource import FIRST, LAST, MIDDLE, larger
+from gpu_tracker.resources.ram.reading import RamMaxima, RamReading, Resident
 
 
 def ram(main: Resident, descendants: Resident, combined: Resident, upper=(None, None, None)):
@@ -55,10 +54,14 @@ class Reader:
         self.readings = list(readings)
         self.kinds: list[str] = []
         self.unreadable = False
+        self.estimates: tuple[Resident, ...] = ()
 
     def read(self, now: float, kind: str) -> RamReading:
         self.kinds.append(kind)
         return self.readings.pop(0)
+
+    def estimate(self) -> tuple[Resident, ...]:
+        return self.estimates
 
 
 class Machine:
@@ -202,3 +205,11 @@ def test_the_larger_of_two_values_of_which_one_is_unknown_is_the_other():
     assert larger(3, None) == 3
     assert larger(None, None) is None
     assert larger(2, 3) == 3
+
+
+def test_a_row_has_an_estimate_of_what_a_sample_has_left_open():
+    reader = Reader(ram(Resident(12, 8, 4), Resident(None), Resident(None)))
+    reader.estimates = (Resident(13, 9, 4), Resident(5, 5, 0), Resident(17, None, None))
+    resource = Ram(reader, Machine(90))
+    resource.sample(0.0, MIDDLE)
+    assert list(resource.row()) == [12, 8, 4, 5, 5, 0, 17, None, None, 90]

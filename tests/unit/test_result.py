@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from gpu_tracker.report import FORMATS, Units, build
+from gpu_tracker.report import FORMATS, build
 from gpu_tracker.resources import settle
+from gpu_tracker.units import Units
 
 TOTALS = {
     'seconds': 10.0,

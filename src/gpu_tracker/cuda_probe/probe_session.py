@@ -296,7 +296,7 @@ def _attach(engine: Engine, file: CodeFile) -> None:
     :raises gpu_tracker.errors.ParameterError: It cannot be, or has no function that is probed.
     """
     try:
-        functions = engine.attach(file)
+        functions = engine.files.attach(file)
     except OSError as error:
         raise ParameterError('libraries', file.path, f'a file that can be probed ({error.strerror})') from error
     if not functions:

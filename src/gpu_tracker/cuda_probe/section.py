@@ -1,6 +1,6 @@
 """The probe as a section of a tracked run, which the sampler reads once a second.
 
-See ``gpu_tracker.resources.section`` for what a section is. This one has the fields of
+See ``gpu_tracker.resources.threaded`` for what a source is. This one has the fields of
 :class:`gpu_tracker.cuda_usage.CUDAUsage` in base units, see :func:`gpu_tracker.cuda_usage.base_units`. Texts and lists
 are cut, so that it always fits into the sampler's store.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.cuda_report import CudaReport, KernelReport, ProcessReport
     from gpu_tracker.cuda_probe.probe_session import Probe
-    from gpu_tracker.resources.section import Target
+    from gpu_tracker.resources.threaded import Target
 
 _MOST_PROCESSES = 64
 _MOST_KERNELS = 10
@@ -47,7 +47,7 @@ class CudaSection:
         self._probe = probe
         self._figures = SectionFigures(main)
 
-    def look(self, members: frozenset[int]) -> dict[str, object]:  # noqa: ARG002 - the kernel follows them itself
+    def read(self, members: frozenset[int]) -> dict[str, object]:  # noqa: ARG002 - the kernel follows them itself
         """Return all that is known so far, of the processes that were ever tracked."""
         return self._figures.section(self._probe.report())
 

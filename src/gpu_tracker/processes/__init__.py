@@ -106,7 +106,7 @@ def proc_fault(proc: str = '/proc') -> str | None:
         # A namespace in which no process has been started yet has no name. Before Linux 4.12 there is no such link.
         outside = os.path.lexists(f'{proc}/self/ns/pid_for_children')
     except OSError:
-        outside = False  # not permitted; the sampler looks for itself
+        outside = False  # not permitted; the sampler checks it too
     if outside:
         return (
             f'What this process, {own}, starts gets into another PID namespace, so nothing that it starts can measure '

@@ -11,10 +11,8 @@ from __future__ import annotations
 import time
 
 from gpu_tracker.processes import stat
-from gpu_tracker.processes.files import ProcessFiles
-from gpu_tracker.processes.kcmp import has_same_memory
-from gpu_tracker.processes.new_pids import NewPids
-from gpu_tracker.processes.orphans import Orphans
+from gpu_tracker.processes.candidates import NewPids, Orphans
+from gpu_tracker.processes.files import ProcessFiles, has_same_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -71,7 +71,7 @@ class PortableProcessTree:
             self.gone = []
 
     def ignores_children(self, process: Process) -> bool:
-        """Return False: only Linux tells."""
+        """Return False: only Linux shows it."""
         del process
         return False
 
@@ -91,7 +91,7 @@ class PortableProcessTree:
                 memory = handle.memory_info()
                 process.resident = 0 if process.ended else memory.rss
                 process.virtual = memory.vms
-                process.faults += 1  # not told portably: every sample may bring new pages
+                process.faults += 1  # not known portably: every sample may bring new pages
                 process.threads = 0 if process.ended else handle.num_threads()
                 if process.shares_memory:
                     process.shares_memory = handle.cmdline() == self._held_words

@@ -78,7 +78,6 @@ class Process:
         'left',
         'memory_handle',
         'name',
-        'owed',
         'own_cpu',
         'parent',
         'peak',
@@ -87,10 +86,8 @@ class Process:
         'programs',
         'raw',
         'read_cpu',
-        'reaped_before',
         'reaped_cpu',
         'reaped_faults',
-        'reaped_faults_before',
         'reaped_later',
         'relative',
         'resident',
@@ -132,10 +129,6 @@ class Process:
         """The same when its other figures were read."""
         self.reaped_cpu = 0.0
         """CPU seconds of the children that it has waited for, and of theirs."""
-        self.reaped_before = 0.0
-        """The same when CPU times were last added up."""
-        self.owed = 0.0
-        """CPU seconds of children that are gone and have not turned up in ``reaped_cpu`` yet."""
         self.threads = 0
         self.resident = 0
         """Resident bytes."""
@@ -148,9 +141,9 @@ class Process:
         self.first_anonymous = 0
         """The same when it was first seen, of one that was forked: what it has inherited at most."""
         self.inherited = 0
-        """Anonymous bytes that it has from its parent by fork(2), as far as that can be told from the sizes of both."""
+        """Anonymous bytes that it has from its parent by fork(2), as far as the sizes of both show it."""
         self.image: tuple[bytes, ...] | None = None
-        """What tells its program image, as far as that was needed."""
+        """What identifies its program image, as far as that was needed."""
         self.huge = 0
         """Bytes of huge pages from MAP_HUGETLB or hugetlbfs, when its mark was last read; counted in both above."""
         self.virtual = 0
@@ -158,8 +151,6 @@ class Process:
         """Page faults since it started; without a new one neither its memory nor its peak can have grown."""
         self.reaped_faults = 0
         """Page faults of the children that it has waited for, and of theirs."""
-        self.reaped_faults_before = 0
-        """The same when CPU times were last added up."""
         self.reaped_later: tuple[float, int] | None = None
         """Its CPU time and page faults of such children, as read since everything was read last."""
         self.programs = 0
@@ -172,7 +163,7 @@ class Process:
         self.has_copies = False
         """Some member was forked from it, or from a copy of it, so that its pages may be that one's as well."""
         self.has_given_back = False
-        """It was seen to give back anonymous memory, so that its page faults tell nothing of copies."""
+        """It was seen to give back anonymous memory, so that its page faults say nothing of copies."""
         self.relative: Process | None = None
         """The member of which it is such a copy."""
         self.shares_memory = False

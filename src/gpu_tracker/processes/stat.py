@@ -1,4 +1,4 @@
-"""Parsing of ``/proc/PID/stat``, see proc_pid_stat(5). Pure."""
+"""Parsing of ``/proc/PID/stat``, see proc_pid_stat(5)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def is_ending(line: bytes) -> bool:
 
 
 def state(line: bytes) -> bytes:
-    """Return the letter that tells what the process does."""
+    """Return the letter for what the process does."""
     at = line.rindex(b')') + 2
     return line[at : at + 1]
 
@@ -89,7 +89,7 @@ NO_IMAGE = (b'0', b'0', b'0')
 
 
 def image(line: bytes) -> tuple[bytes, ...]:
-    """Return what tells the program image of a process: where its stack, its heap and its arguments start.
+    """Return what identifies the program image of a process: where its stack, its heap and its arguments start.
 
     fork(2) keeps these addresses and execve(2) puts them at new random places, so processes with equal images were
     forked from one another without an exec in between. All are 0 where the reader lacks the right to see them, and in a
@@ -110,7 +110,7 @@ def has_no_arguments(line: bytes) -> bool:
 
 
 def resident(statm: bytes) -> tuple[int, int]:
-    """Return the resident bytes that the content of ``/proc/PID/statm`` tells, and the anonymous ones among them.
+    """Return the resident bytes that the content of ``/proc/PID/statm`` has, and the anonymous ones among them.
 
     Anonymous are those that belong to no file and no shared memory segment. A zombie has none.
     """

@@ -2,78 +2,73 @@
 
 from __future__ import annotations
 
-from gpu_tracker.resources.resource import Resource
+from gpu_tracker.resources import COUNTER, GAUGE, GROUPS, Column, entry_of, function_at
+from gpu_tracker.resources.threaded import Target, ThreadedReader, ThreadedResource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from gpu_tracker.cuda_usage import CUDAUsage
-    from gpu_tracker.report import Totals, Units
     from gpu_tracker.resources.context import Context
-    from gpu_tracker.resources.resource import Message
-    from gpu_tracker.resources.section import OpenSection, SectionReader, Target
+    from gpu_tracker.resources.threaded import OpenSource
+    from gpu_tracker.totals import Totals
+    from gpu_tracker.units import Units
 
-_GROUP = 'gpu_tracker.sources'
-"""The group of entry points; each returns a :class:`gpu_tracker.resources.section.Section`."""
+TITLE = 'CUDA calls'
+"""What is measured, as messages call it."""
 _NAME = 'cuda'
 _LONGEST_END = 2.0
-"""Seconds that the end of a run waits for the probe: nothing tells later what that has not told by then."""
+"""Seconds that the end of a run waits for the probe: nothing says later what that has not said by then."""
+_COLUMNS = (
+    ('launches', 'count', COUNTER),
+    ('allocated', 'bytes', COUNTER),
+    ('freed', 'bytes', COUNTER),
+    ('memory_current', 'bytes', GAUGE),
+)
 
 
-class Cuda(Resource):
-    """The figures that the probe's thread has published last."""
+class Cuda(ThreadedResource):
+    """The figures that the probe's thread has published last: all of these since the first sample."""
 
-    def __init__(self, reader: SectionReader) -> None:
-        self._reader = reader
+    columns = tuple(Column(f'{group}_cuda_{name}', unit, kind) for group in GROUPS for name, unit, kind in _COLUMNS)
 
-    def follow(self, main: int | None, descendants: frozenset[int]) -> None:
-        """Hand the pids of the tree to the probe's thread."""
-        self._reader.members(descendants if main is None else descendants | {main})
+    def __init__(self, reader: ThreadedReader) -> None:
+        super().__init__(reader, _LONGEST_END)
 
-    def sample(self, now: float, kind: str) -> None:
-        """Do nothing: the probe's thread reads once a second."""
-
-    def request_last(self) -> None:
-        """Ask the thread for its last reading."""
-        self._reader.finish(0.0)
-
-    def wait_for_last(self) -> None:
-        """Wait for that reading."""
-        self._reader.finish(_LONGEST_END)
-
-    def totals(self) -> dict[str, object]:
-        """Return the fields of :class:`gpu_tracker.cuda_usage.CUDAUsage` in base units, or why there are none."""
-        return self._reader.result()
-
-    def take_messages(self) -> list[Message]:
-        """Return why the probe cannot be used, or does not answer."""
-        return self._reader.take_messages()
+    def row(self) -> Sequence[float | None]:
+        """Return launches and memory of the three groups at the last reading, up to a second ago; None: unknown."""
+        found: Mapping[str, Any] = self._reader.result()
+        groups = [found.get(group, {}) for group in GROUPS]
+        return [
+            group.get(f'{name}_bytes' if unit == 'bytes' else name) for group in groups for name, unit, _ in _COLUMNS
+        ]
 
 
 def open_resource(context: Context) -> Cuda:
     """Return the probe of the tree, which is attached before a command that is held back runs."""
-    from gpu_tracker.resources.entry_points import load  # noqa: PLC0415 - most runs have none
-    from gpu_tracker.resources.section import Target  # noqa: PLC0415 - as above
-
     root = context.tree.root.pid
     command, folder = context.config['command'] or ((), '')
-    target = Target(root, frozenset(context.tree.members) - {root}, command, folder)
-    return Cuda(open_reader(lambda: load(_GROUP, _NAME), target))
+    target = Target(root, frozenset(context.tree.members) - {root}, tuple(command), folder)
+    return Cuda(open_reader(_open_probe, target))
 
 
-def open_reader(find: Callable[[], OpenSection], target: Target) -> SectionReader:
-    """Return the thread that reads what ``find`` returns the opener of."""
-    from gpu_tracker.cuda_usage import cuda_usage  # noqa: PLC0415 - as above
-    from gpu_tracker.resources.section import SectionReader  # noqa: PLC0415 - most runs have none
+def _open_probe(target: Target) -> Any:  # noqa: ANN401 - a Source, which the wing has
+    return function_at(entry_of(_NAME).opener)(target)
 
-    reader = SectionReader(_NAME, lambda found: cuda_usage(found, 'bytes'))
-    reader.open(find, target)
+
+def open_reader(open_source: OpenSource, target: Target) -> ThreadedReader:
+    """Return the thread that reads what ``open_source`` opens."""
+    from gpu_tracker.cuda_usage import cuda_usage  # noqa: PLC0415 - imports dataclasses
+
+    reader = ThreadedReader(_NAME, TITLE, lambda found: cuda_usage(found, 'bytes'))
+    reader.open(open_source, target)
     return reader
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, CUDAUsage]:
     """Return the section ``cuda`` of the result."""
-    from gpu_tracker.cuda_usage import cuda_usage  # noqa: PLC0415 - most runs have none
+    from gpu_tracker.cuda_usage import cuda_usage  # noqa: PLC0415 - imports dataclasses
 
     return {'cuda': cuda_usage(totals['cuda'], wanted.gpu_ram)}

@@ -11,22 +11,24 @@ import os
 import time
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.resources.resource import Resource
+from gpu_tracker.resources import COUNTER, Column
+from gpu_tracker.resources.threaded import Target, ThreadedReader, ThreadedResource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from gpu_tracker import usage
     from gpu_tracker.gpus import GpuBackend
-    from gpu_tracker.report import Totals, Units
+    from gpu_tracker.processes import ProcessTree
     from gpu_tracker.resources.context import Context
-    from gpu_tracker.resources.resource import Message
-    from gpu_tracker.resources.section import SectionReader, Target
+    from gpu_tracker.totals import Totals
+    from gpu_tracker.units import Units
 
 POWERCAP = '/sys/class/powercap'
 _NAME = 'energy'
+_TITLE = 'the energy of GPUs'
 _SHORTEST = 1.0
 """Seconds below which the difference of two readings says little: drivers renew the counter every 20 to 100 ms."""
 _LONGEST_GAP = 3.0
@@ -37,43 +39,40 @@ _LONGEST_END = 0.5
 _MICROJOULES = 1e-6
 
 
-class Energy(Resource):
-    """The figures that the thread has published last."""
+class Energy(ThreadedResource):
+    """The figures that the thread has published last.
 
-    def __init__(self, reader: SectionReader, start: Callable[[], None]) -> None:
-        self._reader = reader
-        self._start = start
+    :param source: Reads the counters.
+    :param tree: Whose root and members are looked for on the GPUs.
+    """
+
+    columns = (Column('gpu_energy', 'joules', COUNTER), Column('cpu_package_energy', 'joules', COUNTER))
+
+    def __init__(self, reader: ThreadedReader, source: EnergySource, tree: ProcessTree) -> None:
+        super().__init__(reader, _LONGEST_END)
+        self._source = source
+        self._tree = tree
 
     def begin(self, now: float) -> None:
         """Start the thread: what the devices have used before does not count."""
         del now
-        self._start()
+        root = self._tree.root.pid
+        target = Target(root, frozenset(self._tree.members) - {root})
+        self._reader.open(lambda _: self._source, target, is_waited_for=False)
 
-    def follow(self, main: int | None, descendants: frozenset[int]) -> None:
-        """Hand the pids of the tree to the thread."""
-        self._reader.members(descendants if main is None else descendants | {main})
+    def row(self) -> Sequence[float | None]:
+        """Return the joules of the GPUs that the tree was seen on, and of the CPU packages, up to a second ago.
 
-    def sample(self, now: float, kind: str) -> None:
-        """Do nothing: the thread reads once a second."""
-
-    def request_last(self) -> None:
-        """Ask the thread for its last reading."""
-        self._reader.finish(0.0)
-
-    def wait_for_last(self) -> None:
-        """Wait for that reading."""
-        self._reader.finish(_LONGEST_END)
-
-    def totals(self) -> dict[str, object]:
-        """Return what :meth:`EnergyReader.look` has returned last, or why there is nothing."""
-        return self._reader.result()
-
-    def take_messages(self) -> list[Message]:
-        """Return why there is nothing, or that a driver does not answer."""
-        return self._reader.take_messages()
+        None where one is unknown. That of the GPUs grows at once by all that a GPU has used since the first sample when
+        the tree is first seen on it.
+        """
+        found: Mapping[str, Any] = self._reader.result()
+        gpus = found.get('gpus')
+        joules = [joules for _, joules, _ in gpus or ()]
+        return (None if gpus is None or None in joules else sum(joules, 0.0), found.get('packages'))
 
 
-class EnergyReader:
+class EnergySource:
     """Reads the counters of all GPUs and CPU packages.
 
     :param open_backend: Opens the driver; None where the machine has none.
@@ -104,7 +103,7 @@ class EnergyReader:
         """GPUs of which the driver has not listed the processes."""
         self._packages = [_Package(path) for path in _packages_in(powercap)]
 
-    def look(self, members: frozenset[int]) -> dict[str, object]:
+    def read(self, members: frozenset[int]) -> dict[str, object]:
         """Return the ``seconds`` since the first reading, ``gpus`` and ``packages``.
 
         ``gpus`` has each GPU that one of ``members`` was seen on: its UUID, its joules and whether others used it too;
@@ -134,7 +133,7 @@ class EnergyReader:
         try:
             self._backend = self._open_backend()
         except GpuError:
-            self._is_broken = True  # which the figures of GPUs tell
+            self._is_broken = True  # which the figures of GPUs say
 
     def _are_known(self) -> bool:
         """Tell whether it is known which GPUs were used: in a container the driver may know processes by other IDs."""
@@ -236,20 +235,9 @@ def open_resource(context: Context) -> Energy:
     """Return the energy of the machine's GPUs and CPU packages."""
     from gpu_tracker.gpus import open_first  # noqa: PLC0415 - most runs do not ask for this
     from gpu_tracker.gpus.process_ids import in_initial_pid_namespace  # noqa: PLC0415 - as above
-    from gpu_tracker.resources.section import SectionReader, Target  # noqa: PLC0415 - as above
 
-    def open_reader(target: Target) -> EnergyReader:
-        del target
-        return EnergyReader(lambda: open_first(context.config['brand']), are_ours=in_initial_pid_namespace())
-
-    reader = SectionReader(_NAME, dict)
-
-    def start() -> None:
-        root = context.tree.root.pid
-        target = Target(root, frozenset(context.tree.members) - {root})
-        reader.open(lambda: open_reader, target, is_waited_for=False)
-
-    return Energy(reader, start)
+    source = EnergySource(lambda: open_first(context.config['brand']), are_ours=in_initial_pid_namespace())
+    return Energy(ThreadedReader(_NAME, _TITLE, dict), source, context.tree)
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.EnergyUsage]:
@@ -257,9 +245,9 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.EnergyUsage]:
     from gpu_tracker import usage  # noqa: PLC0415 - the sampler needs none of it
 
     del wanted  # joules are joules
-    found: Mapping[str, Any] = totals[_NAME]
+    found = totals['energy']
     seconds = found.get('seconds', 0.0)
-    # What has not answered any more has told of a part of the run only.
+    # What has not answered any more knows a part of the run only.
     is_long_enough = seconds >= _SHORTEST and totals['seconds'] - seconds <= _LONGEST_GAP
     gpus = found.get('gpus')
     of_gpus = tuple(

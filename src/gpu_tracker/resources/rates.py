@@ -1,8 +1,10 @@
-"""The largest and the mean rate at which a cumulative counter grows. Pure."""
+"""Rates of cumulative counters: the largest and the mean one, and such rates in percent of processing units."""
 
 from __future__ import annotations
 
 from collections import deque
+
+from gpu_tracker import usage
 
 SHORTEST_WINDOW = 0.5
 """Seconds over which the largest rate is taken at least: counters have noise, and maxima pick it."""
@@ -52,3 +54,22 @@ class MaximalRate:
         if self._first is None or self._last[0] <= self._first[0]:
             return None
         return (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
+
+
+_PERCENT = 100.0
+
+
+def percentages(
+    largest: float | None, mean: float | None, units_expected: int | None
+) -> usage.ProcessingUnitPercentages:
+    """Turn rates, 1.0 being one unit busy all the time, into percent summed and percent of the units expected."""
+
+    def of_hardware(rate: float | None) -> float | None:
+        return None if rate is None or units_expected is None else rate * _PERCENT / units_expected
+
+    return usage.ProcessingUnitPercentages(
+        max_sum_percent=None if largest is None else largest * _PERCENT,
+        max_hardware_percent=of_hardware(largest),
+        mean_sum_percent=None if mean is None else mean * _PERCENT,
+        mean_hardware_percent=of_hardware(mean),
+    )

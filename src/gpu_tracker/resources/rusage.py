@@ -1,4 +1,4 @@
-"""Corrections of a run's totals at its end: by what the kernel tells then, and so that no two contradict. Pure.
+"""Corrections of a run's totals at its end: by what the kernel says then, and so that no two contradict.
 
 A process that lived for a few milliseconds was seen a few times at best. ``wait4`` and ``getrusage`` know its CPU time
 exactly, and often its peak. Where one figure is raised by these, the others that it belongs to are raised with it.
@@ -7,13 +7,12 @@ exactly, and often its peak. Where one figure is raised by these, the others tha
 from __future__ import annotations
 
 from gpu_tracker.processes.stat import INEXACT
-from gpu_tracker.resources.resource import larger
+from gpu_tracker.resources import GROUPS, larger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker.report import Totals
+    from gpu_tracker.totals import Group, RamTotals, Totals
 
-_GROUPS = ('main', 'descendants', 'combined')
 _TOTAL, _PRIVATE, _SHARED = 0, 1, 2
 _SLACK = max(1 << 22, INEXACT)
 """Bytes by which marks may be inexact."""
@@ -39,7 +38,7 @@ def settle_command(totals: Totals, cpu_seconds: float, largest_peak: int, orphan
     if orphans_seconds is not None:
         of_others += orphans_seconds - record['adopted']
     of_descendants = max(0.0, of_others) + of_children
-    if record['has_clocks']:  # some of them were waited for by nobody who was told of their time
+    if record['has_clocks']:  # some of them were waited for by nobody who got their time
         of_descendants = max(of_descendants, cpu['descendants'][0])
     cpu['descendants'][0] = of_descendants
     cpu['combined'][0] = main + cpu['descendants'][0]
@@ -89,7 +88,7 @@ def settle_children(totals: Totals, before: int, after: int, own_faults: int = 0
 
 def forget_bounds(totals: Totals) -> None:
     """Drop the bounds of a run whose sampler has ended before it, in place: nobody knows what came after that."""
-    totals['ram']['upper'] = dict.fromkeys(_GROUPS)
+    totals['ram']['upper'] = {'main': None, 'descendants': None, 'combined': None}
     totals['record']['most_waited_for'] = None
 
 
@@ -108,23 +107,25 @@ def reconcile(totals: Totals) -> None:
         else:
             _reconcile_main_alone(ram)
             return
-    for group in _GROUPS:
+    for group in GROUPS:
         _keep_within_bounds(ram, group)
-    main, descendants, combined = (ram[group] for group in _GROUPS)
+    main, descendants, combined = (ram[group] for group in GROUPS)
     _reconcile_totals(main, descendants, combined, ram['lower']['combined'][_TOTAL])
-    for group in (main, descendants):
-        _split(group, None)
+    _split(main, None)
+    _split(descendants, None)
     most_private = None
-    if main[_PRIVATE] is not None and descendants[_PRIVATE] is not None:
-        most_private = main[_PRIVATE] + descendants[_PRIVATE]
+    of_main, of_descendants = main[_PRIVATE], descendants[_PRIVATE]
+    if of_main is not None and of_descendants is not None:
+        most_private = of_main + of_descendants
     for kind in (_PRIVATE, _SHARED):
         if combined[kind] is not None:
             combined[kind] = larger(larger(combined[kind], main[kind]), descendants[kind])
-    if most_private is not None and combined[_PRIVATE] is not None:
+    private = combined[_PRIVATE]
+    if most_private is not None and private is not None:
         certain = ram['lower']['combined'][_PRIVATE] or 0
-        combined[_PRIVATE] = max(min(combined[_PRIVATE], most_private), certain)
+        combined[_PRIVATE] = max(min(private, most_private), certain)
     _split(combined, most_private)
-    for group in _GROUPS:
+    for group in GROUPS:
         _keep_bounds_around(ram, group)
 
 
@@ -143,7 +144,7 @@ def _reconcile_totals(
     descendants[_TOTAL], combined[_TOTAL] = of_descendants, of_all
 
 
-def _forget_descendants(ram: Totals) -> None:
+def _forget_descendants(ram: RamTotals) -> None:
     """Take note that there were descendants, of whose memory nothing was seen."""
     ram['descendants'] = [None, None, None]
     if not ram['lower']['descendants'][_TOTAL]:
@@ -152,32 +153,33 @@ def _forget_descendants(ram: Totals) -> None:
         ram['upper']['descendants'] = None
 
 
-def _reconcile_main_alone(ram: Totals) -> None:
+def _reconcile_main_alone(ram: RamTotals) -> None:
     """Do the same where there were no descendants, so that main and combined are one."""
     lower, upper = ram['lower'], ram['upper']
     ram['descendants'], lower['descendants'], upper['descendants'] = [0, 0, 0], [0, 0, 0], 0
     for known in (ram, lower):
         known['main'] = list(map(larger, known['main'], known['combined']))
-    upper['main'] = min([upper[group] for group in ('main', 'combined') if upper[group] is not None], default=None)
+    upper['main'] = min([most for most in (upper['main'], upper['combined']) if most is not None], default=None)
     _keep_within_bounds(ram, 'main')
     _split(ram['main'], None)
     _keep_bounds_around(ram, 'main')
     ram['combined'], lower['combined'], upper['combined'] = list(ram['main']), list(lower['main']), upper['main']
 
 
-def _keep_within_bounds(ram: Totals, group: str) -> None:
+def _keep_within_bounds(ram: RamTotals, group: Group) -> None:
     """Keep the figures of a group at what is certain at least, and its total at its upper bound at most."""
     figures, lower, upper = ram[group], ram['lower'][group], ram['upper'][group]
     for kind in (_PRIVATE, _SHARED):
         lower[_TOTAL] = larger(lower[_TOTAL], lower[kind])
-    if upper and figures[_TOTAL] is not None and figures[_TOTAL] > upper >= (lower[_TOTAL] or 0):
+    total = figures[_TOTAL]
+    if upper and total is not None and total > upper >= (lower[_TOTAL] or 0):
         figures[_TOTAL] = upper
     for kind, value in enumerate(figures):
         if value is not None:
             figures[kind] = larger(value, lower[kind])
 
 
-def _keep_bounds_around(ram: Totals, group: str) -> None:
+def _keep_bounds_around(ram: RamTotals, group: Group) -> None:
     """Keep the upper bound of a group above its total; one that contradicts what is certain is none."""
     total, most = ram[group][_TOTAL], ram['upper'][group]
     if total is not None and most is not None and most < total:
@@ -195,23 +197,24 @@ def _split(group: list[int | None], most_private: int | None) -> None:
         group[_SHARED] = None if shared is None or total is None else min(shared, total)
         return
     private, shared = min(private, total), min(shared, total)
-    if 0 < private + shared < total:  # both are 0 where the system tells neither
+    if 0 < private + shared < total:  # both are 0 where the system knows neither
         private = total - shared if most_private is None else max(private, min(total - shared, most_private))
         shared = max(shared, total - private)
     group[_PRIVATE], group[_SHARED] = private, shared
 
 
-def _raise(ram: Totals, group: str, size: int) -> None:
+def _raise(ram: RamTotals, group: Group, size: int) -> None:
     """Take note that a group has had ``size`` bytes for certain."""
     if not ram[group][_TOTAL]:  # what is known of these bytes is their sum
         ram[group], ram['lower'][group] = [None, None, None], [None, None, None]
     ram[group][_TOTAL] = larger(ram[group][_TOTAL], size)
     ram['lower'][group][_TOTAL] = larger(ram['lower'][group][_TOTAL], size)
-    if ram['upper'][group] is not None:
-        ram['upper'][group] = max(ram['upper'][group], size)
+    most = ram['upper'][group]
+    if most is not None:
+        ram['upper'][group] = max(most, size)
 
 
-def _raise_descendants(ram: Totals, size: int) -> None:
+def _raise_descendants(ram: RamTotals, size: int) -> None:
     """Take note that one of the descendants has had ``size`` bytes for certain.
 
     When the descendants had most of what was seen of them, main and the others were beside them; so they count beside
@@ -240,9 +243,9 @@ def _bound_each(totals: Totals, size: int) -> None:
         upper['combined'] = both if upper['combined'] is None else min(upper['combined'], both)
 
 
-def _withdraw_what_does_not_add_up(ram: Totals) -> None:
+def _withdraw_what_does_not_add_up(ram: RamTotals) -> None:
     """Make main and descendants unknown where a process was so large that one of the two figures must be wrong."""
-    main, descendants, combined = (ram[group][_TOTAL] for group in _GROUPS)
+    main, descendants, combined = (ram[group][_TOTAL] for group in GROUPS)
     if main is None or combined is None:
         return
     if combined > main + (descendants or 0) + _SLACK:

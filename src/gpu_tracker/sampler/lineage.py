@@ -31,7 +31,7 @@ class Lineage:
         self._older = [process for process in self._tree.members.values() if process is not root]
 
     def update(self) -> bool:
-        """Take note of the members after a refresh; tell whether they are others than before."""
+        """Take note of the members after a refresh; return whether they are others than before."""
         tree = self._tree
         if tree.changes == self._changes:
             return False
@@ -60,7 +60,7 @@ class Lineage:
     def _faults_of_waited_for(self) -> int | None:
         """Return the page faults of the children that the root has waited for; no process ends without one.
 
-        None where there are others, and where the root ignores its children, of which it is told nothing.
+        None where there are others, and where the root ignores its children, of which it learns nothing.
         """
         tree = self._tree
         root = tree.root

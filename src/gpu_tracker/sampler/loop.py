@@ -6,7 +6,7 @@ import os
 import select
 import time
 
-from gpu_tracker.resources.resource import FIRST, LAST, MIDDLE
+from gpu_tracker.resources import FIRST, LAST, MIDDLE
 from gpu_tracker.sampler.control import ABANDONED, LAUNCH, TARGET_ENDED
 
 TYPE_CHECKING = False
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from gpu_tracker.processes import ProcessTree
+    from gpu_tracker.resources import Resource
     from gpu_tracker.resources.ram.early import EarlySamples
-    from gpu_tracker.resources.resource import Resource
     from gpu_tracker.sampler.grid import Grid
     from gpu_tracker.sampler.lineage import Lineage
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         """Waits for the next sample, or for what comes before it."""
 
         tracked_seconds: float | None
-        """How long was tracked, which the tracker tells with its stop."""
+        """How long was tracked, which the tracker sends with its stop."""
 
         def wait(self, seconds: float | None) -> str | None:
             """Return what happens within ``seconds`` (None: without end); None where nothing does."""
@@ -47,8 +47,8 @@ _CLOSE_WATCH = 0.003
 _LONGEST_WATCH = 0.02
 """Seconds after which that ends in any case."""
 _SHORT_PAUSE = 20e-6
-"""Seconds between two looks at it, in which it runs also where there is one core only; they become 80 µs."""
-_LOOKS_A_SAMPLE = 8
+"""Seconds between two readings of it, in which it runs also where there is one core only; they become 80 µs."""
+_READINGS_A_SAMPLE = 8
 _LONGEST_LAUNCH = 0.25
 """Seconds to wait for a command to be started, before it is watched as any other process."""
 _CLOSE_PAUSE = 0.001
@@ -138,11 +138,11 @@ class Loop:
         self._sample(FIRST)
 
     def run(self, control: Waiter) -> str:
-        """Sample until ``control`` tells of an end, make the last sample, and return what the end was."""
+        """Sample until ``control`` returns an end, make the last sample, and return what the end was."""
         grid = self._grid
         grid.begin(self._monotonic())
         if not grid.has_limit:  # which a large tree would exceed
-            self._look_closely()
+            self._sample_closely()
         while True:
             now = self._monotonic()
             point = min(grid.due, self._close_due)
@@ -158,11 +158,11 @@ class Loop:
                 continue
             if event == LAUNCH:
                 self._watch_launch()
-                self._look_closely()
+                self._sample_closely()
             elif event == TARGET_ENDED or event is None:
                 grid.sampled(self._monotonic())
                 self._sample(MIDDLE)
-                self._look_less_closely()
+                self._sample_less_closely()
             else:
                 if wait is not None:
                     grid.finish(self._monotonic())
@@ -170,13 +170,13 @@ class Loop:
                 return event
             grid.go_on(self._monotonic())
 
-    def _look_closely(self) -> None:
+    def _sample_closely(self) -> None:
         """Sample soon after the start, since much changes then and many programs end soon."""
         self._close_pause = _CLOSE_PAUSE
         self._close_due = self._monotonic() + _CLOSE_PAUSE
         self._grid.suspend_limit()
 
-    def _look_less_closely(self) -> None:
+    def _sample_less_closely(self) -> None:
         """Double the pause to the next such sample, until the interval is reached."""
         if self._close_due == _NEVER:
             return
@@ -200,14 +200,14 @@ class Loop:
                 wait_for_exec(self._exec_handle, _LONGEST_LAUNCH)
             used = root.own_cpu + _CLOSE_WATCH
             give_up = self._monotonic() + _LONGEST_WATCH
-            looks = 0
+            readings = 0
             while not root.ended and root.own_cpu < used and self._monotonic() < give_up:
                 for resource in self._resources:
                     resource.watch(root)
                 time.sleep(_SHORT_PAUSE)
                 self._tree.refresh_root()
-                looks += 1
-                if looks % _LOOKS_A_SAMPLE == 0:
+                readings += 1
+                if readings % _READINGS_A_SAMPLE == 0:
                     self._sample(MIDDLE)
 
     def _sample(self, kind: str, *, abandoned: bool = False) -> None:

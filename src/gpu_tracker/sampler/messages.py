@@ -1,4 +1,10 @@
-"""What a tracker tells its sampler: single bytes, the stop with the seconds that were tracked."""
+"""Messages between a tracker and its sampler.
+
+To the sampler they are single bytes, the stop with the seconds that were tracked. From the sampler they come over a
+pipe, marshalled, with a mark and a length before. Until it is ready its standard error goes into the same pipe: what an
+interpreter prints that does not start is the reason why no message comes. What is printed and does no harm (a shell in
+a folder that was removed complains) is skipped: messages are found by their mark.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +14,8 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from gpu_tracker.totals import Message
 
 STOP_MESSAGE = b'S'
 """Make the last sample. Followed by the seconds, see :func:`stop_message`."""
@@ -35,13 +43,14 @@ _LENGTH = 4
 _LONGEST_NOISE = 1 << 20
 
 
-def encode(message: dict[str, Any]) -> bytes:
+def encode(message: Message) -> bytes:
     """Return ``message`` as it is sent: marshalled, which costs no import, and both ends run the same interpreter."""
-    content = marshal.dumps(message)
+    plain: Any = message
+    content = marshal.dumps(plain)
     return _MARK + len(content).to_bytes(_LENGTH, 'big') + content
 
 
-def receive(handle: int) -> dict[str, Any]:
+def receive(handle: int) -> Message:
     """Return the next message from ``handle``.
 
     :raises EOFError: if the other end is closed; its argument holds what came that was no message, as text.
@@ -56,7 +65,7 @@ def receive(handle: int) -> dict[str, Any]:
     content = _read(handle, length)
     if len(content) < length:
         raise EOFError
-    message: dict[str, Any] = marshal.loads(content)  # noqa: S302 - from our own process
+    message: Message = marshal.loads(content)  # noqa: S302 - from our own process
     return message
 
 

@@ -8,9 +8,8 @@ import sys
 import time
 
 from gpu_tracker.processes import SAMPLER_NAME, proc_fault
-from gpu_tracker.resources import chosen
+from gpu_tracker.resources import RefusedError, chosen
 from gpu_tracker.resources.context import Context
-from gpu_tracker.resources.resource import RefusedError
 from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.control import ABANDONED
 from gpu_tracker.sampler.descriptors import FIRST_FOREIGN
@@ -25,9 +24,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.sampler.loop import Waiter
+    from gpu_tracker.totals import Message, Record, SamplerConfiguration
 
 
-def main(config: dict[str, Any], control_handle: int, status_handle: int) -> None:
+def main(config: SamplerConfiguration, control_handle: int, status_handle: int) -> None:
     """Sample as ``config`` says and end this process; :mod:`gpu_tracker.sampler.spawn` describes the configuration."""
     try:
         _prepare()
@@ -96,7 +96,7 @@ def _ignore_signals() -> None:
             signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
-def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> None:
+def _sample(config: SamplerConfiguration, control_handle: int, status_handle: int) -> None:
     fault = proc_fault() if sys.platform == 'linux' else None
     if fault is not None:  # the tracker's own look has found nothing: /proc was changed since
         _refuse(status_handle, 'proc', fault)
@@ -109,8 +109,8 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
     grid = Grid(config['interval'], context.limit)
     early = context.early
 
-    def record() -> dict[str, Any]:
-        found: dict[str, Any] = {
+    def record() -> Record:
+        found: Any = {
             'late': grid.late,
             'skipped': grid.skipped,
             'is_limited': grid.is_limited,
@@ -125,7 +125,8 @@ def _sample(config: dict[str, Any], control_handle: int, status_handle: int) -> 
         }
         for resource in resources.values():
             found |= resource.record()
-        return found
+        complete: Record = found
+        return complete
 
     publisher = Publisher(
         config,
@@ -176,7 +177,7 @@ def _open_control(handle: int, owner: int, target: int) -> Waiter:
     return Control(handle, owner, target)
 
 
-def _announce(config: dict[str, Any], seconds: float | None) -> None:
+def _announce(config: SamplerConfiguration, seconds: float | None) -> None:
     """Say to trackers around that this sampler is none of the processes that they measure."""
     if config['reader'] == 'proc':
         try:
@@ -186,7 +187,7 @@ def _announce(config: dict[str, Any], seconds: float | None) -> None:
         announce(config['owner'], seconds)
 
 
-def _open_store(config: dict[str, Any]) -> Store:
+def _open_store(config: SamplerConfiguration) -> Store:
     path = config['store_path']
     handle = config['store_handle'] if path is None else os.open(path, os.O_RDWR | getattr(os, 'O_BINARY', 0))
     return Store(handle, config['store_place'])
@@ -196,7 +197,7 @@ def _refuse(handle: int, reason: str, text: str) -> None:
     _tell(handle, {'pid': os.getpid(), 'parent': os.getppid(), 'error': reason, 'text': text})
 
 
-def _tell(handle: int, message: dict[str, Any]) -> None:
+def _tell(handle: int, message: Message) -> None:
     try:
         os.write(handle, messages.encode(message))
     except OSError:

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from gpu_tracker.resources.resource import Resource
+    from gpu_tracker.resources import Resource
     from gpu_tracker.sampler.store import Store
+    from gpu_tracker.totals import Configuration, Record, Totals
 
-_PACE = 1.0
+_INTERVAL = 1.0
 """Seconds between two publications, but for the last one."""
 _LIMITED = (
     'Samples are skipped, because max_overhead_percent ({:g}) does not suffice for one every {:g} s: '
@@ -32,11 +33,11 @@ class Publisher:
 
     def __init__(
         self,
-        config: dict[str, Any],
+        config: Configuration,
         *,
         store: Store,
         resources: Mapping[str, Resource],
-        record: Callable[[], dict[str, Any]],
+        record: Callable[[], Record],
     ) -> None:
         self._store = store
         self._resources = resources
@@ -49,7 +50,7 @@ class Publisher:
             path, report_format = config['report']
             self._report = _ReportFile(path, report_format, config['units'])
         self.messages: list[tuple[str, str]] = []
-        """What is to be told the user, as (level, text); each cause once."""
+        """Those for the user, as (level, text); each cause once."""
 
     def publish(self, now: float, *, seconds: float, samples: int, last: bool, abandoned: bool) -> None:
         """Publish the totals so far, where it is time.
@@ -61,27 +62,27 @@ class Publisher:
         """
         if now < self._next and not last:
             return
-        self._next = now + _PACE
+        self._next = now + _INTERVAL
         record = self._record()
         if record['is_limited']:
-            self._tell('warning', self._limited)
+            self._add('warning', self._limited)
         for resource in self._resources.values():
             for level, text in resource.take_messages():
-                self._tell(level, text)
-        totals: dict[str, Any] = {'seconds': seconds, 'samples': samples}
-        totals |= {name: resource.totals() for name, resource in self._resources.items()}
-        totals['record'] = record
-        totals['messages'] = self.messages
+                self._add(level, text)
+        found: Any = {'seconds': seconds, 'samples': samples}
+        found |= {name: resource.totals() for name, resource in self._resources.items()}
+        found |= {'record': record, 'messages': self.messages}
+        totals: Totals = found
         reconcile(totals)
         others_turn = record['held'] or (last and self._tracker_settles and not abandoned)
         self._store.write(totals)  # first: what the tracker finds is never older than what the file has shown
         if self._report is not None and not others_turn:  # a command that cannot be started leaves the file alone
             problem = self._report.write(totals)
             if problem:
-                self._tell('warning', problem)
+                self._add('warning', problem)
                 self._store.write(totals)
 
-    def _tell(self, level: str, text: str) -> None:
+    def _add(self, level: str, text: str) -> None:
         if (level, text) not in self.messages:
             self.messages.append((level, text))
 
@@ -94,14 +95,11 @@ class _ReportFile:
         self._format = report_format
         self._units = units
 
-    def write(self, totals: dict[str, Any]) -> str | None:
+    def write(self, totals: Totals) -> str | None:
         """Write the file, and return what went wrong, if anything."""
         from gpu_tracker.files import write_whole  # noqa: PLC0415 - these cost 30 ms, which many runs do not last
-        from gpu_tracker.report import (  # noqa: PLC0415
-            FORMATS,
-            Units,
-            build,
-        )
+        from gpu_tracker.report import FORMATS, build  # noqa: PLC0415
+        from gpu_tracker.units import Units  # noqa: PLC0415
 
         try:
             write_whole(self._path, FORMATS[self._format](build(totals, Units(*self._units))) + '\n')

@@ -16,7 +16,7 @@ from gpu_tracker.sampler.store import LARGE_PLACE, PLACE, create_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from gpu_tracker.totals import Configuration, Message, Totals
 
 _CAN_POLL = sys.platform != 'win32'
 """Pipes cannot be polled on Windows."""
@@ -38,7 +38,7 @@ class Session:
     :raises SamplerError: where it cannot be started.
     """
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: Configuration) -> None:
         try:
             self._store, self._path = create_store(LARGE_PLACE if config['sections'] else PLACE)
             try:
@@ -57,7 +57,7 @@ class Session:
         self.refusal: str | None = None
         """The short name of the reason for which the sampler has refused to start."""
 
-    def wait_until_ready(self) -> dict[str, Any]:
+    def wait_until_ready(self) -> Message:
         """Wait for the first sample, and return what the sampler tells with it.
 
         :raises SamplerError: where it does not come; :attr:`refusal` tells whether a parameter is the reason.
@@ -115,7 +115,7 @@ class Session:
             return _KILLED
         return None if 'done' in answer else _FAILED.format(_last_line(answer['text']))
 
-    def totals(self) -> dict[str, Any] | None:
+    def totals(self) -> Totals | None:
         """Return the last totals that the sampler has written completely."""
         return self._store.read() if self._open else None
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.sampler.store import Store
+    from gpu_tracker.totals import Configuration
 
 _BOOTSTRAP = """\
 import marshal, sys
@@ -117,17 +118,10 @@ def interpreter() -> str:
     raise SamplerError(message)
 
 
-def spawn(config: dict[str, Any], store: Store, path: str | None) -> Channels:
+def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
     """Start a sampler and return the channels to it.
 
-    :param config: What to sample, all of it marshallable: ``owner`` (the pid of this process) and ``target`` (that of
-        the tracked one); ``launcher``, the pid of the program that holds the target back before its exec, or None, and
-        ``launcher_peak``, its peak in bytes, and ``exec_handle``, the reading end of a pipe whose other end that exec
-        closes; ``reader``, ``interval``, ``brand``, ``uuids``;
-        ``overhead``, the share of one core that bounds the sampler's CPU time, or None; ``report``, a path and a
-        format or None; ``units`` for that; ``settles``, whether the tracker writes that file itself after a stop;
-        ``sections``, the names of the sections that are wanted beside the documented five, and for these ``command``,
-        the words of the target that is held back and the folder where it starts, or None.
+    :param config: What to sample.
     :param store: Where the sampler reads ``config`` and leaves what it has measured.
     :param path: By which it opens the store where it cannot inherit it.
     :raises SamplerError: where there is no interpreter to run it.

@@ -19,10 +19,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from gpu_tracker.totals import SamplerConfiguration, Totals
+
 PLACE = 1 << 16
 """Bytes for one place: totals are a few hundred. Small, because a limit on the size of files counts for a memfd too."""
 LARGE_PLACE = 1 << 21
-"""The same where sections were asked for, which tell of processes one by one; what is not written takes no memory."""
+"""The same where sections were asked for, which list processes one by one; what is not written takes no memory."""
 _NOT_OFFERED = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 """What a kernel without a system call answers, and containers that forbid it."""
 _HEADER = 16
@@ -46,13 +48,15 @@ class Store:
         """Where the configuration stands."""
         return 2 * self.place
 
-    def write_configuration(self, config: dict[str, Any]) -> None:
+    def write_configuration(self, config: SamplerConfiguration) -> None:
         """Put what the sampler is to do where its first lines read it, see :mod:`gpu_tracker.sampler.spawn`."""
-        _write_at(self.handle, marshal.dumps(config), self.configuration_place)
+        plain: Any = config
+        _write_at(self.handle, marshal.dumps(plain), self.configuration_place)
 
-    def write(self, totals: dict[str, Any]) -> None:
+    def write(self, totals: Totals) -> None:
         """Put ``totals`` in place of those before the last ones."""
-        content = marshal.dumps(totals)
+        plain: Any = totals
+        content = marshal.dumps(plain)
         if _HEADER + len(content) > self.place:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         self._number += 1
@@ -62,7 +66,7 @@ class Store:
         header = self._number.to_bytes(8, 'big') + len(content).to_bytes(4, 'big') + _CHECK
         _write_at(self.handle, header, place)
 
-    def read(self) -> dict[str, Any] | None:
+    def read(self) -> Totals | None:
         """Return the last totals that were written completely; None where there are none."""
         newest: tuple[int, int, int] | None = None
         for place in (0, self.place):
@@ -73,7 +77,7 @@ class Store:
         if newest is None:
             return None
         _, place, length = newest
-        totals: dict[str, Any] = marshal.loads(_read_at(self.handle, length, place + _HEADER))  # noqa: S302 - our own file
+        totals: Totals = marshal.loads(_read_at(self.handle, length, place + _HEADER))  # noqa: S302 - our own file
         return totals
 
     def close(self) -> None:
@@ -116,5 +120,5 @@ def _write_at(handle: int, content: bytes, offset: int) -> None:
     else:
         os.lseek(handle, offset, os.SEEK_SET)
         written = os.write(handle, content)
-    if written < len(content):  # up to a limit on the size of files; only the next attempt tells
+    if written < len(content):  # up to a limit on the size of files; only the next attempt shows it
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))

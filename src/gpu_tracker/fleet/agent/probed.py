@@ -9,7 +9,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gpu_tracker.printable import printable
-from gpu_tracker.resources.entry_points import load, problem_of
+from gpu_tracker.resources import entry_of, function_at
+from gpu_tracker.resources.cuda import TITLE
+from gpu_tracker.resources.threaded import problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.latest_reading import Reading
 
     class Probed(Protocol):
-        """What stands behind an entry point of the group ``gpu_tracker.metrics``, once it is opened."""
+        """What the table of resources names as ``metrics``, once it is opened."""
 
         def look(self, gpus: Sequence[Mapping[str, str]], programs: Mapping[int, str]) -> None:
             """Take note of what is on the GPUs now, and of what was probed since the last look; it may take its time.
@@ -33,10 +35,6 @@ if TYPE_CHECKING:
             """Return the families of metrics as the last look has found them, at once."""
 
 
-GROUP = 'gpu_tracker.metrics'
-"""The group of entry points; each is called without arguments and returns a ``Probed``."""
-
-
 class OnGpus(NamedTuple):
     """The GPUs of a reading, and what runs on them."""
 
@@ -47,7 +45,7 @@ class OnGpus(NamedTuple):
 class ProbedMetrics(Collector):
     """Tells in metrics what a probe sees of the processes on the GPUs; without it, only that there is none.
 
-    :param name: Of the entry point.
+    :param name: Of the resource, whose line in the table names what opens the probe.
     :param latest: Returns the newest reading of the GPUs; None: there is none yet.
     :param interval: Seconds between two looks.
     :param complain: Takes lines for people.
@@ -60,7 +58,7 @@ class ProbedMetrics(Collector):
         latest: Callable[[], Reading | None],
         interval: float,
         complain: Callable[[str], None],
-        find: Callable[[str], Callable[[], Probed]] = lambda name: load(GROUP, name),
+        find: Callable[[str], Callable[[], Probed]] = lambda name: function_at(entry_of(name).metrics),
     ) -> None:
         self._name = name
         self._latest = latest
@@ -117,7 +115,7 @@ class ProbedMetrics(Collector):
         self._works = False
         if not self._has_complained:
             self._has_complained = True
-            self._complain(problem_of(self._name, error))
+            self._complain(problem_of(TITLE, error, extra=self._name))
 
 
 def on_gpus(snapshot: Mapping[str, Any]) -> OnGpus:

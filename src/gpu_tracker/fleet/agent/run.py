@@ -39,7 +39,7 @@ class Settings(NamedTuple):
     export_users: bool = False
     """Whether metrics tell the names of users."""
     probes: tuple[str, ...] = ()
-    """Names of entry points whose metrics are wanted too; these tell of processes one by one."""
+    """Names of resources whose metrics are wanted too; these tell of processes one by one."""
 
 
 _FIRST_READING = 1.0

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 
 from gpu_tracker.processes import stat
+from gpu_tracker.resources import COUNTER, GAUGE, GROUPS, Column, Resource
 from gpu_tracker.resources.rates import MaximalRate
-from gpu_tracker.resources.resource import COUNTER, GAUGE, GROUPS, Column, Resource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from gpu_tracker import usage
     from gpu_tracker.processes import ProcessTree
-    from gpu_tracker.report import Totals, Units
-    from gpu_tracker.resources.context import Context
+    from gpu_tracker.resources.context import Context, System
     from gpu_tracker.resources.cpu.counters import CpuCounters
     from gpu_tracker.resources.cpu.missed_time import Clocks, MissedTime
-    from gpu_tracker.resources.system import SystemSource
+    from gpu_tracker.totals import Totals
+    from gpu_tracker.units import Units
 
 
 class Cpu(Resource):
@@ -33,7 +34,7 @@ class Cpu(Resource):
         *(Column(f'{group}_n_threads', 'count', GAUGE) for group in GROUPS),
     )
 
-    def __init__(self, tree: ProcessTree, machine: SystemSource, missed: MissedTime | None = None) -> None:
+    def __init__(self, tree: ProcessTree, machine: System, missed: MissedTime | None = None) -> None:
         self._tree = tree
         self._machine = machine
         self._missed = missed
@@ -65,9 +66,9 @@ class Cpu(Resource):
             self._most_threads = list(map(max, self._most_threads, threads))
 
     def sample_between(self) -> None:
-        """Read the clocks of processes whose time no counter may tell at the next sample."""
+        """Read the clocks of processes whose time no counter may have at the next sample."""
         if self._missed is not None:
-            self._missed.look()
+            self._missed.attach_where_ignored()
 
     def row(self) -> Sequence[float | None]:
         """Return the CPU seconds of the three groups and of the machine, and the threads of the groups."""
@@ -140,14 +141,14 @@ def _open_clocks(tree: ProcessTree, root_may_vanish: bool) -> Clocks:  # noqa: F
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.CPUUtilization]:
     """Return the section ``cpu_utilization`` of the result."""
     from gpu_tracker import usage  # noqa: PLC0415 - the sampler needs none of it
-    from gpu_tracker.resources.percentages import percentages  # noqa: PLC0415 - as above
+    from gpu_tracker.resources.rates import percentages  # noqa: PLC0415 - as above
 
     cpu, seconds = totals['cpu'], totals['seconds']
     cores = cpu['cores']
     expected = wanted.expected_cores or cores
 
-    def utilization(group: str, divisor: int | None) -> usage.ProcessingUnitPercentages:
-        amount, largest = cpu[group]
+    def utilization(used: list[Any], divisor: int | None) -> usage.ProcessingUnitPercentages:
+        amount, largest = used
         mean = amount / seconds if amount is not None and seconds > 0 else None
         if largest is not None and mean is not None:
             largest = max(largest, mean)
@@ -157,10 +158,10 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.CPUUtilization]:
     section = usage.CPUUtilization(
         system_core_count=cores,
         n_expected_cores=expected,
-        system=utilization('system', cores),
-        main=utilization('main', expected),
-        descendants=utilization('descendants', expected),
-        combined=utilization('combined', expected),
+        system=utilization(cpu['system'], cores),
+        main=utilization(cpu['main'], expected),
+        descendants=utilization(cpu['descendants'], expected),
+        combined=utilization(cpu['combined'], expected),
         main_n_threads=main_threads,
         descendants_n_threads=descendants_threads,
         combined_n_threads=combined_threads,

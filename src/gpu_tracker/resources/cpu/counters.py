@@ -1,8 +1,8 @@
 """CPU time of the root and of its descendants, from cumulative counters.
 
-The CPU time of a tree is what its living members have used plus what they have been told of their reaped children. When
+The CPU time of a tree is what its living members have used plus what they have got from their reaped children. When
 a member ends and a member reaps it, its time moves from the one to the other, so that the sum does not jump and
-children that lived between two samples count. Two cases need a closer look: a member that was reaped by somebody
+children that lived between two samples count. Two cases need care: a member that was reaped by somebody
 outside the tree, and one whose parent ignores SIGCHLD, to which the kernel then adds nothing. Its last seen time is
 kept here, and what it used since comes from :class:`.MissedTime`, where that can be known.
 """
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources.cpu.missed_time import MissedTime
 
+_NOTHING = (0.0, 0)
 _ROUNDING = 0.02
 """Reaped time comes in ticks of 10 ms, user and system time each rounded down."""
 
@@ -52,10 +53,13 @@ class CpuCounters:
         self._tree = tree
         self._missed = missed
         self._has_ignored = self._has_adopted = False
-        """The time of a member that is gone was told to nobody in the tree, as found at this sample."""
+        """The time of a member that is gone went to nobody in the tree, as found at this sample."""
         self._kept = 0.0
-        self._owing: dict[Process, int] = {}
-        """The members that are to be told of children that are gone, and of how many page faults they had been told."""
+        self._owing: dict[Process, tuple[float, int]] = {}
+        """CPU seconds of children that are gone and have not turned up in ``reaped_cpu`` of a member yet, and how many
+        page faults of such children it had by then."""
+        self._reaped: dict[Process, tuple[float, int]] = {}
+        """``reaped_cpu`` and ``reaped_faults`` of the members when times were last added up."""
         self.adopted = 0.0
         """CPU seconds of members that somebody outside the tree has reaped, as they were last seen."""
         self._main_start = tree.root.own_cpu
@@ -81,9 +85,9 @@ class CpuCounters:
 
     @property
     def unreaped(self) -> float:
-        """CPU seconds of descendants that the root has not been told of."""
+        """CPU seconds of descendants that the root has not got."""
         root = self._tree.root
-        of_reaped = root.reaped_cpu - self._reaped_start + root.owed
+        of_reaped = root.reaped_cpu - self._reaped_start + self._owing.get(root, _NOTHING)[0]
         return max(0.0, self._total - self._descendants_start - of_reaped)
 
     def _add_up(self) -> None:
@@ -101,26 +105,29 @@ class CpuCounters:
         if not self._tree.root_gone:
             total -= root.own_cpu
             threads -= root.threads
-        for process in self._tree.members.values():
-            process.reaped_before = process.reaped_cpu
-            process.reaped_faults_before = process.reaped_faults
-            total += process.own_cpu + process.reaped_cpu + process.owed
+        owing = self._owing
+        members = self._tree.members.values()
+        self._reaped = {process: (process.reaped_cpu, process.reaped_faults) for process in members}
+        for process in members:
+            used = process.own_cpu + process.reaped_cpu
+            if owing and process in owing:
+                used += owing[process][0]
+            total += used
             threads += process.threads
         return total, threads
 
     def _hand_over(self) -> dict[Process, float]:
-        """Return the time of members that are gone by the member that must have been told of it; keep the others'.
+        """Return the time of members that are gone by the member that must have got it; keep the others'.
 
-        Where a parent is gone as well, its own parent was told of both.
+        Where a parent is gone as well, its own parent got both.
         """
         members = self._tree.members
         gone = {process.pid: process for process in self._tree.gone}
         owed: dict[Process, float] = {}
         for process in self._tree.gone:
             is_root = process is self._tree.root
-            time = process.reaped_cpu + process.owed + (0.0 if is_root else process.own_cpu)
-            process.owed = 0.0
-            self._owing.pop(process, None)
+            owing, _ = self._owing.pop(process, _NOTHING)
+            time = process.reaped_cpu + owing + (0.0 if is_root else process.own_cpu)
             last: Process | None = process
             while last is not None and last is not self._tree.root and last.parent not in members:
                 last = gone.get(last.parent)
@@ -141,23 +148,25 @@ class CpuCounters:
         """
         owing, self._owing = self._owing, {}
         for parent in owing.keys() | owed.keys():
-            turned_up = max(0.0, parent.reaped_cpu - parent.reaped_before)
-            missing = max(0.0, parent.owed - turned_up)
-            turned_up -= parent.owed - missing
-            ignored = missing > 0 and self._ignores_children(parent, owing[parent])
+            reaped_before, faults_before = self._reaped.get(parent, _NOTHING)
+            owed_before, faults_told = owing.get(parent, _NOTHING)
+            turned_up = max(0.0, parent.reaped_cpu - reaped_before)
+            missing = max(0.0, owed_before - turned_up)
+            turned_up -= owed_before - missing
+            ignored = missing > 0 and self._ignores_children(parent, faults_told)
             if missing > _ROUNDING or ignored:
                 self._kept += missing
                 self.adopted += 0.0 if ignored else missing
                 self._has_ignored |= ignored
                 self._has_adopted |= not ignored
-            parent.owed = max(0.0, owed.get(parent, 0.0) - turned_up)
-            if parent.owed > 0:
-                self._owing[parent] = parent.reaped_faults_before
+            still_owed = max(0.0, owed.get(parent, 0.0) - turned_up)
+            if still_owed > 0:
+                self._owing[parent] = still_owed, faults_before
 
     def _ignores_children(self, parent: Process, faults_told: int) -> bool:
-        """Tell whether a member was told of no child since it had been told of so many page faults.
+        """Return whether a member has reaped no child since it had so many page faults of reaped ones.
 
-        Without any page fault no process has ever ended. Where it was told of other children than the one in question,
+        Without any page fault no process has ever ended. Where it has reaped other children than the one in question,
         its file may say that it ignores SIGCHLD; of the flag SA_NOCLDWAIT, see sigaction(2), that says nothing. Nobody
         tells a member that has ended itself: its children have another parent.
         """

@@ -1,7 +1,7 @@
-"""CPU time that no counter of a living process tells, from the kernel's task clocks.
+"""CPU time that no counter of a living process has, from the kernel's task clocks.
 
 What a process has used is in its own CPU clock, and in its parent's counters once that has waited for it. Neither is
-left of one that was waited for by somebody outside the tree since the last sample, and no parent is ever told of its
+left of one that was waited for by somebody outside the tree since the last sample, and no parent ever gets that of its
 children where it ignores SIGCHLD. Task clocks go on counting through all of that. They are attached:
 
 - from the start to a process that the tracker has neither started nor runs in: its parent may wait for it at any time;
@@ -9,8 +9,8 @@ children where it ignores SIGCHLD. Task clocks go on counting through all of tha
   program something at each switch of the processor from one of its threads to another.
 
 Clocks are not as good as counters: switches are missing in them, and interrupts and what the host of a virtual machine
-takes are not. So the counters stand as long as they tell everything, and from then on what clocks have counted since is
-added to what the counters told last.
+takes are not. So the counters stand as long as they have everything, and from then on what clocks have counted since is
+added to what the counters had last.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
             """CPU seconds that were not idle, and those among them that no program got."""
 
     OpenClocks = Callable[[ProcessTree, bool], Clocks]
-    """Opens the clocks of a tree; told whether the root may vanish unseen. Raises OSError where they are refused."""
+    """Opens the clocks of a tree, with whether its root may vanish unseen. Raises OSError where they are refused."""
 
-_PACE = 0.002
-"""Seconds between two readings of the clocks, for each of them, while the counters tell everything: one takes 1 µs."""
-_SLOWEST_PACE = 1.0
+_INTERVAL_EACH = 0.002
+"""Seconds between two readings of the clocks, for each of them, while the counters have everything: one takes 1 µs."""
+_LONGEST_INTERVAL = 1.0
 _BASES = 3
 """How many of these readings are kept: a loss may be noticed a sample late."""
 _MOST_QUESTIONS = 4
@@ -68,7 +68,7 @@ class MissedTime:
     :param machine: As read with this sample.
     :param open_clocks: What attaches task clocks.
     :param root_may_vanish: The root's parent may wait for it before it has been sampled once more.
-    :param orphans_are_waited_for: Somebody who tells their times waits for descendants that have lost their parents.
+    :param orphans_are_waited_for: Somebody who reports their times waits for descendants that have lost their parents.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class MissedTime:
         self._orphans_are_waited_for = orphans_are_waited_for
         self._clocks: Clocks | None = None
         self._misses = False
-        """Counters do not tell everything any more."""
+        """Counters do not have everything any more."""
         self._root_is_final = False
         """The root was seen when it had ended and its parent had not waited for it yet."""
         self._bases: deque[_Base] = deque(maxlen=_BASES)
@@ -99,7 +99,7 @@ class MissedTime:
         for."""
         self._is_first = True
         self._counted = (0.0, 0.0)
-        """What the counters told last."""
+        """What the counters had last."""
         self._most = (0.0, 0.0)
         self.is_lower_bound = False
         """More may have been used than is known."""
@@ -114,9 +114,9 @@ class MissedTime:
     def add(self, main: float, descendants: float, *, ignored: bool, adopted: bool) -> tuple[float, float]:
         """Return the CPU seconds of the root and of its descendants; the tree has just been refreshed.
 
-        :param main: What the counters tell of the root.
+        :param main: What the counters have of the root.
         :param descendants: The same of its descendants.
-        :param ignored: A member that is gone had a parent which was not told of its time.
+        :param ignored: A member that is gone had a parent which did not get its time.
         :param adopted: Somebody outside the tree has waited for a descendant.
         """
         tree = self._tree
@@ -131,7 +131,7 @@ class MissedTime:
         if ignored:
             self._begin_to_miss()
         else:
-            self.look()
+            self.attach_where_ignored()
         self._is_first = False
         self._misses |= root_vanished or (adopted and not self._orphans_are_waited_for)
         if not self._bases or (not self._misses and tree.begun >= self._due):
@@ -145,7 +145,7 @@ class MissedTime:
         self._most = (max(self._most[0], main), max(self._most[1], descendants))
         return self._most
 
-    def look(self) -> None:
+    def attach_where_ignored(self) -> None:
         """Attach the clocks where a member ignores its children; also between two samples, the earlier the better."""
         if self._finds_ignoring_member():
             self._begin_to_miss()
@@ -171,7 +171,7 @@ class MissedTime:
         clocks = self._clocks
         if clocks is None:
             return
-        self._due = self._tree.begun + min(_SLOWEST_PACE, clocks.count * _PACE)
+        self._due = self._tree.begun + min(_LONGEST_INTERVAL, clocks.count * _INTERVAL_EACH)
         base = _Base(*self._counted, clocks.of_root(), clocks.total(), self._machine.spent)
         before = self._bases[-1] if self._bases else base
         self._bases.append(base)
@@ -183,7 +183,7 @@ class MissedTime:
     def _from_clocks(
         self, clocks: Clocks, main: float, descendants: float, *, root_vanished: bool
     ) -> tuple[float, float]:
-        """Return what counters told before they missed something, and what clocks have counted since."""
+        """Return what counters had before they missed something, and what clocks have counted since."""
         total = clocks.total()
         of_root = clocks.of_root()  # later, so that what the root uses meanwhile is not its descendants'
         for base in self._bases:
@@ -199,7 +199,7 @@ class MissedTime:
     def _finds_ignoring_member(self) -> bool:
         """Tell whether a member ignores its children, of those that may have started some since they were asked.
 
-        The root is asked first, then who was not asked for longest; few at a sample. Who was told of page faults of a
+        The root is asked first, then who was not asked for longest; few at a sample. Who got page faults of a
         child meanwhile need not be asked.
         """
         tree = self._tree
@@ -226,7 +226,7 @@ class MissedTime:
 
 
 class _Base:
-    """What counters told at some moment, and clocks just afterwards."""
+    """What counters had at some time, and clocks just afterwards."""
 
     __slots__ = ('_spent', 'descendants', 'main', 'of_root', 'total')
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from gpu_tracker.resources.resource import GAUGE, Column, RefusedError, Resource
+from gpu_tracker.resources import GAUGE, Column, RefusedError, Resource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpu_tracker import usage
-    from gpu_tracker.report import Totals, Units
+    from gpu_tracker.resources import Message
     from gpu_tracker.resources.context import Context
     from gpu_tracker.resources.gpu.reader import GpuReader
-    from gpu_tracker.resources.resource import Message
+    from gpu_tracker.totals import Totals
+    from gpu_tracker.units import Units
 
 _SHARE = 0.5
 """The part of a limit on the overhead that is the GPUs'."""
@@ -100,7 +101,7 @@ def open_resource(context: Context) -> Gpu:
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxGPURAM | usage.GPUUtilization]:
     """Return the sections ``max_gpu_ram`` and ``gpu_utilization`` of the result."""
     from gpu_tracker import units, usage  # noqa: PLC0415 - the sampler needs none of it
-    from gpu_tracker.resources.percentages import percentages  # noqa: PLC0415 - as above
+    from gpu_tracker.resources.rates import percentages  # noqa: PLC0415 - as above
 
     gpu, unit = totals['gpu'], wanted.gpu_ram
     ram = usage.MaxGPURAM(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 
-from gpu_tracker.resources.ram.folding import RamMaxima
-from gpu_tracker.resources.resource import FIRST, GAUGE, GROUPS, Column, Resource, larger
+from gpu_tracker.resources import FIRST, GAUGE, GROUPS, Column, Resource, larger
+from gpu_tracker.resources.ram.reading import RamMaxima, RamReading, Resident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,22 +16,25 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from gpu_tracker import usage
+    from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.linux import LinuxProcessTree
     from gpu_tracker.processes.process import Process
-    from gpu_tracker.report import Totals, Units
+    from gpu_tracker.resources import Message
     from gpu_tracker.resources.budget import Budget, OverheadLimit
-    from gpu_tracker.resources.context import Context
+    from gpu_tracker.resources.context import Context, System
     from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.resources.ram.linux import LinuxRamReader
-    from gpu_tracker.resources.ram.reading import RamReading
-    from gpu_tracker.resources.resource import Message
-    from gpu_tracker.resources.system import SystemSource
+    from gpu_tracker.totals import Group, Totals
+    from gpu_tracker.units import Units
 
     class RamReader(Protocol):
         """Reads the memory of a tree."""
 
         def read(self, now: float, kind: str) -> RamReading:
             """Return what is resident now; the tree has just been refreshed."""
+
+        def estimate(self) -> Sequence[Resident]:
+            """Return what root, descendants and both have now, estimated, without reading anything."""
 
         def watch(self, process: Process) -> None:
             """Read the peak of a command that has just been started."""
@@ -60,7 +63,7 @@ class Ram(Resource):
         Column('system_ram', 'bytes', GAUGE),
     )
 
-    def __init__(self, reader: RamReader, machine: SystemSource) -> None:
+    def __init__(self, reader: RamReader, machine: System) -> None:
         self._reader = reader
         self._machine = machine
         self._maxima = RamMaxima()
@@ -87,11 +90,21 @@ class Ram(Resource):
         self._reader.watch(process)
 
     def row(self) -> Sequence[float | None]:
-        """Return total, private and shared memory of the three groups, and what is in use on the machine."""
+        """Return total, private and shared memory of the three groups, and what is in use on the machine.
+
+        Where nothing could raise a maximum, a sample leaves the memory of a group open; then the row has the estimate
+        that the totals would use. None is what is not known: the root once it has ended, private and shared memory with
+        another user's processes.
+        """
         reading = self._maxima.last
         if reading is None:
             return [None] * len(self.columns)
-        groups = (reading.main, reading.descendants, reading.combined)
+        groups: list[Resident] = [reading.main, reading.descendants, reading.combined]
+        if any(group.total is None for group in groups):
+            estimates = self._reader.estimate()
+            groups = [
+                estimate if group.total is None else group for group, estimate in zip(groups, estimates, strict=True)
+            ]
         return [size for group in groups for size in (group.total, group.private, group.shared)] + [self._system]
 
     def totals(self) -> dict[str, object]:
@@ -119,7 +132,7 @@ def open_resource(context: Context) -> Ram:
     """Return the RAM of the tree, with early samples of young processes where reading them costs little: on Linux."""
     tree = context.tree
     if context.config['reader'] != 'proc':
-        from gpu_tracker.resources.ram.portable import PortableRamReader  # noqa: PLC0415 - elsewhere
+        from gpu_tracker.resources.ram import PortableRamReader  # noqa: PLC0415 - elsewhere
 
         return Ram(PortableRamReader(tree), context.machine)
     from gpu_tracker.processes.linux import LinuxProcessTree  # noqa: PLC0415 - Linux only
@@ -155,7 +168,7 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxRAM]:
 
     ram, unit = totals['ram'], wanted.ram
 
-    def values(group: str) -> usage.RSSValues:
+    def values(group: Group) -> usage.RSSValues:
         return usage.RSSValues(*(units.from_bytes(size, unit) for size in ram[group]))
 
     section = usage.MaxRAM(
@@ -167,3 +180,33 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxRAM]:
         combined=values('combined'),
     )
     return {'max_ram': section}
+
+
+_UNKNOWN = (None, None, None)
+
+
+class PortableRamReader:
+    """Adds up resident sizes; pages that several processes share count once for each of them."""
+
+    unreadable = False
+
+    def __init__(self, tree: ProcessTree) -> None:
+        self._tree = tree
+
+    def watch(self, process: Process) -> None:
+        """Do nothing: there are no marks here."""
+
+    def read(self, now: float, kind: str) -> RamReading:
+        """Return what is resident now; the tree has just been refreshed."""
+        del now, kind
+        main, descendants, combined = self.estimate()
+        return RamReading(main, descendants, combined, _UNKNOWN)
+
+    def estimate(self) -> Sequence[Resident]:
+        """Return what root, descendants and both have now."""
+        root = self._tree.root
+        members = self._tree.members.values()
+        descendants = sum(process.resident for process in members if process is not root)
+        if root.ended or root.shares_memory:
+            return Resident(None, 0, 0), Resident(descendants, 0, 0), Resident(None, 0, 0)
+        return Resident(root.resident, 0, 0), Resident(descendants, 0, 0), Resident(root.resident + descendants, 0, 0)

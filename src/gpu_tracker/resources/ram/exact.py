@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpu_tracker.processes.stat import PAGE_SIZE
+from gpu_tracker.resources import LAST, MIDDLE
 from gpu_tracker.resources.budget import MOST_AT_EDGE
 from gpu_tracker.resources.ram.split import SplitReader
-from gpu_tracker.resources.resource import LAST, MIDDLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ between two samples is read from the kernel's high-water marks.
 from __future__ import annotations
 
 from gpu_tracker.processes.stat import PAGE_SIZE
+from gpu_tracker.resources import LAST
 from gpu_tracker.resources.ram.estimates import DESCENDANTS, Estimates, handed_over, reconcile
 from gpu_tracker.resources.ram.exact import SEVERAL, ExactReadings
 from gpu_tracker.resources.ram.peaks import PeakReader
 from gpu_tracker.resources.ram.reading import RamReading, Resident
 from gpu_tracker.resources.ram.upper_bounds import UpperBounds
-from gpu_tracker.resources.resource import LAST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,6 +123,10 @@ class LinuxRamReader:
         self._largest_sizes = list(map(max, sizes, self._largest_sizes))
         groups = self._split_groups(counted, descendants) if exact else self._estimated_groups(counted, descendants)
         return self._finish(groups, counted, descendants, copies, risen, is_exact=exact, is_whole=False)
+
+    def estimate(self) -> Sequence[Resident]:
+        """Return what root, descendants and both have now, estimated, without reading anything."""
+        return self._estimated_groups(*self._counted())
 
     def watch(self, process: Process) -> None:
         """Read the high-water mark of a command that has just been started: it may end at any moment."""

@@ -1,4 +1,4 @@
-"""The files of ``/proc/PID`` that tell about a process' memory, read whole. Linux only."""
+"""The files of ``/proc/PID`` about a process' memory, read whole. Linux only."""
 
 from __future__ import annotations
 

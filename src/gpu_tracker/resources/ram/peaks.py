@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpu_tracker.processes import stat
 from gpu_tracker.processes.stat import PAGE_SIZE
+from gpu_tracker.resources import MIDDLE
 from gpu_tracker.resources.budget import MOST_AT_EDGE
-from gpu_tracker.resources.resource import MIDDLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Resident memory of a group of processes with shared pages counted once, from ``/proc/PID/smaps``. Pure.
+"""Resident memory of a group of processes with shared pages counted once, from ``/proc/PID/smaps``.
 
 The kernel tells for each mapping of a process how many of its resident bytes are private (mapped by no other process)
 and shared, see proc_pid_smaps(5). Private bytes add up. Shared ones are the same physical pages where they belong to

@@ -49,7 +49,7 @@ class _Member:
         self.faults = 0
         self.programs = 0
         self.huge_pages = huge_pages
-        """Those that the machine had mapped before the last look."""
+        """Those that the machine had mapped before the last reading."""
         self.faults_at_mark = -1
         """Page faults when its mark was read."""
         self.since_mark = 0
@@ -57,7 +57,7 @@ class _Member:
         self.is_settled = False
         """``most`` is the mark of the present program: without a page fault it stays so."""
         self.most = 0
-        """What it can have had since the last look."""
+        """What it can have had since the last reading."""
         self.brought = 0
         """What of that was not there at the last exact reading, or was its parent's before it was forked."""
 
@@ -205,7 +205,7 @@ class UpperBounds:
         self._unseen_copies = False
 
     def _update(self, process: Process) -> None:
-        """Find out what ``process`` can have had since the last look."""
+        """Find out what ``process`` can have had since the last reading."""
         member = self._members.get(process)
         is_new = member is None
         if member is None:

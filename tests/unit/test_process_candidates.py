@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpu_tracker.processes.new_pids import NewPids
+from gpu_tracker.processes.candidates import NewPids
 
 
 class Files:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from gpu_tracker.resources import FIRST, LAST, MIDDLE
 from gpu_tracker.resources.budget import Budget
 from gpu_tracker.resources.ram.peaks import PeakReader
-from gpu_tracker.resources.resource import FIRST, LAST, MIDDLE
 from support.simulated_memory import MEGABYTE, FakeFiles, FakeTree
 
 ROOT = 10

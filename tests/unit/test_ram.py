@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.resources import FIRST, LAST, MIDDLE
 from gpu_tracker.resources.budget import Budget
 from gpu_tracker.resources.ram.linux import LinuxRamReader
-from gpu_tracker.resources.resource import FIRST, LAST, MIDDLE
 from support.simulated_memory import MEGABYTE, FakeFiles, FakeProcess, FakeTree
 
 if TYPE_CHECKING:
@@ -630,3 +630,14 @@ def test_nothing_is_kept_of_processes_that_have_ended(sampled: Sampled) -> None:
         sampled.sample()
     gc.collect()
     assert sum(reference() is not None for reference in references) < 10
+
+
+def test_between_exact_readings_an_estimate_without_reading_is_at_hand(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=10, shared=200)
+    for pid in (11, 12):
+        sampled.tree.put(pid, private=5, shared=200, parent=ROOT, family=ROOT)
+    sampled.sample()
+    sampled.spend_all()
+    reading = sampled.sample()
+    assert megabytes(reading.combined) == (None, None, None)
+    assert [megabytes(group) for group in sampled.source.estimate()] == [(210, 10, 200), (210, 10, 200), (220, 20, 200)]

@@ -1,0 +1,199 @@
+"""The types of what crosses between tracker and sampler as plain data: configuration, messages, totals.
+
+All of it can be marshalled. Nothing imports this module at run time: the names are for type checkers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Group = Literal['main', 'descendants', 'combined']
+"""The tracked process, all that it started, or both together."""
+
+Sizes = list[int | None]
+"""Total, private and shared bytes; None where unknown."""
+
+
+class Configuration(TypedDict):
+    """What a tracker asks of its sampler."""
+
+    owner: int
+    """The pid of the tracker's process."""
+    target: int
+    """That of the tracked one."""
+    launcher: int | None
+    """That of the program which holds the target back before its exec."""
+    launcher_peak: int | None
+    """The peak of that program in bytes."""
+    exec_handle: int | None
+    """The reading end of a pipe whose other end that exec closes."""
+    reader: str
+    """``'proc'`` or ``'psutil'``."""
+    interval: float
+    """Seconds between two samples."""
+    brand: str | None
+    """That of the GPUs; None: the first whose driver is there."""
+    uuids: tuple[str, ...] | None
+    overhead: float | None
+    """The share of one core that bounds the sampler's CPU time."""
+    report: tuple[str, str] | None
+    """The path and the format of a file that is kept up to date."""
+    units: tuple[str, str, str, int | None]
+    """Those of that file: of RAM, GPU RAM and time, and the number of cores expected."""
+    settles: bool
+    """The tracker writes that file itself after a stop."""
+    sections: tuple[str, ...]
+    """The names of the optional resources that are wanted."""
+    command: tuple[tuple[str, ...], str] | None
+    """The words of the target that is held back, and the folder where it starts, for these."""
+
+
+class SamplerConfiguration(Configuration):
+    """The same as it lies in the store: with where the sampler finds its modules and the store."""
+
+    path: list[str]
+    store_handle: int
+    store_path: str | None
+    store_place: int
+
+
+class Message(TypedDict, total=False):
+    """What a sampler sends to its tracker: that it is ready or refuses, that it watches a command, that it is done."""
+
+    pid: int
+    parent: int
+    messages: list[tuple[str, str]]
+    """Those for the user so far, as (level, text)."""
+    error: str
+    """The short name of the reason why it refuses."""
+    text: str
+    watching: bool
+    done: bool
+
+
+class CpuTotals(TypedDict):
+    """Of each group and of the machine: CPU seconds, and the most of them in a second."""
+
+    main: list[Any]
+    descendants: list[Any]
+    combined: list[Any]
+    system: list[Any]
+    threads: list[int]
+    """The most of the three groups."""
+    cores: int | None
+
+
+class SizesByGroup(TypedDict):
+    """Sizes of the three groups."""
+
+    main: Sizes
+    descendants: Sizes
+    combined: Sizes
+
+
+class BytesByGroup(TypedDict):
+    """One number of bytes for each of the three groups; None where unknown."""
+
+    main: int | None
+    descendants: int | None
+    combined: int | None
+
+
+class RamTotals(SizesByGroup):
+    """Maxima in bytes, with what is certain of them and what they can have been at most."""
+
+    lower: SizesByGroup
+    upper: BytesByGroup
+    beside_descendants: int | None
+    """What main had beside the descendants when these had most."""
+    system: int | None
+    capacity: int | None
+
+
+class GpuTotals(TypedDict):
+    """Bytes and percent."""
+
+    count: int | None
+    expected: int | None
+    capacity: int | None
+    system: int | None
+    main: int | None
+    descendants: int | None
+    combined: int | None
+    max_sum: float | None
+    mean_sum: float | None
+
+
+class IoValues(TypedDict):
+    """Of one group; see :mod:`gpu_tracker.resources.io`."""
+
+    bytes: list[int | None]
+    rates: list[float | None]
+    faults: list[int | None]
+    switches: list[int | None]
+
+
+class IoTotals(TypedDict):
+    """Of the three groups."""
+
+    main: IoValues
+    descendants: IoValues
+    combined: IoValues
+
+
+class EnergyTotals(TypedDict, total=False):
+    """See :meth:`gpu_tracker.resources.energy.EnergySource.read`."""
+
+    seconds: float
+    gpus: Sequence[tuple[str, float | None, bool]] | None
+    packages: float | None
+    problem: str
+
+
+class Record(TypedDict):
+    """How a run was sampled, and what the corrections at its end have to know."""
+
+    late: int
+    skipped: int
+    is_limited: bool
+    mean_interval: float | None
+    cpu_seconds: float
+    early: int
+    postponed: int
+    held: bool
+    """The target is still held back before its exec."""
+    launcher_peak: int | None
+    tracked_seconds: float | None
+    has_descendants: bool
+    faults_of_waited_for: int | None
+    older_has_ended: bool
+    unreaped: float
+    adopted: float
+    has_clocks: bool
+    cpu_is_lower_bound: bool
+    cpu_before: float
+    has_reaped: bool
+    unreadable: bool
+    doubled: int
+    most_waited_for: int | None
+
+
+class Totals(TypedDict):
+    """What a run has used so far, in base units."""
+
+    seconds: float
+    """From the first sample to the last."""
+    samples: int
+    cpu: CpuTotals
+    ram: RamTotals
+    gpu: GpuTotals
+    io: NotRequired[IoTotals]
+    energy: NotRequired[EnergyTotals]
+    cuda: NotRequired[Mapping[str, Any]]
+    """The fields of :class:`gpu_tracker.cuda_usage.CUDAUsage` in base units."""
+    record: Record
+    messages: list[tuple[str, str]]
+    """Those for the user, as (level, text)."""
