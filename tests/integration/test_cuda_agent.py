@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.table_of_resources import with_stand_in
 
 from gpu_tracker.gpus.machine import host_name
+from support.cuda.table_of_resources import with_stand_in
 from support.fleet.agent_program import agent
 from support.gpus.gpu_machine import GB, Machine, running, sees_all_processes
 from support.simulated_nvml import Gpu, Process

@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from support.table_of_resources import with_stand_in
 
 from support.cli_program import gpu_tracker
+from support.cuda.table_of_resources import with_stand_in
 from support.cuda_stand_in import stand_in
 from support.fleet.agent_program import agent
 from support.gpus.gpu_machine import GB, Machine, sees_all_processes

@@ -8,9 +8,9 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.table_of_resources import with_stand_in
 
 from support.cli_program import gpu_tracker, started, text_of
+from support.cuda.table_of_resources import with_stand_in
 from support.tracked_program import Samplers, answer, environment, run
 from support.waiting import eventually
 
