@@ -59,7 +59,8 @@ class Eye:
         """
         print(json.dumps({'ours': ours, 'later': later, 'section': section}), file=self._process.stdin, flush=True)
         seen, told = json.loads(self._process.stdout.readline())
-        return seen, [text for text in told if not text.startswith('the descriptors of ')]  # of the tester's machine
+        of_the_testers_machine = ('the descriptors of ', '/proc hides ')
+        return seen, [text for text in told if not text.startswith(of_the_testers_machine)]
 
     def gpus(self, *ours: int, **options: Any) -> list[list[Any]]:
         """Look, where there is nothing to be told."""

@@ -36,7 +36,7 @@ SLEEP = 'exec sleep 3600'
 _TIME = re.compile(r'^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ', re.MULTILINE)
 _PID = re.compile(r'\bpid \d+')
 _USED = re.compile(r'[\d.]+ GPU hours.* CPU [\d.]+ s')
-_OF_THE_MACHINE = re.compile(r'^.* WARNING (the descriptors of|in this container, ) .*\n', re.MULTILINE)
+_OF_THE_MACHINE = re.compile(r'^.* WARNING (the descriptors of|in this container, |/proc hides) .*\n', re.MULTILINE)
 _VARIABLES = ('CUDA_VISIBLE_DEVICES', 'CUDA_DEVICE_ORDER', 'RUNTIME_DIRECTORY', 'XDG_RUNTIME_DIR')
 
 
