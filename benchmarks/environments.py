@@ -1,4 +1,4 @@
-"""A virtual environment for each tool, kept in ``.benchmarks/`` of the checkout."""
+"""Tools that are compared, and a virtual environment for each, kept in ``.benchmarks/`` of the checkout."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ import sys
 import venv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from benchmarks.peers.peer import Tool
+from typing import ClassVar
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 KEPT = CHECKOUT / '.benchmarks'
@@ -26,6 +23,27 @@ _LONGEST_INSTALLATION = 600
 
 class UnavailableError(Exception):
     """A tool cannot be installed or is not there; the message says why."""
+
+
+class Tool:
+    """What is compared, and how one gets it.
+
+    :cvar name: As the tables call it.
+    :cvar requirement: What pip is to install, or None for a program of the system.
+    :cvar also: What pip is to install beside it.
+    :cvar distribution: The distribution by whose version the tool is named.
+    :cvar program: The command, which is looked up on PATH where there is no requirement.
+    :cvar system_module: The module of the system's own Python that takes the place of a command.
+    :cvar is_checkout: Whether it is this checkout, which is installed anew each time.
+    """
+
+    name: ClassVar[str]
+    requirement: ClassVar[str | None]
+    also: ClassVar[tuple[str, ...]] = ()
+    distribution: ClassVar[str | None] = None
+    program: ClassVar[str | None] = None
+    system_module: ClassVar[str | None] = None
+    is_checkout: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs all tests and the other checks on the first of Python 3.11, 3.12 and 3.13 that this machine has; on the others the
-# unit tests, and those of the library and of each command. Tests that are asked for run on each of them.
+# unit tests, those of the library's interface, and one pass of each command. Tests that are asked for run on each.
 #
 #   sh scripts/test.sh [ARGUMENTS FOR PYTEST...]
 #
@@ -52,24 +52,16 @@ command -v bpftrace >/dev/null || missing="$missing bpftrace"
 versions=$(versions_here)
 [ -n "$versions" ] || fail 'none of Python 3.11, 3.12 and 3.13 with venv is on this machine'
 
+# static_checks BIN: what takes long of them runs beside tests that mostly wait.
 static_checks() {
-    say 'ruff, mypy and import-linter'
-    "$1/python" -m ruff check . || fail 'ruff check failed'
-    "$1/python" -m ruff format --check . || fail 'ruff format --check failed'
     "$1/python" -m mypy || fail 'mypy failed'
     "$1/lint-imports" || fail 'import-linter failed'
-    say 'The documentation'
     "$1/python" -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html ||
         fail 'the documentation has mistakes'
 }
 
-# Browsers, servers and the kernel are the same on each Python: what drives them, or asks them for minutes, runs once.
+# Browsers, servers and the kernel are the same on each Python: of the tests that are asked for, these run once.
 once='browser or server or ebpf or pages'
-
-# What runs on each Python where nothing else is asked for. The agent and the dashboard are commands, though servers too.
-commands='tests/integration/test_tracker_*.py tests/integration/test_cli_*.py
-    tests/integration/test_documentation_examples.py'
-servers='tests/integration/test_agent_program.py tests/integration/test_dashboard_program.py'
 
 # These compare figures with the kernel's and run two at a time at most; those of a sampler's own use, and of programs of
 # which none may be measured wrongly, one by one. Of the others many only wait for something.
@@ -82,6 +74,11 @@ workers=$((cores + cores / 2))
 
 # run_tests PYTHON ARGUMENT...: runs pytest; that some part has no test of those that are asked for is fine.
 run_tests() {
+    run_waiting "$@" && run_compared "$@"
+}
+
+# run_waiting PYTHON ARGUMENT...: runs the tests that others may run beside.
+run_waiting() {
     python=$1
     shift
     set -f # for pytest, which reads the patterns
@@ -89,6 +86,12 @@ run_tests() {
     "$python" -m pytest --numprocesses="$workers" $(printf ' --ignore-glob=%s' $compared $alone) "$@" ||
         [ $? = 5 ] || return 1
     set +f
+}
+
+# run_compared PYTHON ARGUMENT...: runs the tests that compare figures with the kernel's.
+run_compared() {
+    python=$1
+    shift
     # shellcheck disable=SC2086  # one word a file
     "$python" -m pytest --numprocesses=auto --maxprocesses=2 --deselect="$random" --deselect="$attacked" $compared "$@" ||
         [ $? = 5 ] || return 1
@@ -96,11 +99,11 @@ run_tests() {
     "$python" -m pytest $alone "$@" || [ $? = 5 ]
 }
 
-# run_everywhere PYTHON: runs what each Python has to pass.
+# run_everywhere PYTHON: runs what each Python has to pass: the unit tests, and one pass of each command.
 run_everywhere() {
-    # shellcheck disable=SC2086  # one word a file
-    "$1" -m pytest --numprocesses="$workers" --deselect=tests/integration/test_tracker_scale.py -m "not ($once)" \
-        tests/unit $commands && "$1" -m pytest --numprocesses="$workers" $servers
+    # shellcheck disable=SC2046  # one word a file
+    "$1" -m pytest --numprocesses="$workers" -m 'not integration or every_python' \
+        tests/unit $(grep -l 'mark\.every_python' tests/integration/test_*.py)
 }
 
 # install VERSION GROUP...: installs gpu-tracker, its extras and what groups name in that version's environment.
@@ -131,14 +134,17 @@ make_cuda() {
         fail "could not install NVIDIA's CUDA compiler"
 }
 
-# make_others: makes the other environments, with the pip of the first, while the checks on that one need one core only.
-make_others() {
+# make_nvgpu: makes the environment with the program that the agent and the dashboard have to understand.
+make_nvgpu() {
     "$(python_3 "$first")" -m venv --clear --without-pip .venv-nvgpu ||
         fail 'could not make the virtual environment .venv-nvgpu'
     # Exactly these: later ones do not work together.
     "$bin/python" -m pip --python .venv-nvgpu/bin/python install --quiet --disable-pip-version-check \
         nvgpu==0.9.0 pynvml==11.4.1 setuptools || fail 'could not install nvgpu'
-    make_cuda
+}
+
+# make_others: makes the environments of the other Pythons, with the pip of the first.
+make_others() {
     for other in $others; do
         "$(python_3 "$other")" -m venv --clear --without-pip ".venv-test-3.$other" ||
             fail "could not make the virtual environment .venv-test-3.$other"
@@ -146,20 +152,48 @@ make_others() {
     done
 }
 
+# in_background COMMAND...: keeps what it says for shown, so that it does not come between the lines of other checks.
+in_background() {
+    "$@" >"$said/$1" 2>&1 &
+}
+
+# shown NAME JOB: waits for a job in the background, and prints what it has said.
+shown() {
+    job_status=0
+    wait "$2" || job_status=$?
+    cat "$said/$1"
+    return "$job_status"
+}
+
 first=${versions%% *}
 others=${versions#* }
 bin=.venv-test-3.$first/bin
+said=$(mktemp -d)
+trap 'wait; rm -rf "$said"' EXIT # waits for what goes on in the background, where something fails meanwhile
 say "Python 3.$first: $(python_3 "$first")"
 environment ".venv-test-3.$first" "$(python_3 "$first")"
-trap wait EXIT # for what goes on in the background, where something fails meanwhile
-make_others &
-others_made=$!
+in_background make_nvgpu
+nvgpu_made=$!
+in_background make_cuda
+cuda_made=$!
 install "$first" test browser lint types docs
-static_checks "$bin"
-wait "$others_made" || fail 'not every Python has an environment'
+say 'ruff'
+"$bin/python" -m ruff check . || fail 'ruff check failed'
+"$bin/python" -m ruff format --check . || fail 'ruff format --check failed'
+shown make_nvgpu "$nvgpu_made"
+shown make_cuda "$cuda_made"
 
+in_background make_others
+others_made=$!
+in_background static_checks "$bin"
+statically_checked=$!
 say "Tests on Python 3.$first: $(python_3 "$first")"
-run_tests "$bin/python" "$@" || fail "tests failed on Python 3.$first"
+run_waiting "$bin/python" "$@" || fail "tests failed on Python 3.$first"
+shown make_others "$others_made" || fail 'not every Python has an environment'
+say 'mypy, import-linter and the documentation'
+shown static_checks "$statically_checked" || fail 'static checks failed'
+say "Tests on Python 3.$first that compare figures with the kernel's"
+run_compared "$bin/python" "$@" || fail "tests failed on Python 3.$first"
 for version in $others; do
     python=.venv-test-3.$version/bin/python
     say "Tests on Python 3.$version: $(python_3 "$version")"

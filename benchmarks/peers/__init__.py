@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from benchmarks.environments import Tool
 from benchmarks.peers.bpf import Bcc, Bpftrace
 from benchmarks.peers.fuser import Fuser
 from benchmarks.peers.gpu_tracker import EarlierRevision, OlderImplementation, ThisCheckout
 from benchmarks.peers.listers import Gpustat, Nvgpu
 from benchmarks.peers.nvitop import Nvitop
-from benchmarks.peers.peer import FIGURES, Peer, Report, Run, Tool
+from benchmarks.peers.peer import FIGURES, Peer, Report, Run
 from benchmarks.peers.samplers import ConDuct, Denet, MemoryProfiler, Procpath, Psrecord
 from benchmarks.peers.system import GnuTime
 

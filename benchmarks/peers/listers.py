@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.peers.peer import Tool
+from benchmarks.environments import Tool
 
 
 class Gpustat(Tool):

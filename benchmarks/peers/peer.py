@@ -1,4 +1,4 @@
-"""What is compared: tools, and those of them that measure a program and tell what they have found."""
+"""Tools that measure a program, their runs, and what they report."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
+
+from benchmarks.environments import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,27 +55,6 @@ class Report:
         if self.samples is None or self.seconds_sampled is None or self.samples <= 1:
             return None
         return self.seconds_sampled / (self.samples - 1)
-
-
-class Tool:
-    """What is compared, and how one gets it.
-
-    :cvar name: As the tables call it.
-    :cvar requirement: What pip is to install, or None for a program of the system.
-    :cvar also: What pip is to install beside it.
-    :cvar distribution: The distribution by whose version the tool is named.
-    :cvar program: The command, which is looked up on PATH where there is no requirement.
-    :cvar system_module: The module of the system's own Python that takes the place of a command.
-    :cvar is_checkout: Whether it is this checkout, which is installed anew each time.
-    """
-
-    name: ClassVar[str]
-    requirement: ClassVar[str | None]
-    also: ClassVar[tuple[str, ...]] = ()
-    distribution: ClassVar[str | None] = None
-    program: ClassVar[str | None] = None
-    system_module: ClassVar[str | None] = None
-    is_checkout: ClassVar[bool] = False
 
 
 class Peer(Tool, ABC):

@@ -42,7 +42,7 @@ class Tracker:
         end, however the tracked process ends.
     :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not answer.
     :param join_timeout: Seconds of each such wait.
-    :param gpu_brand: The vendor of the GPUs: ``nvidia``.
+    :param gpu_brand: The vendor of the GPUs: ``nvidia``; None: the first whose driver is there.
     :param max_overhead_percent: What the sampler may use of one core, in percent, on average from the first sample on.
         Where it does not suffice samples are skipped, with one warning. Where not given, the sampling interval decides,
         and what is read besides the basic figures takes 1 % at most.

@@ -72,6 +72,11 @@ def _cpu_ticks() -> tuple[int, int]:
     return ticks[7], sum(ticks)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark each test of this folder as one with real processes."""
+    item.add_marker('integration')
+
+
 @pytest.fixture
 def driver(tmp_path: Path) -> SimulatedDriver:
     """Return a simulated driver without GPUs."""

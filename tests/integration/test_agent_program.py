@@ -32,6 +32,7 @@ def up_hosts(served: AgentProgram) -> list[dict]:
     return [host for host in served.get('/api/v1/fleet').json['hosts'] if host['state'] == 'up']
 
 
+@pytest.mark.every_python
 def test_what_it_answers(machine: Machine) -> None:
     before = time.time()
     with agent(machine) as served:

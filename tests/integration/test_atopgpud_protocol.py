@@ -61,6 +61,7 @@ VERSION_2 = (
 )
 
 
+@pytest.mark.every_python
 def test_answers_word_for_word(machine: Machine) -> None:
     with AtopDaemon(machine, interval=ONCE) as daemon:
         for connect in (over_tcp, over_socket_as_before):

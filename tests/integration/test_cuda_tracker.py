@@ -115,7 +115,7 @@ def test_the_sampler_imports_nothing_for_it() -> None:
         answer(
             """
 import json, sys
-import gpu_tracker.sampler.process, gpu_tracker.sampler.loop, gpu_tracker.sampler.publisher
+import gpu_tracker.sampler.process, gpu_tracker.sampler.loop, gpu_tracker.sampler.publisher, gpu_tracker.report
 import gpu_tracker.tracker
 own = ('gpu_tracker.cuda', 'gpu_tracker.resources.threaded', 'gpu_tracker.totals')
 heavy = ('dataclasses', 'importlib.metadata', *own)

@@ -39,6 +39,7 @@ def nvgpu_file(folder: Path, *urls: str) -> str:
     return str(path)
 
 
+@pytest.mark.every_python
 def test_hosts_of_all_kinds_on_one_page(tmp_path: Path):
     with contextlib.ExitStack() as stack:
         good, garbage = stack.enter_context(serving_beside(says(REPORT), says(answer(b'<b>hello</b>'))))

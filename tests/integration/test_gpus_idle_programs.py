@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import eventually
 from support.gpus.gpu_machine import GB, Machine, sees_all_processes
 from support.idle.idle_monitor import IdleMonitor, config, make_gpus, process
 from support.simulated_nvml import Gpu, Process
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ _EYE = """
 import asyncio, json, sys
 from gpu_tracker.idle.config.idle_settings import GpuSection, Settings
 from gpu_tracker.idle.observing.drivers import Drivers
-from gpu_tracker.idle.observing.observer import open_observer
+from gpu_tracker.idle.observing.machine_observer import open_observer
 
 now = 0.0
 observer = open_observer(sys.argv[1], drivers=Drivers(timeout=float(sys.argv[2]), clock=lambda: now))

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from gpu_tracker.background import Call, Changes, Poll, Reported, call_in_time
-from support.cli_program import eventually
+from support.waiting import eventually
 
 TIMEOUT = 30.0
 

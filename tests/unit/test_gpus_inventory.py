@@ -40,7 +40,7 @@ def test_gpus_of_all_vendors_with_their_mig_devices() -> None:
     part = mig(0, 'MIG-a', processes=[GpuProcess(2**31 - 1, 5)])
     backend = Backend(state(0), state(1, mig_devices=(part,)))
     inventory = Inventory({'one': lambda: backend, 'none': lambda: None})
-    first, second = inventory.look()
+    first, second = inventory.read()
     assert first == changed(gpu(0), vendor='one')
     assert second.label == 'GPU 1'
     (device,) = second.mig_devices
@@ -60,29 +60,29 @@ def test_the_driver_is_opened_once() -> None:
         return opened[-1]
 
     inventory = Inventory({'one': open_backend})
-    inventory.look()
-    inventory.look()
+    inventory.read()
+    inventory.read()
     assert len(opened) == 1
 
 
 def test_the_load_is_asked_for_unless_told_otherwise() -> None:
     backend = Backend(state(0))
     inventory = Inventory({'one': lambda: backend})
-    inventory.look()
+    inventory.read()
     assert backend.asked_for_load
-    inventory.look(with_load=False)
+    inventory.read(with_load=False)
     assert not backend.asked_for_load
 
 
 def test_no_driver_no_gpus() -> None:
     inventory = Inventory({'none': lambda: None})
-    assert inventory.look() == []
+    assert inventory.read() == []
     assert not inventory.has_driver
     inventory.close()
 
 
 def test_processes_that_are_not_listed_are_unknown() -> None:
-    (shown,) = Inventory({'one': lambda: Backend(state(0, processes=None))}).look()
+    (shown,) = Inventory({'one': lambda: Backend(state(0, processes=None))}).read()
     assert shown.processes is None
 
 
@@ -91,13 +91,13 @@ def test_what_the_driver_raises_is_raised() -> None:
         raise GpuError('it does not work', 'broken')
 
     with pytest.raises(GpuError, match='it does not work'):
-        Inventory({'one': fail}).look()
+        Inventory({'one': fail}).read()
 
 
 def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
     backend = Backend(state(0), answers=False)
     with pytest.raises(GpuError, match=r'^The GPU driver has not answered for 0\.01 seconds\.$') as caught:
-        Inventory({'one': lambda: backend}, timeout=0.01).look()
+        Inventory({'one': lambda: backend}, timeout=0.01).read()
     assert caught.value.cause == 'timeout'
     backend.may_answer.set()
 
@@ -108,7 +108,7 @@ def test_a_driver_that_hangs_is_asked_nothing_more_until_it_answers() -> None:
     inventory = Inventory({'one': lambda: backend}, timeout=0.01, report=told.append)
     for _ in range(3):
         with pytest.raises(GpuError, match='has not answered'):
-            inventory.look()
+            inventory.read()
     assert backend.looks == 1
     assert told == ['waiting for the GPU driver to answer']
     inventory.close()
@@ -120,10 +120,10 @@ def test_the_answer_to_an_earlier_question_is_not_taken_for_the_present() -> Non
     backend = Backend(state(0), answers=False)
     inventory = Inventory({'one': lambda: backend}, timeout=0.01)
     with pytest.raises(GpuError, match='has not answered'):
-        inventory.look()
+        inventory.read()
     backend.may_answer.set()
     eventually(lambda: backend.answered == 1)
-    assert len(inventory.look()) == 1
+    assert len(inventory.read()) == 1
     assert backend.looks == 2
     inventory.close()
     assert backend.is_closed

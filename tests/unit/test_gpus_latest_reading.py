@@ -129,11 +129,11 @@ class SlowMachine(PolledMachine):
         self.watch._pause_after = lambda _: 0.0  # nobody waits here
         self._seconds = list(seconds)
 
-    def look_again(self):
+    def read_again(self):
         self.clock.now += self._seconds.pop(0)
         if not self._seconds:
             self.watch.stop()
-        return super().look_again()
+        return super().read_again()
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def machine_with(driver: Driver, told: list[str] | None = None, clock=lambda: 0.
 
 def test_a_look() -> None:
     machine = machine_with(Driver(state(0)))
-    seen = machine.look()
+    seen = machine.read()
     assert [gpu.label for gpu in seen.gpus] == ['GPU 0']
     assert (seen.driver_problem, seen.claims_problem) == (None, None)
     assert machine.has_driver
@@ -74,7 +74,7 @@ def test_claims_that_cannot_be_read_are_told_once(claims) -> None:
     claims.write_text('')
     told = []
     machine = machine_with(Driver(state(0)), told)
-    seen = machine.look(), machine.look()
+    seen = machine.read(), machine.read()
     assert [len(told), told[0].partition(':')[0]] == [1, 'claims are not known']
     assert seen[1].claims_problem.startswith(f'GPU claims cannot be kept in {claims}')
     assert not seen[1].gpus[0].is_claim_known
@@ -89,36 +89,36 @@ def test_where_claims_are_kept_is_checked_at_once(monkeypatch) -> None:
 def test_a_driver_that_fails_is_told_once_and_looked_at_again() -> None:
     driver, told = Driver(state(0)), []
     machine = machine_with(driver, told)
-    assert machine.look_again().gpus
+    assert machine.read_again().gpus
     driver.failure = GpuError('it is out of order', 'broken')
-    failed = machine.look_again(), machine.look_again()
+    failed = machine.read_again(), machine.read_again()
     assert [(seen.gpus, seen.driver_problem) for seen in failed] == [(None, 'it is out of order')] * 2
     assert told == ['it is out of order']
     assert machine.absence(failed[0]) is None
     driver.failure = None
-    assert machine.look_again().gpus
+    assert machine.read_again().gpus
 
 
 def test_what_is_wrong_is_told_when_it_changes_and_once_a_minute_at_most() -> None:
     driver, clock, told = Driver(state(0)), Clock(), []
     machine = machine_with(driver, told, clock)
 
-    def look(now: float, failure: str | None) -> list[str]:
+    def read(now: float, failure: str | None) -> list[str]:
         clock.now, driver.failure = now, None if failure is None else GpuError(failure, 'broken')
-        machine.look_again()
+        machine.read_again()
         lines, told[:] = [*told], []
         return lines
 
-    assert look(0, None) == []
-    assert look(1, 'it is out of order') == ['it is out of order']
-    assert look(2, 'it is on fire') == []
-    assert look(3, None) == []
-    assert look(60.9, 'it is on fire') == []
-    assert look(61, 'it is on fire') == ['it is on fire']
-    assert look(1000, 'it is on fire') == []
-    assert look(1001, None) == ['the GPUs can be read again']
-    assert look(2000, None) == []
-    assert [line for now in range(3000, 3600) for line in look(now, f'problem {now}')] == [
+    assert read(0, None) == []
+    assert read(1, 'it is out of order') == ['it is out of order']
+    assert read(2, 'it is on fire') == []
+    assert read(3, None) == []
+    assert read(60.9, 'it is on fire') == []
+    assert read(61, 'it is on fire') == ['it is on fire']
+    assert read(1000, 'it is on fire') == []
+    assert read(1001, None) == ['the GPUs can be read again']
+    assert read(2000, None) == []
+    assert [line for now in range(3000, 3600) for line in read(now, f'problem {now}')] == [
         f'problem {now}' for now in range(3000, 3600, 60)
     ]
 
@@ -127,24 +127,24 @@ def test_the_first_look_fails_where_the_driver_does() -> None:
     driver = Driver(state(0))
     driver.failure = GpuError('it is out of order', 'broken')
     with pytest.raises(GpuError, match='out of order'):
-        machine_with(driver).look()
+        machine_with(driver).read()
 
 
 def test_a_driver_that_is_loaded_later_is_found() -> None:
     driver, clock = Driver(state(0), is_loaded=False), Clock()
     machine = machine_with(driver, clock=clock)
-    assert machine.absence(machine.look_again()) == 'no GPU driver is installed or loaded on this machine'
+    assert machine.absence(machine.read_again()) == 'no GPU driver is installed or loaded on this machine'
     driver.is_loaded = True
     clock.now = 29.0
-    assert machine.look_again().gpus == []
+    assert machine.read_again().gpus == []
     clock.now = 30.0
-    assert [gpu.label for gpu in machine.look_again().gpus] == ['GPU 0']
+    assert [gpu.label for gpu in machine.read_again().gpus] == ['GPU 0']
     assert driver.searches == 2
 
 
 def test_a_driver_without_a_gpu() -> None:
     machine = machine_with(Driver())
-    assert machine.absence(machine.look()) == 'this machine has a GPU driver and no GPU'
+    assert machine.absence(machine.read()) == 'this machine has a GPU driver and no GPU'
 
 
 def test_a_look_as_plain_data() -> None:
@@ -159,7 +159,7 @@ def test_a_look_as_plain_data() -> None:
 
 
 def identities(machine: Machine) -> list[tuple[str | None, ...]]:
-    return [(gpu.uuid, gpu.name, gpu.gpu.pci_bus_id) for gpu in machine.look_again().gpus]
+    return [(gpu.uuid, gpu.name, gpu.gpu.pci_bus_id) for gpu in machine.read_again().gpus]
 
 
 def lost(number: int) -> GpuReading:
@@ -176,13 +176,13 @@ NOBODY = (None, None, None)
 def test_a_gpu_that_is_lost_is_still_the_one_that_it_was() -> None:
     driver = Driver(ZERO, ONE)
     machine = machine_with(driver)
-    machine.look()
+    machine.read()
     driver.states = [ZERO, lost(1)]
     assert identities(machine) == identities(machine) == [OF_ZERO, OF_ONE]
-    gpu = machine.look().gpus[1]
+    gpu = machine.read().gpus[1]
     assert (gpu.problem, gpu.memory_total, gpu.utilization) == ('lost', None, None)
     driver.failure = GpuError('it is out of order', 'broken')
-    machine.look_again()
+    machine.read_again()
     driver.failure = None
     driver.states = [lost(0), lost(1)]
     assert identities(machine) == [OF_ZERO, OF_ONE]
@@ -193,7 +193,7 @@ def test_a_gpu_that_is_lost_is_still_the_one_that_it_was() -> None:
 def test_what_a_gpu_with_a_problem_still_tells_counts() -> None:
     driver = Driver(ZERO, ONE)
     machine = machine_with(driver)
-    machine.look()
+    machine.read()
     driver.states = [ZERO, reading(1, 'GPU-1', None, '00000000:02:00.0', problem='lost')]
     assert identities(machine) == [OF_ZERO, OF_ONE]
 
@@ -205,7 +205,7 @@ def test_a_gpu_that_was_never_read_has_no_name() -> None:
 def test_only_where_there_is_a_problem_a_name_is_filled_in() -> None:
     driver = Driver(ZERO)
     machine = machine_with(driver)
-    machine.look()
+    machine.read()
     driver.states = [state(0, name=None)]
     assert identities(machine) == [('GPU-0', None, None)]
 
@@ -222,7 +222,7 @@ def test_only_where_there_is_a_problem_a_name_is_filled_in() -> None:
 def test_where_gpus_may_have_changed_places_a_lost_one_has_no_name(others) -> None:
     driver = Driver(ZERO, ONE)
     machine = machine_with(driver)
-    machine.look()
+    machine.read()
     driver.states = others
     named = [gpu for gpu in identities(machine) if gpu[0] not in {'GPU-new', 'GPU-0'}]
     assert named
@@ -234,7 +234,7 @@ def test_where_gpus_may_have_changed_places_a_lost_one_has_no_name(others) -> No
 def test_a_driver_that_is_opened_anew_may_have_other_gpus() -> None:
     driver = Driver(ZERO, ONE)
     machine = machine_with(driver)
-    machine.look()
+    machine.read()
     machine.close()
     driver.states = [ZERO, lost(1)]
     assert identities(machine) == [OF_ZERO, NOBODY]
@@ -243,9 +243,9 @@ def test_a_driver_that_is_opened_anew_may_have_other_gpus() -> None:
 def test_a_mig_device_with_a_problem_may_be_another_one() -> None:
     driver = Driver(ZERO._replace(mig_devices=(mig(0, 'MIG-0'),)))
     machine = machine_with(driver)
-    machine.look()
+    machine.read()
     driver.states = [ZERO._replace(mig_devices=(lost(0),))]
-    assert machine.look().gpus[0].mig_devices[0].uuid is None
+    assert machine.read().gpus[0].mig_devices[0].uuid is None
     driver.states = [lost(0)]
     assert identities(machine) == [OF_ZERO]
-    assert machine.look().gpus[0].mig_devices is None
+    assert machine.read().gpus[0].mig_devices is None

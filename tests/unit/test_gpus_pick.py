@@ -20,7 +20,7 @@ class Machine:
         self._views = list(views)
         self.looks = 0
 
-    def look(self, *, with_load):
+    def read(self, *, with_load):
         self.looks += 1
         self.asked_for_load = with_load
         view = self._views.pop(0) if len(self._views) > 1 else self._views[0]

@@ -18,7 +18,7 @@ STEPS = st.lists(
 )
 ATOM = 1e-6
 FORK = 1e-9
-"""CPU seconds that starting a child takes: who has not run has started none."""
+"""CPU seconds that starting a child, or ignoring SIGCHLD, takes: who has not run has done neither."""
 
 
 class Clocks:
@@ -317,6 +317,8 @@ def act(machine: Machine, step: tuple[str, int, float]) -> None:
         machine.burn(pid, seconds)
     else:
         getattr(machine, action)(pid)
+        if action in {'fork', 'ignore'}:
+            machine.burn(pid, FORK)
 
 
 @given(STEPS, st.booleans())

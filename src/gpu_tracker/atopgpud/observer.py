@@ -1,4 +1,4 @@
-"""The GPUs of all drivers of this machine, opened. Every call may take as long as a driver does."""
+"""The observer of all GPUs: opens their drivers, polls them, and puts what is read into the ledger."""
 
 from __future__ import annotations
 

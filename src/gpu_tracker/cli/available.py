@@ -114,9 +114,8 @@ def _available(values: Values, words: list[str] | None) -> int:
     try:
         picked = picker.pick(request, terms, waiting)
         if words is not None and terms is None and any(gpu.idle_programs for gpu in picked.chosen):
-            # Claimed until the command begins, so that idle programs leave; then the command itself keeps them away.
-            picked = picker.pick(request, Terms(os.getpid(), None, purpose(words)), waiting)
-            picker.release()
+            # Claimed unasked: else idle programs would stay, or come back before the command uses the GPU.
+            picked = picker.pick(request, Terms(os.getpid(), None, purpose(words), survives_exec=True), waiting)
         inventory.close()
         _warn(request, picked, words)
         code = _print(request, picked, picker) if words is None else _become(words, request, picked)

@@ -53,14 +53,14 @@ def run(arguments: list[str]) -> int:
     interval = _interval(str(values['--interval']))
     watches = bool(values['--watch'])
     show = _Json(watches=watches) if values['--json'] else _Table(color=not values['--no-color'], watches=watches)
-    machine = Machine(show.tell)
+    machine = Machine(show.report)
     try:
-        seen = machine.look()
+        seen = machine.read()
         if watches:
             return _watch(machine, interval, show, seen)
         absence = machine.absence(seen)
         if absence is not None:
-            show.tell(absence)
+            show.report(absence)
         return show(seen)
     finally:
         machine.close()
@@ -84,7 +84,7 @@ def _watch(machine: Machine, interval: float, show: _Json | _Table, seen: Seen) 
         now = time.monotonic()
         following = max(following + interval, now)
         time.sleep(following - now)
-        seen = machine.look_again()
+        seen = machine.read_again()
 
 
 class _Json:
@@ -92,7 +92,7 @@ class _Json:
 
     def __init__(self, *, watches: bool) -> None:
         self._indent = None if watches else 2
-        self.tell = output.complain
+        self.report = output.complain
 
     def __call__(self, seen: Seen) -> int:
         import json  # noqa: PLC0415 - the table does without
@@ -108,7 +108,7 @@ class _Table:
         self._place = screen.Place() if watches and screen.can_go_back() else None
         self._watches = watches
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Print a line that is no part of the table; where tables stand in one place, they follow below it."""
         if self._place is not None:
             self._place.leave()

@@ -77,16 +77,16 @@ def run(arguments: list[str]) -> int:
 
 
 def _watch(path: str, settings: Settings, values: dict[str, str | bool | list[str] | None]) -> int:
-    from gpu_tracker.idle import monitor  # noqa: PLC0415 - as above
+    from gpu_tracker.idle import idle_monitor  # noqa: PLC0415 - as above
     from gpu_tracker.idle.monitor_log import open_log  # noqa: PLC0415
 
-    given = monitor.Options(
+    given = idle_monitor.Options(
         config=path,
         devices=str(values['--devices']),
         socket=None if values['--dry-run'] and values['--socket'] is None else _socket(values['--socket']),
         dry_run=bool(values['--dry-run']),
     )
-    return monitor.run(settings, given, open_log(verbose=bool(values['--verbose'])))
+    return idle_monitor.run(settings, given, open_log(verbose=bool(values['--verbose'])))
 
 
 def _settings(path: str) -> Settings | None:

@@ -73,7 +73,7 @@ def run(arguments: list[str], make_probe: ProbeMaker | None = None) -> int:
     if isinstance(request, str):
         return output.print_text(request)
     if sys.platform != 'linux':
-        raise GpuTrackerError('probe looks through the kernel of Linux, and runs there only')
+        raise GpuTrackerError('probe works through the kernel of Linux, and runs there only')
     if request.process_id is not None:
         return _probe_process(request, request.process_id, make_probe)
     return _probe_command(request, make_probe)

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from gpu_tracker.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric
 
@@ -179,54 +179,29 @@ _LONGEST_PROGRAM = 100
 class _Figure(NamedTuple):
     """A figure that each process has on each GPU, as far as it is known."""
 
-    family: type[CounterMetricFamily | GaugeMetricFamily]
     name: str
     unit: str
     text: str
-    value: Callable[[Row], float | None]
+    field: str
+    """Of :class:`Row`."""
+    family: type[CounterMetricFamily | GaugeMetricFamily] = CounterMetricFamily
 
 
+_TO_SYNC = 'Time between launches and the synchronisations that waited for them; it is not time on the GPU.'
+_ACTIVE = 'Share of the last seconds in which launched work waited for a synchronisation, from 0 to 1.'
+_CORES = 'CUDA cores that such work could fill at most, on average over the last seconds.'
+_IN_USE = 'Memory that was seen allocated and is not freed.'
 _FIGURES = (
-    _Figure(CounterMetricFamily, 'launches', '', 'Kernel launches that succeeded.', lambda row: row.launches),
-    _Figure(
-        CounterMetricFamily,
-        'launch_to_sync',
-        'seconds',
-        'Time between launches and the synchronisations that waited for them; it is not time on the GPU.',
-        lambda row: row.launch_to_sync_seconds,
-    ),
-    _Figure(
-        CounterMetricFamily,
-        'synchronisations',
-        '',
-        'Calls that waited for a stream, a device or an event.',
-        lambda row: row.synchronisations,
-    ),
-    _Figure(CounterMetricFamily, 'copies', '', 'Blocking copies that succeeded.', lambda row: row.copies),
-    _Figure(CounterMetricFamily, 'allocations', '', 'Allocations that succeeded.', lambda row: row.allocations),
-    _Figure(CounterMetricFamily, 'frees', '', 'Frees of what was seen allocated.', lambda row: row.frees),
-    _Figure(
-        GaugeMetricFamily,
-        'memory_in_use',
-        'bytes',
-        'Memory that was seen allocated and is not freed.',
-        lambda row: row.in_use_bytes,
-    ),
-    _Figure(GaugeMetricFamily, 'memory_max', 'bytes', 'The most of it at once.', lambda row: row.max_bytes),
-    _Figure(
-        GaugeMetricFamily,
-        'active',
-        'ratio',
-        'Share of the last seconds in which launched work waited for a synchronisation, from 0 to 1.',
-        lambda row: row.active,
-    ),
-    _Figure(
-        GaugeMetricFamily,
-        'used_cores',
-        '',
-        'CUDA cores that such work could fill at most, on average over the last seconds.',
-        lambda row: row.used_cores,
-    ),
+    _Figure('launches', '', 'Kernel launches that succeeded.', 'launches'),
+    _Figure('launch_to_sync', 'seconds', _TO_SYNC, 'launch_to_sync_seconds'),
+    _Figure('synchronisations', '', 'Calls that waited for a stream, a device or an event.', 'synchronisations'),
+    _Figure('copies', '', 'Blocking copies that succeeded.', 'copies'),
+    _Figure('allocations', '', 'Allocations that succeeded.', 'allocations'),
+    _Figure('frees', '', 'Frees of what was seen allocated.', 'frees'),
+    _Figure('memory_in_use', 'bytes', _IN_USE, 'in_use_bytes', GaugeMetricFamily),
+    _Figure('memory_max', 'bytes', 'The most of it at once.', 'max_bytes', GaugeMetricFamily),
+    _Figure('active', 'ratio', _ACTIVE, 'active', GaugeMetricFamily),
+    _Figure('used_cores', '', _CORES, 'used_cores', GaugeMetricFamily),
 )
 
 
@@ -289,7 +264,7 @@ def _families_by_gpu(
     for figure in _FIGURES:
         family = figure.family(f'gpu_tracker_cuda_{figure.name}', figure.text, labels=_LABELS, unit=figure.unit)
         for key, row in series.rows.items():
-            value = figure.value(row)
+            value: float | None = getattr(row, figure.field)
             if value is not None:
                 family.add_metric(labels[key], value)
         yield family

@@ -1,4 +1,4 @@
-"""The totals of program runs, also of those that have ended and are no longer in the kernel's maps."""
+"""The collector of what the kernel reports, and the totals of program runs, also of those that have ended."""
 
 from __future__ import annotations
 
@@ -105,6 +105,7 @@ def by_run(totals: Totals) -> list[RunTotals]:
     ]
 
 
+_OF_MODEL = ('open_seconds', 'launches_a_span', 'streams', 'kernels', 'processes')
 _WINDOW = 1_000_000_000
 _RELEASE_INTERVAL = 60_000_000_000
 _MOST_TOO_SOON = 10_000
@@ -133,13 +134,7 @@ class Collector:
         """When it was made."""
         self._programs = programs
         self._capacities: dict[str, Capacity] = {}
-        model = ModelLimits(
-            open_seconds=limits.open_seconds,
-            launches_a_span=limits.launches_a_span,
-            streams=limits.streams,
-            kernels=limits.kernels,
-            processes=limits.processes,
-        )
+        model = ModelLimits(**{name: getattr(limits, name) for name in _OF_MODEL})
         self._statistics = Statistics(model, self._uuid_of, self._capacities, self.began)
         self._next_window = self.began + _WINDOW
         self._next_release = self.began
@@ -206,8 +201,8 @@ class Collector:
         may_call = has_new_loader = False
         for file in self._mapped_files(pid):
             try:
-                is_new = self._engine.is_new(file)
-                functions = self._engine.attach(file)
+                is_new = self._engine.files.is_new(file)
+                functions = self._engine.files.attach(file)
             except (FileNotFoundError, ProcessLookupError):
                 continue  # the process has ended meanwhile
             except OSError as error:
@@ -220,7 +215,7 @@ class Collector:
                 continue
             may_call = True
             self._programs.loaded_cuda(process, pid)
-            if loaded_at is not None and loaded_at < (since := self._engine.attached_since(file)):
+            if loaded_at is not None and loaded_at < (since := self._engine.files.since(file)):
                 if may_have_begun(pid, self._proc):
                     self._engine.missed_calls(pid, process)
                 self.notes.attached_late(pid, file.shown, since - loaded_at)
@@ -285,11 +280,11 @@ class Collector:
 
     def _release_files(self, now: int) -> None:
         """Detach from what nobody uses any more, every now and then."""
-        if now < self._next_release or not self._engine.has_many_files():
+        if now < self._next_release or not self._engine.files.has_many():
             return
         self._next_release = now + _RELEASE_INTERVAL
         used = (file.identity for pid in self._engine.followed_pids() for file in self._mapped_files(pid))
-        self._engine.release(set(used))
+        self._engine.files.release(set(used))
 
     def _free_ended_runs(self) -> None:
         """Take what has ended out of the kernel."""

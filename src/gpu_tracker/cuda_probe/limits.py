@@ -61,11 +61,8 @@ class ModelLimits:
 
     Each is more than 0, else :class:`gpu_tracker.errors.ParameterError` is raised.
 
-    :ivar open_seconds: So long after its newest launch a run of launches that nothing has synchronised is taken as
-        done: shorter, and the rest of a longer kernel is not counted; longer, and a program that waits in a way that is
-        not seen counts as active for that much longer.
-    :ivar launches_a_span: A run of launches that has grown past this is closed at its newest launch, and goes on as a
-        new one.
+    :ivar open_seconds: As in :class:`Limits`.
+    :ivar launches_a_span: As in :class:`Limits`.
     :ivar spans_held: Closed spans of a process on one GPU that are held one by one: more are added up at once, which
         loses nothing.
     :ivar streams: Streams of a process on one GPU that have had work since the window before: the launches to more are

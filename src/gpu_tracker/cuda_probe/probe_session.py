@@ -175,7 +175,7 @@ class Probe:
         engine = self._require_open()
         try:
             number = engine.follow(pid, has_begun=environment.may_have_begun(pid))
-        except OSError:  # the map is full, which is what the remark says
+        except OSError:  # the map is full, which is what the note says
             self._collector.notes.not_followed(pid)
             return None
         if number is not None and _has_ended(pid):  # its end was before: nothing will say so when its ID is used again
@@ -296,7 +296,7 @@ def _attach(engine: Engine, file: CodeFile) -> None:
     :raises gpu_tracker.errors.ParameterError: It cannot be, or has no function that is probed.
     """
     try:
-        functions = engine.attach(file)
+        functions = engine.files.attach(file)
     except OSError as error:
         raise ParameterError('libraries', file.path, f'a file that can be probed ({error.strerror})') from error
     if not functions:

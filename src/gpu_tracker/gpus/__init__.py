@@ -63,7 +63,7 @@ if TYPE_CHECKING:
             """
 
         def take_messages(self) -> list[tuple[str, str]]:
-            """Return what is to be told and was not taken yet: ('info' or 'warning', text)."""
+            """Return what is to be reported and was not taken yet: ('info' or 'warning', text)."""
 
         def close(self) -> None:
             """Let go of the driver."""

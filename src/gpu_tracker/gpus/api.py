@@ -1,4 +1,4 @@
-"""The functions of the inventory that ``gpu_tracker`` offers."""
+"""The public functions for GPUs that ``gpu_tracker`` offers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def gpu_info() -> list[GpuInfo]:
     """
     inventory = Inventory()
     try:
-        gpus = inventory.look(with_load=False)
+        gpus = inventory.read(with_load=False)
     finally:
         inventory.close()
     found: list[GpuInfo] = []

@@ -145,7 +145,7 @@ def status_of(gpu: GpuReading) -> str:
 
 
 def _is_use_seen(gpu: GpuReading) -> bool:
-    """Tell whether all processes that are listed can be looked up, and whether they account for what is in use."""
+    """Return whether all processes that are listed can be looked up, and whether they account for what is in use."""
     if not gpu.processes or not all(process.is_seen for process in gpu.processes):
         return False
     sizes = [process.memory for process in gpu.processes if process.memory is not None]

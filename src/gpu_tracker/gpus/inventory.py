@@ -25,7 +25,7 @@ _SLOW = 5.0
 
 
 class Inventory:
-    """The drivers of this machine's GPUs, opened at the first look.
+    """The drivers of this machine's GPUs, opened at the first reading.
 
     The drivers are asked in a thread of their own, since a call into a driver that hangs cannot be interrupted.
 
@@ -48,11 +48,11 @@ class Inventory:
 
     @property
     def has_driver(self) -> bool:
-        """Whether the last look has found a driver."""
+        """Whether the last reading has found a driver."""
         return bool(self._opened)
 
-    def look(self, *, with_load: bool = True) -> list[GpuReading]:
-        """Look at all GPUs and their MIG devices.
+    def read(self, *, with_load: bool = True) -> list[GpuReading]:
+        """Read all GPUs and their MIG devices.
 
         :param with_load: Ask for utilization, sensors and processes too; else they are None, but for the processes of
             GPUs that do not report their memory.

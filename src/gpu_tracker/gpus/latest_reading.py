@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     class Looker(Protocol):
         """What a watch needs of a machine."""
 
-        def look_again(self) -> Seen:
-            """Look at the GPUs; it may take as long as the driver does."""
+        def read_again(self) -> Seen:
+            """Read the GPUs; it may take as long as the driver does."""
 
         def absence(self, seen: Seen) -> str | None:
-            """Return why a look has found no GPU."""
+            """Return why a reading has found no GPU."""
 
-        def tell(self, problem: str | None) -> None:
-            """Tell people why a look has shown no GPU."""
+        def report(self, problem: str | None) -> None:
+            """Report why a reading has shown no GPU."""
 
 
 INTERVAL = 2.0
-"""Seconds between two looks."""
+"""Seconds between two readings."""
 RESTING_INTERVAL = 6.0
-"""Seconds between two looks where nobody asks. No reading becomes stale by it: that takes 10 s."""
+"""Seconds between two readings where nobody asks. No reading becomes stale by it: that takes 10 s."""
 _MOST_USUAL = 10.0
 """Seconds: figures of half a minute ago are old, however slow the driver is."""
 _USUAL_OF = 3
@@ -41,7 +41,7 @@ RESTS_AFTER = 60.0
 
 
 class Reading(NamedTuple):
-    """One look at the machine."""
+    """One reading of the machine."""
 
     taken: float
     """When it began, in monotonic seconds: what it tells may be as old as that."""
@@ -50,14 +50,14 @@ class Reading(NamedTuple):
 
 
 class Watch:
-    """Looks at a machine in a thread of its own, and has the newest reading at hand.
+    """Reads a machine in a thread of its own, and keeps the newest reading.
 
     A driver that hangs leaves the newest reading as it is, which gets old; after a minute a reading says so.
 
     Each look costs the driver a few calls for each GPU. So where nobody has asked for a minute it looks only every
     ``resting_interval`` seconds, and again at once when somebody asks.
 
-    :param interval: Seconds between two looks.
+    :param interval: Seconds between two readings.
     :param clock: Monotonic seconds.
     :param resting_interval: Seconds; a shorter one than ``interval`` has no effect.
     :param now: Seconds since 1970.
@@ -88,7 +88,7 @@ class Watch:
 
     @property
     def usual_interval(self) -> float:
-        """Seconds between two looks, which are more than were asked for where the driver is slow and yet regular."""
+        """Seconds between two readings, which are more than were asked for where the driver is slow and yet regular."""
         took = median_low([*self._durations] or [0.0])  # so that one look that hung says nothing of the next
         usual = round(took + pause_between(self.interval, took), 3)
         return max(self.interval, min(usual, _MOST_USUAL))
@@ -98,7 +98,7 @@ class Watch:
         self._poll.start()
 
     def latest(self) -> Reading | None:
-        """Return the newest reading, at once; None as long as the first look goes on."""
+        """Return the newest reading, at once; None as long as the first reading goes on."""
         self._asked = self._clock()
         if self.is_resting:
             self._poll.wake()
@@ -113,11 +113,11 @@ class Watch:
         return max(0.0, self._clock() - reading.taken)
 
     def wait_for_first(self, timeout: float) -> bool:
-        """Return whether the first look has ended, after ``timeout`` seconds at most."""
+        """Return whether the first reading has ended, after ``timeout`` seconds at most."""
         return self._has_read.wait(timeout)
 
     def stop(self) -> None:
-        """Look no more; a look that has begun goes on by itself, since a driver may hang."""
+        """Stop reading; a reading that has begun goes on by itself, since a driver may hang."""
         self._poll.stop()
 
     def _read(self) -> float:
@@ -133,20 +133,20 @@ class Watch:
         return self._pause_after(begun)
 
     def _look(self, now: float) -> dict[str, object]:
-        """Return what a look shows that begins now.
+        """Return the plain data of a reading that begins now.
 
         :param now: Seconds since 1970: as old as the reading says that it is, since others find the error of this
             machine's clock by both.
         """
         try:
-            seen = self._machine.look_again()._replace(time=now)
+            seen = self._machine.read_again()._replace(time=now)
             absence = self._machine.absence(seen)
             if absence is not None:
-                self._machine.tell(absence)
+                self._machine.report(absence)
             return snapshot_of(seen)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with one look, the next is due
             problem = f'the GPUs cannot be read: {type(error).__name__}: {error}'
-            self._machine.tell(problem)
+            self._machine.report(problem)
             return snapshot_of(Seen(now, None, driver_problem=problem))
 
     def _pause_after(self, begun: float) -> float:
@@ -163,6 +163,6 @@ def pause_between(interval: float, took: float) -> float:
 
     A driver that is slow to answer is left alone for as long as it took, and for one interval at most.
 
-    :param took: Seconds that the look has taken.
+    :param took: Seconds that the reading has taken.
     """
     return max(interval - took, min(took, interval))

@@ -1,4 +1,4 @@
-"""One reading of this machine, its GPUs with the claims on them and what was wrong, also as plain data."""
+"""One reading of this machine: its GPUs with the claims on them and what was wrong, also as plain data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BETWEEN_SEARCHES = 30.0
 
 
 class Seen(NamedTuple):
-    """One look at the machine, and what was wrong with it."""
+    """One reading of the machine, and what was wrong with it."""
 
     time: float
     """Seconds since 1970."""
@@ -37,9 +37,9 @@ class Seen(NamedTuple):
 
 
 class Machine:
-    """What is looked at again and again; what is wrong is told when it changes.
+    """What is read again and again; what is wrong is reported when it changes.
 
-    :param tell: Called with a text for people.
+    :param report: Called with a text for people.
     :param inventory: The GPUs; None: those of this machine.
     :param clock: Monotonic seconds.
     :raises gpu_tracker.errors.ParameterError: The environment variable ``GPU_TRACKER_CLAIMS`` is no absolute path.
@@ -47,34 +47,34 @@ class Machine:
 
     def __init__(
         self,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         inventory: Inventory | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._inventory = Inventory(report=tell) if inventory is None else inventory
+        self._inventory = Inventory(report=report) if inventory is None else inventory
         self._identities = Identities()
         self._claims = ClaimFolder()
-        self._driver_changes = Changes(tell, 'the GPUs can be read again', clock)
-        self._claims_changes = Changes(tell, 'claims are known again', clock)
+        self._driver_changes = Changes(report, 'the GPUs can be read again', clock)
+        self._claims_changes = Changes(report, 'claims are known again', clock)
         self._clock = clock
         self._search_due = clock() + _BETWEEN_SEARCHES
 
     @property
     def has_driver(self) -> bool:
-        """Whether the last look has found a driver."""
+        """Whether the last reading has found a driver."""
         return self._inventory.has_driver
 
     def close(self) -> None:
-        """Let go of the driver; the next look opens it anew."""
+        """Let go of the driver; the next reading opens it anew."""
         self._inventory.close()
         self._identities.forget()
 
-    def look(self) -> Seen:
-        """Look at the GPUs and at the claims; one that is lost keeps the UUID, name and bus address that it had.
+    def read(self) -> Seen:
+        """Read the GPUs and the claims; one that is lost keeps the UUID, name and bus address that it had.
 
         :raises GpuError: A driver is there and does not work, or does not answer.
         """
-        gpus = self._identities.completed(self._inventory.look())
+        gpus = self._identities.completed(self._inventory.read())
         now = time.time()
         try:
             seen = Seen(now, with_claims(gpus, self._claims.claims()))
@@ -84,30 +84,30 @@ class Machine:
         self._claims_changes.note(None)
         return seen
 
-    def look_again(self) -> Seen:
+    def read_again(self) -> Seen:
         """Look where a driver that fails may work again later, and one that is missing may be loaded later."""
         if not self._inventory.has_driver and self._clock() >= self._search_due:
             self._search_due = self._clock() + _BETWEEN_SEARCHES
-            self.close()  # nothing is open; the next look opens what is there by now
+            self.close()  # nothing is open; the next reading opens what is there by now
         try:
-            seen = self.look()
+            seen = self.read()
         except GpuError as error:
-            self.tell(str(error))
+            self.report(str(error))
             return Seen(time.time(), None, driver_problem=str(error))
         if seen.gpus:
-            self.tell(None)
+            self.report(None)
         return seen
 
     def absence(self, seen: Seen) -> str | None:
-        """Return in words why a look has found no GPU; None where it has found one, or where that is not known."""
+        """Return in words why a reading has found no GPU; None where it has found one, or where that is not known."""
         if seen.gpus is None or seen.gpus:
             return None
         if self.has_driver:
             return 'this machine has a GPU driver and no GPU'
         return 'no GPU driver is installed or loaded on this machine'
 
-    def tell(self, problem: str | None) -> None:
-        """Tell why the last look has shown no GPU, where that was not told yet; None: it has shown one."""
+    def report(self, problem: str | None) -> None:
+        """Report why the last reading has shown no GPU, where that was not reported yet; None: it has shown one."""
         self._driver_changes.note(problem)
 
 
@@ -117,7 +117,7 @@ def host_name() -> str:
 
 
 def snapshot_of(seen: Seen) -> dict[str, object]:
-    """Return a look as plain data, see ``gpu_tracker.gpus.machine``; the names of users are looked up."""
+    """Return a reading as plain data, see ``gpu_tracker.gpus.machine``; the names of users are looked up."""
     return snapshot(
         seen.gpus,
         hostname=host_name(),
@@ -145,7 +145,7 @@ def snapshot(
     A GPU has these keys, and so has a MIG device, which stands in the ``mig_devices`` of its GPU:
 
     - ``index``: its place in PCI bus order, from 0; a MIG device's number on its GPU
-    - ``uuid``, ``pci_bus_id``, ``type``: as the driver tells them
+    - ``uuid``, ``pci_bus_id``, ``type``: as the driver reports them
     - ``status``: ``free``, ``in_use``, ``in_use_unseen``, ``claimed``, ``unknown`` (it may be claimed), ``split`` or
       ``unreadable``
     - ``problem``: why it cannot be read, in words; null where it can
@@ -162,7 +162,7 @@ def snapshot(
     - ``mig_devices``: null where it is not in MIG mode
 
     :param now: Seconds since 1970.
-    :param user_name: Tells the name of the user with an ID.
+    :param user_name: Returns the name of the user with an ID.
     """
     in_order = None if gpus is None else sorted(gpus, key=lambda gpu: gpu.number)
     return {

@@ -1,4 +1,4 @@
-"""Picks GPUs: looks, chooses, claims what it chose where asked to, and waits where asked to."""
+"""The picker of GPUs: it reads, chooses, claims and waits, the last two where asked to."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.selection import Request
 
     class Looks(Protocol):
-        """What looks at the GPUs of a machine."""
+        """What reads the GPUs of a machine."""
 
-        def look(self, *, with_load: bool) -> list[GpuReading]:
+        def read(self, *, with_load: bool) -> list[GpuReading]:
             """Return all GPUs as they are now; see Inventory."""
 
 
 PAUSE = 1.0
-"""Seconds between two looks while waiting."""
+"""Seconds between two readings while waiting."""
 
 FRESH = 1.0
-"""Seconds: how old a look at the GPUs may be when they are claimed."""
+"""Seconds: how old a reading of the GPUs may be when they are claimed."""
 
 
 LEAVING_TIMEOUT = 120.0
@@ -58,11 +58,11 @@ class Waiting(NamedTuple):
     """How to wait until the request can be met.
 
     :ivar seconds: At most so long; None: for ever.
-    :ivar tell: Called once, when waiting begins, with the reason.
+    :ivar report: Called once, when waiting begins, with the reason.
     """
 
     seconds: float | None
-    tell: Callable[[GpuTrackerError], None] = lambda _: None
+    report: Callable[[GpuTrackerError], None] = lambda _: None
 
 
 class Picked(NamedTuple):
@@ -84,7 +84,7 @@ class Picked(NamedTuple):
 class Picker:
     """Picks GPUs of a machine, and holds the claim on them.
 
-    :param inventory: Looks at the GPUs.
+    :param inventory: Reads the GPUs.
     :param folder: The claims of all users.
     :param clock: Seconds, for deadlines.
     :param report: Takes a line for people where idle programs have to leave first.
@@ -134,7 +134,7 @@ class Picker:
             if waiting is None or not may_help or left <= 0:
                 raise _error(blocked)
             if not has_told:
-                waiting.tell(_error(blocked))
+                waiting.report(_error(blocked))
                 has_told = True
             self._sleep(min(PAUSE, left))
 
@@ -149,13 +149,13 @@ class Picker:
     ) -> tuple[Picked | None, Choice | None]:
         """Look and choose; with terms, record the claim under the lock under which those of others were read.
 
-        Returns no choice where what was chosen has been taken meanwhile: there is to be another look.
+        Returns no choice where what was chosen has been taken meanwhile: there is to be another reading.
         """
         began = self._clock()
-        # A claim for a time may end between the look and the choice, when its job has only just taken the memory that
-        # the look has not seen. So what was claimed before the look is not chosen either.
+        # A claim for a time may end between the reading and the choice, when its job has only just taken the memory,
+        # after the reading. So what was claimed before the reading is not chosen either.
         earlier = self._folder.claims()
-        gpus = self._look(request, earlier)
+        gpus = self._read(request, earlier)
         if terms is None:
             choice = choose(with_claims(gpus, [*self._folder.claims(), *earlier]), request)
             return (Picked(choice.chosen, gpus) if choice.is_enough else None), choice
@@ -186,14 +186,14 @@ class Picker:
         self.release()
         return None, None
 
-    def _look(self, request: Request, claims: Sequence[Claim]) -> list[GpuReading]:
+    def _read(self, request: Request, claims: Sequence[Claim]) -> list[GpuReading]:
         """Read all GPUs; their processes too where GPUs are in use and not enough are free without these."""
-        gpus = self._inventory.look(with_load=request.needs_load)
+        gpus = self._inventory.read(with_load=request.needs_load)
         if not request.needs_load:
             choice = choose(with_claims(gpus, claims), request)
             most = request.exactly or request.at_most
             if (most is None or len(choice.chosen) < most) and choice.may_yield:
-                return self._inventory.look(with_load=True)
+                return self._inventory.read(with_load=True)
         return gpus
 
     def _wait_until_left(self, picked: Picked, request: Request, deadline: float | None) -> None:
@@ -221,7 +221,7 @@ class Picker:
             raise GpusUnavailableError('no GPU is available', reasons)
 
     def _occupied(self, uuids: set[str | None], request: Request) -> list[GpuReading]:
-        devices = [device for gpu in self._inventory.look(with_load=True) for device in gpu.devices()]
+        devices = [device for gpu in self._inventory.read(with_load=True) for device in gpu.devices()]
         return [
             gpu
             for gpu in devices
@@ -229,11 +229,11 @@ class Picker:
         ]
 
     def _is_still_free(self, choice: Choice, request: Request) -> bool:
-        """Look again, after the first look or the lock took long: what was free may have been taken meanwhile."""
-        gpus = self._look(request, [])
+        """Read again, after the first reading or the lock took long: what was free may have been taken meanwhile."""
+        gpus = self._read(request, [])
         return set(choice.uuids) <= set(choose(gpus, request._replace(exactly=None, at_most=None)).uuids)
 
 
 def _error(blocked: Choice | ClaimsLockedError) -> GpuTrackerError:
-    """Return what says why there is nothing yet; users' names are looked up for it, so not at each look."""
+    """Return what says why there is nothing yet; users' names are looked up for it, so not at each reading."""
     return blocked.error(time.time()) if isinstance(blocked, Choice) else blocked

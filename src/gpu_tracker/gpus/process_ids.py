@@ -19,7 +19,7 @@ _MUCH = 100_000_000
 """Bytes in use that no listed process accounts for; an idle driver's own are fewer, a CUDA context's more."""
 
 _LOOKED_AT = 32
-"""How many processes of a tree are looked at, at each reading, for whether they compute on a GPU: about 50 µs each."""
+"""How many processes of a tree are checked, at each reading, for whether they compute on a GPU: about 50 µs each."""
 
 IDLE_GUARDIAN = b'gput-guardian'
 """The name of the process that keeps a program of an idle monitor; what that starts is a descendant of this process."""
@@ -31,7 +31,7 @@ UNKNOWN_ATTRIBUTION = (
 
 
 def in_initial_pid_namespace() -> bool:
-    """Tell whether this process has the machine's own process IDs, which are those that the driver knows."""
+    """Return whether this process has the machine's own process IDs, which are those that the driver knows."""
     try:
         return os.stat('/proc/self/ns/pid').st_ino == _INITIAL_PID_NAMESPACE
     except OSError:  # only Linux has PID namespaces; there, a sandbox may hide them
@@ -48,7 +48,7 @@ def has_open(pid: int, files: AbstractSet[str]) -> bool:
 
 
 def pid_exists(pid: int) -> bool:
-    """Tell whether there is a process of this ID, of whatever user."""
+    """Return whether there is a process of this ID, of whatever user."""
     return os.path.exists(f'/proc/{pid}')
 
 
@@ -58,8 +58,8 @@ class Attribution:
     In a PID namespace of its own a container may be shown the machine's process IDs, none, or its own with a memory of
     0. A listed process of the tree that has memory shows that the IDs are the container's.
 
-    :param exists: Tells whether there is a process of an ID.
-    :param uses: Tells whether the process of an ID computes on a GPU.
+    :param exists: Returns whether there is a process of an ID.
+    :param uses: Returns whether the process of an ID computes on a GPU.
     :param is_certain: Whether this process is in the machine's own PID namespace.
     """
 
@@ -83,7 +83,7 @@ class Attribution:
         ours: frozenset[int],
         look_again: Callable[[], Sequence[GpuProcess] | None],
     ) -> None:
-        """Look at one GPU's list; a process that had just ended is no longer there at a second look."""
+        """Check one GPU's list; a process that had just ended is no longer there at a second reading."""
         if self._is_trusted or not ours:  # without a process of the tree there is nothing to be doubted
             return
         if any(process.memory and process.pid in ours for process in processes):
@@ -101,7 +101,7 @@ class Attribution:
             self._is_doubted = True
 
     def _one_is_missing(self, processes: Sequence[GpuProcess], ours: frozenset[int]) -> bool:
-        """Tell whether a process of the tree computes on a GPU and none is listed."""
+        """Return whether a process of the tree computes on a GPU and none is listed."""
         if any(process.pid in ours for process in processes):
             return False
         return any(self._uses(pid) for pid in sorted(ours)[:_LOOKED_AT])

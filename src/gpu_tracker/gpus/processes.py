@@ -36,7 +36,7 @@ class ProcessLookup:
     :param proc: The folder of proc(5).
     :param compute_files: What a process has open while it computes on a GPU.
     :param is_certain: Whether the driver's process IDs are ours; None: find out.
-    :param name_of: Tells the name of the user with an ID.
+    :param name_of: Returns the name of the user with an ID.
     """
 
     def __init__(

@@ -88,7 +88,7 @@ def claim_lines(gpus: Iterable[GpuReading], now: float, user_name: Callable[[int
     """Return a line for each claim: ``GPU 1: claimed by alice (pid 4242, python train.py)``.
 
     :param now: Seconds since 1970.
-    :param user_name: Tells the name of the user with an ID.
+    :param user_name: Returns the name of the user with an ID.
     """
     claimed: dict[Claim, list[str]] = {}
     for gpu in gpus:
@@ -112,7 +112,7 @@ def table_text(
 
     :param width: The columns of the terminal; None: a line may be as long as it is.
     :param now: Seconds since 1970.
-    :param user_name: Tells the name of the user with an ID.
+    :param user_name: Returns the name of the user with an ID.
     :param color: Whether to colour it, where rich is installed.
     """
     lines = table_lines(gpus, width=width, now=now, user_name=user_name)

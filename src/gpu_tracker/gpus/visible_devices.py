@@ -55,7 +55,7 @@ def find(gpus: Sequence[GpuReading], name: str) -> GpuReading | None:
 
 
 def counts_otherwise(gpus: Sequence[GpuReading], value: str | None, order: str | None) -> bool:
-    """Tell whether CUDA may number the GPUs of the variable in another order than this module does.
+    """Return whether CUDA may number the GPUs of the variable in another order than this module does.
 
     Unless told to use the PCI bus order CUDA puts the fastest GPU first, which matters where they are not all alike.
     """

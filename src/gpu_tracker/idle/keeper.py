@@ -8,7 +8,7 @@ import signal
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.idle.running.guardian_protocol import Ended, LaunchError, Lost, NotStarted, Started, Stuck, orders_for
-from gpu_tracker.idle.running.orphans import Orphans
+from gpu_tracker.idle.running.program_orphans import Orphans
 from gpu_tracker.idle.running.running_program import RunningProgram
 
 if TYPE_CHECKING:

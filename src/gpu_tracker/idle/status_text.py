@@ -110,12 +110,7 @@ def _process(process: ProcessStatus) -> str:
 
 
 def _program_lines(
-    programs: Sequence[ProgramStatus],
-    now: float,
-    ago: Callable[[str | None], str],
-    width: int | None,
-    *,
-    dry_run: bool,
+    programs: Sequence[ProgramStatus], now: float, ago: Callable[[str | None], str], width: int | None, *, dry_run: bool
 ) -> list[str]:
     if not programs:
         return ['No program is configured.']

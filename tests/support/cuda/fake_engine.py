@@ -23,10 +23,11 @@ class FakeEngine:
     kind = 'made up'
 
     def __init__(self) -> None:
+        self.files = self
         self.followed: list[int] = []
         self.room = 1000
         self.clock: Callable[[], int] = lambda: 0
-        self.since: dict[FileOnDisk, int] = {}
+        self.attached_at: dict[FileOnDisk, int] = {}
         self.missed: list[tuple[int, int]] = []
         self.few_files = 64
         self.closed = 0
@@ -54,8 +55,8 @@ class FakeEngine:
         self.followed.append(pid)
         return len(self.followed)
 
-    def attached_since(self, file: CodeFile) -> int:
-        return self.since.get(file.identity, 0)
+    def since(self, file: CodeFile) -> int:
+        return self.attached_at.get(file.identity, 0)
 
     def missed_calls(self, pid: int, process: int) -> None:
         self.missed.append((pid, process))
@@ -66,7 +67,7 @@ class FakeEngine:
     def followed_pids(self) -> list[int]:
         return self.followed
 
-    def has_many_files(self) -> bool:
+    def has_many(self) -> bool:
         return len(self.attached) > self.few_files
 
     def release(self, used: Collection[FileOnDisk]) -> None:
@@ -112,7 +113,7 @@ class FakeEngine:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         self.while_attaching.pop(file.shown, lambda: None)()
         self.attached[file.identity] = file.shown
-        self.since.setdefault(file.identity, self.clock())
+        self.attached_at.setdefault(file.identity, self.clock())
         return int(file.shown not in self.without_functions)
 
     def has(self, number: int, ended: int | None = None) -> None:

@@ -31,7 +31,7 @@ class PolledMachine:
         if answers:
             self.may_answer.set()
 
-    def look_again(self) -> Seen:
+    def read_again(self) -> Seen:
         self.looks += 1
         self.may_answer.wait(30)
         if self.failure is not None:
@@ -41,5 +41,5 @@ class PolledMachine:
     def absence(self, seen: Seen) -> str | None:
         return None if seen.gpus else 'nothing is here'
 
-    def tell(self, problem: str | None) -> None:
+    def report(self, problem: str | None) -> None:
         self.told.append(problem)

@@ -25,7 +25,7 @@ Kind = TypeVar('Kind', bound=Message)
 MONITOR = """
 import json, os, signal, sys
 from gpu_tracker.idle.running.descendants import children_now
-from gpu_tracker.idle.running.orphans import Orphans
+from gpu_tracker.idle.running.program_orphans import Orphans
 from support.idle.guarded_program import Guarded
 
 strays = Orphans()

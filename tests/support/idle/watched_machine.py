@@ -9,7 +9,7 @@ from gpu_tracker.gpus.model import GpuProcess, GpuReading
 from gpu_tracker.idle.config.idle_settings import GpuId, GpuSection, Settings
 from gpu_tracker.idle.observing.device_files import Identity
 from gpu_tracker.idle.observing.drivers import DriverAnswer
-from gpu_tracker.idle.observing.observer import Inputs, Observer
+from gpu_tracker.idle.observing.machine_observer import Inputs, Observer
 from gpu_tracker.idle.state import GpuUser, Observation, WatchedGpu
 from support.gpus.gpu_readings import reading
 

@@ -27,7 +27,7 @@ SECTIONS = ('.nv_fatbin', '__nv_relfatbin')
 """Where the fatbins of a program stand: code that runs, and with -rdc=true what it was linked from."""
 _MOST_FATBINS = 1 << 17  # libcublasLt.so has about 3,000
 _MOST_CUBINS = 1 << 19
-_MOST_UNPACKED = 32 << 30  # bytes that are unpacked to look for names, in all
+_MOST_UNPACKED = 32 << 30  # bytes that are unpacked in search of names, in all
 _MOST_NAMES = 256 << 20  # bytes
 _MOST_COPIES = 8  # of one template's instance, one in each source file that uses it
 

@@ -1,4 +1,9 @@
-"""The control groups of a process, and their folders: cgroups(7), proc_pid_mountinfo(5)."""
+"""The control groups of a process, and the devices that they let it open.
+
+Groups: cgroups(7), proc_pid_mountinfo(5). Numbers of devices: ``/proc/devices``. Groups of version 1 have rules,
+``devices.list``: kernel documentation, cgroup-v1/devices. Groups of version 2 have BPF programs: bpf(2), linux/bpf.h.
+What such a program allows is not visible from outside, only that there is one.
+"""
 
 from __future__ import annotations
 

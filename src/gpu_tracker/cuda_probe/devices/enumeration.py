@@ -1,4 +1,4 @@
-"""The order in which CUDA numbers the GPUs that a program sees.
+"""The GPUs that a program sees, and the order in which CUDA numbers them.
 
 Read off NVIDIA's CUDA Programming Guide (environment variables) and MIG User Guide (CUDA device enumeration). Whatever
 these leave open is None here: a figure without a GPU is better than one of the wrong GPU.

@@ -1,4 +1,4 @@
-"""The files that the probe is attached to, each once, whatever it is called."""
+"""Attachment of the probe to functions of files, by one link for all or by perf events; each file once."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
 
+_MANY_FILES = 8
 _MOST_REFUSALS = 1_024
 _BY_SYMBOL: dict[Library, dict[str, Function]] = {library: {} for library in Library}
 for _function in FUNCTIONS:
@@ -97,6 +98,10 @@ class AttachedFiles:
         if refused and not is_attached:
             raise refused[0].error
         return tuple(refused)
+
+    def has_many(self) -> bool:
+        """Return whether it is worth searching for files that nobody uses any more."""
+        return self.temporary() > _MANY_FILES
 
     def temporary(self) -> int:
         """Return how many files are remembered that need not be."""

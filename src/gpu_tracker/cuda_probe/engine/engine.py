@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.engine.attaching import Attacher
     from gpu_tracker.cuda_probe.engine.kernel_layout import Notice
     from gpu_tracker.cuda_probe.kernel_data import Totals
-    from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
+    from gpu_tracker.cuda_probe.libraries import CodeFile
     from gpu_tracker.cuda_probe.limits import Limits
 
-_MANY_FILES = 8
 _UNSUPPORTED = {errno.EINVAL, errno.EOPNOTSUPP}
 
 
@@ -54,30 +53,11 @@ class Engine:
             undoing.callback(loaded.close)
             programs = loaded.program('enter'), loaded.program('leave')
             attacher: Attacher = MultiAttacher(*programs) if self.kind == MULTI else PerfAttacher(*programs)
-            self._loaded, self._files = loaded, AttachedFiles(attacher)
-            undoing.callback(self._files.close)
+            self._loaded, self.files = loaded, AttachedFiles(attacher)
+            undoing.callback(self.files.close)
             loaded.trace()
-            self.refused = self._files.attach_all(first)
+            self.refused = self.files.attach_all(first)
             undoing.pop_all()
-
-    def attach(self, file: CodeFile) -> int:
-        """Attach to what a file has of the probed functions, once; return how many these are.
-
-        :raises OSError: It cannot be read, or the kernel has refused it.
-        """
-        return self._files.attach(file)
-
-    def is_new(self, file: CodeFile) -> bool:
-        """Return whether a file is not known, or was changed since."""
-        return self._files.is_new(file)
-
-    def has_many_files(self) -> bool:
-        """Return whether it is worth searching for files that nobody uses any more."""
-        return self._files.temporary() > _MANY_FILES
-
-    def release(self, used: Collection[FileOnDisk]) -> None:
-        """Detach from files that were attached to since the start and that nobody uses."""
-        self._files.release(used)
 
     def follow(self, pid: int, *, has_begun: bool = False) -> int | None:
         """Follow a process and all that it starts from now on; return its number, None where it is followed already.
@@ -101,10 +81,6 @@ class Engine:
             number, parent, _ = kernel_layout.FOLLOWED.unpack(found)
             if number == process:
                 followed.put(key, kernel_layout.FOLLOWED.pack(number, parent, 1))
-
-    def attached_since(self, file: CodeFile) -> int:
-        """Return when a file was attached to, in nanoseconds of the monotonic clock."""
-        return self._files.since(file)
 
     def unfollow(self, pid: int) -> None:
         """Follow a process no more."""
@@ -140,5 +116,5 @@ class Engine:
 
     def close(self) -> None:
         """Detach everything and take it out of the kernel."""
-        self._files.close()
+        self.files.close()
         self._loaded.close()

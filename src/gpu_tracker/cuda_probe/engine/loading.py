@@ -1,4 +1,4 @@
-"""The reason for which the kernel has refused the probe, in one sentence that names what is missing."""
+"""The BPF object in the kernel with its maps and rings, and the reason for which the kernel has refused it."""
 
 from __future__ import annotations
 

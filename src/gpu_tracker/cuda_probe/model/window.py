@@ -1,4 +1,4 @@
-"""The figures of a window of time, in plain data."""
+"""The figures of a window of time, in plain data, and their sums over all windows of a run."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def describe(claim: Claim, now: float, name_of: Callable[[int], str] = user_name
     """Return who has claimed, for what and how long: ``claimed by ann (pid 4242, python train.py) for another 58 s``.
 
     :param now: Seconds since 1970.
-    :param name_of: Tells the name of the user with an ID.
+    :param name_of: Returns the name of the user with an ID.
     """
     return f'claimed by {printable(name_of(claim.user_id))}{_purpose(claim)}{_time(claim, now)}'
 

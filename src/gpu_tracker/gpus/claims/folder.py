@@ -49,7 +49,7 @@ class ClaimFolder:
 
     :param path: Where they stand; None: where all users of this machine look for them.
     :param lock_timeout: How many seconds to wait at most until others are done with reading and writing claims.
-    :param circumstances: Looks at the clock and the machine.
+    :param circumstances: Reads the clock and the machine.
     :raises ParameterError: if the path, or the environment variable ``GPU_TRACKER_CLAIMS``, is no absolute path.
     """
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Written:
-    """Where a claim is written: the folder, the file, and how to look at the machine and wait for the lock.
+    """Where a claim is written: the folder and the file, what reads the circumstances, and how long a lock is awaited.
 
     :ivar lock: The lock on the file, which others look at.
     :ivar lock_timeout: How many seconds to wait at most for the lock on the folder.

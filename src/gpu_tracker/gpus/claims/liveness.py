@@ -34,7 +34,7 @@ def start_of(pid: int, *, reader: str | None = None, proc: str = '/proc') -> flo
 
 
 def lives(pid: int, start: float | None, *, reader: str | None = None, proc: str = '/proc') -> bool:
-    """Tell whether the process still runs; one that waits to be reaped (a zombie) does not.
+    """Return whether the process still runs; one that waits to be reaped (a zombie) does not.
 
     Where it cannot be looked at, whatever process has its number now is taken for it: a GPU that is given to nobody for
     too long is better than one that is given to two.
@@ -75,7 +75,7 @@ def _read(pid: int, proc: str) -> Process | None:
 
 
 def exists(pid: int) -> bool:
-    """Tell whether there is a process of this ID, of whatever user, be it a zombie."""
+    """Return whether there is a process of this ID, of whatever user, be it a zombie."""
     try:
         os.kill(pid, 0)  # sends nothing, kill(2)
     except ProcessLookupError:

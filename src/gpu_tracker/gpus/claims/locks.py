@@ -111,7 +111,7 @@ def _complaint(path: str, seconds: float) -> str:
 def holder_of(path: str, proc: str = '/proc') -> str | None:
     """Describe a process that holds a flock(2) on the file or folder, None where none can be told.
 
-    Not to be told are processes of other PID namespaces, and locks on file systems that number their files in another
+    Unknown are processes of other PID namespaces, and locks on file systems that number their files in another
     way than the kernel's table does (Btrfs).
     """
     try:
@@ -179,7 +179,7 @@ class RecordLock:
 
 
 def is_held(file: int) -> bool:
-    """Tell whether somebody holds the lock on an open file; where that cannot be told, somebody does.
+    """Return whether somebody holds the lock on an open file; where that is not known, somebody does.
 
     A GPU that is given to nobody for too long is better than one that is given to two.
     """

@@ -93,7 +93,7 @@ def bounded(command: str | None) -> str | None:
 
 
 def is_void(record: Record, circumstances: Circumstances, *, is_held: bool) -> bool:
-    """Tell whether a claim holds no more: its machine was started anew, its time is up or its process has ended.
+    """Return whether a claim holds no more: its machine was started anew, its time is up or its process has ended.
 
     :param is_held: Whether somebody holds the lock on its file. That counts for a process of another PID namespace
         alone, which cannot be looked up by its number: one that can may have closed the file.
@@ -108,19 +108,19 @@ def is_void(record: Record, circumstances: Circumstances, *, is_held: bool) -> b
 
 
 def is_over(record: Record, circumstances: Circumstances) -> bool:
-    """Tell whether a claim holds no more whatever its process does."""
+    """Return whether a claim holds no more whatever its process does."""
     if circumstances.boot_id not in (None, record.boot_id):
         return True
     return record.expires_at is not None and record.expires_at <= circumstances.clock
 
 
 def is_elsewhere(record: Record, circumstances: Circumstances) -> bool:
-    """Tell whether the process of a claim is numbered in another PID namespace, such as that of a container."""
+    """Return whether the process of a claim is numbered in another PID namespace, such as that of a container."""
     return record.pid is not None and record.pid_namespace != circumstances.pid_namespace
 
 
 def is_of_this_machine(record: Record, circumstances: Circumstances) -> bool:
-    """Tell whether a claim was made on this machine, in this run of it or an earlier one.
+    """Return whether a claim was made on this machine, in this run of it or an earlier one.
 
     Neither the name nor the machine ID would do alone: names repeat from network to network, IDs where a disk was
     copied.

@@ -64,7 +64,7 @@ def read_records(folder: int) -> list[RecordFile]:
 
 
 def is_full(folder: int) -> bool:
-    """Tell whether this user has so many files that one more would not be read.
+    """Return whether this user has so many files that one more would not be read.
 
     :raises OSError: if the folder cannot be listed.
     """
@@ -128,7 +128,7 @@ def remove_unfinished(folder: int) -> None:
 
 
 def is_own(owner: int) -> bool:
-    """Tell whether this process tidies up the files of that user."""
+    """Return whether this process tidies up the files of that user."""
     return os.geteuid() in {0, owner}
 
 

@@ -45,11 +45,11 @@ def default_path(environment: Mapping[str, str] = os.environ, lock_folder: str =
     folder = f'{lock_folder}/gpu-tracker'
     if _is_for_all(os.stat, lock_folder) or _is_for_all(os.lstat, folder):
         return folder
-    return '/tmp/gpu-tracker-claims'  # noqa: S108 - what may go wrong there is looked at
+    return '/tmp/gpu-tracker-claims'  # noqa: S108 - what may go wrong there is checked
 
 
 def _is_for_all(look: Callable[[str], os.stat_result], path: str) -> bool:
-    """Tell whether everybody may add files to a folder, and remove only their own."""
+    """Return whether everybody may add files to a folder, and remove only their own."""
     try:
         mode = look(path).st_mode
     except OSError:
@@ -151,7 +151,7 @@ def _open_to_all(folder: str) -> None:
 
 
 def is_at(path: str, descriptor: int) -> bool:
-    """Tell whether the open folder is still the one that the path leads to."""
+    """Return whether the open folder is still the one that the path leads to."""
     try:
         return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor))
     except OSError:

@@ -192,7 +192,7 @@ class NvidiaBackend:
         return memory.total, memory.used
 
     def _samples(self, uuid: str) -> list[tuple[int, float]] | None:
-        """Return what the driver has buffered since the last look; NOT_FOUND means that there is no new sample.
+        """Return what the driver has buffered since the last reading; NOT_FOUND means that there is no new sample.
 
         Any other failure is no news: ``utilization`` is asked instead, and tells what is wrong with it.
         """

@@ -127,7 +127,7 @@ def utilization(handle: c_void_p) -> float | None:
 
 
 def is_in_mig_mode(handle: c_void_p) -> bool:
-    """Tell whether a GPU is divided into MIG devices, be it none.
+    """Return whether a GPU is divided into MIG devices, be it none.
 
     :raises pynvml.NVMLError: The driver knows the mode and does not tell it.
     """

@@ -39,9 +39,9 @@ def open_monitors(calls: Calls, interval: float, wall_clock: Callable[[], float]
 
 
 class NvidiaMonitor:
-    """A GPU that is looked at again and again; what it does not support is found out once.
+    """A GPU that is read again and again; what it does not support is found out once.
 
-    After a look that has failed it is opened anew: a GPU that comes back may have another MIG mode and other rights.
+    After a reading that has failed it is opened anew: a GPU that comes back may have another MIG mode and other rights.
     Monitors share nothing but ``calls``, so each may have a thread of its own.
 
     :ivar gpu: Replaced whole, so that other threads may read it at any time.
@@ -58,14 +58,14 @@ class NvidiaMonitor:
         self._pids: set[int] = set()
 
     def open(self) -> None:
-        """Find out what the GPU is; where that fails, each look tries again."""
+        """Find out what the GPU is; where that fails, each reading tries again."""
         try:
             self._opened()
         except pynvml.NVMLError:
             self._handle = None
 
     def read(self) -> GpuReading:
-        """Read the GPU; of one that fails nothing is known, so that sums over looks stay true."""
+        """Read the GPU; of one that fails nothing is known, so that sums over readings stay true."""
         try:
             handle = self._opened()
             rates = None if self._is_divided else _supported(partial(pynvml.nvmlDeviceGetUtilizationRates, handle))

@@ -33,10 +33,10 @@ _LONGEST_PERIOD_US = 1_000_000
 class ProcessUtilization:
     """How busy the processes of one GPU keep it.
 
-    :param interval: Seconds between two looks.
+    :param interval: Seconds between two readings.
     :param wall_clock: Returns the seconds since 1970, by which the driver stamps its samples.
     :ivar keeps_accounts: Whether accounting mode is on, as far as is known.
-    :ivar failure: The code with which the driver has refused process samples at the last look, None where it has not.
+    :ivar failure: The code with which the driver has refused process samples at the last reading; None: it has not.
     """
 
     def __init__(self, interval: float, wall_clock: Callable[[], float]) -> None:
@@ -91,7 +91,7 @@ class ProcessUtilization:
         return accounts
 
     def _samples(self, handle: c_void_p, pids: AbstractSet[int]) -> dict[int, Percents] | None:
-        """Return how busy processes have been since the last look, idle ones left out; None where it is unknown."""
+        """Return how busy processes have been since the last reading, idle ones left out; None where it is unknown."""
         since = since_when(self._last_seen, round(self._wall_clock() * 1e6), self._interval_us)
         try:
             samples = _samples_since(handle, since)

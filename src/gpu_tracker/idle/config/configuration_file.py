@@ -209,12 +209,7 @@ class Reloading:
     """
 
     def __init__(
-        self,
-        path: str,
-        log: logging.Logger,
-        done: Callable[[], None],
-        *,
-        read: Callable[[str], Reading] = read,
+        self, path: str, log: logging.Logger, done: Callable[[], None], *, read: Callable[[str], Reading] = read
     ) -> None:
         self._path = path
         self._log = log

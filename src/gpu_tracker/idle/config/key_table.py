@@ -25,8 +25,6 @@ class Key:
     """A key of a section."""
 
     name: str
-    field: str
-    """The field of the settings that holds its value."""
     parse: Callable[[str], Any]
     """Returns the value of a text, or raises ValueUnusableError."""
     default: str | None
@@ -37,6 +35,13 @@ class Key:
     """What the template shows instead of the default."""
     is_commented_out: bool = False
     """Whether the template shows it as a comment."""
+    held_in: str | None = None
+    """The field of the settings that holds its value; None: the one with the key's name."""
+
+    @property
+    def field(self) -> str:
+        """The field of the settings that holds its value."""
+        return self.name if self.held_in is None else self.held_in
 
     @property
     def fallback(self) -> Any:  # noqa: ANN401 - of the type that parse returns
@@ -57,31 +62,30 @@ class Key:
 _OF_PROGRAMS = (
     Key(
         'idle_before_start_seconds',
-        'idle_before_start',
         values.at_least_zero,
         '0',
         'How long the GPUs have to be idle before a program is started.',
         is_commented_out=True,
+        held_in='idle_before_start',
     ),
     Key(
         'stop_grace_seconds',
-        'stop_grace',
         values.at_least_zero,
         '5',
         'How long a program may take to end once it was told to (SIGTERM), before it is killed (SIGKILL).',
         is_commented_out=True,
+        held_in='stop_grace',
     ),
     Key(
         'restart_backoff_seconds',
-        'restart_backoff',
         values.back_off,
         '1',
         'How long to wait before a program that ended is started again. The time is doubled with each end, up to '
         '300 s.',
         is_commented_out=True,
+        held_in='restart_backoff',
     ),
     Key(
-        'use_uuids',
         'use_uuids',
         values.switch,
         'False',
@@ -92,20 +96,20 @@ _OF_PROGRAMS = (
 _OF_GPUS = (
     Key(
         'busy_memory_mb',
-        'busy_memory',
         values.bytes_or_off,
         'off',
         'From how much memory in use by others a GPU counts as busy, whoever holds it open: a number of megabytes '
         '(1,000,000 bytes), or off.',
         is_commented_out=True,
+        held_in='busy_memory',
     ),
     Key(
         'busy_utilization_percent',
-        'busy_utilization',
         values.percentage_or_off,
         'off',
         'From which utilization a GPU counts as busy while no program of yours runs on it: a percentage, or off.',
         is_commented_out=True,
+        held_in='busy_utilization',
     ),
 )
 
@@ -115,10 +119,10 @@ KEYS: dict[str, tuple[Key, ...]] = {
     DEFAULTS: (
         Key(
             'interval_seconds',
-            'interval',
             values.interval,
             '10',
             'How often GPUs and terminals are checked, in seconds; at least 0.1.',
+            held_in='interval',
         ),
         *_OF_PROGRAMS,
         *_OF_GPUS,
@@ -126,14 +130,12 @@ KEYS: dict[str, tuple[Key, ...]] = {
     GPU: (
         Key(
             'gpus',
-            'gpus',
             values.gpus,
             None,
             'ALL, or numbers such as 0,1 as nvidia-smi gives them. 5:1 is the second MIG device of GPU 5.',
             'ALL',
         ),
         Key(
-            'ignore_programs',
             'ignore_programs',
             values.names,
             '',
@@ -145,23 +147,22 @@ KEYS: dict[str, tuple[Key, ...]] = {
     PROCESS: (
         Key(
             'dir',
-            'folder',
             values.one_line,
             None,
             "The folder to work in. ~ is the home folder of the program's user.",
             '/tmp',  # noqa: S108 - an example
+            held_in='folder',
         ),
         Key(
             'cmd',
-            'command',
             values.words,
             None,
             'The program and its arguments, quoted as in a shell; no shell is started, though. {gpu} is replaced by '
             'the GPUs that the program runs on.',
             'nice -n 19 sleep infinity',
+            held_in='command',
         ),
         Key(
-            'gpus',
             'gpus',
             values.gpus,
             None,
@@ -171,7 +172,6 @@ KEYS: dict[str, tuple[Key, ...]] = {
         ),
         Key(
             'log',
-            'log',
             values.one_line_or_none,
             '',
             'The file to which the output is appended. Without one the program writes where gpu-tracker does.',
@@ -179,16 +179,15 @@ KEYS: dict[str, tuple[Key, ...]] = {
         ),
         Key(
             'env',
-            'environment',
             values.variables,
             '',
             'Variables to set besides those that gpu-tracker itself has: NAME=value, quoted where the value has '
             'blanks. More may follow on lines with blanks in front.',
             'OMP_NUM_THREADS=1\n"TITLE=two words"',
             is_commented_out=True,
+            held_in='environment',
         ),
         Key(
-            'user',
             'user',
             values.one_line_or_none,
             '',
@@ -201,14 +200,12 @@ KEYS: dict[str, tuple[Key, ...]] = {
     TTY: (
         Key(
             'enabled',
-            'enabled',
             values.switch,
             'False',
             'True: all programs stop while somebody works at a terminal. False: nobody looks.',
         ),
-        Key('whitelist', 'whitelist', values.name_set, '', 'Users who do not count, with commas between them.'),
+        Key('whitelist', values.name_set, '', 'Users who do not count, with commas between them.'),
         Key(
-            'idle_seconds',
             'idle_seconds',
             values.above_zero,
             '300',

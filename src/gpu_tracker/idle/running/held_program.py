@@ -229,10 +229,7 @@ def in_words(what: str, error: OSError, *, command: str, folder: str, user: str 
 
 def not_ready_in_words(seconds: float, user: str | None, log: str | None) -> str:
     """Return the reason of one that was not ready to be started within so many seconds."""
-    steps = [
-        *([] if user is None else [f'become the user {user}']),
-        *([] if log is None else [f'open its log {log}']),
-    ]
+    steps = [*([] if user is None else [f'become the user {user}']), *([] if log is None else [f'open its log {log}'])]
     return f'it could not {" and ".join(steps) or "be made ready"} within {seconds:g} s'
 
 
@@ -247,11 +244,9 @@ def _of_a_program(error: OSError, command: str, folder: str) -> str:
 
 
 def _of_a_folder(error: OSError) -> str:
-    return {
-        errno.ENOENT: 'does not exist',
-        errno.ENOTDIR: 'is no folder',
-        errno.EACCES: 'may not be entered',
-    }.get(error.errno or 0, f'cannot be entered: {error.strerror}')
+    return {errno.ENOENT: 'does not exist', errno.ENOTDIR: 'is no folder', errno.EACCES: 'may not be entered'}.get(
+        error.errno or 0, f'cannot be entered: {error.strerror}'
+    )
 
 
 def _not_found(command: str, folder: str) -> str:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Self
 
-from gpu_tracker.idle.running import GUARDIAN_MARK, guardian_protocol, orphans
+from gpu_tracker.idle.running import GUARDIAN_MARK, guardian_protocol, program_orphans
 from gpu_tracker.idle.running.guardian_protocol import LaunchError
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def orders_of(orders: Orders) -> dict[str, Any]:
         'folder': program.folder,
         'environment': dict(orders.environment),
         'configured': [name for name, _ in program.environment],
-        'mark': {orphans.VARIABLE: orphans.mark()},
+        'mark': {program_orphans.VARIABLE: program_orphans.mark()},
         'user': program.user,
         'log': program.log,
         'grace': program.stop_grace,

@@ -61,7 +61,7 @@ class GpuFigures:
     :param uuids: The GPUs whose utilization is summed; None for all.
     :param wall_clock: Seconds since 1970, to which the time stamps of the driver's samples are compared.
     :param in_initial_pid_namespace: Whether the driver's process IDs are certainly ours (see process_ids).
-    :param pid_exists: Tells whether there is a process of an ID.
+    :param pid_exists: Returns whether there is a process of an ID.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class GpuFigures:
         """The latest utilization of each expected GPU, in percent."""
 
     def read(self, main: int | None, descendants: frozenset[int], since_us: int | None) -> None:
-        """Look at all GPUs once.
+        """Read all GPUs once.
 
         :param main: The process ID of the tree's root, None where it has ended.
         :param descendants: The process IDs of the rest of the tree.
@@ -137,7 +137,7 @@ class GpuFigures:
         return *sizes, None if None in latest else sum(percent for percent in latest if percent is not None)
 
     def take_messages(self, *, last: bool) -> list[tuple[str, str]]:
-        """Return what is to be told and was not taken yet, at the last reading also what might have passed."""
+        """Return what is to be reported and was not taken yet, at the last reading also what might have passed."""
         messages, self._messages = self._messages, []
         is_lasting = self._doubtful_readings >= _LASTING or (last and self._attribution.is_unknown)
         if is_lasting and not self._doubt_is_told:

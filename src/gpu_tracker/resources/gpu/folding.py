@@ -121,10 +121,10 @@ class UtilizationSum:
 
 
 class AccountedPeaks:
-    """By how much processes' own peaks, which the driver keeps, exceed what they use when they are looked at.
+    """By how much processes' own peaks, which the driver keeps, exceed what they use when they are read.
 
-    Only a peak that was reached since the last look counts: that of a process that came after the first look, or one
-    that has risen. A peak from before the tracking is none of its business.
+    Only a peak that was reached since the last reading counts: that of a process that came after the first reading, or
+    one that has risen. A peak from before the tracking does not count.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class AccountedPeaks:
         self._there_from_the_start: set[tuple[str, int]] | None = None
 
     def begin_look(self, present: set[tuple[str, int]]) -> None:
-        """Begin a look at all GPUs, by saying which processes, of whomever, are on which device: (device, pid)."""
+        """Begin a reading of all GPUs, by saying which processes, of whomever, are on which device: (device, pid)."""
         if self._there_from_the_start is None:
             self._there_from_the_start = present
         else:

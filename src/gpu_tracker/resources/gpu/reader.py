@@ -130,7 +130,7 @@ class GpuReader:
         return self._row
 
     def take_messages(self) -> list[tuple[str, str]]:
-        """Return what is to be told and was not taken yet: ('info' or 'warning', text), once for each cause."""
+        """Return what is to be reported and was not taken yet: ('info' or 'warning', text), once for each cause."""
         if self._poll.is_overdue:
             self._report_delay()
         messages = []

@@ -19,7 +19,7 @@ from gpu_tracker.idle.keeper import DryRun, GuardedPrograms
 from gpu_tracker.idle.monitor_log import flush
 from gpu_tracker.idle.observing.device_events import DeviceListener
 from gpu_tracker.idle.observing.gpu_processes import Programs
-from gpu_tracker.idle.observing.observer import open_observer
+from gpu_tracker.idle.observing.machine_observer import open_observer
 from gpu_tracker.idle.schedule import PollSchedule, next_change
 from gpu_tracker.idle.state import Observation, State, with_end
 from gpu_tracker.idle.status import MonitorStatus, iso_time, to_json, wall_clock

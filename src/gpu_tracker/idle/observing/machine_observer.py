@@ -6,6 +6,7 @@ import functools
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.background import Reported
 from gpu_tracker.errors import ClaimsError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.nvidia import COMPUTE_FILES
@@ -245,7 +246,7 @@ class ObserverMessages:
 
     def __init__(self) -> None:
         self._messages: list[str] = []
-        self._reported: set[str] = set()
+        self._reported = Reported(self._messages.append)
         self._problem: str | None = None
         self._claims_problem: str | None = None
         self._gpus: frozenset[GpuId] | None = None
@@ -254,12 +255,13 @@ class ObserverMessages:
 
     def take(self) -> list[str]:
         """Return what was not taken yet."""
-        messages, self._messages = self._messages, []
+        messages = self._messages.copy()
+        self._messages.clear()
         return messages
 
     def report_container(self) -> None:
-        """Tell that this is a container with process IDs of its own."""
-        self._once('container', _IN_CONTAINER)
+        """Report that this is a container with process IDs of its own."""
+        self._reported.once('container', _IN_CONTAINER)
 
     def report_unseen(self, pids: Collection[int], *, is_root: bool, has_driver: bool) -> None:
         """Report that there are processes whose descriptors cannot be read, the first time only.
@@ -272,17 +274,19 @@ class ObserverMessages:
         if len(pids) <= _MOST_NAMED:
             what = f'process{"" if len(pids) == 1 else "es"} {", ".join(map(str, sorted(pids)))}'
         why = 'cannot be read, even by root here' if is_root else 'can be read by root only'
-        self._once('unseen', f'the descriptors of {what} {why}: {_WITH_DRIVER if has_driver else _WITHOUT_DRIVER}')
+        self._reported.once(
+            'unseen', f'the descriptors of {what} {why}: {_WITH_DRIVER if has_driver else _WITHOUT_DRIVER}'
+        )
 
     def report_hidden(self, *, has_driver: bool) -> None:
         """Report that /proc does not list the processes of other users, the first time only.
 
         :param has_driver: Whether a driver reports who uses GPUs.
         """
-        self._once('hidden', f'{_HIDDEN}: {_WITH_DRIVER if has_driver else _WITHOUT_DRIVER}')
+        self._reported.once('hidden', f'{_HIDDEN}: {_WITH_DRIVER if has_driver else _WITHOUT_DRIVER}')
 
     def report_driver(self, problem: str | None) -> None:
-        """Tell of a problem of the driver when it begins, and when it has ended."""
+        """Report of a problem of the driver when it begins, and when it has ended."""
         if problem != self._problem:
             self._messages.append('the GPU driver works again' if problem is None else problem)
         self._problem = problem
@@ -294,7 +298,7 @@ class ObserverMessages:
         self._claims_problem = problem
 
     def report_gpus(self, there: Collection[GpuId], watched: Collection[GpuId]) -> None:
-        """Tell which of the watched GPUs have come or gone, and where there is none.
+        """Report which of the watched GPUs have come or gone, and where there is none.
 
         :param there: All GPUs.
         :param watched: Those of them that are watched, which a new configuration may change without any being gone.
@@ -308,11 +312,6 @@ class ObserverMessages:
         if lack is not None and lack != self._lack:
             self._messages.append(lack)
         self._gpus, self._watched, self._lack = gpus, frozenset(watched), lack
-
-    def _once(self, what: str, text: str) -> None:
-        if what not in self._reported:
-            self._reported.add(what)
-            self._messages.append(text)
 
 
 def _place(gpu: GpuId) -> tuple[int, int]:
