@@ -12,6 +12,7 @@ from gpu_tracker.cuda_probe.section import open_section
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.resources import entry_of, function_at
 from gpu_tracker.resources.cuda import Cuda, open_reader
+from gpu_tracker.resources.energy import Energy
 from gpu_tracker.resources.threaded import Target, ThreadedReader, problem_of
 from support.waiting import eventually
 
@@ -192,3 +193,45 @@ def test_what_a_wing_needs_and_is_not_installed_says_what_to_install() -> None:
     assert problem_of('CUDA calls', error, extra='cuda') == (
         'CUDA calls cannot be probed: a package is missing; install gpu-tracker[cuda].'
     )
+
+
+def test_a_row_has_launches_and_memory_of_the_last_reading_and_none_before() -> None:
+    source = Source()
+    source.read = lambda members: {'main': {'launches': 7, 'memory_current_bytes': 5}}
+    reader = open_reader(source.open, Target(10))
+    cuda = Cuda(reader)
+    row = dict(zip([column.name for column in cuda.columns], cuda.row(), strict=True))
+    assert (row['main_cuda_launches'], row['main_cuda_memory_current']) == (7, 5)
+    assert row['combined_cuda_launches'] is None
+    finish(reader, 60)
+
+
+class MeasuredEnergy:
+    """An energy source with figures that a test sets."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, object] = {}
+
+    def read(self, members: frozenset[int]) -> dict[str, object]:
+        return self.found
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ('found', 'row'),
+    [
+        ({}, [None, None]),
+        ({'gpus': [['a', 5.0, False], ['b', 2.5, True]], 'packages': 9.0}, [7.5, 9.0]),
+        ({'gpus': [['a', None, False]], 'packages': None}, [None, None]),
+        ({'gpus': [], 'packages': 0.0}, [0.0, 0.0]),
+    ],
+)
+def test_a_row_has_the_joules_of_the_last_reading(found: dict[str, object], row: list[float | None]) -> None:
+    source = MeasuredEnergy()
+    source.found = found
+    reader = ThreadedReader('energy', 'the energy of GPUs', dict)
+    reader.open(lambda _: source, Target(10))
+    finish(reader, 60)
+    assert list(Energy(reader, source, None).row()) == row
