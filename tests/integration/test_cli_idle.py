@@ -10,7 +10,7 @@ import pytest
 import gpu_tracker as package
 from gpu_tracker.cli import idle
 from gpu_tracker.idle.config.key_table import template
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 from support.gpus.gpu_machine import Machine
 from support.idle.idle_monitor import IdleMonitor, config, make_gpus, make_program, process
 

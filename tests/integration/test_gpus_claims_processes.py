@@ -221,7 +221,7 @@ for name in ('O_DIRECTORY', 'O_NOFOLLOW', 'O_NONBLOCK', 'O_NOCTTY', 'fchmod', 'g
     delattr(os, name)
 from gpu_tracker.errors import ClaimsError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 print(ClaimFolder(sys.argv[1]).claims(), user_name(7))
 try:
     ClaimFolder().claim(lambda _: ['GPU-0'], process_id=os.getpid(), seconds=1, command=None)

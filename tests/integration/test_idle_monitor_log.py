@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 from support.cli_program import text_of
 from support.idle.idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, plain, process
 from support.waiting import eventually

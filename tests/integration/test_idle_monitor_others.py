@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 from support.gpus.gpu_machine import NOBODY, words_as_nobody
 from support.idle.idle_monitor import IdleMonitor, config, foreign, make_gpus, process
 from support.tracked_program import as_root

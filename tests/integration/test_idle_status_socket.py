@@ -21,7 +21,7 @@ import pytest
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle import status_socket
 from gpu_tracker.idle.status_socket import MonitorRunningError, NoMonitorError, ask, serve
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 from support.tracked_program import as_root, environment
 from support.waiting import TIMEOUT, eventually
 

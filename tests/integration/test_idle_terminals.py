@@ -9,7 +9,7 @@ import pytest
 
 from gpu_tracker.idle.config.idle_settings import Terminals
 from gpu_tracker.idle.observing.terminals import TerminalUsers, logged_in
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from gpu_tracker.fleet.web.access import Access
 from gpu_tracker.fleet.web.connection import Limits
 from gpu_tracker.fleet.web.listener import Listener, listening_sockets
 from gpu_tracker.fleet.web.service import Service
-from gpu_tracker.sockets import addresses
+from gpu_tracker.system.sockets import addresses
 from support.waiting import TIMEOUT
 
 pytestmark = pytest.mark.server

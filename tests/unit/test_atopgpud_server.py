@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker import sockets
 from gpu_tracker.atopgpud import server as atopgpud_server
 from gpu_tracker.atopgpud.ledger import Ledger, ListedGpu
 from gpu_tracker.atopgpud.server import MOST_CLIENTS, Server
 from gpu_tracker.gpus.model import GpuProcess, GpuReading
+from gpu_tracker.system import sockets
 from support.atop.atop_client import LONGEST, connected, parsed_statistics
 from support.gpus.gpu_readings import known, monitored
 from support.waiting import TIMEOUT, eventually

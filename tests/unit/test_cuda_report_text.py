@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.cuda_probe.report_text import problem_text, report_text
 from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
-from gpu_tracker.terminal_text import width_of
+from gpu_tracker.system.terminal_text import width_of
 from support.cuda.cuda_reports import TRAINING, UUID, device, kernel, process, report
 
 TABLES = """\

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.files import check_writable, replaceable_file, write_whole
+from gpu_tracker.system.files import check_writable, replaceable_file, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,7 +134,7 @@ def test_a_failed_write_leaves_the_old_text_and_no_temporary_file(
     def full(descriptor: int, data: bytes) -> None:
         raise OSError(28, 'No space left on device')
 
-    monkeypatch.setattr('gpu_tracker.files.write_all', full)
+    monkeypatch.setattr('gpu_tracker.system.files.write_all', full)
     with pytest.raises(OSError, match='No space left'):
         write_whole(str(path), 'new')
     assert path.read_text() == 'old'

@@ -9,7 +9,7 @@ import pytest
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError
 from gpu_tracker.gpus.claims import shared_folder
 from gpu_tracker.gpus.claims.locks import LockDeadline, _is_locked, holder_of, lock, under_lock
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.errors import ClaimsError, GpuTrackerError, ParameterError
 from gpu_tracker.gpus.claims import shared_folder
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 ME = user_name(os.geteuid())
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.gpus.table import table_lines
 from gpu_tracker.gpus.table_cells import COLUMNS, LEFT_OUT_FIRST
-from gpu_tracker.table_layout import GAP, Column, layout
-from gpu_tracker.terminal_text import width_of
+from gpu_tracker.system.terminal_text import GAP, Column, layout, width_of
 from support.gpus.example_gpus import FREE, LOST, NOW, claim
 from support.gpus.gpu_readings import reading, used_by
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.gpus.claims.claim import remaining
 from gpu_tracker.gpus.table_cells import ago
-from gpu_tracker.printable import printable
-from gpu_tracker.terminal_text import cut, padded, shortened, width_of
+from gpu_tracker.system.terminal_text import cut, padded, printable, shortened, width_of
 
 
 @pytest.mark.parametrize(

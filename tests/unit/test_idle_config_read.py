@@ -16,7 +16,7 @@ from gpu_tracker.idle.config.document import Problem
 from gpu_tracker.idle.config.file_access import this_caller
 from gpu_tracker.idle.config.idle_settings import Program, Settings
 from gpu_tracker.idle.config.key_table import template
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 GOOD = '[process-a]\ndir=/\ncmd=/bin/sh -c "echo é"\ngpus=ALL\n'
 SETTINGS = Settings(10.0, (), (Program('process-a', None, ('/bin/sh', '-c', 'echo é'), '/'),), None)

@@ -10,7 +10,7 @@ from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.config.idle_settings import GpuId
 from gpu_tracker.idle.gpu_claims import GpuClaims, Taken
 from gpu_tracker.idle.state import Observation, WatchedGpu
-from gpu_tracker.sockets import Peer
+from gpu_tracker.system.sockets import Peer
 
 ZERO, ONE = GpuId(0), GpuId(1)
 BOTH = {ZERO: 'char 195:0', ONE: 'char 195:1'}

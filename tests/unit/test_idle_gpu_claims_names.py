@@ -15,8 +15,8 @@ import pytest
 
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.gpu_claims import PREFIX, Taken, WatchNames
-from gpu_tracker.sockets import Peer
-from gpu_tracker.users import user_name
+from gpu_tracker.system.sockets import Peer
+from gpu_tracker.system.users import user_name
 from support.tracked_program import environment
 from support.waiting import TIMEOUT, eventually
 

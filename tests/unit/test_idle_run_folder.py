@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.run_folder import check_folder, make_folder, socket_path
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 from support.tracked_program import as_root
 
 ME = os.geteuid()

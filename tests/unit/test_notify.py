@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.notify import tell_systemd
+from gpu_tracker.system.sockets import tell_systemd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from gpu_tracker import sockets
 from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.system import sockets
 from support.tracked_program import start
 
 EVERYWHERE = '0.0.0.0'  # noqa: S104 - it is never listened on for longer than a test
@@ -63,7 +63,7 @@ def test_an_error_of_another_kind_is_told_of():
 
 HANGING_LOOK_UP = """
 import threading
-from gpu_tracker import sockets
+from gpu_tracker.system import sockets
 
 def hang(*_, **__):
     print(threading.current_thread().daemon, flush=True)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from gpu_tracker.users import UserNames
+from gpu_tracker.system.users import UserNames
 from support.waiting import eventually
 
 ALICE, BOB = 1000, 1001
@@ -17,7 +17,7 @@ ALICE, BOB = 1000, 1001
 # Root may have any number of threads, and the interpreter may be where others cannot reach it.
 WITHOUT_THREADS = """
 import os, resource
-from gpu_tracker.users import UserNames
+from gpu_tracker.system.users import UserNames
 names = UserNames(lambda user: f'name of {user}', timeout=60.0)
 if os.geteuid() == 0:
     os.setgroups([])

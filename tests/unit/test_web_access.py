@@ -7,7 +7,7 @@ import pytest
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.fleet.web.access import AccessError, check_access, reachable_address
 from gpu_tracker.fleet.web.credentials import Token
-from gpu_tracker.sockets import Address
+from gpu_tracker.system.sockets import Address
 
 TOKEN = Token('0123456789abcdef')
 

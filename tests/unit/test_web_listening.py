@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from gpu_tracker.fleet.web.listener import listening_sockets, url
-from gpu_tracker.sockets import Address, AddressTakenError, addresses
+from gpu_tracker.system.sockets import Address, AddressTakenError, addresses
 
 
 def of(*hosts: str) -> list[Address]:

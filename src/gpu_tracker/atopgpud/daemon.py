@@ -7,12 +7,12 @@ import signal
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker import sockets
 from gpu_tracker.atopgpud.ledger import Ledger
 from gpu_tracker.atopgpud.logs import Throttle
 from gpu_tracker.atopgpud.observer import Drivers, Observer
 from gpu_tracker.atopgpud.server import Server
-from gpu_tracker.notify import tell_systemd
+from gpu_tracker.system import sockets
+from gpu_tracker.system.sockets import tell_systemd
 
 if TYPE_CHECKING:
     import logging

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpu_tracker.atopgpud import wire
-from gpu_tracker.sockets import BACKLOG, peer_of
+from gpu_tracker.system.sockets import BACKLOG, peer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

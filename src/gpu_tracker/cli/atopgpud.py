@@ -74,8 +74,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _serve(settings: Settings, *, verbose: bool, in_background: bool) -> int:
-    from gpu_tracker import sockets  # noqa: PLC0415 - as above
     from gpu_tracker.atopgpud import daemon, detach, logs  # noqa: PLC0415 - as above
+    from gpu_tracker.system import sockets  # noqa: PLC0415 - as above
 
     addresses = sockets.addresses(settings.host, settings.port)
     log = logs.open_log(verbose=verbose, to_background=in_background)

@@ -200,7 +200,7 @@ def _become(words: list[str], request: Request, picked: Picked) -> int:
         import subprocess  # noqa: PLC0415 - where a process cannot become another
 
         return subprocess.run(words, env=environment, check=False).returncode
-    from gpu_tracker.cli.execute import execute, restore_signals  # noqa: PLC0415 - POSIX only
+    from gpu_tracker.cli.launch import execute, restore_signals  # noqa: PLC0415 - POSIX only
 
     restore_signals()
     try:

@@ -9,7 +9,7 @@ from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.gpus.machine import Machine, snapshot_of
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
     from gpu_tracker.gpus.machine import Seen

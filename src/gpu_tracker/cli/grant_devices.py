@@ -6,7 +6,7 @@ import os
 import sys
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import options, output, subject
+from gpu_tracker.cli import options, output, request
 from gpu_tracker.cli.running_process import no_process
 from gpu_tracker.errors import GpuTrackerError
 
@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
         return output.print_text(values)
     if sys.platform != 'linux':
         raise GpuTrackerError('grant-devices changes control groups of Linux, and runs there only')
-    pid = subject.process_id(str(values['--pid']))
+    pid = request.process_id(str(values['--pid']))
     if not os.path.isdir(f'/proc/{pid}'):
         raise no_process(pid)
     from gpu_tracker.cuda_probe.devices import grant, grant_plan  # noqa: PLC0415 - not where only help is wanted

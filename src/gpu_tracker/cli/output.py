@@ -7,8 +7,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from gpu_tracker import files
 from gpu_tracker.cli import FAILURE
+from gpu_tracker.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable

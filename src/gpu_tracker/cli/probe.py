@@ -7,11 +7,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import FAILURE, command_words, output, supervise
-from gpu_tracker.cli.keys import Keys
 from gpu_tracker.cli.launch import HeldCommand
 from gpu_tracker.cli.probe_request import LIMITS, read_request
 from gpu_tracker.cli.probing import COMPLETE, Probing, attached
 from gpu_tracker.cli.running_process import Waiting, no_process, open_process
+from gpu_tracker.cli.screen import Keys
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import options, output, subject
+from gpu_tracker.cli import options, output
+from gpu_tracker.cli import request as command_line
 from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.errors import ParameterError
 
@@ -62,17 +63,17 @@ def read_request(text: str, arguments: list[str], name: str) -> ProbeRequest | s
     """
     before, after = options.part_at_dashes(arguments)
     try:
-        values = options.parse(text, f'gpu-tracker {__version__}', subject.shortened(before, after), name)
+        values = options.parse(text, f'gpu-tracker {__version__}', command_line.shortened(before, after), name)
     except options.UsageError:
-        subject.check_choice(text, before, after)
+        command_line.check_choice(text, before, after)
         raise
     if isinstance(values, str):
         return values
     pid = _text(values, '--pid')
     given = _text(values, '--output')
     request = ProbeRequest(
-        words=[] if pid is not None else subject.words(_text(values, '--execute'), after),
-        process_id=None if pid is None else subject.process_id(pid),
+        words=[] if pid is not None else command_line.words(_text(values, '--execute'), after),
+        process_id=None if pid is None else command_line.process_id(pid),
         destination=output.Destination(given),
         to_file=given is not None,
         as_json=bool(values['--json']),

@@ -1,12 +1,67 @@
-"""What the arguments of the tracking command ask for, checked as far as that goes without the tracker."""
+"""What is to be looked at: a command to start, or a process that runs already."""
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple, TypedDict
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import options, output, subject
+from gpu_tracker.cli import command_words, options, output
 from gpu_tracker.errors import ParameterError
+
+CHOICES = 'give a command with -e, after --, or a process with --pid'
+
+_PROCESS_ID = 'a positive whole number'
+
+
+def shortened(before: list[str], after: list[str] | None) -> list[str]:
+    """Return the arguments for docopt, whose matching of many thousand takes seconds: of a command, its first word.
+
+    :param before: What stands in front of ``--``.
+    :param after: What stands behind it; None: there is none.
+    """
+    return before if after is None else [*before, '--', *after[:1]]
+
+
+def check_choice(text: str, before: list[str], after: list[str] | None) -> None:
+    """Raise UsageError where not exactly one thing was given, before anything else that docopt finds.
+
+    :param text: The docopt text of the command.
+    """
+    given, stray = options.given_and_stray(text, before)
+    chosen = [name for name in ('-e', '--pid') if name in given] + ([] if after is None else ['--'])
+    if len(chosen) > 1:
+        raise options.UsageError(f'{" and ".join(chosen)} do not go together: {CHOICES}')
+    if stray:
+        raise options.UsageError(f'unexpected argument {stray[0]!r}: {CHOICES}')
+    if not chosen or after == []:
+        raise options.UsageError(CHOICES)
+
+
+def words(command: str | None, after: list[str] | None) -> list[str]:
+    """Return the words of the command to start.
+
+    :param command: What ``-e`` was given; None: the command stands after ``--``.
+    :raises UsageError: It is empty.
+    """
+    if command is None:
+        found = after or []
+        empty = not found or not found[0]
+    else:
+        found = command_words.words_to_start(command, os.get_exec_path())
+        empty = not command.strip()
+    if empty:
+        raise options.UsageError(f'the command is empty: {CHOICES}')
+    return found
+
+
+def process_id(given: str) -> int:
+    """Return the process ID that ``--pid`` was given; raise ParameterError where it is none."""
+    value = options.number('--pid', int, given, _PROCESS_ID)
+    if value < 1:
+        raise ParameterError('--pid', given, _PROCESS_ID)
+    return value
+
 
 # The option that sets each parameter of Tracker.
 _OPTION_OF = {
@@ -75,9 +130,9 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
     """
     before, after = options.part_at_dashes(arguments)
     try:
-        values = options.parse(text, f'gpu-tracker {__version__}', subject.shortened(before, after))
+        values = options.parse(text, f'gpu-tracker {__version__}', shortened(before, after))
     except options.UsageError:
-        subject.check_choice(text, before, after)
+        check_choice(text, before, after)
         raise
     if isinstance(values, str):
         return values
@@ -87,8 +142,8 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         raise ParameterError('--output', _text(values, '--output'), f'a path that can be written ({fault})')
     pid = _text(values, '--pid')
     return Request(
-        words=[] if pid is not None else subject.words(_text(values, '--execute'), after),
-        process_id=None if pid is None else subject.process_id(pid),
+        words=[] if pid is not None else words(_text(values, '--execute'), after),
+        process_id=None if pid is None else process_id(pid),
         destination=destination,
         format=_text(values, '--format') or '',
         verbose=bool(values['--verbose']),

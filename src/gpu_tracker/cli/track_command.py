@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import FAILURE, command_words, output, supervise, tracking
-from gpu_tracker.cli.execute import execute, restore_signals
-from gpu_tracker.cli.launch import HeldCommand, become_subreaper, raise_limit_on_descriptors
+from gpu_tracker.cli.launch import HeldCommand, become_subreaper, execute, raise_limit_on_descriptors, restore_signals
 from gpu_tracker.errors import ParameterError, SamplerError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from gpu_tracker.printable import printable
+from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

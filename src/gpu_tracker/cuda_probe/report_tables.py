@@ -5,9 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from gpu_tracker.printable import printable
-from gpu_tracker.table_layout import GAP, Column, layout
-from gpu_tracker.terminal_text import padded, shortened, width_of
+from gpu_tracker.system.terminal_text import GAP, Column, layout, padded, printable, shortened, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -17,7 +17,7 @@ from gpu_tracker.cuda_probe.report_tables import (
     wrapped,
 )
 from gpu_tracker.cuda_usage import CUDADevice
-from gpu_tracker.printable import printable
+from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.cuda_report import CudaReport

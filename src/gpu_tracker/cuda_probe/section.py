@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_usage import CUDAFigures, CUDAKernel, CUDAProcess, base_units
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.printable import printable
+from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,7 +11,7 @@ from gpu_tracker.errors import ClaimsError, GpuError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.constraints import status_of
 from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, without_claims
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from itertools import pairwise
 from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.gpus.process_ids import IDLE_GUARDIAN, has_open, in_initial_pid_namespace
 from gpu_tracker.processes import stat
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

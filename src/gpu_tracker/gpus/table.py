@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.gpus import constraints
 from gpu_tracker.gpus.claims.claim import describe
 from gpu_tracker.gpus.table_cells import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK, Row, rows
-from gpu_tracker.table_layout import GAP, layout
-from gpu_tracker.terminal_text import cut, padded, shortened, width_of
+from gpu_tracker.system.terminal_text import GAP, cut, layout, padded, shortened, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpu_tracker.gpus.claims.claim import Claim
     from gpu_tracker.gpus.model import GpuReading
-    from gpu_tracker.table_layout import Column
+    from gpu_tracker.system.terminal_text import Column
 
 HEADER = 'header'
 PLAIN = ''

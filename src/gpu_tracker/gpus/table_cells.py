@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.gpus import constraints as status
-from gpu_tracker.printable import printable
-from gpu_tracker.table_layout import Column
+from gpu_tracker.system.terminal_text import Column, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -14,8 +14,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.sockets import peer_of
-from gpu_tracker.users import user_name
+from gpu_tracker.system.sockets import peer_of
+from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
     import logging
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.idle.config.idle_settings import GpuId
     from gpu_tracker.idle.state import Observation
-    from gpu_tracker.sockets import Peer
+    from gpu_tracker.system.sockets import Peer
 
 PREFIX = 'gpu-tracker-idle/'
 _BACKLOG = 128

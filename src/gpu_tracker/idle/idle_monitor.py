@@ -26,7 +26,7 @@ from gpu_tracker.idle.status import MonitorStatus, iso_time, to_json, wall_clock
 from gpu_tracker.idle.status_report import Tally, status_of
 from gpu_tracker.idle.status_socket import serve
 from gpu_tracker.idle.waiting import gpus_in_words
-from gpu_tracker.users import UserNames
+from gpu_tracker.system.users import UserNames
 
 if TYPE_CHECKING:
     import logging

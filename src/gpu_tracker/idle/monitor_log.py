@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 
-from gpu_tracker.printable import printable
+from gpu_tracker.system.terminal_text import printable
 
 _LONGEST = 4000
 """Bytes of a line: it reaches a pipe that others write to as well in one piece, pipe(7)."""

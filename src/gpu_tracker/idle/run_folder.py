@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

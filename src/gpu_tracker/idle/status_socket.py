@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.run_folder import check_length, make_folder, reason_of
-from gpu_tracker.sockets import peer_of
-from gpu_tracker.users import user_name
+from gpu_tracker.system.sockets import peer_of
+from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

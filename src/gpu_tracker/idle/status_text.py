@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.idle.status import RUNNING, STOPPING, UNAVAILABLE, seconds_since_1970
 from gpu_tracker.idle.wording import duration
-from gpu_tracker.printable import printable
-from gpu_tracker.table_layout import GAP, Column, layout
-from gpu_tracker.terminal_text import padded, shortened, width_of
+from gpu_tracker.system.terminal_text import GAP, Column, layout, padded, printable, shortened, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from gpu_tracker.printable import printable
+from gpu_tracker.system.terminal_text import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -97,8 +97,8 @@ class _ReportFile:
 
     def write(self, totals: Totals) -> str | None:
         """Write the file, and return what went wrong, if anything."""
-        from gpu_tracker.files import write_whole  # noqa: PLC0415 - these cost 30 ms, which many runs do not last
         from gpu_tracker.report import FORMATS, build  # noqa: PLC0415
+        from gpu_tracker.system.files import write_whole  # noqa: PLC0415 - these cost 30 ms, which many runs do not last
         from gpu_tracker.units import Units  # noqa: PLC0415
 
         try:

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, ProgramFile, findings_from, identity_of
-from gpu_tracker.files import write_whole
+from gpu_tracker.system.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

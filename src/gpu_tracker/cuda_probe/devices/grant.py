@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker.cuda_probe.devices import control_groups
 from gpu_tracker.cuda_probe.devices.grant_plan import Command, GrantPlan, Write, run
 from gpu_tracker.errors import GrantError
-from gpu_tracker.printable import printable
+from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from gpu_tracker.fleet.hosts.host import UP
 from gpu_tracker.fleet.hosts.nvgpu import KINDS, kind_of
 from gpu_tracker.fleet.hosts.report import STATUSES
-from gpu_tracker.printable import printable
+from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

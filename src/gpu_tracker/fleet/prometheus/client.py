@@ -16,7 +16,7 @@ from gpu_tracker.fleet.config.cluster import ClusterError, TlsFiles, tls_context
 from gpu_tracker.fleet.config.secret_files import read_token
 from gpu_tracker.fleet.prometheus.queries import PrometheusError, parse_samples, parse_tracks, reason_of
 from gpu_tracker.fleet.resolver import Resolver
-from gpu_tracker.printable import printable
+from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:
     import ssl

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker import sockets
 from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.system import sockets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,8 +7,8 @@ import resource
 import socket
 from typing import TYPE_CHECKING
 
-from gpu_tracker import sockets
 from gpu_tracker.fleet.web.places import NoPlaceError, Places
+from gpu_tracker.system import sockets
 
 if TYPE_CHECKING:
     import ssl

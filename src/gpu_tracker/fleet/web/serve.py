@@ -14,7 +14,7 @@ from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.web.connection import LAST_MOMENT, Limits
 from gpu_tracker.fleet.web.listener import allow_many_files, listening_sockets, url
 from gpu_tracker.fleet.web.service import Complaints, Service
-from gpu_tracker.notify import tell_systemd
+from gpu_tracker.system.sockets import tell_systemd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -14,7 +14,7 @@ from gpu_tracker.fleet.web.connection import LAST_MOMENT, Connection
 from gpu_tracker.fleet.web.gate import Gate
 from gpu_tracker.fleet.web.host_names import LOCAL_NAMES, FullName, HostNames
 from gpu_tracker.fleet.web.listener import Listener
-from gpu_tracker.printable import printable
+from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

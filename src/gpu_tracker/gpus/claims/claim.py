@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.printable import printable
-from gpu_tracker.users import user_name
+from gpu_tracker.system.terminal_text import printable
+from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

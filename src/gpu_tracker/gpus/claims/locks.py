@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gpu_tracker.errors import ClaimsLockedError
 from gpu_tracker.gpus.claims import shared_folder
 from gpu_tracker.gpus.claims.record import bounded
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 if sys.platform != 'win32':
     import fcntl

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker.gpus.claims.claim import Claim
-from gpu_tracker.printable import printable
+from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

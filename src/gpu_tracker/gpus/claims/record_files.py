@@ -11,9 +11,9 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.files import write_all
 from gpu_tracker.gpus.claims.locks import is_held
 from gpu_tracker.gpus.claims.record import MOST_BYTES, decode
+from gpu_tracker.system.files import write_all
 
 if TYPE_CHECKING:
     from gpu_tracker.gpus.claims.locks import RecordLock

@@ -12,7 +12,7 @@ import stat
 
 from gpu_tracker.errors import ClaimsError, ParameterError
 from gpu_tracker.gpus.claims.liveness import exists
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

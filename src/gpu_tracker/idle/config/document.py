@@ -11,7 +11,7 @@ import configparser
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.printable import printable
+from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

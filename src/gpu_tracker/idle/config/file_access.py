@@ -8,7 +8,7 @@ import pwd
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.idle.running import GUARDIAN_MARK
 from gpu_tracker.idle.state import GpuUser
 from gpu_tracker.processes import SAMPLER_MARK
-from gpu_tracker.users import UserNames
+from gpu_tracker.system.users import UserNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

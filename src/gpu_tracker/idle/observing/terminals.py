@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.idle.state import ActiveUser
-from gpu_tracker.users import user_name
+from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -1,0 +1,1 @@
+"""Small adapters to the operating system: files, sockets, users, systemd, and text for terminals."""
