@@ -167,7 +167,7 @@ def _import_for_report() -> None:
     """Import what makes the report while the sampler starts: 15 ms that the user would wait for at the end."""
     import json  # noqa: F401, PLC0415
 
-    from gpu_tracker import report, sampling  # noqa: F401, PLC0415
+    from gpu_tracker import report, sampling, usage  # noqa: F401, PLC0415
 
 
 def _extend(totals: Totals, seconds: float, pid: int) -> None:

@@ -8,6 +8,7 @@ import os
 
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.processes import process_exists
 from gpu_tracker.resources import SECTIONS
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
 
@@ -136,21 +137,6 @@ def _existing_process(value: object) -> int:
     if not process_exists(value):
         raise ParameterError('process_id', value, 'the id of a process that exists')
     return value
-
-
-def process_exists(pid: int) -> bool:
-    """Tell whether there is a process with that id."""
-    if os.name != 'posix':
-        import psutil  # noqa: PLC0415 - kept out of the measured process where the system itself can tell
-
-        return bool(psutil.pid_exists(pid))
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _file(value: object) -> str:

@@ -6,7 +6,7 @@ from gpu_tracker.errors import ClaimsError
 from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
 from gpu_tracker.idle.observing.drivers import DriverAnswer
 from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, WatchedGpu
-from gpu_tracker.parameters import process_exists
+from gpu_tracker.processes import process_exists
 from support.gpus.brief_gpus import claim
 from support.gpus.gpu_machine import NO_SUCH_PROCESS
 from support.gpus.gpu_readings import reading

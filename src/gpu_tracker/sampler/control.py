@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 
+from gpu_tracker.processes import process_exists
 from gpu_tracker.sampler.descriptors import open_process
 from gpu_tracker.sampler.messages import LAUNCH_MESSAGE, SECONDS_LENGTH, STOP_MESSAGE, seconds_of_stop
 
@@ -58,7 +59,7 @@ class Control:
     def _wait_once(self, seconds: float | None) -> str | None:
         ready = select.select(self._handles, (), (), seconds if seconds is None else max(0.0, seconds))[0]
         if not ready:
-            return None if self._owner_handle is not None or _exists(self._owner) else ABANDONED
+            return None if self._owner_handle is not None or process_exists(self._owner) else ABANDONED
         if self._handle in ready:
             message = os.read(self._handle, 1)
             if message == STOP_MESSAGE:
@@ -69,13 +70,3 @@ class Control:
             return ABANDONED
         self._handles.remove(ready[0])  # the target has ended once and for all
         return TARGET_ENDED
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

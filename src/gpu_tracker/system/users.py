@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,6 +53,8 @@ class UserNames:
         self._look_up = look_up
         self._timeout = timeout
         self._monotonic = monotonic
+        import threading  # noqa: PLC0415 - who only asks for a name at once does not need it
+
         self._changed = threading.Condition()
         self._answers: dict[int, _Answer] = {}
         self._asked: set[int] = set()
@@ -74,6 +75,8 @@ class UserNames:
     def _start_asking(self, user_id: int) -> bool:
         self._asked.add(user_id)
         try:
+            import threading  # noqa: PLC0415 - as above
+
             threading.Thread(target=self._ask, args=(user_id,), daemon=True).start()
         except RuntimeError:  # there are too many threads now
             self._asked.discard(user_id)

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.processes import default_reader, stat
+from gpu_tracker.processes import default_reader, process_exists, stat
 from gpu_tracker.processes.process import Process
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def lives(pid: int, start: float | None, *, reader: str | None = None, proc: str
         return _portable_lives(pid, start)
     process = _read(pid, proc)
     if process is None:
-        return exists(pid)
+        return process_exists(pid)
     return not process.ended and start in (None, process.start)
 
 
@@ -72,17 +72,6 @@ def _read(pid: int, proc: str) -> Process | None:
     process = Process(pid)
     stat.update(process, line)
     return process
-
-
-def exists(pid: int) -> bool:
-    """Return whether there is a process of this ID, of whatever user, be it a zombie."""
-    try:
-        os.kill(pid, 0)  # sends nothing, kill(2)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # somebody else's, so there is one
-    return True
 
 
 def _portable_start_of(pid: int) -> float | None:

@@ -11,7 +11,7 @@ import os
 import stat
 
 from gpu_tracker.errors import ClaimsError, ParameterError
-from gpu_tracker.gpus.claims.liveness import exists
+from gpu_tracker.processes import process_exists
 from gpu_tracker.system.users import user_name
 
 TYPE_CHECKING = False
@@ -126,7 +126,7 @@ def _remove_unfinished(path: str) -> None:
             and dash
             and pid.isdecimal()
             and len(pid) < _MOST_DIGITS
-            and not exists(int(pid))
+            and not process_exists(int(pid))
         ):
             try:
                 os.rmdir(os.path.join(parent, name))

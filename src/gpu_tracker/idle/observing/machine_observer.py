@@ -18,7 +18,7 @@ from gpu_tracker.idle.observing.open_devices import OpenDevices
 from gpu_tracker.idle.observing.terminals import TerminalUsers
 from gpu_tracker.idle.observing.watched_gpus import GpuPoll, only_with, usable_gpus, without_figures
 from gpu_tracker.idle.state import Observation
-from gpu_tracker.parameters import process_exists
+from gpu_tracker.processes import process_exists
 from gpu_tracker.system.users import UserNames
 
 if TYPE_CHECKING:
