@@ -46,7 +46,7 @@ CASES = {
 PROBES = """
 import json, os, subprocess, sys
 from support.cli_program import eventually
-from gpu_tracker.processes import open_process_tree
+from gpu_tracker.resources.context import open_process_tree
 from support.cuda.probed_program import opened
 
 libraries, program, cases = json.loads(sys.argv[1])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PROBE = """
 from gpu_tracker.cuda_probe.probe_session import open_probe as probe_of
 from gpu_tracker.cuda_probe.section import CudaSection
-from gpu_tracker.processes import open_process_tree
+from gpu_tracker.resources.context import open_process_tree
 from support.cuda.fake_probe import StandInProbe
 
 class Probe(StandInProbe):

@@ -8,9 +8,10 @@ import time
 import psutil
 import pytest
 
-from gpu_tracker.processes import SAMPLER_MARK, default_reader, open_process_tree
+from gpu_tracker.processes import SAMPLER_MARK, default_reader
 from gpu_tracker.processes.portable import PortableProcessTree
 from gpu_tracker.resources import FIRST
+from gpu_tracker.resources.context import open_process_tree
 from gpu_tracker.resources.ram import PortableRamReader
 
 IDLE = 'import sys; print(flush=True); sys.stdin.read()'

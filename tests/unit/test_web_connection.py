@@ -6,9 +6,9 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from gpu_tracker.fleet.web.connection import Connection, Limits
+from gpu_tracker.fleet.web.connection import Connection
 from gpu_tracker.fleet.web.gate import MAY_READ
-from gpu_tracker.fleet.web.places import Place, Places
+from gpu_tracker.fleet.web.places import Limits, Place, Places
 
 
 class Transport(asyncio.Transport):

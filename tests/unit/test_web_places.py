@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.fleet.web.connection import Limits
-from gpu_tracker.fleet.web.places import NoPlaceError, Place, Places, counted_address
+from gpu_tracker.fleet.web.places import Limits, NoPlaceError, Place, Places, counted_address
 
 
 class Room:

@@ -23,8 +23,6 @@ COMMANDS = {
 }
 DEFAULT_COMMAND = 'track'
 
-FAILURE = 125  # the exit code of our own failures; those of the tracked command are its own
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Run ``gpu-tracker`` with ``arguments``, by default those of this process, and return its exit code."""
@@ -65,7 +63,7 @@ def _run(arguments: list[str]) -> int:
             output.complain(str(error))
         else:
             output.complain(f'internal error: {type(error).__name__}: {error}')
-        return FAILURE
+        return output.FAILURE
 
 
 def _command(arguments: list[str]) -> Callable[[list[str]], int]:

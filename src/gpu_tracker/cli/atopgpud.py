@@ -7,8 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import FAILURE, options, output
 from gpu_tracker.cli import main as run_command_line
+from gpu_tracker.cli import options, output
+from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:

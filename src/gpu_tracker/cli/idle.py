@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import FAILURE, options, output, screen
+from gpu_tracker.cli import options, output, screen
+from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:

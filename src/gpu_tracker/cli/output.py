@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import FAILURE
 from gpu_tracker.system import files
 
 if TYPE_CHECKING:
@@ -21,6 +20,9 @@ _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 
 _reserved: set[int] = set()
+
+FAILURE = 125
+"""The exit code of gpu-tracker's own failures; those of the tracked command are its own."""
 
 
 def reserve_closed_streams() -> None:

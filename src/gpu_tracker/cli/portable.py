@@ -9,7 +9,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import FAILURE, output, tracking
+from gpu_tracker.cli import output, tracking
+from gpu_tracker.cli.output import FAILURE
 
 if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request

@@ -6,8 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import FAILURE, command_words, output, supervise
+from gpu_tracker.cli import command_words, output, supervise
 from gpu_tracker.cli.launch import HeldCommand
+from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.cli.probe_request import LIMITS, read_request
 from gpu_tracker.cli.probing import COMPLETE, Probing, attached
 from gpu_tracker.cli.running_process import Waiting, no_process, open_process

@@ -7,8 +7,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import FAILURE, options, output
-from gpu_tracker.cli.output import PatientOutput
+from gpu_tracker.cli import options, output
+from gpu_tracker.cli.output import FAILURE, PatientOutput
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:

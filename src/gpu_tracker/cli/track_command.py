@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import FAILURE, command_words, output, supervise, tracking
+from gpu_tracker.cli import command_words, output, supervise, tracking
 from gpu_tracker.cli.launch import HeldCommand, become_subreaper, execute, raise_limit_on_descriptors, restore_signals
+from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import ParameterError, SamplerError
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import FAILURE, output, tracking
+from gpu_tracker.cli import output, tracking
+from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.cli.running_process import Waiting, open_process
 from gpu_tracker.errors import ParameterError
 

@@ -59,28 +59,6 @@ SAMPLER_NAME = b'gput-sampler'
 """How every sampler is called by ps and top, also when it has ended and its command line is gone."""
 
 
-def open_process_tree(
-    reader: str, root_pid: int, *, launcher: int | None = None, held: bool = False, own_pid: int | None = None
-) -> ProcessTree:
-    """Return the tree of ``root_pid``, read in the way that ``reader`` names.
-
-    :param reader: ``'proc'`` for Linux's own interface, ``'psutil'`` for any system.
-    :param launcher: The pid of the program that started the root and adopts its orphans.
-    :param held: The root is still a copy of its launcher: its memory does not count until it has called execve(2).
-    :param own_pid: The pid of the sampler, this process where not given.
-    :raises ProcessLookupError: if there is no such process.
-    """
-    if own_pid is None:
-        own_pid = os.getpid()
-    if reader == 'proc':
-        from gpu_tracker.processes.linux import LinuxProcessTree  # noqa: PLC0415 - read where it is needed
-
-        return LinuxProcessTree(root_pid, launcher=launcher, held=held, own_pid=own_pid)
-    from gpu_tracker.processes.portable import PortableProcessTree  # noqa: PLC0415 - imports psutil
-
-    return PortableProcessTree(root_pid, launcher=launcher, held=held, own_pid=own_pid)
-
-
 def proc_fault(proc: str = '/proc') -> str | None:
     """Return why processes cannot be found in ``proc`` by their pids, as a sentence for users; None where they can.
 

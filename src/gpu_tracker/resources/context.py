@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 
-from gpu_tracker.processes import open_process_tree
 from gpu_tracker.resources.budget import Budget, OverheadLimit
 
 TYPE_CHECKING = False
@@ -169,3 +168,25 @@ class PortableSystem:
 def open_system(reader: str) -> System:
     """Return the machine, read in the way that ``reader`` names, as :func:`.open_process_tree` does."""
     return LinuxSystem() if reader == 'proc' else PortableSystem()
+
+
+def open_process_tree(
+    reader: str, root_pid: int, *, launcher: int | None = None, held: bool = False, own_pid: int | None = None
+) -> ProcessTree:
+    """Return the tree of ``root_pid``, read in the way that ``reader`` names.
+
+    :param reader: ``'proc'`` for Linux's own interface, ``'psutil'`` for any system.
+    :param launcher: The pid of the program that started the root and adopts its orphans.
+    :param held: The root is still a copy of its launcher: its memory does not count until it has called execve(2).
+    :param own_pid: The pid of the sampler, this process where not given.
+    :raises ProcessLookupError: if there is no such process.
+    """
+    if own_pid is None:
+        own_pid = os.getpid()
+    if reader == 'proc':
+        from gpu_tracker.processes.linux import LinuxProcessTree  # noqa: PLC0415 - read where it is needed
+
+        return LinuxProcessTree(root_pid, launcher=launcher, held=held, own_pid=own_pid)
+    from gpu_tracker.processes.portable import PortableProcessTree  # noqa: PLC0415 - imports psutil
+
+    return PortableProcessTree(root_pid, launcher=launcher, held=held, own_pid=own_pid)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import aiohttp
 
 from gpu_tracker import __version__
-from gpu_tracker.fleet.polling.agent import AgentError, no_report, of_connection
+from gpu_tracker.fleet.polling.failures import AgentError, no_report, of_connection
 from gpu_tracker.fleet.resolver import Resolver
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker import __version__
 from gpu_tracker.fleet.hosts.nvgpu import NOT_AVAILABLE
 from gpu_tracker.fleet.hosts.report import HostReport, ReportError, parse_report
-from gpu_tracker.fleet.polling.agent import AgentError
+from gpu_tracker.fleet.polling.failures import AgentError
 from gpu_tracker.gpus.machine import host_name
 
 if TYPE_CHECKING:

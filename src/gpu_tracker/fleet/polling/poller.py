@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from gpu_tracker.fleet.config.cluster import tls_context
 from gpu_tracker.fleet.hosts.host import HostState, Known, names
 from gpu_tracker.fleet.hosts.nvgpu import NOT_AVAILABLE
-from gpu_tracker.fleet.polling.agent import Agent, AgentError, late, looking_up
+from gpu_tracker.fleet.polling.agent import Agent
+from gpu_tracker.fleet.polling.failures import AgentError, late, looking_up
 from gpu_tracker.fleet.polling.http_client import LONGEST, BackOff, HttpClient, Progress
 from gpu_tracker.fleet.polling.own_report import ThisMachine, not_yet
 

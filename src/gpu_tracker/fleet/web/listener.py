@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.fleet.web.connection import Limits
-    from gpu_tracker.fleet.web.places import Place
+    from gpu_tracker.fleet.web.places import Limits, Place
 
 ENOUGH = 65536
 """More are of no use, and some containers allow a thousand millions, which old libraries walk through one by one."""

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpu_tracker.fleet.web.access import Access
-    from gpu_tracker.fleet.web.connection import Limits
     from gpu_tracker.fleet.web.gate import Application
-    from gpu_tracker.fleet.web.places import Place
+    from gpu_tracker.fleet.web.places import Limits, Place
 
 _LONGEST = 500
 """Characters of a line."""
