@@ -1,7 +1,6 @@
-"""Why a host could not be asked, for people and for nvgpu's masters."""
+"""An agent that is polled: of ours or of nvgpu's, whichever answers."""
 
 from __future__ import annotations
-
 
 import time
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from gpu_tracker.fleet.hosts.report import ReportError, parse_report
 from gpu_tracker.fleet.polling.failures import AgentError, bad_status, no_report
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
     from gpu_tracker.fleet.config.cluster import Token

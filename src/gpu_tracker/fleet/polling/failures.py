@@ -1,4 +1,4 @@
-"""The failures of polling an agent, in words for people."""
+"""Why a host could not be polled, in words for people and for nvgpu's masters."""
 
 from __future__ import annotations
 
