@@ -117,6 +117,9 @@ def test_the_sampler_imports_nothing_for_it() -> None:
 import json, sys
 import gpu_tracker.sampler.process, gpu_tracker.sampler.loop, gpu_tracker.sampler.publisher, gpu_tracker.report
 import gpu_tracker.tracker
+from gpu_tracker.resources import chosen
+for entry in chosen(()):
+    entry.load()
 own = ('gpu_tracker.cuda', 'gpu_tracker.resources.threaded', 'gpu_tracker.totals')
 heavy = ('dataclasses', 'importlib.metadata', *own)
 print(json.dumps([name for name in sys.modules if name.startswith(heavy)]))

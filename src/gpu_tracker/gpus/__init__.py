@@ -6,8 +6,6 @@ vendor's library: the openers do.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from gpu_tracker.errors import GpuError
 
 TYPE_CHECKING = False
@@ -73,6 +71,8 @@ def _opener(module: str) -> Callable[[], GpuBackend | None]:
     """Return what imports a vendor's folder and opens its driver, both when it is called."""
 
     def open_backend() -> GpuBackend | None:
+        from importlib import import_module  # noqa: PLC0415 - only where there is a driver to open
+
         opened: GpuBackend | None = import_module(module).open_backend()
         return opened
 

@@ -1,4 +1,4 @@
-"""An agent that is polled: of ours or of nvgpu's, whichever answers."""
+"""One host that is polled over HTTP: an agent of gpu-tracker, or one of nvgpu."""
 
 from __future__ import annotations
 
