@@ -1,0 +1,226 @@
+"""The sampling subprocess as the process sees it that starts it: how it is started, asked, stopped and let go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpu_tracker.errors import SamplerError
+from gpu_tracker.processes import SAMPLER_MARK, SAMPLER_NAME
+from gpu_tracker.sampler.session import Session
+from gpu_tracker.sampler.spawn import interpreter
+from support.waiting import TIMEOUT, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Self
+
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
+
+
+def configuration(**changes: object) -> dict[str, Any]:
+    """Return what a tracker of this process tells its sampler."""
+    return {
+        'owner': os.getpid(),
+        'target': os.getpid(),
+        'launcher': None,
+        'launcher_peak': None,
+        'exec_handle': None,
+        'reader': 'proc',
+        'interval': 0.05,
+        'brand': None,
+        'uuids': None,
+        'overhead': None,
+        'report': None,
+        'settles': False,
+        'units': ('bytes', 'bytes', 'seconds', None),
+        'sections': (),
+        'command': None,
+        **changes,
+    }
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    session = Session(configuration())
+    yield session
+    session.end()
+
+
+def lines_of(pid: int, file: str) -> dict[str, str]:
+    """Return the lines of a file in /proc/PID by their first words."""
+    with open(f'/proc/{pid}/{file}', encoding='utf-8') as lines:
+        return {name: value.strip() for name, _, value in (line.partition(':') for line in lines)}
+
+
+def content(pid: int, file: str) -> bytes:
+    with open(f'/proc/{pid}/{file}', 'rb') as opened:
+        return opened.read()
+
+
+def has_ended(pid: int) -> bool:
+    return not os.path.exists(f'/proc/{pid}')
+
+
+def descriptors() -> set[str]:
+    return set(os.listdir('/proc/self/fd'))
+
+
+def test_a_sampler_is_ready_with_its_first_sample_and_leaves_totals(session: Session) -> None:
+    ready = session.wait_until_ready()
+    assert os.path.exists(f'/proc/{ready["pid"]}')
+    assert session.stop(1.5, attempts=1, timeout=TIMEOUT) is None
+    totals = session.totals()
+    assert totals is not None
+    assert totals['samples'] >= 2
+    assert totals['record']['tracked_seconds'] == 1.5
+
+
+def test_it_is_no_child_and_leads_a_session_of_its_own(session: Session) -> None:
+    pid = session.wait_until_ready()['pid']
+    assert int(lines_of(pid, 'status')['PPid']) != os.getpid()
+    assert os.getsid(pid) == os.getpgid(pid) != os.getsid(0)
+
+
+def test_it_keeps_nothing_of_the_program_but_its_channels_and_its_store(session: Session) -> None:
+    with open('/dev/full', 'rb') as inheritable:
+        os.set_inheritable(inheritable.fileno(), True)
+        with Another(configuration()) as other:
+            targets = {os.readlink(f'/proc/{other.pid}/fd/{name}') for name in os.listdir(f'/proc/{other.pid}/fd')}
+    assert '/dev/full' not in targets
+    assert os.readlink(f'/proc/{session.wait_until_ready()["pid"]}/cwd') == '/'
+
+
+def test_it_is_known_by_its_command_line_and_by_its_name(session: Session) -> None:
+    pid = session.wait_until_ready()['pid']
+    assert SAMPLER_MARK.encode() in content(pid, 'cmdline').split(b'\0')
+    assert content(pid, 'comm').strip() == SAMPLER_NAME
+
+
+def test_it_ignores_the_signals_that_end_programs(session: Session) -> None:
+    pid = session.wait_until_ready()['pid']
+    ignored = int(lines_of(pid, 'status')['SigIgn'], 16)
+    assert [number for number in IGNORED if not ignored >> (number - 1) & 1] == []
+    assert int(lines_of(pid, 'status')['SigBlk'], 16) == 0
+
+
+def test_variables_of_python_do_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('PYTHONPATH', '/nowhere')
+    monkeypatch.setenv('PYTHONHASHSEED', '7')
+    monkeypatch.setenv('PYTHONPYCACHEPREFIX', '/somewhere')
+    with Another(configuration()) as other:
+        variables = content(other.pid, 'environ').split(b'\0')
+    assert [variable for variable in variables if variable.startswith((b'PYTHONPATH', b'PYTHONHASHSEED'))] == []
+    assert b'PYTHONPYCACHEPREFIX=/somewhere' in variables
+
+
+def test_a_process_that_does_not_exist_is_refused() -> None:
+    ended = subprocess.Popen(['true'])
+    ended.wait()
+    session = Session(configuration(target=ended.pid))
+    with pytest.raises(SamplerError):
+        session.wait_until_ready()
+    assert session.refusal == 'process'
+    session.end()
+
+
+def test_one_that_is_killed_leaves_what_it_has_measured(session: Session) -> None:
+    pid = session.wait_until_ready()['pid']
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: has_ended(pid))
+    problem = session.stop(1.0, attempts=1, timeout=TIMEOUT)
+    assert problem == 'The sampler was ended from outside; the result is what it had measured until then.'
+    assert session.totals() is not None
+
+
+def test_one_that_does_not_answer_is_ended(session: Session) -> None:
+    pid = session.wait_until_ready()['pid']
+    os.kill(pid, signal.SIGSTOP)
+    problem = session.stop(1.0, attempts=2, timeout=0.05)
+    assert problem == (
+        'The sampler has not answered for 0.1 s and was ended; the result is what it had measured until then.'
+    )
+    assert eventually(lambda: has_ended(pid))
+
+
+def test_one_whose_session_ends_without_a_stop_ends_too(session: Session) -> None:
+    pid = session.wait_until_ready()['pid']
+    session.end()
+    assert eventually(lambda: has_ended(pid))
+
+
+def test_descriptors_that_the_program_has_closed_cost_the_result() -> None:
+    program = f"""
+import os
+from gpu_tracker.errors import SamplerError
+from gpu_tracker.sampler.session import Session
+session = Session({configuration()!r} | {{'owner': os.getpid(), 'target': os.getpid()}})
+session.wait_until_ready()
+os.closerange(3, 256)
+try:
+    session.stop(1.0, 1, 60)
+except SamplerError as error:
+    print(error)
+session.end()
+"""
+    run = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True)
+    assert run.stdout == (
+        'The program has closed descriptors of the tracker, as daemons do that close all, and with them the result. '
+        'A resource_usage_file keeps it.\n'
+    )
+
+
+def test_nothing_stays_open() -> None:
+    before = descriptors()
+    session = Session(configuration())
+    session.wait_until_ready()
+    assert session.stop(1.0, attempts=1, timeout=TIMEOUT) is None
+    session.end()
+    session.end()  # a second time does nothing
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize(
+    ('executable', 'problem'),
+    [
+        ('', 'is not set'),
+        ('/nowhere/python3', "is '/nowhere/python3', which is no executable file"),
+        ('/bin', "is '/bin', which is no executable file"),
+        ('/bin/sh', "is '/bin/sh', which is not a Python interpreter by its name"),
+    ],
+)
+def test_without_an_interpreter_nothing_is_started_and_nothing_stays_open(
+    monkeypatch: pytest.MonkeyPatch, executable: str, problem: str
+) -> None:
+    before = descriptors()
+    monkeypatch.setattr(sys, 'executable', executable)
+    with pytest.raises(SamplerError) as error:
+        Session(configuration())
+    assert str(error.value) == (
+        f'The sampler runs in a Python interpreter of its own, but sys.executable {problem}. '
+        'Set sys.executable to the path of a Python interpreter before the tracker is started.'
+    )
+    assert descriptors() == before
+
+
+def test_the_interpreter_is_the_one_that_runs_this_process() -> None:
+    assert interpreter() == sys.executable
+
+
+class Another:
+    """A session beside that of a test, ready."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._session = Session(config)
+
+    def __enter__(self) -> Self:
+        self.pid: int = self._session.wait_until_ready()['pid']
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.end()
