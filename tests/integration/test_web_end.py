@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from gpu_tracker.cli.serving import LAST_WORDS
+from gpu_tracker.fleet.web.capacity import Limits
 from gpu_tracker.fleet.web.connection import LAST_MOMENT
-from gpu_tracker.fleet.web.places import Limits
 from support.fleet.web_certificates import Certificates
 from support.fleet.web_server import PATHS, PROGRAM, WebServer, curl
 from support.tracked_program import environment

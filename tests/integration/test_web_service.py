@@ -8,8 +8,8 @@ import socket
 import pytest
 
 from gpu_tracker.fleet.web.access import Access
+from gpu_tracker.fleet.web.capacity import Limits
 from gpu_tracker.fleet.web.listener import Listener, listening_sockets
-from gpu_tracker.fleet.web.places import Limits
 from gpu_tracker.fleet.web.service import Service
 from gpu_tracker.system.sockets import addresses
 from support.waiting import TIMEOUT

@@ -6,9 +6,9 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from gpu_tracker.fleet.web.capacity import Capacity, Limits, Slot
 from gpu_tracker.fleet.web.connection import Connection
 from gpu_tracker.fleet.web.gate import MAY_READ
-from gpu_tracker.fleet.web.places import Limits, Place, Places
 
 
 class Transport(asyncio.Transport):
@@ -41,24 +41,24 @@ async def nothing(scope, receive, send):
     """Answer nobody."""
 
 
-def connection(transport: Transport, application=nothing, **limits: float) -> tuple[Connection, Place]:
+def connection(transport: Transport, application=nothing, **limits: float) -> tuple[Connection, Slot]:
     limits = {'head_time': 1e6} | limits  # nobody is dropped for something else than what the test is about
-    place = Places(Limits(), [].append).take('127.0.0.1', 0.0)
+    slot = Capacity(Limits(), [].append).take('127.0.0.1', 0.0)
     config = uvicorn.Config(application, ws='none', lifespan='off', interface='asgi3', log_config=None)
-    made = Connection(config, ServerState(), Limits(**limits), place)
+    made = Connection(config, ServerState(), Limits(**limits), slot)
     made.connection_made(transport)
-    return made, place
+    return made, slot
 
 
 def test_who_takes_some_of_an_answer_between_two_looks_has_more_time():
     async def main():
         transport = Transport(100, 80, 60, 60)
-        made, place = connection(transport, unread_time=0.001)
+        made, slot = connection(transport, unread_time=0.001)
         made.pause_writing()
         await asyncio.wait_for(transport.is_aborted.wait(), 60)
         assert transport.sizes == [60]  # it was looked at four times
         made.connection_lost(None)
-        assert place._places is None
+        assert slot._capacity is None
 
     asyncio.run(main())
 
@@ -112,17 +112,17 @@ def test_a_place_is_told_when_its_client_waits_and_whether_it_may_read():
         async def application(scope, receive, send):
             if scope['path'] == '/private':
                 scope['state'][MAY_READ]()
-            seen.append((place.waiting_since is None, place.may_read))
+            seen.append((slot.waiting_since is None, slot.may_read))
             await answer(send)
 
         transport = Transport(0)
-        made, place = connection(transport, application, stranger_idle_time=5.0, idle_time=75.0)
+        made, slot = connection(transport, application, stranger_idle_time=5.0, idle_time=75.0)
         for path, idle_time in (('/healthz', 5.0), ('/private', 75.0), ('/healthz', 75.0)):
-            place.waiting_since = 0.0
+            slot.waiting_since = 0.0
             made.data_received(f'GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
             await asyncio.gather(*made.tasks)
             assert made.timeout_keep_alive == idle_time
-            assert place.waiting_since == pytest.approx(made.loop.time(), abs=60)
+            assert slot.waiting_since == pytest.approx(made.loop.time(), abs=60)
         assert seen == [(False, False), (True, True), (False, True)]
         made.connection_lost(None)
 
@@ -132,14 +132,14 @@ def test_a_place_is_told_when_its_client_waits_and_whether_it_may_read():
 def test_a_stranger_is_cut_off_for_others_and_who_may_read_gets_what_is_left():
     async def main():
         transport = Transport(0)
-        made, place = connection(transport)
-        place.give_up()
+        made, slot = connection(transport)
+        slot.give_up()
         assert transport.is_aborted.is_set()
         made.connection_lost(None)
         transport = Transport(0)
-        made, place = connection(transport)
-        place.may_read = True
-        place.give_up()
+        made, slot = connection(transport)
+        slot.may_read = True
+        slot.give_up()
         assert transport.is_closed
         assert not transport.is_aborted.is_set()
         made.connection_lost(None)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu_tracker.fleet.web.capacity import Limits
 from gpu_tracker.fleet.web.credentials import Token
 from gpu_tracker.fleet.web.gate import GONE, MAY_READ, Gate
 from gpu_tracker.fleet.web.host_names import HostNames
-from gpu_tracker.fleet.web.places import Limits
 
 HOST = (b'host', b'localhost:1080')
 BEARER = (b'authorization', b'Bearer 0123456789abcdef')

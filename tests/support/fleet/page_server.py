@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Self
 from gpu_tracker.fleet.dashboard.run import application
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.web.access import check_access
+from gpu_tracker.fleet.web.capacity import Limits
 from gpu_tracker.fleet.web.listener import listening_sockets, url
-from gpu_tracker.fleet.web.places import Limits
 from gpu_tracker.fleet.web.service import Service
 from support.fleet.page_hosts import NOW, MadeUpSource
 from support.waiting import TIMEOUT

@@ -12,7 +12,7 @@ import threading
 
 from gpu_tracker.cli import main, options, serving
 from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.fleet.web.places import Limits
+from gpu_tracker.fleet.web.capacity import Limits
 from gpu_tracker.fleet.web.serve import serve
 
 TEXT = f"""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import uvicorn
     from uvicorn.server import ServerState
 
-    from gpu_tracker.fleet.web.places import Limits, Place
+    from gpu_tracker.fleet.web.capacity import Limits, Slot
 
 LAST_MOMENT = 0.5
 """Seconds that what is cancelled or cut off at the end has to note it."""
@@ -27,15 +27,15 @@ class Connection(H11Protocol):
     """Answers requests, one after the other.
 
     :param limits: The times after which it gives the client up.
-    :param place: Is told how it goes with the client, and left when the connection is closed.
+    :param slot: Is told how it goes with the client, and left when the connection is closed.
     """
 
-    def __init__(self, config: uvicorn.Config, state: ServerState, limits: Limits, place: Place) -> None:
+    def __init__(self, config: uvicorn.Config, state: ServerState, limits: Limits, slot: Slot) -> None:
         super().__init__(config, state, {GONE: self._is_gone, MAY_READ: self._note_may_read})
         # The option of uvicorn is an int.
         self.timeout_keep_alive = min(limits.stranger_idle_time, limits.idle_time)  # type: ignore[assignment]
         self._limits = limits
-        self._place = place
+        self._slot = slot
         self._head_timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread = 0
@@ -43,7 +43,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
         """Begin, and wait for a request."""
         super().connection_made(transport)
-        self._place.give_up = self._give_up
+        self._slot.give_up = self._give_up
         self._watch_head()
 
     def data_received(self, data: bytes) -> None:
@@ -59,7 +59,7 @@ class Connection(H11Protocol):
             self._unset_keepalive_if_required()
             self._stop_head_timer()
             self._stop_unread_timer()
-            self._place.leave()
+            self._slot.leave()
 
     def pause_writing(self) -> None:
         """Take note that the client does not take its answer as fast as it comes."""
@@ -74,7 +74,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
-        self._place.waiting_since = self.loop.time()
+        self._slot.waiting_since = self.loop.time()
         super().on_response_complete()
 
     def shutdown(self) -> None:
@@ -112,13 +112,13 @@ class Connection(H11Protocol):
 
     def _note_may_read(self) -> None:
         """Take note that the client gets an answer to which not everybody has a right."""
-        self._place.may_read = True
-        self._place.waiting_since = None
+        self._slot.may_read = True
+        self._slot.waiting_since = None
         self.timeout_keep_alive = self._limits.idle_time  # type: ignore[assignment] # as above
 
     def _give_up(self) -> None:
         """End between two requests; what is left of the last answer still goes out to whom it is for."""
-        if self._place.may_read:
+        if self._slot.may_read:
             self.transport.close()
         else:
             self.transport.abort()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 
+    from gpu_tracker.fleet.web.capacity import Limits
     from gpu_tracker.fleet.web.credentials import Credentials
     from gpu_tracker.fleet.web.host_names import HostNames
-    from gpu_tracker.fleet.web.places import Limits
 
     Message = MutableMapping[str, Any]
 

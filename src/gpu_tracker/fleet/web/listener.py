@@ -7,14 +7,14 @@ import resource
 import socket
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet.web.places import NoPlaceError, Places
+from gpu_tracker.fleet.web.capacity import Capacity, NoCapacityError
 from gpu_tracker.system import sockets
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.fleet.web.places import Limits, Place
+    from gpu_tracker.fleet.web.capacity import Limits, Slot
 
 ENOUGH = 65536
 """More are of no use, and some containers allow a thousand millions, which old libraries walk through one by one."""
@@ -80,19 +80,19 @@ _GOODBYE = 1.0
 
 
 class Listener:
-    """Accepts connections and counts them from their first moment: one in a TLS handshake takes a place as well.
+    """Accepts connections and counts them from their first moment: one in a TLS handshake takes a slot as well.
 
     asyncio's own servers would count only those whose handshake is done.
 
     :param sockets: Which listen.
-    :param make: Returns the protocol of a new connection; gets its place, which it has to leave at its end.
+    :param make: Returns the protocol of a new connection; gets its slot, which it has to leave at its end.
     :param complain: Takes lines about clients that are turned away or whose connection is closed for others.
     """
 
     def __init__(
         self,
         sockets: Sequence[socket.socket],
-        make: Callable[[Place], asyncio.Protocol],
+        make: Callable[[Slot], asyncio.Protocol],
         *,
         tls: ssl.SSLContext | None,
         limits: Limits,
@@ -104,7 +104,7 @@ class Listener:
         self._limits = limits
         self._complain = complain
         self._loop = asyncio.get_running_loop()
-        self._places = Places(limits, complain)
+        self._capacity = Capacity(limits, complain)
         self._arriving: set[asyncio.Task[None]] = set()
         self._pauses: list[asyncio.TimerHandle] = []
 
@@ -128,7 +128,7 @@ class Listener:
     @property
     def count(self) -> int:
         """How many connections there are."""
-        return len(self._places)
+        return len(self._capacity)
 
     def _accept_some(self, listener: socket.socket) -> None:
         for _ in range(_AT_A_TIME):
@@ -150,12 +150,12 @@ class Listener:
 
     def _admit(self, connection: socket.socket, peer: str) -> None:
         try:
-            place = self._places.take(peer, self._loop.time())
-        except NoPlaceError as error:
+            slot = self._capacity.take(peer, self._loop.time())
+        except NoCapacityError as error:
             self._complain(f'a client at {peer} was turned away: {error}')
             connection.close()
             return
-        task = self._loop.create_task(self._welcome(connection, place))
+        task = self._loop.create_task(self._welcome(connection, slot))
         self._arriving.add(task)
 
         def arrived(_: asyncio.Task[None]) -> None:
@@ -168,9 +168,9 @@ class Listener:
         def give_up() -> None:
             task.cancel()
 
-        place.give_up = give_up
+        slot.give_up = give_up
 
-    async def _welcome(self, connection: socket.socket, place: Place) -> None:
+    async def _welcome(self, connection: socket.socket, slot: Slot) -> None:
         """Make a connection's protocol, after the handshake where there is TLS."""
         connection.settimeout(0)
         if hasattr(socket, 'TCP_USER_TIMEOUT'):
@@ -180,14 +180,14 @@ class Listener:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._make(place),
+                lambda: self._make(slot),
                 connection,
                 ssl=self._tls,
                 ssl_handshake_timeout=self._limits.head_time if self._tls else None,
                 ssl_shutdown_timeout=_GOODBYE if self._tls else None,
             )
         except OSError:
-            place.leave()  # no TLS, no certificate or none that is good, too slow, or gone: the client's own affair
+            slot.leave()  # no TLS, no certificate or none that is good, too slow, or gone: the client's own affair
         except asyncio.CancelledError:
-            place.leave()
+            slot.leave()
             raise

@@ -11,9 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.fleet.web.capacity import Limits
 from gpu_tracker.fleet.web.connection import LAST_MOMENT
 from gpu_tracker.fleet.web.listener import allow_many_files, listening_sockets, url
-from gpu_tracker.fleet.web.places import Limits
 from gpu_tracker.fleet.web.service import Complaints, Service
 from gpu_tracker.system.sockets import tell_systemd
 

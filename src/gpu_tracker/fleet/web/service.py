@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpu_tracker.fleet.web.access import Access
+    from gpu_tracker.fleet.web.capacity import Limits, Slot
     from gpu_tracker.fleet.web.gate import Application
-    from gpu_tracker.fleet.web.places import Limits, Place
 
 _LONGEST = 500
 """Characters of a line."""
@@ -120,8 +120,8 @@ class Service:
             connection.abort()
         await self._wait(LAST_MOMENT, None)
 
-    def _connection(self, place: Place) -> Connection:
-        return Connection(self._config, self._state, self._limits, place)
+    def _connection(self, slot: Slot) -> Connection:
+        return Connection(self._config, self._state, self._limits, slot)
 
     def _connections(self) -> list[Connection]:
         return [cast('Connection', connection) for connection in self._state.connections]

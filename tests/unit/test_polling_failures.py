@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
-from gpu_tracker.fleet.polling import agent
+from gpu_tracker.fleet.polling import failures
 
 KEY = ConnectionKey('node02', 1080, False, True, None, None, None)
 
@@ -27,7 +27,7 @@ KEY = ConnectionKey('node02', 1080, False, True, None, None, None)
     ],
 )
 def test_connections(error: OSError, expected: str):
-    told = agent.of_connection(aiohttp.ClientConnectorError(KEY, error), over_tls=False)
+    told = failures.of_connection(aiohttp.ClientConnectorError(KEY, error), over_tls=False)
     assert (str(told), told.for_nvgpu) == (expected, 'Host not available')
 
 
@@ -43,25 +43,25 @@ def test_connections(error: OSError, expected: str):
     ],
 )
 def test_names(error: OSError, expected: str):
-    told = agent.of_connection(aiohttp.ClientConnectorDNSError(KEY, error), over_tls=False)
+    told = failures.of_connection(aiohttp.ClientConnectorDNSError(KEY, error), over_tls=False)
     assert str(told) == f'cannot connect: {expected}'
 
 
 def test_tls():
     odd = ssl.SSLError(1, '[SSL] odd')
-    told = agent.of_connection(aiohttp.ClientConnectorSSLError(KEY, odd), over_tls=True)
+    told = failures.of_connection(aiohttp.ClientConnectorSSLError(KEY, odd), over_tls=True)
     assert str(told) == 'cannot connect: no TLS there (the connection ended)'
-    ended = agent.of_connection(aiohttp.ServerDisconnectedError(), over_tls=True)
+    ended = failures.of_connection(aiohttp.ServerDisconnectedError(), over_tls=True)
     assert str(ended) == 'the connection ended before the answer: it may want a client certificate'
 
 
 def test_answers():
-    assert str(agent.late(1.5, has_begun=False)) == 'no answer within 1.5 s'
-    assert str(agent.late(2.0, has_begun=True)) == 'no whole answer within 2 s'
-    assert agent.late(1.5, has_begun=True).for_nvgpu == 'Connection timeout'
-    assert agent.bad_status(500, 'INTERNAL SERVER ERROR').for_nvgpu == 'Bad response (500: INTERNAL SERVER ERROR)'
-    assert agent.bad_status(599, None).for_nvgpu == 'Bad response (599: )'
-    assert agent.bad_status(500, 'a\x1b[31m\n').for_nvgpu == 'Bad response (500: a[31m)'
-    no_report = agent.no_report('it is not JSON')
+    assert str(failures.late(1.5, has_begun=False)) == 'no answer within 1.5 s'
+    assert str(failures.late(2.0, has_begun=True)) == 'no whole answer within 2 s'
+    assert failures.late(1.5, has_begun=True).for_nvgpu == 'Connection timeout'
+    assert failures.bad_status(500, 'INTERNAL SERVER ERROR').for_nvgpu == 'Bad response (500: INTERNAL SERVER ERROR)'
+    assert failures.bad_status(599, None).for_nvgpu == 'Bad response (599: )'
+    assert failures.bad_status(500, 'a\x1b[31m\n').for_nvgpu == 'Bad response (500: a[31m)'
+    no_report = failures.no_report('it is not JSON')
     assert str(no_report) == 'answered with something that is not a report: it is not JSON'
     assert no_report.for_nvgpu == 'Bad response (200: it is not JSON)'

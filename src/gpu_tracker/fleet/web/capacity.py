@@ -1,4 +1,4 @@
-"""Room for so many clients: who gets a place, and who gives one up where there is none left."""
+"""Room for so many clients: who gets a slot, and who gives one up where there is none left."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class Limits(NamedTuple):
     """Between the wish to end and that what is being answered is cut off."""
 
 
-class NoPlaceError(Exception):
+class NoCapacityError(Exception):
     """Nobody can be taken in; the text tells why."""
 
 
-class Place:
-    """What one connection takes, from its first moment: one in a TLS handshake takes a place as well.
+class Slot:
+    """What one connection takes, from its first moment: one in a TLS handshake takes a slot as well.
 
     :param now: The time at which it comes, in seconds of the event loop.
     """
 
-    def __init__(self, places: Places, peer: str, now: float) -> None:
+    def __init__(self, capacity: Capacity, peer: str, now: float) -> None:
         self.peer = peer
         self.may_read = False
         """Whether its client has shown that it may read."""
@@ -51,17 +51,17 @@ class Place:
         """Since when it has waited for a request; None: it is being answered, and its client may read."""
         self.give_up: Callable[[], None] = _nothing
         """Closes the connection."""
-        self._places: Places | None = places
+        self._capacity: Capacity | None = capacity
 
     def leave(self) -> None:
-        """Give the place back; who says so first, and again, does not matter."""
-        if self._places:
-            self._places.remove(self)
-            self._places = None
+        """Give the slot back; who says so first, and again, does not matter."""
+        if self._capacity:
+            self._capacity.remove(self)
+            self._capacity = None
 
 
-class Places:
-    """All places.
+class Capacity:
+    """The slots for all connections.
 
     :param complain: Takes lines about clients whose connection is closed.
     """
@@ -69,34 +69,34 @@ class Places:
     def __init__(self, limits: Limits, complain: Callable[[str], None]) -> None:
         self._limits = limits
         self._complain = complain
-        self._taken: set[Place] = set()
+        self._taken: set[Slot] = set()
         self._of_address: Counter[str] = Counter()
 
     def __len__(self) -> int:
         """Return how many are taken."""
         return len(self._taken)
 
-    def take(self, peer: str, now: float) -> Place:
-        """Return a place for a new connection; where all are taken, that of who has waited longest for a request.
+    def take(self, peer: str, now: float) -> Slot:
+        """Return a slot for a new connection; where all are taken, that of who has waited longest for a request.
 
         Those who have not shown that they may read give theirs up first, and those who are being answered never.
 
-        :raises NoPlaceError: All are taken, or the client's address has as many as one may have.
+        :raises NoCapacityError: All are taken, or the client's address has as many as one may have.
         """
         address = counted_address(peer)
         if address and self._of_address[address] >= self._limits.connections_of_an_address:
-            raise NoPlaceError(f'it has {self._of_address[address]} connections')
+            raise NoCapacityError(f'it has {self._of_address[address]} connections')
         if len(self) >= self._limits.connections:
             self._make_room()
-        place = Place(self, peer, now)
-        self._taken.add(place)
+        slot = Slot(self, peer, now)
+        self._taken.add(slot)
         self._of_address[address] += 1
-        return place
+        return slot
 
-    def remove(self, place: Place) -> None:
-        """Take a place back; for the place itself to call."""
-        address = counted_address(place.peer)
-        self._taken.discard(place)
+    def remove(self, slot: Slot) -> None:
+        """Take a slot back; called by the slot itself."""
+        address = counted_address(slot.peer)
+        self._taken.discard(slot)
         self._of_address[address] -= 1
         if not self._of_address[address]:
             del self._of_address[address]
@@ -104,13 +104,13 @@ class Places:
     def _make_room(self) -> None:
         waiting = [(one.may_read, one.waiting_since, one) for one in self._taken if one.waiting_since is not None]
         if not waiting:
-            raise NoPlaceError(f'there are {len(self)} connections')
-        *_, place = min(waiting, key=lambda found: found[:2])
+            raise NoCapacityError(f'there are {len(self)} connections')
+        *_, slot = min(waiting, key=lambda found: found[:2])
         self._complain(
-            f'there are {len(self)} connections: that of a client at {place.peer}, which waited longest, was closed'
+            f'there are {len(self)} connections: that of a client at {slot.peer}, which waited longest, was closed'
         )
-        place.leave()
-        place.give_up()
+        slot.leave()
+        slot.give_up()
 
 
 def counted_address(peer: str) -> str:

@@ -2,32 +2,32 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.fleet.web.places import Limits, NoPlaceError, Place, Places, counted_address
+from gpu_tracker.fleet.web.capacity import Capacity, Limits, NoCapacityError, Slot, counted_address
 
 
 class Room:
-    """Places, whose holders note when they have to go."""
+    """Capacity, whose holders note when they have to go."""
 
     def __init__(self, **limits):
         self.complaints = []
         self.gone = []
-        self.places = Places(Limits(**limits), self.complaints.append)
+        self.capacity = Capacity(Limits(**limits), self.complaints.append)
 
-    def take(self, name, now, peer='127.0.0.1', **state) -> Place:
-        place = self.places.take(peer, now)
-        place.give_up = lambda: self.gone.append(name)
+    def take(self, name, now, peer='127.0.0.1', **state) -> Slot:
+        slot = self.capacity.take(peer, now)
+        slot.give_up = lambda: self.gone.append(name)
         for key, value in state.items():
-            setattr(place, key, value)
-        return place
+            setattr(slot, key, value)
+        return slot
 
 
 def test_a_place_is_given_back_once():
     room = Room(connections=2)
     first, _ = room.take('first', 1), room.take('second', 2)
-    assert len(room.places) == 2
+    assert len(room.capacity) == 2
     first.leave()
     first.leave()
-    assert len(room.places) == 1
+    assert len(room.capacity) == 1
 
 
 def test_who_has_waited_longest_goes_where_all_places_are_taken():
@@ -36,9 +36,9 @@ def test_who_has_waited_longest_goes_where_all_places_are_taken():
     first.waiting_since = 3
     room.take('third', 4)
     assert room.gone == ['second']
-    assert len(room.places) == 2
+    assert len(room.capacity) == 2
     second.leave()
-    assert len(room.places) == 2
+    assert len(room.capacity) == 2
     assert room.complaints == [
         'there are 2 connections: that of a client at 127.0.0.1, which waited longest, was closed'
     ]
@@ -57,8 +57,8 @@ def test_those_who_may_read_go_last():
 def test_nobody_who_is_being_answered_goes():
     room = Room(connections=1)
     room.take('reader', 1, may_read=True, waiting_since=None)
-    with pytest.raises(NoPlaceError, match='there are 1 connections'):
-        room.places.take('127.0.0.1', 2)
+    with pytest.raises(NoCapacityError, match='there are 1 connections'):
+        room.capacity.take('127.0.0.1', 2)
     assert room.gone == []
 
 
@@ -68,8 +68,8 @@ def test_one_address_has_no_more_than_its_share_and_loopback_has_no_share():
         room.take('local', 1)
     first = room.take('first', 1, peer='192.0.2.7')
     room.take('second', 1, peer='192.0.2.7')
-    with pytest.raises(NoPlaceError, match='it has 2 connections'):
-        room.places.take('192.0.2.7', 2)
+    with pytest.raises(NoCapacityError, match='it has 2 connections'):
+        room.capacity.take('192.0.2.7', 2)
     first.leave()
     room.take('third', 3, peer='192.0.2.7')
     assert room.gone == []
