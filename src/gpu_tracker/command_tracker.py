@@ -121,7 +121,7 @@ class CommandTracker:
             _extend(run.require_totals(), run.seconds, self._process_id)
 
     def settle(self, exact: resource.struct_rusage, orphans_seconds: float | None) -> None:
-        """Put what the kernel told when the command was waited for in place of what was sampled.
+        """Put what the kernel reported when the command was waited for in place of what was sampled.
 
         :param exact: The command's own use and that of the children that it has waited for, see wait4(2).
         :param orphans_seconds: CPU time of its descendants that this process has waited for; None where not known.
@@ -171,7 +171,7 @@ def _import_for_report() -> None:
 
 
 def _extend(totals: Totals, seconds: float, pid: int) -> None:
-    """Make ``totals`` of a sampler that has ended too early ready for what the kernel tells of the whole run.
+    """Make ``totals`` of a sampler that has ended too early ready for what the kernel reports of the whole run.
 
     :param seconds: How long the run was.
     :param pid: The command, a zombie now, which tells what was its own in the CPU time that its parent will hear of.
@@ -192,7 +192,7 @@ def _extend(totals: Totals, seconds: float, pid: int) -> None:
 
 
 def _count_over(totals: Totals, seconds: float) -> None:
-    """Let mean figures count over the ``seconds`` of the whole run, of which the kernel tells the CPU time exactly.
+    """Let mean figures count over the ``seconds`` of the whole run, of which the kernel reports the CPU time exactly.
 
     The first sample is before it and the last one after it, on a busy machine by some milliseconds.
     """
@@ -209,7 +209,7 @@ def _keep_at_least(totals: Totals, descendants_seconds: float) -> None:
     cpu['combined'][0] = cpu['main'][0] + cpu['descendants'][0]
     most_of_main = totals['ram']['upper']['main']
     forget_bounds(totals)
-    totals['ram']['upper']['main'] = most_of_main  # the kernel has told it of the whole run
+    totals['ram']['upper']['main'] = most_of_main  # the kernel has reported it for the whole run
 
 
 def _folder() -> str:

@@ -104,7 +104,7 @@ def test_the_others_are_asked_only_while_somebody_wants_to_know() -> None:
         return made[-1]
 
     async def ask() -> None:
-        status = ClusterStatus(cluster('http://node02', 'http://node03'), Host(), make, patience=0.01)
+        status = ClusterStatus(cluster('http://node02', 'http://node03'), Host(), make, timeout=0.01)
         running = asyncio.create_task(status.run())
         await asyncio.sleep(0)
         assert made == []

@@ -165,7 +165,7 @@ def test_machines_without_an_identity_are_told_apart_by_their_names(
     assert len(os.listdir(path)) == 1
 
 
-def test_a_claim_with_less_patience(path: Path, machine: Machine) -> None:
+def test_a_claim_with_a_shorter_timeout(path: Path, machine: Machine) -> None:
     folder = ClaimFolder(str(path), lock_timeout=1e9, circumstances=machine.moment)
     other = lock(str(path), LockDeadline(5))
     for patience, lasting in ((0.01, 'has been locked for 0.01 s'), (0.0, 'is locked'), (-1.0, 'is locked')):

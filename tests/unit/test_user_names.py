@@ -101,7 +101,7 @@ def test_only_the_first_of_those_who_hang_is_waited_for(service):
     service.hanging = {ALICE, BOB}
     names = service.names(timeout=0.01)
     names.name(ALICE)
-    names._patience = 60.0
+    names._timeout = 60.0
     assert names.name(BOB) == '1001'
     assert names.name(ALICE) == '1000'
 

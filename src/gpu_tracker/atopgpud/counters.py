@@ -23,7 +23,7 @@ class ProcessCounters(NamedTuple):
 
     pid: int
     started: float | None = None
-    """What tells it from another process that has had the same process ID; None where that cannot be known."""
+    """What distinguishes it from another process that has had the same process ID; None where that cannot be known."""
     computes: bool = True
     draws: bool = False
     busy: int | None = None
@@ -36,7 +36,7 @@ class ProcessCounters(NamedTuple):
     """KiB; 0 as well where unknown."""
     samples: int = 0
     busy_total: int | None = 0
-    """None: the first reading did not tell it."""
+    """None: the first reading did not report it."""
     memory_busy_total: int | None = 0
     memory_total: int = 0
     has_left: bool = False
@@ -92,14 +92,14 @@ class Counted(NamedTuple):
 def count(before: GpuCounters, activity: GpuReading, starts: Mapping[int, float | None]) -> Counted:
     """Return the counters after a reading.
 
-    :param starts: By process ID, what tells a process from others with the same ID: all of the reading, and those
+    :param starts: By process ID, what distinguishes it from others with the same ID: all of the reading, and those
         that it does not show any more and that live on.
     """
     if activity.problem is not None:
         return Counted(before._replace(is_readable=False))
     gpu = _of_now(before, activity)
     is_known = None not in {activity.utilization, activity.memory_utilization}
-    if is_known or not before.tells_busy:  # else the reading would take part in a mean of which it does not tell
+    if is_known or not before.tells_busy:  # else the reading would take part in a mean that it knows nothing of
         gpu = gpu._replace(
             samples=gpu.samples + 1,
             busy_total=gpu.busy_total + (gpu.busy or 0),
@@ -177,7 +177,7 @@ def _process(before: ProcessCounters, now: GpuProcess) -> ProcessCounters:
     )
     tells_busy = before.samples > 0 and None not in {before.busy_total, before.memory_busy_total}
     if tells_busy and None in {now.utilization, now.memory_utilization}:
-        return process  # a reading that does not tell what others have told takes no part in the sums
+        return process  # a reading that does not report what others have told takes no part in the sums
     return process._replace(
         samples=before.samples + 1,
         busy_total=total(before.busy_total, now.utilization),

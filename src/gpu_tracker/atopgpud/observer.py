@@ -28,7 +28,7 @@ class MonitoredGpu(NamedTuple):
     """A GPU, and what looks at it."""
 
     key: str
-    """What tells it from others for as long as the daemon runs."""
+    """What distinguishes it from others for as long as the daemon runs."""
     monitor: GpuMonitor
 
 
@@ -122,10 +122,10 @@ class Observer:
         self._watch()
         return len(self._gpus)
 
-    async def first_readings(self, patience: float) -> None:
-        """Wait until each GPU has been read, or for ``patience`` seconds."""
+    async def first_readings(self, seconds: float) -> None:
+        """Wait until each GPU has been read, or for ``seconds`` seconds."""
         try:
-            await asyncio.wait_for(self._first_readings.wait(), patience)
+            await asyncio.wait_for(self._first_readings.wait(), seconds)
         except TimeoutError:
             pass  # what hangs is told by check()
 
@@ -154,12 +154,12 @@ class Observer:
             if gpu.key in silent and self._problems.get(gpu.key) is None:
                 self._note(gpu, 'has not answered in time: its figures are unknown until it does')
 
-    def stop(self, patience: float = _TO_END) -> bool:
-        """Look no more; return whether the last looks have ended, after ``patience`` seconds at most."""
+    def stop(self, timeout: float = _TO_END) -> bool:
+        """Look no more; return whether the last readings have ended, after ``timeout`` seconds at most."""
         watches = tuple(self._watches.values())
         for watch in watches:
             watch.stop()
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         return all([watch.has_ended(max(0.0, deadline - time.monotonic())) for watch in watches])  # noqa: C419
 
     async def _in_time(self, opening: Awaitable[list[MonitoredGpu]]) -> list[MonitoredGpu]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.model import GpuMonitor
 
     Deliver = Callable[[GpuReading, dict[int, float | None]], None]
-    """Takes a reading and, by process ID, what tells its processes from others that have had the same ID."""
+    """Takes a reading and, by process ID, what distinguishes its processes from others that have had the same ID."""
 
 
 _REMEMBERED = 4 * REMEMBERED
@@ -34,7 +34,7 @@ class Watch:
 
     :param begin: When the first reading is due, in seconds of monotonic time.
     :param deliver: Called in the thread with each reading.
-    :param start_of: Tells a process from others that have had the same ID.
+    :param start_of: Distinguishes a process from others that have had the same ID.
     :param starts: What another watch of the same GPU has known of that, see ``starts``.
     """
 
@@ -79,9 +79,9 @@ class Watch:
                 self._stop_asked.clear()
             return not self._will_end
 
-    def has_ended(self, patience: float) -> bool:
-        """Return whether the last look has ended, after ``patience`` seconds at most."""
-        self._thread.join(patience)
+    def has_ended(self, timeout: float) -> bool:
+        """Return whether the last reading has ended, after ``timeout`` seconds at most."""
+        self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -116,7 +116,7 @@ class Watch:
     def _look(self) -> GpuReading:
         try:
             return self._monitor.read()
-        except Exception as error:  # noqa: BLE001 - whatever a driver answers, the next look is due
+        except Exception as error:  # noqa: BLE001 - whatever a driver answers, the next reading is due
             return GpuReading(self._monitor.gpu, problem=f'cannot be read: {type(error).__name__}: {error}')
 
 

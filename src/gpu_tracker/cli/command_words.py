@@ -79,6 +79,6 @@ def start_fault(name: str, search_path: list[str]) -> OSError | None:
 
 
 def _is_assignment(word: str) -> bool:
-    """Tell whether a shell would take ``word``, in front of a command, for a variable to set."""
+    """Return whether a shell would take ``word``, in front of a command, for a variable to set."""
     name, equals, _ = word.partition('=')
     return bool(equals) and name.isidentifier()

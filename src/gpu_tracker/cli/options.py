@@ -166,7 +166,7 @@ def _take_value(options: list[Option], name: str, rest: list[str]) -> None:
 
 
 def _is_number(word: str) -> bool:
-    """Tell whether docopt takes ``word`` for a negative number, and so for no option."""
+    """Return whether docopt takes ``word`` for a negative number, and so for no option."""
     try:
         float(word)
     except ValueError:

@@ -185,10 +185,10 @@ class PatientOutput:
                 self._left_out += 1
             self._changed.notify_all()
 
-    def flush(self, patience: float) -> None:
+    def flush(self, timeout: float) -> None:
         """Return when all is written, or after so many seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: not (self._lines or self._left_out or self._is_writing), patience)
+            self._changed.wait_for(lambda: not (self._lines or self._left_out or self._is_writing), timeout)
 
     def _work(self) -> None:
         while True:

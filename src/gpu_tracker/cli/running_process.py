@@ -102,11 +102,11 @@ def _ends() -> bool:
     return True
 
 
-def _ended_by(watched: Mapping[int, Callable[[], bool]], patience: float | None) -> bool:
+def _ended_by(watched: Mapping[int, Callable[[], bool]], timeout: float | None) -> bool:
     """Wait for something to read, and tell whether that ends the waiting."""
     import select  # noqa: PLC0415
 
     poll = select.poll()
     for descriptor in watched:
         poll.register(descriptor, select.POLLIN)
-    return any(watched[descriptor]() for descriptor, _ in poll.poll(patience))
+    return any(watched[descriptor]() for descriptor, _ in poll.poll(timeout))

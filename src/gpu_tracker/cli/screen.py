@@ -29,12 +29,12 @@ def width() -> int | None:
 
 
 def shows_colors() -> bool:
-    """Tell whether standard output is a terminal on which colours are wanted, see no-color.org."""
+    """Return whether standard output is a terminal on which colours are wanted, see no-color.org."""
     return not os.environ.get('NO_COLOR') and can_go_back()
 
 
 def can_go_back() -> bool:
-    """Tell whether standard output is a terminal that does more with text than to put it below the text before."""
+    """Return whether standard output is a terminal that does more with text than to put it below the text before."""
     return os.environ.get('TERM') != 'dumb' and os.isatty(STANDARD_OUTPUT)
 
 
@@ -119,7 +119,7 @@ def _is_quit() -> bool:
 
 
 def _has_keyboard() -> bool:
-    """Tell whether standard input is a terminal that is ours now: in the background, a touch would stop us."""
+    """Return whether standard input is a terminal that is ours now: in the background, a touch would stop us."""
     try:
         return os.tcgetpgrp(_KEYBOARD) == os.getpgrp()
     except OSError:

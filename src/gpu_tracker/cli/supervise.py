@@ -77,7 +77,7 @@ def reap_orphans(process_id: int) -> tuple[bool, float]:
 
 
 def _is_sampler(process_id: int) -> bool:
-    """Tell whether an ended process was the sampler of a tracker in the command, which never counts."""
+    """Return whether an ended process was the sampler of a tracker in the command, which never counts."""
     try:
         with open(f'/proc/{process_id}/comm', 'rb') as file:
             return file.read().rstrip(b'\n') == SAMPLER_NAME
@@ -86,7 +86,7 @@ def _is_sampler(process_id: int) -> bool:
 
 
 def _has_received(process_id: int, received: signal.struct_siginfo) -> bool:
-    """Tell whether the command has got the same signal already, because the terminal sends to a whole process group."""
+    """Return whether the command has got the same signal already, because terminals send to whole process groups."""
     if received.si_code != _SENT_BY_KERNEL:
         return False
     if received.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid():

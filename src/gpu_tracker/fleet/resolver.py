@@ -41,7 +41,7 @@ class Resolver(AbstractResolver):
     """Keeps the addresses of each name, and looks them up anew beside their use.
 
     :param look_up: Blocks, and returns the addresses of a name; it raises ``OSError`` where there are none.
-    :param clock: Tells monotonic seconds.
+    :param clock: Returns monotonic seconds.
     :param long: Seconds, see ``LONG``.
     """
 
@@ -89,7 +89,7 @@ class Resolver(AbstractResolver):
         ]
 
     def is_looking_up(self, host: str) -> bool:
-        """Tell whether a name has no address yet, and somebody waits for one."""
+        """Return whether a name has no address yet, and somebody waits for one."""
         return host in self._running and host not in self._known
 
     async def close(self) -> None:

@@ -143,7 +143,7 @@ def claim_gpus(
     :returns: A context manager; the block gets the list of indices, or of UUIDs, in the order asked for. All other
         parameters are those of :func:`available_gpus`. The environment is not changed.
     :raises gpu_tracker.errors.GpusUnavailableError: On entering: fewer are free, and waiting is not wanted, cannot
-        help, or took too long. Its ``reasons`` tell why.
+        help, or took too long. Its ``reasons`` say why.
     :raises gpu_tracker.errors.ClaimsError: On entering: claims cannot be recorded.
     :raises ValueError: A parameter has a value that cannot be used.
     :raises gpu_tracker.errors.GpuError: On entering: the driver does not work.

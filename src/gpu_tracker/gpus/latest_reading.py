@@ -89,7 +89,7 @@ class Watch:
     @property
     def usual_interval(self) -> float:
         """Seconds between two readings, which are more than were asked for where the driver is slow and yet regular."""
-        took = median_low([*self._durations] or [0.0])  # so that one look that hung says nothing of the next
+        took = median_low([*self._durations] or [0.0])  # so that one reading that hung says nothing of the next
         usual = round(took + pause_between(self.interval, took), 3)
         return max(self.interval, min(usual, _MOST_USUAL))
 
@@ -144,7 +144,7 @@ class Watch:
             if absence is not None:
                 self._machine.report(absence)
             return snapshot_of(seen)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong with one look, the next is due
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong with one reading, the next is due
             problem = f'the GPUs cannot be read: {type(error).__name__}: {error}'
             self._machine.report(problem)
             return snapshot_of(Seen(now, None, driver_problem=problem))
@@ -159,7 +159,7 @@ class Watch:
 
 
 def pause_between(interval: float, took: float) -> float:
-    """Return the seconds from the end of one look to the begin of the next.
+    """Return the seconds from the end of one reading to the begin of the next.
 
     A driver that is slow to answer is left alone for as long as it took, and for one interval at most.
 

@@ -139,8 +139,8 @@ def snapshot(
 ) -> dict[str, object]:
     """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus`` in index order.
 
-    ``driver_problem`` tells why the GPUs are not known, whose list then is null; it is null where they are.
-    ``claims_problem`` tells why the claims could not be read, and is null where they could.
+    ``driver_problem`` says why the GPUs are not known, whose list then is null; it is null where they are.
+    ``claims_problem`` says why the claims could not be read, and is null where they could.
 
     A GPU has these keys, and so has a MIG device, which stands in the ``mig_devices`` of its GPU:
 

@@ -73,7 +73,7 @@ class Attribution:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the memory of a process cannot be told."""
+        """Whether the memory of a process cannot be known."""
         return self._is_doubted and not self._is_trusted
 
     def check(

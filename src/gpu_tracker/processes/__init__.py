@@ -50,7 +50,7 @@ if TYPE_CHECKING:
             """Read the root alone again."""
 
         def ignores_children(self, process: Process) -> bool:
-            """Tell whether the kernel adds nothing to ``process`` when a child of it ends, because it ignores them."""
+            """Return whether the kernel adds nothing to ``process`` when a child of it ends: it ignores them."""
 
 
 SAMPLER_MARK = 'gpu-tracker-sampler'

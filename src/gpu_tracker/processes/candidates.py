@@ -25,9 +25,9 @@ class NewPids:
     """Names the pids that may be those of new processes.
 
     :param files: Read for the last pid given, and listed where that is not known.
-    :param is_process: Tells a process from a thread, and from a number that nobody has any more. None: nothing does, so
-        ``/proc`` is listed each time that a pid was given.
-    :param monotonic: Tells the time in seconds.
+    :param is_process: Distinguishes a process from a thread, and from a number that nobody has any more. None: nothing
+        does, so ``/proc`` is listed each time that a pid was given.
+    :param monotonic: Returns the time in seconds.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class NewPids:
 
 
 def _between(last: int, pid: int, newest: int) -> bool:
-    """Tell whether ``pid`` was given after ``last``, up to ``newest``; at the largest number they begin anew."""
+    """Return whether ``pid`` was given after ``last``, up to ``newest``; at the largest number they begin anew."""
     return last < pid <= newest if last <= newest else pid > last or pid <= newest
 
 
@@ -100,7 +100,7 @@ class Orphans:
         self._adopters = {_INIT, *_ancestors(root, files)}
 
     def may_adopt(self, pid: int) -> bool:
-        """Tell whether orphans of the tree may be handed to the process ``pid``."""
+        """Return whether orphans of the tree may be handed to the process ``pid``."""
         return pid == self._launcher or pid in self._adopters
 
     def member_for(self, process: Process, members: Mapping[int, Process], gone: Iterable[Process]) -> int:

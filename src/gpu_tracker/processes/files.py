@@ -136,7 +136,7 @@ class ProcessFiles:
         return memory
 
     def waits_uninterruptibly(self, process: Process) -> bool:
-        """Tell whether a thread of ``process`` waits for something that no signal interrupts, as vfork(2) does."""
+        """Return whether a thread of ``process`` waits for something that no signal interrupts, as vfork(2) does."""
         folder = f'{self._proc}/{process.pid}/task'
         try:
             for thread in os.listdir(folder):
@@ -155,7 +155,7 @@ class ProcessFiles:
         process.handle = process.memory_handle = None
 
     def is_sampler(self, process: Process) -> bool | None:
-        """Tell whether ``process`` is some tracker's sampler, by its command line; None while it has none.
+        """Return whether ``process`` is some tracker's sampler, by its command line; None while it has none.
 
         That is so for a moment in the middle of execve(2): the name is new, the command line is not there yet; and from
         the moment when it gives up its memory until it has ended. One that is found gone altogether is marked as ended.
@@ -170,7 +170,7 @@ class ProcessFiles:
         return _MARK in words if words or process.ended else None
 
     def ignores_children(self, process: Process) -> bool:
-        """Tell whether SIGCHLD is ignored by ``process`` (SigIgn in ``/proc/PID/status``)."""
+        """Return whether SIGCHLD is ignored by ``process`` (SigIgn in ``/proc/PID/status``)."""
         try:
             with open(f'{self._proc}/{process.pid}/status', 'rb') as status:
                 for line in status:

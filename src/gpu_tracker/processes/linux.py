@@ -52,9 +52,9 @@ class LinuxProcessTree:
     :param launcher: A process that adopts the root's orphans: its new children belong to the tree.
     :param held: The root is still a copy of its launcher, whose memory is not the root's own, and will call execve(2).
     :param proc: The folder to read.
-    :param clock: Tells the CPU seconds of a pid; where it raises OSError the ticks of stat(5) stand.
-    :param monotonic: Tells the time.
-    :param same_memory: Tells whether two pids share their memory; None where that is not known.
+    :param clock: Returns the CPU seconds of a pid; where it raises OSError the ticks of stat(5) stand.
+    :param monotonic: Returns the time.
+    :param same_memory: Returns whether two pids share their memory; None where that is not known.
     :raises ProcessLookupError: if there is no such root.
     """
 
@@ -191,7 +191,7 @@ class LinuxProcessTree:
             self.gone = []
 
     def ignores_children(self, process: Process) -> bool:
-        """Tell whether SIGCHLD is ignored by ``process``."""
+        """Return whether SIGCHLD is ignored by ``process``."""
         return self._files.ignores_children(process)
 
     def _read(self, process: Process, cpu: float | None) -> None:
@@ -255,7 +255,7 @@ class LinuxProcessTree:
         self.memory_changes += 1
 
     def _is_process(self, pid: int) -> bool:
-        """Tell a process from a thread, and from a number that nobody has: no other has such a clock."""
+        """Distinguish a process from a thread, and from a number that nobody has: no other has such a clock."""
         try:
             self._clock(pid)
         except OSError:
@@ -381,11 +381,11 @@ class LinuxProcessTree:
         return self._orphans.member_for(process, self.members, self.gone)
 
     def _is_sampler(self, process: Process) -> bool | None:
-        """Tell whether ``process`` is some tracker's sampler; asked once an image, a name changing with execve(2)."""
+        """Return whether ``process`` is some tracker's sampler; asked once an image, a name changing with execve(2)."""
         return process.pid == self._own_pid or self._files.is_sampler(process)
 
     def _has_moved_on(self, process: Process) -> bool:
-        """Tell whether ``process`` has called execve(2), or has ended, since its stat file was read."""
+        """Return whether ``process`` has called execve(2), or has ended, since its stat file was read."""
         try:
             return stat.image(self._files.line(process)) != stat.image(process.raw)
         except ProcessLookupError:
@@ -408,12 +408,12 @@ class LinuxProcessTree:
         return process.image
 
     def _is_copy_of_parent(self, process: Process) -> bool:
-        """Tell whether ``process`` was forked by its parent and neither has called execve(2) since."""
+        """Return whether ``process`` was forked by its parent and neither has called execve(2) since."""
         parent = self.members.get(process.parent)
         return parent is not None and stat.image(process.raw) == stat.image(parent.raw)
 
     def _runs_in_memory_of_parent(self, process: Process) -> bool:
-        """Tell whether ``process`` has the same memory as its parent: by vfork(2), or by clone(2) with CLONE_VM.
+        """Return whether ``process`` has the same memory as its parent: by vfork(2), or by clone(2) with CLONE_VM.
 
         Their sizes are compared first: those of the parent have to be between two readings of the child's, because
         threads of either may allocate and free meanwhile. One that was forked has a copy of the page tables without
@@ -439,7 +439,7 @@ class LinuxProcessTree:
         return all(min(ends) <= size <= max(ends) for size, *ends in zip(of_parent, before, after, strict=True))
 
     def _is_held(self, process: Process) -> bool:
-        """Tell whether ``process`` is the root and has not become the program that is to be tracked yet."""
+        """Return whether ``process`` is the root and has not become the program that is to be tracked yet."""
         return process is self.root and stat.image(process.raw) in (self._held_image, stat.NO_IMAGE)
 
 
@@ -458,6 +458,6 @@ def _memory_of(process: Process) -> tuple[int | bool, ...]:
 
 
 def _put_off(process: Process) -> None:
-    """Count nothing of ``process`` until it is read again: what it will be, a sampler perhaps, cannot be told yet."""
+    """Count nothing of ``process`` until it is read again: what it will be, a sampler perhaps, cannot be known yet."""
     process.name = b''
     process.shares_memory = True

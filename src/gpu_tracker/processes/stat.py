@@ -73,7 +73,7 @@ def start(line: bytes) -> float:
 
 
 def is_ending(line: bytes) -> bool:
-    """Tell whether the process has ended, or is past the point where its threads let go of what they have open."""
+    """Return whether the process has ended, or is past the point where its threads let go of what they have open."""
     fields = line[line.rindex(b')') + 2 :].split(b' ', 7)
     return fields[0] in _STATES_OF_ENDED or bool(int(fields[6]) & _EXITING)
 
@@ -100,7 +100,7 @@ def image(line: bytes) -> tuple[bytes, ...]:
 
 
 def has_no_arguments(line: bytes) -> bool:
-    """Tell whether the process is in the middle of execve(2), or has given up its memory because it is ending.
+    """Return whether the process is in the middle of execve(2), or has given up its memory because it is ending.
 
     Until exec has copied the arguments the address where they end is 0. There is one thread then; where there are more,
     only the first has ended. Without the right to see addresses a process of one thread is taken for such a one.
@@ -120,6 +120,6 @@ def resident(statm: bytes) -> tuple[int, int]:
 
 
 def has_reaped(line: bytes) -> bool:
-    """Tell whether the process has ever waited for a child: each child's page faults are added to its parent's."""
+    """Return whether the process has ever waited for a child: each child's page faults are added to its parent's."""
     fields = line[line.rindex(b')') + 2 :].split(b' ', 11)
     return fields[8] != b'0' or fields[10] != b'0'

@@ -160,7 +160,7 @@ class TaskClocks:
     def of_root(self) -> float:
         """Return those of the root's own threads, on a scale of its own.
 
-        The last value stands where the root is gone, has no clocks of its own, and so does not tell any more.
+        The last value stands where the root is gone, has no clocks of its own, and so does not report any more.
         """
         if self._has_own:
             read = self._kernel.read
@@ -242,5 +242,5 @@ class TaskClocks:
                 with open(f'{folder}/{thread}/children', 'rb') as file:
                     children.update(map(int, file.read().split()))
             except OSError:
-                pass  # that thread has just ended, or the kernel does not tell children (CONFIG_PROC_CHILDREN)
+                pass  # that thread has just ended, or the kernel does not report children (CONFIG_PROC_CHILDREN)
         return set(map(int, threads)), children

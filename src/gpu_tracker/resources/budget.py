@@ -41,7 +41,7 @@ class Budget:
         """What is kept for later where spending can wait."""
 
     def affords(self, now: float, cost: float) -> bool:
-        """Tell whether ``cost`` CPU seconds may be spent now.
+        """Return whether ``cost`` CPU seconds may be spent now.
 
         What costs more than can ever be saved up is afforded once the budget is full, and paid off afterwards.
         """
@@ -49,7 +49,7 @@ class Budget:
         return cost <= self._left or self._left == self._most
 
     def affords_at_edge(self, now: float, cost: float, most: float) -> bool:
-        """Tell whether ``cost`` may be spent at the first or the last sample, where that is at most ``most``."""
+        """Return whether ``cost`` may be spent at the first or the last sample, where that is at most ``most``."""
         del now  # nobody waits for the budget there
         return cost <= most
 
@@ -110,11 +110,11 @@ class OverheadLimit:
         self._at = None
 
     def affords(self, now: float, cost: float) -> bool:
-        """Tell whether ``cost`` CPU seconds may be spent now."""
+        """Return whether ``cost`` CPU seconds may be spent now."""
         return cost <= self._saved_up(now)
 
     def affords_at_edge(self, now: float, cost: float, most: float) -> bool:
-        """Tell whether ``cost`` may be spent at the first or the last sample, where that is at most ``most``."""
+        """Return whether ``cost`` may be spent at the first or the last sample, where that is at most ``most``."""
         return cost <= most and (self._at is None or cost <= self._saved_up(now))
 
     def count(self, now: float, cost: float) -> int:

@@ -136,7 +136,7 @@ class EnergySource:
             self._is_broken = True  # which the figures of GPUs say
 
     def _are_known(self) -> bool:
-        """Tell whether it is known which GPUs were used: in a container the driver may know processes by other IDs."""
+        """Return whether it is known which GPUs were used: in a container processes may have other IDs."""
         is_listed = self._are_ours and not self._unlisted
         return not self._is_broken and (self._backend is None or is_listed or bool(self._used))
 

@@ -19,7 +19,7 @@ TARGET_ENDED = 'target ended'
 """The tracked process has ended; its tracker has not said anything yet."""
 
 _LONGEST_WAIT = 0.5
-"""Seconds between looks at processes of which the system does not tell the end."""
+"""Seconds between looks at processes of which the system does not report the end."""
 
 
 class Control:
@@ -29,7 +29,7 @@ class Control:
     are opened first.
 
     :param handle: The reading end of the pipe on which the tracker sends messages.
-    :param owner: The process that started the tracker. The end of the pipe alone does not tell its end: workers that it
+    :param owner: The process that started the tracker. The end of the pipe alone does not show its end: workers that it
         has forked hold their copies open.
     :param target: The process that is tracked.
     """

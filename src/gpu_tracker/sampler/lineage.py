@@ -43,7 +43,7 @@ class Lineage:
         return self.members != before
 
     def has_ended(self) -> bool:
-        """Tell whether all processes of the tree have ended, so that there is nothing to sample until the stop."""
+        """Return whether all processes of the tree have ended, so that there is nothing to sample until the stop."""
         return all(process.ended for process in self._tree.members.values())  # zombies, or none at all
 
     def record(self) -> dict[str, object]:
@@ -72,6 +72,6 @@ class Lineage:
         return None if self._root_ignores_children else root.reaped_faults - self._reaped_at_start
 
     def _older_has_ended(self) -> bool:
-        """Tell whether a descendant of the first sample has ended: what it had before counts at its end."""
+        """Return whether a descendant of the first sample has ended: what it had before counts at its end."""
         members = self._tree.members
         return any(process.ended or members.get(process.pid) is not process for process in self._older)

@@ -60,7 +60,7 @@ class Session:
     def wait_until_ready(self) -> Message:
         """Wait for the first sample, and return what the sampler tells with it.
 
-        :raises SamplerError: where it does not come; :attr:`refusal` tells whether a parameter is the reason.
+        :raises SamplerError: where it does not come; :attr:`refusal` says whether a parameter is the reason.
         """
         if not self._readable(_LONGEST_START):
             message = f'The sampler was not ready after {_LONGEST_START:.0f} s.'

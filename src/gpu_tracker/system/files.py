@@ -76,7 +76,7 @@ def replaceable_file(path: str) -> str | None:
 
 
 def _may_replace(target: str) -> bool:
-    """Tell whether a rename onto ``target`` is permitted: in a sticky folder as /tmp only to owners, see inode(7)."""
+    """Return whether a rename onto ``target`` is permitted: in a sticky folder as /tmp only to owners, see inode(7)."""
     folder = os.stat(os.path.dirname(target))
     if os.name != 'posix' or not folder.st_mode & stat.S_ISVTX:
         return True

@@ -148,7 +148,7 @@ class Peer(NamedTuple):
 def peer_of(connected: socket.socket) -> Peer:
     """Return who is at the other end of a connected Unix socket. Linux only.
 
-    :raises OSError: The system does not tell.
+    :raises OSError: The system does not report.
     """
     credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, user_id, _ = _CREDENTIALS.unpack(credentials)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
             """Return in nvgpu's words why a host has not answered."""
 
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds without a question after which the other hosts are left alone."""
 _MARGIN = 0.5
 """Seconds beyond a round's deadline in which the last of its hosts is noted as missing."""
@@ -44,7 +44,7 @@ class ClusterStatus:
     """Asks the other hosts in the background, while somebody wants to know: all agents may have one file.
 
     :param others: Makes what asks the other hosts; None: there are none.
-    :param patience: Seconds, see ``PATIENCE``.
+    :param timeout: Seconds, see ``TIMEOUT``.
     :param now: Seconds since 1970.
     """
 
@@ -53,14 +53,14 @@ class ClusterStatus:
         cluster: Cluster,
         host: LocalHost,
         others: Callable[[], OtherHosts] | None,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._are_self = [configured.url is None for configured in cluster.hosts]
         self._deadline = cluster.deadline + _MARGIN
         self._host = host
         self._make_others = others
-        self._patience = patience
+        self._timeout = timeout
         self._now = now
         self._others: OtherHosts | None = None
         self._asked = asyncio.Event()
@@ -94,7 +94,7 @@ class ClusterStatus:
         asking = asyncio.create_task(others.run())
         try:
             while True:
-                await asyncio.wait([asking], timeout=self._patience)
+                await asyncio.wait([asking], timeout=self._timeout)
                 if asking.done() or not self._asked.is_set():
                     return
                 self._asked.clear()
@@ -145,22 +145,22 @@ class Answers:
         ]
 
     async def this_host(self, _: Request) -> Response:
-        """Tell of this machine in our form."""
+        """Report this machine in our form."""
         return json_answer(self._host.body())
 
     async def gpu_status(self, _: Request) -> Response:
-        """Tell of this machine in nvgpu's form, which has no words for figures that are old or not known."""
+        """Report this machine in nvgpu's form, which has no words for figures that are old or not known."""
         state = self._host.state()
         if state.state != UP or state.report is None:
             return PlainTextResponse(f'{state.error}\n', _UNAVAILABLE)
         return json_answer(nvgpu_report(state.report, self._now()))
 
     async def cluster_status(self, _: Request) -> Response:
-        """Tell of all configured hosts in nvgpu's form."""
+        """Report all configured hosts in nvgpu's form."""
         return json_answer(await self._cluster.reports())
 
     async def metrics(self, request: Request) -> Response:
-        """Tell of this machine in Prometheus' form, or in that of OpenMetrics where it is asked for."""
+        """Report this machine in Prometheus' form, or in that of OpenMetrics where it is asked for."""
         try:
             encode, media_type = choose_encoder(request.headers.get('accept', ''))
         except (TypeError, ValueError):  # it asks for a version that is no number

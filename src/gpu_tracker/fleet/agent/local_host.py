@@ -42,7 +42,7 @@ class LocalHost:
 
     @property
     def reading(self) -> Reading | None:
-        """The newest reading; None: the first look goes on."""
+        """The newest reading; None: the first reading goes on."""
         return self._watch.peek()
 
     @property

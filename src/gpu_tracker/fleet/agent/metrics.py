@@ -64,8 +64,8 @@ _FIGURES = (
 class HostCollector(Collector):
     """Tells the newest reading of this machine; of one that is stale only which GPUs there are.
 
-    :param export_processes: Tell the memory of each process.
-    :param export_users: Tell the names of users.
+    :param export_processes: Report the memory of each process.
+    :param export_users: Report the names of users.
     """
 
     def __init__(self, host: LocalHost, version: str, *, export_processes: bool, export_users: bool) -> None:

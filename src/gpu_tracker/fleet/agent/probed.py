@@ -25,14 +25,14 @@ if TYPE_CHECKING:
         """What the table of resources names as ``metrics``, once it is opened."""
 
         def look(self, gpus: Sequence[Mapping[str, str]], programs: Mapping[int, str]) -> None:
-            """Take note of what is on the GPUs now, and of what was probed since the last look; it may take its time.
+            """Take note of what is on the GPUs now, and of what was probed since the last reading; it may take long.
 
             :param gpus: The labels of each GPU and MIG device: host, uuid, index, model, mig_instance.
             :param programs: The processes on them: process ID -> what it is about.
             """
 
         def collect(self) -> Iterable[Metric]:
-            """Return the families of metrics as the last look has found them, at once."""
+            """Return the families of metrics as the last reading has found them, at once."""
 
 
 class OnGpus(NamedTuple):
@@ -47,7 +47,7 @@ class ProbedMetrics(Collector):
 
     :param name: Of the resource, whose line in the table names what opens the probe.
     :param latest: Returns the newest reading of the GPUs; None: there is none yet.
-    :param interval: Seconds between two looks.
+    :param interval: Seconds between two readings.
     :param complain: Takes lines for people.
     :param find: Returns what opens the probe.
     """
@@ -84,12 +84,12 @@ class ProbedMetrics(Collector):
         self._is_stopped.set()
 
     def look(self) -> None:
-        """Look once; what goes wrong is told the first time."""
+        """Look once; what goes wrong is reported the first time."""
         if self._probed is not None:
             self._look(self._probed)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families of metrics as the last look has found them."""
+        """Yield the families of metrics as the last reading has found them."""
         reading = self._latest()
         works = GaugeMetricFamily(f'gpu_tracker_{self._name}_probe_up', '0: the probe does not work.', labels=('host',))
         works.add_metric(('' if reading is None else printable(str(reading.snapshot['hostname'])),), int(self._works))
@@ -108,7 +108,7 @@ class ProbedMetrics(Collector):
         try:
             probed.look(found.gpus, found.programs)
             self._works = True
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next look is due
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next reading is due
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:

@@ -46,7 +46,7 @@ def agent_url(given: str) -> str:
 
 
 def is_on_loopback(url: str) -> bool:
-    """Tell whether only this machine can read what is sent there; names other than localhost may mean anything."""
+    """Return whether only this machine can read what is sent there; names other than localhost may mean anything."""
     host = urlsplit(url).hostname or ''
     if host in {'localhost', 'localhost.'}:
         return True

@@ -24,7 +24,7 @@ _HASHES = ('$', '{SHA}')
 
 
 class SecretFileError(GpuTrackerError):
-    """A file of secrets cannot be used; the text tells which option, which line and why, and never the secret."""
+    """A file of secrets cannot be used; the text says which option, which line and why, and never the secret."""
 
 
 def read_token(path: str, option: str = '--token-file', shortest: int = SHORTEST_TOKEN) -> str:

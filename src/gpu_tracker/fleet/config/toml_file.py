@@ -62,11 +62,11 @@ class Table:
         return ClusterError(': '.join(part for part in (self._place, key, text) if part))
 
     def has(self, key: str) -> bool:
-        """Tell whether the key is there."""
+        """Return whether the key is there."""
         return key in self._values
 
     def is_false(self, key: str) -> bool:
-        """Tell whether the key is there and false, which switches off what would hold else."""
+        """Return whether the key is there and false, which switches off what would hold else."""
         return self._values.get(key) is False
 
     def text(self, key: str, accepted: str) -> str | None:

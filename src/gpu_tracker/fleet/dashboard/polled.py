@@ -66,7 +66,7 @@ class PolledAnswers:
         return json_answer(targets(self._cluster, self._poller.fleet.states()))
 
     async def cluster_status(self, _: Request) -> Response:
-        """Tell of all hosts in nvgpu's form."""
+        """Report all hosts in nvgpu's form."""
         poller = self._poller
         now = poller.fleet.now()
         return json_answer(

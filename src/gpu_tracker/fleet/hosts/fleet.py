@@ -80,8 +80,8 @@ class _GpuPast:
 class History:
     """The utilization and the memory in use of each GPU in the last half hour.
 
-    :param clock: Tells monotonic seconds.
-    :param now: Tells seconds since 1970.
+    :param clock: Returns monotonic seconds.
+    :param now: Returns seconds since 1970.
     :param interval: Seconds between two reports of a host: no step is shorter, so that none is without a report.
     """
 
@@ -183,7 +183,7 @@ class Fleet:
     :param hosts: All there are, in order.
     :param interval: Seconds between two rounds, for people to know.
     :param history: Where reports are recorded; None: nowhere.
-    :param now: Tells seconds since 1970.
+    :param now: Returns seconds since 1970.
     """
 
     def __init__(

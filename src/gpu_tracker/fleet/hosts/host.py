@@ -1,4 +1,4 @@
-"""Moments that a host tells by its own clock, brought to this machine's."""
+"""Moments that a host reports by its own clock, brought to this machine's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _TOLERANCE = 2.0
 """Seconds: an answer may be as long under way, and what is seen of a process shall not change with each."""
 _MOST = 1e10
-"""Seconds, some 300 years: no clock is that wrong, and sums beyond all numbers cannot be told to a browser."""
+"""Seconds, some 300 years: no clock is that wrong, and sums beyond all numbers cannot be sent to a browser."""
 
 
 def error_of(report: HostReport, now: float, known: float) -> float:
@@ -117,7 +117,7 @@ class HostState(NamedTuple):
     def reported(self, report: HostReport, now: float) -> HostState:
         """Return the host as it is with a new report: up, or stale where its driver has not told anything lately.
 
-        :param report: As the host tells it; what is kept of it has its moments by this machine's clock.
+        :param report: As the host reports it; what is kept of it has its moments by this machine's clock.
         :param now: Seconds since 1970.
         """
         host = self._replace(clock_error=error_of(report, now, self.clock_error))

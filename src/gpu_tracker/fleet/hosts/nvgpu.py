@@ -131,7 +131,7 @@ _OF_STATUS = {FREE: 'free', IN_USE: 'in_use', CLAIMED: 'in_use', IN_USE_UNSEEN: 
 
 
 def kind_of(gpu: GpuReport, host: HostState) -> str:
-    """Return one of KINDS: unknown on a host that does not tell of now, and else by the GPU's status.
+    """Return one of KINDS: unknown on a host without a present reading, and else by the GPU's status.
 
     A GPU that is split into MIG devices is as good as the best of them.
     """

@@ -85,7 +85,7 @@ class GpuReport(NamedTuple):
     claim: ClaimReport | None = None
     mig_devices: tuple[GpuReport, ...] | None = None
     running_since: str | None = None
-    """For how long it is in use, in words, which is all that nvgpu tells."""
+    """For how long it is in use, in words, which is all that nvgpu reports."""
 
     @property
     def memory_used_percent(self) -> float | None:
@@ -102,15 +102,15 @@ class HostReport(NamedTuple):
     agent: str
     """What has reported it: ``gpu-tracker 6.0.0``, ``nvgpu``, ``prometheus``."""
     gpus: tuple[GpuReport, ...] | None
-    """None: not known, and ``driver_problem`` tells why."""
+    """None: not known, and ``driver_problem`` says why."""
     driver_problem: str | None = None
     claims_problem: str | None = None
     age: float | None = None
-    """Seconds that the reading was old when it was reported; None: not told."""
+    """Seconds that the reading was old when it was reported; None: not reported."""
     interval: float | None = None
-    """Seconds between two readings; None: not told."""
+    """Seconds between two readings; None: not reported."""
     time: float | None = None
-    """When the reading was taken, in seconds since 1970 by the host's clock; None: not told."""
+    """When the reading was taken, in seconds since 1970 by the host's clock; None: not reported."""
 
 
 def parse_report(body: bytes) -> HostReport:

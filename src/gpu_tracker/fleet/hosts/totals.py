@@ -17,7 +17,7 @@ _SUREST_FIRST = ('in_use', 'unseen', 'free', 'unknown')
 
 
 class Totals(NamedTuple):
-    """Whole GPUs are counted, each UUID once; those of hosts that do not tell of now are unknown."""
+    """Whole GPUs are counted, each UUID once; those of hosts without a present reading are unknown."""
 
     hosts: int
     hosts_up: int
@@ -72,7 +72,7 @@ def totals_of(hosts: Iterable[HostState]) -> Totals:
 
 
 class _Seen(NamedTuple):
-    """A GPU as one host tells it."""
+    """A GPU as one host reports it."""
 
     kind: str
     gpu: GpuReport
@@ -80,7 +80,7 @@ class _Seen(NamedTuple):
 
 
 def _see(host: HostState, seen: dict[object, _Seen]) -> None:
-    """Add the GPUs of a host; of one that several hosts tell of stays what promises least.
+    """Add the GPUs of a host; of one that several hosts report stays what promises least.
 
     So one that somebody sees in use is not called free, and one that somebody can read is not called unknown.
     """

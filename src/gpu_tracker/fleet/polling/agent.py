@@ -30,7 +30,7 @@ class Agent:
 
     :param url: Scheme, host and port.
     :param tls: None where the URL is http.
-    :param clock: Tells monotonic seconds.
+    :param clock: Returns monotonic seconds.
     """
 
     def __init__(

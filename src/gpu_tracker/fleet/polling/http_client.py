@@ -31,7 +31,7 @@ class BackOff:
 
     :param interval: Seconds between two rounds.
     :param longest: Seconds that no pause exceeds, unless ``interval`` does.
-    :param chance: Tells numbers from 0 to 1.
+    :param chance: Returns numbers from 0 to 1.
     """
 
     __slots__ = ('_chance', '_due', '_failures', '_interval', '_longest')
@@ -44,7 +44,7 @@ class BackOff:
         self._due = 0.0
 
     def is_due(self, now: float) -> bool:
-        """Tell whether the round that begins is the last one in which it can be asked in time.
+        """Return whether the round that begins is the last one in which it can be asked in time.
 
         :param now: Monotonic seconds.
         """
@@ -121,7 +121,7 @@ class Answer(NamedTuple):
 
 
 class Progress:
-    """Tells whether a part of an answer has come."""
+    """Returns whether a part of an answer has come."""
 
     __slots__ = ('has_begun',)
 
@@ -157,7 +157,7 @@ class HttpClient:
         )
 
     def is_looking_up(self, host: str) -> bool:
-        """Tell whether a host cannot be asked yet, since the address that its name stands for is being looked up."""
+        """Return whether a host cannot be asked yet, since the address that its name stands for is being looked up."""
         return self._resolver.is_looking_up(host)
 
     async def close(self) -> None:

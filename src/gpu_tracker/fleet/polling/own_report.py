@@ -1,4 +1,4 @@
-"""What this machine reports of itself: the newest reading, as agents tell it."""
+"""What this machine reports of itself: the newest reading, as agents report it."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ class ThisMachine:
 
 
 def not_yet() -> AgentError:
-    """Return the error of a first look that takes longer than a round may."""
+    """Return the error of a first reading that takes longer than a round may."""
     return AgentError('its GPU driver has not answered yet', NOT_AVAILABLE)

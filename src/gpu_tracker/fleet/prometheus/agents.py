@@ -1,4 +1,4 @@
-"""What Prometheus knows of the hosts themselves: whom it reaches, and what their agents tell of themselves."""
+"""What Prometheus knows of the hosts themselves: whom it reaches, and what their agents report of themselves."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def reached(
 
 
 def agents(told: Iterable[Sample], gpus: Iterable[Sample]) -> dict[Target, Agent]:
-    """Return what the agents tell.
+    """Return what the agents report.
 
     :param told: The answer to AGENTS or AGENTS_BEFORE.
     :param gpus: That for GPUs, whose labels name the host.
@@ -129,19 +129,19 @@ NO_DRIVER = 'its GPU driver does not answer'
 NO_TARGET = 'it is a target of Prometheus no more'
 
 _SLOWEST = 300.0
-"""Seconds between two scrapes that Prometheus can do with; what is older it does not tell."""
+"""Seconds between two scrapes that Prometheus can do with; what is older it does not report."""
 
 _PLACEHOLDER = 'prometheus'
-"""The ID of the row that tells why there is no host."""
+"""The ID of the row that says why there is no host."""
 _UNKNOWN_HOST = Agent()
 
 
 class Roster:
-    """Turns what Prometheus tells into the states of hosts, and remembers what it tells no more.
+    """Turns what Prometheus reports into the states of hosts, and remembers what it tells no more.
 
     :param fleet: Where the states go.
     :param label: What to call Prometheus itself.
-    :param clock: Tells monotonic seconds.
+    :param clock: Returns monotonic seconds.
     """
 
     def __init__(self, fleet: Fleet, label: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -162,7 +162,7 @@ class Roster:
         return next((target for target, known in self._ids.items() if known == host_id), None)
 
     def remember(self, agents: Mapping[Target, Agent]) -> None:
-        """Learn of agents; what they do not tell now is kept."""
+        """Learn of agents; what they do not report now is kept."""
         self.jobs |= {target.job for target in agents}
         for target, agent in agents.items():
             known = self._agents.get(target, _UNKNOWN_HOST)

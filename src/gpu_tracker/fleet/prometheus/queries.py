@@ -167,7 +167,7 @@ def spacing(jobs: Iterable[str]) -> str:
 
 
 AGENTS = f'max by (__name__, job, instance, version) ({{__name__=~"{INFO}|{DRIVER_UP}"}})'
-"""What agents tell of themselves."""
+"""What agents report of themselves."""
 
 _LAST_SCRAPES = f'timestamp({DRIVER_UP})'
 AGENTS_BEFORE = ' or '.join(

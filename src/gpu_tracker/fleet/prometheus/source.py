@@ -33,8 +33,8 @@ class PrometheusSource:
     :param endpoint: The Prometheus, see :func:`gpu_tracker.fleet.prometheus.client.endpoint`.
     :param interval: Seconds between two rounds; one that takes long is followed by as long a pause.
     :param deadline: Seconds that a query may take.
-    :param now: Tells seconds since 1970.
-    :param clock: Tells monotonic seconds.
+    :param now: Returns seconds since 1970.
+    :param clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class PrometheusSource:
             await self._client.close()
 
     async def past(self, host_id: str, seconds: float) -> Past | None:
-        """Return what was in the last ``seconds``, nothing where Prometheus does not tell; None: no such host."""
+        """Return what was in the last ``seconds``, nothing where Prometheus does not report; None: no such host."""
         if self.fleet.state(host_id) is None:
             return None
         span = span_of(seconds, self.fleet.now() + self._ahead)
         target = self._roster.target(host_id)
-        if target is None:  # the row that tells why there is no host
+        if target is None:  # the row that says why there is no host
             return past_of(span, (), ())
         times = {'start': span.start, 'end': span.end, 'step': span.step}
         async with self._viewers:
@@ -84,7 +84,7 @@ class PrometheusSource:
                 busy = await self._client.over(queries.utilization_over(*target, span.step), **times)
                 used = await self._client.over(queries.memory_over(*target, span.step), **times)
             except PrometheusError:
-                return past_of(span, (), ())  # the rounds fail too, and tell why
+                return past_of(span, (), ())  # the rounds fail too, and say why
         return past_of(span, busy, used)
 
     async def _round(self) -> None:

@@ -20,7 +20,7 @@ _LARGEST = 4 * 2**20
 
 
 class TlsError(GpuTrackerError):
-    """A file that TLS needs cannot be used; the text tells which option, and why."""
+    """A file that TLS needs cannot be used; the text says which option, and why."""
 
 
 class TlsFiles(NamedTuple):

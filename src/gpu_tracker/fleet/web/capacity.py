@@ -34,7 +34,7 @@ class Limits(NamedTuple):
 
 
 class NoCapacityError(Exception):
-    """Nobody can be taken in; the text tells why."""
+    """Nobody can be taken in; the text says why."""
 
 
 class Slot:

@@ -136,7 +136,7 @@ class Connection(H11Protocol):
             self._head_timer = None
 
     def _check_unread(self) -> None:
-        """Drop a client that has taken nothing since the last look."""
+        """Drop a client that has taken nothing since the last check."""
         size = self.transport.get_write_buffer_size()
         if size >= self._unread:
             self.abort()

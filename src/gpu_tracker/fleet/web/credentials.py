@@ -17,14 +17,14 @@ _BEARER_CHALLENGE = b'Bearer realm="gpu-tracker"'
 
 
 class Credentials(Protocol):
-    """Tells who may read."""
+    """Decides who may read."""
 
     @property
     def challenges(self) -> tuple[bytes, ...]:
         """Each a value of ``WWW-Authenticate`` for those who may not, RFC 9110."""
 
     def accepts(self, authorization: bytes | None) -> bool:
-        """Tell whether the value of an ``Authorization`` header, None where there was none, is good; never raises."""
+        """Return whether the value of an ``Authorization`` header, None where there was none, is good; never raises."""
 
 
 class Token:
@@ -36,7 +36,7 @@ class Token:
         self._token = _Secrets([token.encode()])
 
     def accepts(self, authorization: bytes | None) -> bool:
-        """Tell whether the header holds the token; never raises."""
+        """Return whether the header holds the token; never raises."""
         scheme, value = _scheme_and_value(authorization)
         if scheme == b'bearer':
             return self._token.contain(value)
@@ -58,7 +58,7 @@ class Passwords:
         self._pairs = _Secrets(f'{name}:{password}'.encode() for name, password in passwords.items())
 
     def accepts(self, authorization: bytes | None) -> bool:
-        """Tell whether the header holds one of the names and its password; never raises."""
+        """Return whether the header holds one of the names and its password; never raises."""
         scheme, value = _scheme_and_value(authorization)
         return scheme == b'basic' and self._pairs.contain(_decoded(value))
 
@@ -71,7 +71,7 @@ class _Secrets:
         self._hashes = [self._hash(text) for text in texts]
 
     def contain(self, text: bytes) -> bool:
-        """Tell whether the text is one of them, having compared it with each."""
+        """Return whether the text is one of them, having compared it with each."""
         given = self._hash(text)
         return sum(hmac.compare_digest(given, known) for known in self._hashes) > 0
 

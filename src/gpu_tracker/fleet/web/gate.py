@@ -85,7 +85,7 @@ OPEN_PATHS = frozenset({HEALTH})
 """Without authorization: whether a server lives is no secret, and what asks so often knows none."""
 
 GONE = 'gpu_tracker.client_is_gone'
-"""Under this name the state of a request has a function that tells whether its client has gone."""
+"""Under this name the state of a request has a function that says whether its client has gone."""
 MAY_READ = 'gpu_tracker.client_may_read'
 """Under this name it has a function that is told when the client has shown that it may read."""
 

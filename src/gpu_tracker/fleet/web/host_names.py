@@ -23,7 +23,7 @@ _HOST = re.compile(r'(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+
 
 
 class HostNames:
-    """Tells which Host headers name this server.
+    """Decides which Host headers name this server.
 
     :param names: In any case, with or without the dot at the end.
     """
@@ -38,7 +38,7 @@ class HostNames:
         self._names.add(_plain(name))
 
     def contain(self, host: bytes) -> bool:
-        """Tell whether a Host header, with or without a port, holds one of the names or any IP address."""
+        """Return whether a Host header, with or without a port, holds one of the names or any IP address."""
         found = _HOST.fullmatch(host.decode('latin-1'))
         if not found:
             return False
@@ -67,7 +67,7 @@ def _plain(name: str) -> str:
 
 
 _PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""Seconds between the first looks: a machine that boots may have its network a little later than its services."""
+"""Seconds between the first lookups: a machine that boots may have its network a little later than its services."""
 _LONGEST_PAUSE = 60.0
 """Seconds between the later ones, each of which somebody gives cause for."""
 

@@ -126,10 +126,10 @@ class Service:
     def _connections(self) -> list[Connection]:
         return [cast('Connection', connection) for connection in self._state.connections]
 
-    async def _wait(self, patience: float, hurry: asyncio.Future[Any] | None) -> None:
+    async def _wait(self, seconds: float, hurry: asyncio.Future[Any] | None) -> None:
         """Wait until nothing is being answered any more."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + patience
+        deadline = loop.time() + seconds
         while (self._listener.count or self._state.tasks) and loop.time() < deadline:
             if hurry and hurry.done():
                 return

@@ -21,7 +21,7 @@ class Claim(NamedTuple):
     process_id: int | None
     """None: no process holds it, only its time ends it."""
     process_start: float | None
-    """When the process started, in the kernel's own count: with the ID it tells a process from a later one."""
+    """When the process started, in the kernel's own count: with the ID it distinguishes a process from a later one."""
     pid_namespace: int | None
     """What numbers the process: its ID means nothing elsewhere. None: the system has no such namespaces."""
     boot_id: str

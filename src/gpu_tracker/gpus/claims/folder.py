@@ -116,7 +116,7 @@ class ClaimFolder:
         :param lock_timeout: How many seconds to wait this time at most until others are done with reading and writing
             claims; 0 or less: there is one attempt. None: as the folder was told.
         :raises ClaimsLockedError: if the folder stays locked by others.
-        :raises ClaimsError: if the folder cannot be used, or if nothing tells when the machine is started anew.
+        :raises ClaimsError: if the folder cannot be used, or if nothing shows when the machine is started anew.
         :raises ProcessLookupError: if there is no such process.
         :raises ValueError: if ``seconds`` is missing or no time, or UUIDs are chosen that are claimed or are none.
         """
@@ -249,7 +249,7 @@ def _unclaimed(uuids: tuple[str, ...], claims: list[Claim]) -> tuple[str, ...]:
 
 
 def _identity(process_id: int | None, circumstances: Circumstances) -> tuple[str, float | None]:
-    """Return what tells this run of the machine from others, and the process from others of its number."""
+    """Return what distinguishes this run of the machine from others, and the process from others of its number."""
     if circumstances.boot_id is None:
         raise ClaimsError('No GPU can be claimed: without /proc nothing tells a claim from one made before a restart')
     if process_id is None:

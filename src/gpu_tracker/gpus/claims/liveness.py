@@ -58,7 +58,7 @@ def pid_namespace(proc: str = '/proc') -> int | None:
 
 
 def _read(pid: int, proc: str) -> Process | None:
-    """Return the process as /proc tells of it; None where there is none, or none to be seen (``hidepid``)."""
+    """Return the process as /proc shows it; None where there is none, or none to be seen (``hidepid``)."""
     try:
         if os.readlink(f'{proc}/self') != str(os.getpid()):
             return None  # a /proc of another PID namespace (unshare --pid): its numbers mean other processes
@@ -105,11 +105,11 @@ class Circumstances(NamedTuple):
     time: float
     """Seconds since 1970."""
     boot_id: str | None
-    """Another one each time the machine starts; None where it cannot be told."""
+    """Another one each time the machine starts; None where it cannot be known."""
     host: str
     """The machine's name."""
     machine: str
-    """What tells it from others of that name; empty where nothing does."""
+    """What distinguishes it from others of that name; empty where nothing does."""
     pid_namespace: int | None
     start_of: Callable[[int], float | None] = start_of
     lives: Callable[[int, float | None], bool] = lives
@@ -121,7 +121,7 @@ def now() -> Circumstances:
 
 
 def boot_id(proc: str = '/proc') -> str | None:
-    """Return what is another one each time that the machine starts, random(4); None where it cannot be told."""
+    """Return what is another one each time that the machine starts, random(4); None where it cannot be known."""
     if sys.platform != 'linux':
         import psutil  # noqa: PLC0415 - not on Linux, where it costs 30 ms and is not needed
 

@@ -130,7 +130,7 @@ class NvidiaBackend:
         A process that does both stands in both lists with the same memory. In MIG mode the MIG devices are asked too.
         """
         whole = self._handles[uuid]
-        is_divided = quietly(lambda: is_in_mig_mode(whole))  # a GPU that does not tell lists its processes all the same
+        is_divided = quietly(lambda: is_in_mig_mode(whole))  # unknown: it lists its processes all the same
         parts = []
         for _, handle in mig_devices(whole) if is_divided else ():
             in_part = self._listed(uuid, handle)
@@ -212,7 +212,7 @@ class NvidiaBackend:
         return kept
 
     def _listed(self, uuid: str, handle: c_void_p) -> list[GpuProcess] | None:
-        """Return the processes of a GPU or MIG device; None, having told why, where they are not listed."""
+        """Return the processes of a GPU or MIG device; None, having reported why, where they are not listed."""
         try:
             entries = self._calls.processes(handle)
         except pynvml.NVMLError as error:
@@ -223,7 +223,7 @@ class NvidiaBackend:
         return entries
 
     def _ask(self, uuid: str, what: str, question: Callable[[], T]) -> T | None:
-        """Return the driver's answer, or None, having told why."""
+        """Return the driver's answer, or None, having reported why."""
         try:
             return question()
         except pynvml.NVMLError as error:

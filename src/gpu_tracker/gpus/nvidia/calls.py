@@ -120,7 +120,7 @@ class Calls:
 def utilization(handle: c_void_p) -> float | None:
     """Return the percent of now, None where it is garbage.
 
-    :raises pynvml.NVMLError: The driver does not tell it.
+    :raises pynvml.NVMLError: The driver does not report it.
     """
     rates = pynvml.nvmlDeviceGetUtilizationRates(handle)
     return float(rates.gpu) if rates.gpu <= FULL else None
@@ -129,7 +129,7 @@ def utilization(handle: c_void_p) -> float | None:
 def is_in_mig_mode(handle: c_void_p) -> bool:
     """Return whether a GPU is divided into MIG devices, be it none.
 
-    :raises pynvml.NVMLError: The driver knows the mode and does not tell it.
+    :raises pynvml.NVMLError: The driver knows the mode and does not report it.
     """
     try:
         mode = pynvml.nvmlDeviceGetMigMode(handle)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Cpu(Resource):
     """CPU time from cumulative counters, and numbers of threads.
 
-    :param machine: Tells how busy all cores were.
+    :param machine: Returns how busy all cores were.
     :param missed: Adds the CPU time that counters miss; None: nothing does.
     """
 

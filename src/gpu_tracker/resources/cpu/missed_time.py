@@ -197,7 +197,7 @@ class MissedTime:
         return main, descendants
 
     def _finds_ignoring_member(self) -> bool:
-        """Tell whether a member ignores its children, of those that may have started some since they were asked.
+        """Return whether a member ignores its children, of those that may have started some since they were asked.
 
         The root is asked first, then who was not asked for longest; few at a sample. Who got page faults of a
         child meanwhile need not be asked.

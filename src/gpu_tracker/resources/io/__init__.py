@@ -6,8 +6,8 @@ but for what no member has waited for. What of it is the root's own is in ``/pro
 the first child on that it has waited for, what threads do that end between two samples counts for its descendants.
 
 Context switches are not in that file, and the counters of a process that has ended are lost but to who waits for it. So
-they are known where the kernel tells them of all: to the command line of its command with wait4(2), and to a process of
-itself with getrusage(2).
+they are known where the kernel reports them of all: to the command line of its command with wait4(2), and to a process
+of itself with getrusage(2).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
             """Return those of the threads of ``process``, children that it has waited for left out; None: unknown."""
 
         def has_waited(self, process: Process, faults: int) -> bool:
-            """Tell whether ``process`` has waited for a child since the page faults of those were ``faults``."""
+            """Return whether ``process`` has waited for a child since the page faults of those were ``faults``."""
 
         def read(self, process: Process) -> Counters | None:
             """Return those of ``process``; None where it is gone.

@@ -57,7 +57,7 @@ class IoFiles:
         return summed([self._of_ended, *self._of_threads.values()])
 
     def has_waited(self, process: Process, faults: int) -> bool:
-        """Tell whether ``process`` has waited for a child since the page faults of those were ``faults``.
+        """Return whether ``process`` has waited for a child since the page faults of those were ``faults``.
 
         Asked after its counters were read: a child that it has waited for since the tree was refreshed is in these.
         """

@@ -55,7 +55,7 @@ _UNREADABLE = (
 class Ram(Resource):
     """Resident memory, folded into maxima.
 
-    :param machine: Tells the memory that is in use on the whole machine.
+    :param machine: Returns the memory that is in use on the whole machine.
     """
 
     columns = (

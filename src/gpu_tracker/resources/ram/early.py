@@ -65,7 +65,7 @@ class EarlySamples:
 
     :param take_in: Called with each reading that is news.
     :param interval: Seconds between two points of the grid, at which everything is read.
-    :param for_one: What they are paid from while one process is young. Of several that end together the kernel tells
+    :param for_one: What they are paid from while one process is young. Of several that end together the kernel reports
         least afterwards.
     :param for_several: What they are paid from while several are.
     :param budget: What all optional readings together are paid from; what is spent here is missing there.

@@ -100,7 +100,7 @@ class Estimates:
         return min(copied, split.counted[self._tree.root].copied)
 
     def _has_relative_in(self, process: Process, group: int) -> bool:
-        """Tell whether one that has what ``process`` has inherited is in the group as well."""
+        """Return whether one that has what ``process`` has inherited is in the group as well."""
         relative = process.relative
         while relative is not None and (relative.ended or relative.left):
             relative = relative.relative

@@ -113,7 +113,7 @@ class ExactReadings:
         return self._read_split(now, MIDDLE, counted, sizes)
 
     def _is_due(self, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
-        """Tell whether an exact reading could find more than the last ones."""
+        """Return whether an exact reading could find more than the last ones."""
         split = self.last
         if split is None:
             return bool(counted)
@@ -127,7 +127,7 @@ class ExactReadings:
         return self._most_changed(counted, split.counted) > worth_it
 
     def _still_grows(self, sizes: Sequence[int]) -> bool:
-        """Tell whether an exact reading of a single process would soon be followed by another one."""
+        """Return whether an exact reading of a single process would soon be followed by another one."""
         grows = _exceeds(sizes[2:], [self._last_size])
         return grows and self.last is not None and not _exceeds(sizes, self._most_read, _GROWTH_OF_ONE)
 
@@ -184,12 +184,12 @@ class ExactReadings:
         return True
 
     def _may_be_mapped_twice(self, split: Split, counted: Sequence[Process]) -> bool:
-        """Tell whether a single process shares so much that its mappings are worth reading: perhaps with itself."""
+        """Return whether a single process shares so much that its mappings are worth reading: perhaps with itself."""
         shares_much = (split.combined.shared or 0) > _MUCH_SHARED
         return shares_much and self._reader.cost(counted, detailed=True) <= _MOST_DETAILED
 
     def _changes_fast(self, now: float, counted: Sequence[Process]) -> bool:
-        """Tell whether, since this was asked last, so much has changed that it would be worth an exact reading.
+        """Return whether, since this was asked last, so much has changed that it would be worth an exact reading.
 
         Where that was a moment ago, what will have changed soon counts, if it goes on like this.
         """

@@ -116,7 +116,7 @@ class PeakReader:
         return mark != before and mark > process.resident
 
     def _is_of_new_program(self, process: Process, mark: int) -> bool:
-        """Tell whether ``process`` has called execve(2) since its page faults were read, so that the mark is another's.
+        """Return whether ``process`` has called execve(2) since its page faults were read: the mark is another's.
 
         That is asked only where many page faults have not raised the mark.
         """
@@ -128,5 +128,5 @@ class PeakReader:
 
 
 def _is_same_program(process: Process) -> bool:
-    """Tell whether a process has not called execve(2), with which its mark begins anew, since that was last read."""
+    """Return whether a process has not called execve(2), with which its mark begins anew, since that was last read."""
     return stat.image(process.peak_reading.raw) == stat.image(process.raw)

@@ -1,6 +1,6 @@
 """Resident memory of a group of processes with shared pages counted once, from ``/proc/PID/smaps``.
 
-The kernel tells for each mapping of a process how many of its resident bytes are private (mapped by no other process)
+The kernel reports for each mapping of a process how many of its resident bytes are private (mapped by no other process)
 and shared, see proc_pid_smaps(5). Private bytes add up. Shared ones are the same physical pages where they belong to
 
 - the same part of the same file, shared memory segment or memfd: (device, inode, offset), or

@@ -122,7 +122,7 @@ class UpperBounds:
         return main, sum(known) - (main or 0), sum(known)
 
     def is_stale(self, counted: Sequence[Process]) -> bool:
-        """Tell whether processes have come or gone since bounds were added up."""
+        """Return whether processes have come or gone since bounds were added up."""
         return len(counted) != len(self._members) or any(process not in self._members for process in counted)
 
     def read(self, counted: Sequence[Process], *, is_whole: bool) -> Bounds:
