@@ -215,6 +215,23 @@ def test_threads_that_ended_before_the_first_child_stay_a_part_of_main(tree: Tre
     assert read_and_written(io) == {'main': [1050, 0], 'descendants': [7, 0], 'combined': [1057, 0]}
 
 
+def test_what_the_root_writes_between_two_readings_of_one_sample_stays_a_part_of_main(tree: Tree, files: Files) -> None:
+    files.whole = files.alone = {10: (0, 0)}
+    io = Io(tree, files)
+    io.sample(0.0, FIRST)
+
+    def write() -> None:  # after all that it and its children have written was read, before what it has itself
+        files.alone = {10: (0, 140)}
+
+    files.whole = files.alone = {10: (0, 100)}
+    files.when_read[10] = write
+    io.sample(1.0, MIDDLE)
+    tree.put(10, parent=1, faults=(0, 9, 0, 0))
+    files.whole, files.alone = {10: (0, 207)}, {10: (0, 200)}
+    io.sample(2.0, MIDDLE)
+    assert read_and_written(io) == {'main': [0, 200], 'descendants': [0, 7], 'combined': [0, 207]}
+
+
 def test_what_the_root_reads_while_its_counters_are_read_is_no_negative_figure(tree: Tree, files: Files) -> None:
     files.whole = files.alone = {10: (0, 0)}
     io = Io(tree, files)

@@ -84,10 +84,11 @@ class Io(Resource):
         self._kept = NONE
         """What members had that somebody outside the tree has waited for, or nobody."""
         self._start = self._whole_start = NONE
-        self._own_offset: Counters | None = None
-        """The root's own bytes that its threads' counters do not have; None before it has waited for a child."""
+        self._of_ended_threads: Counters | None = None
+        """What the root has had itself beyond its threads' counters, at least: those that they began with are left out."""
+        self._has_waited = False
+        """Whether the root has waited for a child since the first sample."""
         self._reaped_faults_at_start = 0
-        self._own_before: Counters | None = None
         self._bytes = dict.fromkeys(GROUPS, NONE)
         self._faults_start: dict[str, Counters] = dict.fromkeys(GROUPS, (0, 0))
         self._faults: dict[str, Counters] = dict.fromkeys(GROUPS, (0, 0))
@@ -111,7 +112,6 @@ class Io(Resource):
         if kind == FIRST:
             self._start, self._whole_start, self._faults_start = of_all, whole, faults
             self._reaped_faults_at_start = root.reaped_faults
-            self._own_before = own
         main = self._main_now(own, whole)
         combined = _larger(_larger(self._bytes['combined'], _less(of_all, self._start)), main)
         self._bytes = {'main': main, 'descendants': _less(combined, main), 'combined': combined}
@@ -124,19 +124,24 @@ class Io(Resource):
     def _main_now(self, own: Counters | None, whole: Counters) -> Counters:
         """Return what the root has had itself since the first sample.
 
-        As long as it has waited for no child its counters tell, which have those of all threads that have ended.
+        As long as it has waited for no child its counters tell, which have those of all threads that have ended. What these
+        had is never less than at a sample before, and more than is found where the root reads or writes between the two
+        readings.
         """
         main = self._bytes['main']
         root = self._tree.root
-        if self._own_offset is None and not self._reader.has_waited(root, self._reaped_faults_at_start):
-            self._own_before = self._own_of_root()  # after the whole: nothing is in both
-            return _larger(main, _less(whole, self._whole_start))
-        if self._own_offset is None:
-            if own is None or self._own_before is None:
-                self._unknown |= {'main', 'descendants'}
-                return main
-            self._own_offset = _less(main, self._own_before)
-        return main if own is None else _larger(main, summed([self._own_offset, own]))
+        self._has_waited = self._has_waited or self._reader.has_waited(root, self._reaped_faults_at_start)
+        if not self._has_waited:
+            main = _larger(main, _less(whole, self._whole_start))
+            own = self._own_of_root()  # after the whole: nothing is in both
+            if own is not None:
+                found = _less(main, own)
+                self._of_ended_threads = _larger(self._of_ended_threads or found, found)
+            return main
+        if self._of_ended_threads is None:
+            self._unknown |= {'main', 'descendants'}
+            return main
+        return main if own is None else _larger(main, summed([self._of_ended_threads, own]))
 
     def row(self) -> Sequence[float | None]:
         """Return the bytes of the three groups so far, then their page faults."""
