@@ -85,7 +85,7 @@ class Io(Resource):
         """What members had that somebody outside the tree has waited for, or nobody."""
         self._start = self._whole_start = NONE
         self._of_ended_threads: Counters | None = None
-        """What the root has had itself beyond its threads' counters, at least: those that they began with are left out."""
+        """What the root has had itself beyond its threads' counters, at least; negative where those began above 0."""
         self._has_waited = False
         """Whether the root has waited for a child since the first sample."""
         self._reaped_faults_at_start = 0
@@ -124,9 +124,9 @@ class Io(Resource):
     def _main_now(self, own: Counters | None, whole: Counters) -> Counters:
         """Return what the root has had itself since the first sample.
 
-        As long as it has waited for no child its counters tell, which have those of all threads that have ended. What these
-        had is never less than at a sample before, and more than is found where the root reads or writes between the two
-        readings.
+        As long as it has waited for no child its counters tell, which have those of all threads that have ended. What
+        the others have is read after that: the difference is too small where the root reads or writes in between, and
+        never shrinks otherwise, so that the largest one found is right.
         """
         main = self._bytes['main']
         root = self._tree.root
