@@ -47,6 +47,22 @@ def in_container(actors: Actors) -> Actor:
     return actors.start(words=tool('unshare', '--pid', '--fork', '--mount-proc', '--kill-child'))
 
 
+OWN_BOOT_ID = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"'
+
+
+def in_container_with_boot_id(actors: Actors) -> Actor:
+    """Start an actor where the boot ID is another one, as LXC, Incus and systemd-nspawn have it."""
+    Path(actors.path).parent.joinpath('boot_id').write_text('0b0c0d0e-0000-4000-8000-000000000000\n')
+    boot_id = str(Path(actors.path).parent / 'boot_id')
+    unshare = tool('unshare', '--mount', '--pid', '--fork', '--mount-proc', '--kill-child')
+    return actors.start(words=(*unshare, 'sh', '-c', OWN_BOOT_ID, boot_id))
+
+
+def in_time_namespace(actors: Actors) -> Actor:
+    """Start an actor for which the machine has been running for much longer."""
+    return actors.start(words=tool('unshare', '--time', '--boottime', '1000000'))
+
+
 def kill(actor: Actor) -> None:
     actor.end(signal.SIGKILL)
 
@@ -74,7 +90,17 @@ def running(pid: int) -> Iterator[None]:
 
 @pytest.mark.parametrize('end', [kill, let_end])
 @pytest.mark.parametrize(
-    ('owner', 'other'), [(on_host, in_container), (in_container, on_host), (in_container, in_container)]
+    ('owner', 'other'),
+    [
+        (on_host, in_container),
+        (in_container, on_host),
+        (in_container, in_container),
+        (on_host, in_container_with_boot_id),
+        (in_container_with_boot_id, on_host),
+        (on_host, in_time_namespace),
+        (in_time_namespace, on_host),
+        (in_time_namespace, in_container_with_boot_id),
+    ],
 )
 def test_a_claim_is_seen_everywhere_and_ends_everywhere_with_its_process(
     actors: Actors,
@@ -91,6 +117,25 @@ def test_a_claim_is_seen_everywhere_and_ends_everywhere_with_its_process(
     end(job)
     assert eventually(lambda: seen_by(beside) == ['GPU-3'])
     assert beside.ask('claim', 3) == ['GPU-0', 'GPU-1', 'GPU-2']
+
+
+@pytest.mark.parametrize(
+    ('owner', 'other'),
+    [
+        (on_host, in_container_with_boot_id),
+        (in_container_with_boot_id, on_host),
+        (on_host, in_time_namespace),
+        (in_time_namespace, on_host),
+    ],
+)
+def test_a_claim_for_a_time_is_seen_where_boot_id_or_clock_are_others(
+    actors: Actors, owner: Callable[[Actors], Actor], other: Callable[[Actors], Actor]
+) -> None:
+    job, beside = owner(actors), other(actors)
+    job.ask('claim', 1, 1000)
+    job.end(signal.SIGKILL)
+    assert beside.ask('claim', 3) == ['GPU-1', 'GPU-2', 'GPU-3']
+    assert seen_by(beside) == list(GPUS)
 
 
 def test_a_claim_of_a_container_is_given_back_everywhere(actors: Actors, path: str) -> None:

@@ -74,12 +74,13 @@ def test_what_other_containers_have_left_is_removed_once_it_is_much(
 def test_what_other_containers_have_left_and_is_over_is_removed_at_once(
     folder: ClaimFolder, path: Path, machine: Machine, end: str
 ) -> None:
-    claim(folder, 'GPU-1', seconds=60)
+    held = claim(folder, 'GPU-1', seconds=60)
     machine.pid_namespace = 4026532999
     if end == 'time':
         machine.clock += 60
     else:
-        machine.boot_id = 'boot-2'
+        machine.restart()
+        held.lock.let_go()
     assert claimed(folder) == []
     claim(folder, 'GPU-2').release()
     assert os.listdir(path) == []

@@ -128,7 +128,7 @@ def test_what_is_no_uuid_is_not_claimed(folder: ClaimFolder, path: Path) -> None
 def test_a_void_claim_is_passed_over_and_then_removed(
     folder: ClaimFolder, path: Path, machine: Machine, end: str
 ) -> None:
-    claim(folder, 'GPU-1', seconds=60)
+    held = claim(folder, 'GPU-1', seconds=60)
     if end == 'process':
         del machine.processes[7]
     elif end == 'number':
@@ -136,7 +136,8 @@ def test_a_void_claim_is_passed_over_and_then_removed(
     elif end == 'time':
         machine.clock += 60
     else:
-        machine.boot_id = 'boot-2'
+        machine.restart()
+        held.lock.let_go()
     assert folder.claims() == []
     assert len(os.listdir(path)) == 1  # reading changes nothing
     claim(folder, 'GPU-1', process=8)
@@ -147,9 +148,10 @@ def test_a_void_claim_is_passed_over_and_then_removed(
 def test_claims_of_another_machine_that_shares_the_folder_stay(
     folder: ClaimFolder, path: Path, machine: Machine
 ) -> None:
-    claim(folder, 'GPU-1')
+    claim(folder, 'GPU-1').lock.let_go()  # which is of that machine alone
     for host, identity in (('node8', 'a1b2c3d4'), ('node7', 'ffffffff'), ('node7', '')):
-        machine.boot_id, machine.host, machine.machine = 'boot-of-another', host, identity
+        machine.restart('boot-of-another')
+        machine.host, machine.machine = host, identity
         claim(folder, 'GPU-1').release()
         machine.boot_id, machine.host, machine.machine = 'boot-1', 'node7', 'a1b2c3d4'
         assert claimed(folder) == [('GPU-1',)]
@@ -159,8 +161,8 @@ def test_machines_without_an_identity_are_told_apart_by_their_names(
     folder: ClaimFolder, path: Path, machine: Machine
 ) -> None:
     machine.machine = ''
-    claim(folder, 'GPU-1')
-    machine.boot_id = 'boot-2'
+    claim(folder, 'GPU-1').lock.let_go()
+    machine.restart()
     claim(folder, 'GPU-2')
     assert len(os.listdir(path)) == 1
 

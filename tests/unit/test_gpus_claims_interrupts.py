@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from gpu_tracker.gpus.claims.folder import HeldClaim
 
+# A folder that is being listed is closed when nothing refers to it any more, which the numbers of descriptors show.
+pytestmark = pytest.mark.filterwarnings('ignore:unclosed scandir iterator:ResourceWarning')
+
 
 class CtrlC:
     """Interrupts what is done in the claims' own modules, once, at its ``n``-th opportunity."""

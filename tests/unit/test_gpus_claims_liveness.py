@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.gpus.claims import liveness
-from gpu_tracker.gpus.claims.liveness import boot_id, machine, now
+from gpu_tracker.gpus.claims.liveness import boot_id, clock_offset, machine, now
 from support.simulated_proc import ProcFolder
 
 NOBODYS = 2**22 + 1  # above what pid_max(5) may be
@@ -64,6 +64,37 @@ def test_a_proc_folder_of_another_pid_namespace_is_not_believed(proc: ProcFolder
     assert start_of(proc, os.getpid()) is None
     assert lives(proc, os.getpid(), 5.0)
     assert not lives(proc, NOBODYS, 4321.0)
+
+
+def in_time_namespace(proc: ProcFolder, offsets: str, of_children: str = 'time:[4026532177]') -> None:
+    (proc.path / 'self').unlink()
+    (proc.path / 'self').symlink_to('own')
+    (proc.path / 'own' / 'ns').mkdir(parents=True)
+    (proc.path / 'own' / 'ns' / 'time').symlink_to('time:[4026532177]')
+    (proc.path / 'own' / 'ns' / 'time_for_children').symlink_to(of_children)
+    (proc.path / 'own' / 'timens_offsets').write_text(offsets)
+
+
+def test_what_a_time_namespace_adds_to_the_clock(proc: ProcFolder) -> None:
+    assert clock_offset(str(proc.path)) == 0
+    in_time_namespace(proc, 'monotonic          -5         7\nboottime      1000000  500000000\n')
+    assert clock_offset(str(proc.path)) == 1_000_000.5
+
+
+@pytest.mark.parametrize(
+    ('offsets', 'of_children'),
+    [
+        ('boottime 5 0\n', 'time:[4026532999]'),  # those in which children start
+        ('', 'time:[4026532177]'),
+        ('boottime\n', 'time:[4026532177]'),
+        ('boottime a b\n', 'time:[4026532177]'),
+    ],
+)
+def test_what_is_not_known_of_a_time_namespace_changes_nothing(
+    proc: ProcFolder, offsets: str, of_children: str
+) -> None:
+    in_time_namespace(proc, offsets, of_children)
+    assert clock_offset(str(proc.path)) == 0
 
 
 def test_this_process_whichever_way_it_is_read() -> None:

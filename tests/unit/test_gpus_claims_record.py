@@ -32,6 +32,7 @@ RECORD = Record(
     made=1_700_000_000.0,
     expires_at=None,
     command='python train.py',
+    started=1_699_000_000.0,
 )
 WRITTEN = """\
 {
@@ -48,7 +49,8 @@ WRITTEN = """\
  "machine": "a1b2c3d4",
  "made": 1700000000.0,
  "expires_at": null,
- "command": "python train.py"
+ "command": "python train.py",
+ "started": 1699000000.0
 }
 """
 
@@ -67,6 +69,7 @@ records = st.builds(
     made=times,
     expires_at=st.none() | times,
     command=st.none() | st.text().map(bounded),
+    started=st.none() | times,
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -175,6 +178,8 @@ def test_a_field_may_hold_anything(field: str, value: object) -> None:
         ('expires_at', 1e300),
         ('expires_at', True),
         ('command', ['python']),
+        ('started', -1.0),
+        ('started', '2025'),
     ],
 )
 def test_a_record_with_such_a_field_is_none(field: str, value: object) -> None:
@@ -240,6 +245,7 @@ def test_a_record_of_ordinary_size_can_be_read_whatever_its_characters() -> None
 
 
 RUNS = [(77, 4321.0)]
+RECORD_TIME = 1_700_000_100.0
 TIMED = RECORD._replace(pid=None, process_start=None, pid_namespace=None, expires_at=60.0)
 
 
@@ -251,16 +257,44 @@ TIMED = RECORD._replace(pid=None, process_start=None, pid_namespace=None, expire
         (RECORD, moment(lives=[(77, 4322.0)]), True),  # another process with its number
         (RECORD, moment(lives=RUNS, boot_id='boot-2'), True),
         (RECORD, moment(lives=RUNS, boot_id=None), False),
+        (RECORD, moment(lives=RUNS, time=RECORD_TIME + 1e6), False),  # the clock was set
         (RECORD._replace(expires_at=50.5), moment(lives=RUNS), False),
         (RECORD._replace(expires_at=50.0), moment(lives=RUNS), True),
         (RECORD._replace(expires_at=60.0), moment(lives=[]), True),
         (TIMED, moment(), False),
         (TIMED, moment(clock=60.0), True),
         (TIMED, moment(boot_id='boot-2'), True),
+        (TIMED, moment(time=RECORD_TIME + 1e6), False),
     ],
 )
 @pytest.mark.parametrize('is_held', [False, True])
 def test_when_a_claim_is_void(record: Record, at: Circumstances, void: bool, is_held: bool) -> None:
+    assert is_void(record, at, is_held=is_held and at.boot_id != 'boot-2') is void  # no lock outlasts a restart
+
+
+SAME_RUN = {'boot_id': 'of-container', 'time': RECORD.started + 50.0}
+"""A container with a boot ID of its own, where the clock tells that the machine was not started anew."""
+
+
+@pytest.mark.parametrize(
+    ('record', 'at', 'is_held', 'void'),
+    [
+        (RECORD, moment(**SAME_RUN, lives=RUNS), False, False),
+        (RECORD, moment(**SAME_RUN, lives=[]), False, True),
+        (RECORD, moment(**SAME_RUN, lives=[]), True, False),
+        (RECORD, moment(boot_id='boot-2', lives=[]), True, False),  # whatever the clock says
+        (RECORD._replace(expires_at=50.0), moment(**SAME_RUN, lives=RUNS), True, True),
+        (TIMED, moment(**SAME_RUN), False, False),
+        (TIMED, moment(boot_id='of-container', time=RECORD.started + 350.0), False, False),
+        (TIMED, moment(boot_id='of-container', time=RECORD.started + 351.0), False, True),
+        (TIMED, moment(boot_id='of-container', time=RECORD.started - 251.0), False, True),
+        (TIMED, moment(**SAME_RUN, clock=60.0), False, True),
+        (TIMED._replace(started=None), moment(**SAME_RUN), False, True),  # of an earlier version
+    ],
+)
+def test_when_a_claim_is_void_where_containers_have_their_own_boot_id(
+    record: Record, at: Circumstances, is_held: bool, void: bool
+) -> None:
     assert is_void(record, at, is_held=is_held) is void
 
 
@@ -274,7 +308,9 @@ ELSEWHERE = RECORD._replace(pid_namespace=1)
         (ELSEWHERE, moment(lives=RUNS), False, True),  # the process with its number here is another
         (ELSEWHERE._replace(pid_namespace=None), moment(lives=[]), True, False),
         (ELSEWHERE._replace(pid_namespace=None), moment(lives=RUNS), False, True),
-        (ELSEWHERE, moment(boot_id='boot-2'), True, True),
+        (ELSEWHERE, moment(boot_id='boot-2'), False, True),
+        (ELSEWHERE, moment(boot_id='boot-2'), True, False),  # no lock outlasts a restart
+        (ELSEWHERE, moment(**SAME_RUN), True, False),
         (ELSEWHERE._replace(expires_at=50.5), moment(), True, False),
         (ELSEWHERE._replace(expires_at=50.5), moment(), False, True),
         (ELSEWHERE._replace(expires_at=50.0), moment(), True, True),

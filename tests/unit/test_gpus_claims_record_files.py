@@ -12,7 +12,8 @@ import pytest
 from gpu_tracker.errors import ClaimsError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.claims.record import MOST_BYTES
-from gpu_tracker.gpus.claims.record_files import MOST_RECORDS
+from gpu_tracker.gpus.claims.record_files import MOST_FILES, MOST_RECORDS
+from gpu_tracker.system.users import user_name
 from support.claims.claiming_machine import Machine, claim, claimed
 from support.tracked_program import as_root
 from support.waiting import eventually
@@ -158,6 +159,25 @@ def test_so_many_claims_of_one_user_are_read_and_no_more_can_be_made(folder: Cla
     assert len(os.listdir(path)) == 256
     held.release()
     claim(folder, 'GPU-2')
+
+
+def test_a_folder_with_too_many_files_is_not_read(folder: ClaimFolder, path: Path) -> None:
+    held = claim(folder, 'GPU-1')
+    for number in range(MOST_FILES - 1):
+        (path / str(number)).touch()
+    assert claimed(folder) == [('GPU-1',)]
+    (path / 'one too many').touch()
+    why = (
+        f'GPU claims cannot be kept in {path}: it has more than 5000 files, most of them of {user_name(os.geteuid())}. '
+        'Claims are a few of them only: remove the others. GPU_TRACKER_CLAIMS chooses another folder.'
+    )
+    with pytest.raises(ClaimsError) as caught:
+        folder.claims()
+    assert str(caught.value) == why
+    with pytest.raises(ClaimsError, match='has more than 5000 files'):
+        claim(folder, 'GPU-2')
+    held.release()  # and is no more than 5000 again
+    assert claimed(folder) == []
 
 
 def test_void_claims_in_any_number_are_in_nobodys_way_for_long(folder: ClaimFolder, path: Path) -> None:

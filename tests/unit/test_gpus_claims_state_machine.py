@@ -155,7 +155,7 @@ class Claims(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.boots += 1
-        self.machine.boot_id = f'boot-{self.boots}'
+        self.machine.restart(f'boot-{self.boots}')
         self.machine.clock = 1.0
         for pid in list(self.machine.processes):
             self.process_ends(pid)

@@ -186,6 +186,36 @@ def test_a_lock_that_is_held_for_long_is_waited_for() -> None:
         pick(Request(), Machine([FREE]), claims, TERMS)
 
 
+def locked() -> None:
+    raise ClaimsLockedError('somebody holds the lock')
+
+
+def test_a_lock_that_is_held_until_the_time_is_up_is_no_failure_of_the_claims() -> None:
+    claims, clock = Claims(), Clock()
+    claims.while_locked = locked
+    with pytest.raises(GpusUnavailableError) as caught:
+        pick(Request(), Machine([FREE]), claims, TERMS, clock.waiting(2.5), clock)
+    assert str(caught.value) == 'no GPU could be claimed in time\n  somebody holds the lock'
+    assert clock.now == 2.5
+
+
+def test_who_waits_in_vain_learns_what_was_known_before_the_lock_was_held() -> None:
+    taken = [claim('GPU-0')]
+    claims, clock = Claims(*taken, then=[taken, []]), Clock()
+    claims.while_locked = lambda: locked() if clock.now > 0 else None
+    with pytest.raises(GpusUnavailableError, match='claimed by root'):
+        pick(Request(), Machine([FREE]), claims, TERMS, clock.waiting(2.5), clock)
+    assert clock.now == 2.5
+
+
+@pytest.mark.parametrize('seconds', [None, 2.5])
+def test_what_is_known_without_the_lock_is_said_while_others_hold_it(seconds: float | None) -> None:
+    claims, clock = Claims(claim('GPU-0')), Clock()
+    claims.while_locked = locked
+    with pytest.raises(GpusUnavailableError, match='claimed by root'):
+        pick(Request(), Machine([FREE]), claims, TERMS, clock.waiting(seconds) if seconds else None, clock)
+
+
 def test_waiting_ends_in_time() -> None:
     clock = Clock()
     machine = Machine([BUSY])

@@ -113,10 +113,11 @@ class Picker:
 
         :raises GpusUnavailableError: Too few are free, and waiting is not wanted, does not help, or took too long.
         :raises GpuError: A driver does not work.
-        :raises ClaimsError: The claims cannot be read or written.
+        :raises ClaimsError: The claims cannot be read or written, or are locked and waiting is not wanted.
         """
         deadline = None if waiting is None or waiting.seconds is None else self._clock() + waiting.seconds
         has_told = False
+        known: Choice | None = None
         while True:
             blocked: Choice | ClaimsLockedError | None
             try:
@@ -129,10 +130,13 @@ class Picker:
                 return picked
             if blocked is None:
                 continue
+            known = blocked if isinstance(blocked, Choice) else known
             left = PAUSE if deadline is None else deadline - self._clock()
             may_help = not isinstance(blocked, Choice) or blocked.is_possible
-            if waiting is None or not may_help or left <= 0:
+            if waiting is None or not may_help:
                 raise _error(blocked)
+            if left <= 0:
+                raise _in_vain(known or blocked)
             if not has_told:
                 waiting.report(_error(blocked))
                 has_told = True
@@ -165,14 +169,20 @@ class Picker:
             made.append(choose(with_claims(gpus, [*claims, *earlier]), request))
             return made[-1].uuids if made[-1].is_enough else []
 
-        self.held = self._folder.claim(
-            decide,
-            process_id=terms.process_id,
-            seconds=terms.seconds,
-            command=terms.command,
-            survives_exec=terms.survives_exec,
-            lock_timeout=None if deadline is None else min(LOCK_TIMEOUT, deadline - self._clock()),
-        )
+        try:
+            self.held = self._folder.claim(
+                decide,
+                process_id=terms.process_id,
+                seconds=terms.seconds,
+                command=terms.command,
+                survives_exec=terms.survives_exec,
+                lock_timeout=None if deadline is None else min(LOCK_TIMEOUT, deadline - self._clock()),
+            )
+        except ClaimsLockedError:
+            choice = choose(with_claims(gpus, earlier), request)
+            if choice.is_enough:
+                raise
+            return None, choice  # the lock would not have helped
         choice = made[-1]
         if self.held is None:
             return None, choice
@@ -232,6 +242,13 @@ class Picker:
         """Read again, after the first reading or the lock took long: what was free may have been taken meanwhile."""
         gpus = self._read(request, [])
         return set(choice.uuids) <= set(choose(gpus, request._replace(exactly=None, at_most=None)).uuids)
+
+
+def _in_vain(blocked: Choice | ClaimsLockedError) -> GpuTrackerError:
+    """Return what says why nothing could be claimed in the time given."""
+    if isinstance(blocked, Choice):
+        return _error(blocked)
+    return GpusUnavailableError('no GPU could be claimed in time', [str(blocked)])
 
 
 def _error(blocked: Choice | ClaimsLockedError) -> GpuTrackerError:

@@ -91,7 +91,7 @@ class Actors:
     """Actors with the same folder of claims."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
         self._started: list[Actor] = []
 
     def __enter__(self) -> Self:
@@ -107,7 +107,7 @@ class Actors:
         :param user: The number of a user, who need not have a name; only root can start somebody else's.
         :param words: What stands before the program.
         """
-        arguments = ['actor', '' if user is None else str(user), self._path, str(lock_timeout)]
+        arguments = ['actor', '' if user is None else str(user), self.path, str(lock_timeout)]
         actor = Actor([*words, *PROGRAM, *arguments])
         self._started.append(actor)
         return actor

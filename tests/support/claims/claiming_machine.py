@@ -15,6 +15,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.clock = 100.0
+        self.started = 1_700_000_000.0
         self.boot_id: str | None = 'boot-1'
         self.host = 'node7'
         self.machine = 'a1b2c3d4'
@@ -25,7 +26,7 @@ class Machine:
         """Return it as it is now."""
         return Circumstances(
             clock=self.clock,
-            time=1_700_000_000.0 + self.clock,
+            time=self.started + self.clock,
             boot_id=self.boot_id,
             host=self.host,
             machine=self.machine,
@@ -33,6 +34,11 @@ class Machine:
             start_of=self.processes.get,
             lives=lambda pid, start: pid in self.processes and start in (None, self.processes[pid]),
         )
+
+    def restart(self, boot_id: str = 'boot-2') -> None:
+        """Start it anew; what ran, and the clock, are for the test to change."""
+        self.boot_id = boot_id
+        self.started += 1000
 
 
 def claim(

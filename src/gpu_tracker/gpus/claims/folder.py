@@ -172,6 +172,7 @@ class ClaimFolder:
             made=circumstances.time,
             expires_at=None if terms.seconds is None else circumstances.clock + terms.seconds,
             command=record.bounded(terms.command),
+            started=circumstances.started,
         )
         self._write(folder, new, written)
         return HeldClaim(record.claim_of(new, os.geteuid(), circumstances), new, written)
@@ -180,7 +181,7 @@ class ClaimFolder:
         """Return the claims that hold and those that are void."""
         try:
             files = record_files.read_records(folder)
-        except OSError as error:
+        except (OSError, record_files.CrowdedError) as error:
             raise self._fault(error) from error
         holding: list[RecordFile] = []
         void: list[RecordFile] = []
@@ -212,7 +213,7 @@ class ClaimFolder:
                 record_files.remove(folder, file.name)
         try:
             record_files.remove_unfinished(folder)
-        except OSError as error:
+        except (OSError, record_files.CrowdedError) as error:
             raise self._fault(error) from error
 
     def _write(self, folder: int, new: record.Record, written: Written) -> None:
@@ -225,14 +226,16 @@ class ClaimFolder:
                 )
             lock = None if new.pid is None else written.lock
             record_files.write_record(folder, written.name, record.encode(new), lock)
-        except OSError as error:
+        except (OSError, record_files.CrowdedError) as error:
             raise self._fault(error) from error
 
-    def _fault(self, error: OSError) -> Exception:
+    def _fault(self, error: OSError | record_files.CrowdedError) -> Exception:
         """Return what to raise instead.
 
         While the folder is empty, a cleaner of /tmp may remove it in spite of the lock: it is made anew then.
         """
+        if isinstance(error, record_files.CrowdedError):
+            return shared_folder.crowded(self.path, record_files.MOST_FILES, error.owner)
         return _FolderGoneError() if isinstance(error, FileNotFoundError) else shared_folder.unusable(self.path, error)
 
 

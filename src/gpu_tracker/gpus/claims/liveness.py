@@ -18,19 +18,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MOST_OF_A_STAT_FILE = 4096
+_FIRST_TIME_NAMESPACE = 'time:[4026531834]'
+"""That of the machine, whose number the kernel has fixed."""
+_TICK = 1
+"""What starts of processes are counted in."""
 
 
 def start_of(pid: int, *, reader: str | None = None, proc: str = '/proc') -> float | None:
     """Return when a process started, in clock ticks since the machine did (by psutil: in seconds since 1970).
 
-    None where there is no such process, or where it cannot be looked at. It stays the same through execve(2).
+    None where there is no such process, or where it cannot be looked at. It stays the same through execve(2) and in all
+    time namespaces.
 
     :param reader: As in :func:`~gpu_tracker.processes.default_reader`, which is the default.
     """
     if (reader or default_reader()) == 'psutil':
         return _portable_start_of(pid)
     process = _read(pid, proc)
-    return None if process is None else process.start
+    return None if process is None else _start(process, proc)
 
 
 def lives(pid: int, start: float | None, *, reader: str | None = None, proc: str = '/proc') -> bool:
@@ -46,7 +51,7 @@ def lives(pid: int, start: float | None, *, reader: str | None = None, proc: str
     process = _read(pid, proc)
     if process is None:
         return process_exists(pid)
-    return not process.ended and start in (None, process.start)
+    return not process.ended and (start is None or abs(start - _start(process, proc)) < _TICK)
 
 
 def pid_namespace(proc: str = '/proc') -> int | None:
@@ -72,6 +77,29 @@ def _read(pid: int, proc: str) -> Process | None:
     process = Process(pid)
     stat.update(process, line)
     return process
+
+
+def _start(process: Process, proc: str) -> float:
+    """Return when a process started, less than a tick beside what it is in another time namespace."""
+    return process.start - clock_offset(proc) * os.sysconf('SC_CLK_TCK')
+
+
+def clock_offset(proc: str = '/proc') -> float:
+    """Return how many seconds a time namespace shows more than have passed since the machine started.
+
+    See time_namespaces(7). 0 where there are no such namespaces, or where this is not known.
+    """
+    try:
+        own = os.readlink(f'{proc}/self/ns/time')
+        # The file is that of the namespace in which children start, in which this process may not be itself.
+        if own == _FIRST_TIME_NAMESPACE or own != os.readlink(f'{proc}/self/ns/time_for_children'):
+            return 0
+        with open(f'{proc}/self/timens_offsets', encoding='ascii') as file:
+            offsets = dict(line.split(maxsplit=1) for line in file)
+        seconds, nanoseconds = map(int, offsets['boottime'].split())
+    except (OSError, ValueError, KeyError):
+        return 0
+    return seconds + nanoseconds / 1e9
 
 
 def _portable_start_of(pid: int) -> float | None:
@@ -101,11 +129,12 @@ class Circumstances(NamedTuple):
     """What it takes to tell whether a claim holds."""
 
     clock: float
-    """Seconds on a clock that nobody sets and that runs on while the machine sleeps."""
+    """Seconds since the machine started, on a clock that nobody sets, that runs on while it sleeps, and that all
+    time namespaces have in common."""
     time: float
     """Seconds since 1970."""
     boot_id: str | None
-    """Another one each time the machine starts; None where it cannot be known."""
+    """Another one each time the machine starts, and in some containers; None where it cannot be known."""
     host: str
     """The machine's name."""
     machine: str
@@ -113,6 +142,11 @@ class Circumstances(NamedTuple):
     pid_namespace: int | None
     start_of: Callable[[int], float | None] = start_of
     lives: Callable[[int, float | None], bool] = lives
+
+    @property
+    def started(self) -> float:
+        """When the machine was started, in seconds since 1970 by the clock as it now stands."""
+        return max(0.0, self.time - self.clock)
 
 
 def now() -> Circumstances:
@@ -148,7 +182,7 @@ def machine(file: str = '/etc/machine-id') -> str:
 
 def _clock() -> float:
     if sys.platform == 'linux':
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - clock_offset()
     return time.monotonic()
 
 

@@ -1,4 +1,4 @@
-"""What stands in the file of a claim. Pure.
+"""What stands in the file of a claim.
 
 Every user of the machine can write such files, so nothing in them is taken on trust: what does not look like a claim is
 none, and nothing that stands in one can make its reader fail.
@@ -26,6 +26,8 @@ _LONGEST_UUID = 128
 _LONGEST_COMMAND = 200
 _LARGEST_PID = 2**31 - 1
 _LARGEST_NUMBER = 2**64
+_SMALLEST_SHIFT = 300.0
+"""Seconds between two starts of a machine at least; by less, the clock may have been set."""
 
 
 class Record(NamedTuple):
@@ -50,6 +52,9 @@ class Record(NamedTuple):
     command: str | None
     """What the GPUs are for, usually a command line; its beginning, as all users can read it, even those from whom
     ``hidepid`` of proc(5) hides the command lines of others."""
+    started: float | None = None
+    """When the machine was started, in seconds since 1970 by the clock of that time. None: an earlier version of
+    gpu-tracker has written the claim."""
 
 
 def encode(record: Record) -> bytes:
@@ -95,23 +100,43 @@ def bounded(command: str | None) -> str | None:
 def is_void(record: Record, circumstances: Circumstances, *, is_held: bool) -> bool:
     """Return whether a claim holds no more: its machine was started anew, its time is up or its process has ended.
 
-    :param is_held: Whether somebody holds the lock on its file. That counts for a process of another PID namespace
-        alone, which cannot be looked up by its number: one that can may have closed the file.
+    :param is_held: Whether somebody holds the lock on its file. That counts where its process cannot be looked up by
+        its number: in another PID namespace, or where another boot ID was written, as containers may have their own.
+        No lock outlasts a restart. A process that can be looked up may have closed the file.
     """
-    if is_over(record, circumstances):
+    if _is_expired(record, circumstances):
         return True
     if record.pid is None:
+        return _is_of_earlier_run(record, circumstances)
+    if is_held and (is_elsewhere(record, circumstances) or _has_other_boot_id(record, circumstances)):
         return False
-    if is_elsewhere(record, circumstances):
-        return not is_held
-    return not circumstances.lives(record.pid, record.process_start)
+    if _is_of_earlier_run(record, circumstances):
+        return True
+    return is_elsewhere(record, circumstances) or not circumstances.lives(record.pid, record.process_start)
 
 
 def is_over(record: Record, circumstances: Circumstances) -> bool:
-    """Return whether a claim holds no more whatever its process does."""
-    if circumstances.boot_id not in (None, record.boot_id):
-        return True
+    """Return whether a claim that nobody holds the lock of holds no more whatever its process does."""
+    return _is_expired(record, circumstances) or _is_of_earlier_run(record, circumstances)
+
+
+def _is_expired(record: Record, circumstances: Circumstances) -> bool:
     return record.expires_at is not None and record.expires_at <= circumstances.clock
+
+
+def _has_other_boot_id(record: Record, circumstances: Circumstances) -> bool:
+    return circumstances.boot_id not in (None, record.boot_id)
+
+
+def _is_of_earlier_run(record: Record, circumstances: Circumstances) -> bool:
+    """Return whether the machine was started anew since a claim was made.
+
+    Then it has another boot ID, and was started at another time. One of them alone tells nothing: containers may have
+    their own boot ID, and the clock is set now and then.
+    """
+    if not _has_other_boot_id(record, circumstances):
+        return False
+    return record.started is None or abs(circumstances.started - record.started) > _SMALLEST_SHIFT
 
 
 def is_elsewhere(record: Record, circumstances: Circumstances) -> bool:
@@ -182,4 +207,5 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
     'made': lambda value: _is_real(value, 10 * LONGEST_TIME),
     'expires_at': lambda value: value is None or _is_real(value, 10 * LONGEST_TIME),
     'command': lambda value: value is None or isinstance(value, str),
+    'started': lambda value: value is None or _is_real(value, 10 * LONGEST_TIME),
 }

@@ -9,6 +9,8 @@ import os
 import re
 import stat
 import time
+from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.gpus.claims.locks import is_held
@@ -25,6 +27,8 @@ _UNFINISHED = re.compile(r'\.\d+-\d+-[0-9a-f]{16}\.tmp')
 _MODE = 0o644
 MOST_RECORDS = 256
 """How many of one user are read: a stranger with thousands must not make everybody wait."""
+MOST_FILES = 5000
+"""How many files there may be of all users: whose they are has to be asked for each."""
 _TEN_YEARS = 10 * 365 * 86400
 
 
@@ -47,12 +51,24 @@ class RecordFile(NamedTuple):
     """Somebody held the lock on it."""
 
 
+class CrowdedError(Exception):
+    """There are more than :data:`MOST_FILES` files.
+
+    :ivar owner: The user who has most of those that were found first; None: they are gone meanwhile.
+    """
+
+    def __init__(self, owner: int | None) -> None:
+        super().__init__(owner)
+        self.owner = owner
+
+
 def read_records(folder: int) -> list[RecordFile]:
     """Return the files that claims stand in, those first that were written first; all others are passed over.
 
     Of each user only the first :data:`MOST_RECORDS` files are opened.
 
     :raises OSError: if the folder cannot be listed.
+    :raises CrowdedError: if there are too many files.
     """
     found = []
     for listed in _listed(folder).values():
@@ -67,6 +83,7 @@ def is_full(folder: int) -> bool:
     """Return whether this user has so many files that one more would not be read.
 
     :raises OSError: if the folder cannot be listed.
+    :raises CrowdedError: if there are too many files of all users.
     """
     return len(_listed(folder).get(os.geteuid(), ())) >= MOST_RECORDS
 
@@ -116,8 +133,11 @@ def remove_unfinished(folder: int) -> None:
     """Remove what writers have left that were killed; under the lock, where no other writer can be at work.
 
     Those of this user only, or all of them for root.
+
+    :raises OSError: if the folder cannot be listed.
+    :raises CrowdedError: if there are too many files.
     """
-    for name in os.listdir(folder):
+    for name in _names(folder):
         if _UNFINISHED.fullmatch(name):
             try:
                 owner = os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
@@ -156,7 +176,7 @@ def read_record(folder: int, name: str) -> RecordFile | None:
 def _listed(folder: int) -> dict[int, list[_Listed]]:
     """Return the files that claims may stand in, by their owners."""
     found: dict[int, list[_Listed]] = {}
-    for name in os.listdir(folder):
+    for name in _names(folder):
         if _RECORD.fullmatch(name):
             try:
                 info = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -165,6 +185,24 @@ def _listed(folder: int) -> dict[int, list[_Listed]]:
             if stat.S_ISREG(info.st_mode) and info.st_size <= MOST_BYTES:
                 found.setdefault(info.st_uid, []).append(_Listed(info.st_ctime_ns, name))
     return found
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in islice(entries, MOST_FILES + 1)]
+    if len(names) > MOST_FILES:
+        raise CrowdedError(_owner_of_most(folder, names))
+    return names
+
+
+def _owner_of_most(folder: int, names: list[str]) -> int | None:
+    owners: Counter[int] = Counter()
+    for name in names:
+        try:
+            owners[os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid] += 1
+        except OSError:
+            pass  # removed since it was listed
+    return max(owners, key=owners.__getitem__, default=None)
 
 
 def _write(folder: int, name: str, data: bytes, lock: RecordLock | None) -> None:

@@ -163,6 +163,18 @@ def unusable(path: str, error: OSError) -> ClaimsError:
     return ClaimsError(f'GPU claims cannot be kept in {_found(path)}: {_why(error)}. {_OTHER_CHOICE}')
 
 
+def crowded(path: str, most: int, owner: int | None) -> ClaimsError:
+    """Return what to raise where the folder has more than ``most`` files, so that reading it would take too long.
+
+    :param owner: Who has most of them; None: unknown.
+    """
+    whose = '' if owner is None else f', most of them of {user_name(owner)}'
+    return ClaimsError(
+        f'GPU claims cannot be kept in {path}: it has more than {most} files{whose}. Claims are a few of them only: '
+        f'remove the others. {_OTHER_CHOICE}'
+    )
+
+
 def _found(path: str) -> str:
     """Describe what is at the path and whose it is."""
     try:
