@@ -100,6 +100,38 @@ def test_what_is_no_http_is_answered_once_and_the_connection_closed(sent):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize('are_one', [True, False])
+def test_a_body_that_is_no_http_is_answered_once_and_by_nobody_else(are_one: bool) -> None:
+    async def main():
+        errors = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        transport = Transport(0)
+
+        async def application(scope, receive, send):
+            await asked.wait()
+            await answer(send)
+
+        asked = asyncio.Event()
+        made, _ = connection(transport, application)
+        head, body = b'GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n', b'zz\r\n'
+        if are_one:
+            made.data_received(head + body)
+        else:
+            made.data_received(head)
+            await asyncio.sleep(0)
+            made.data_received(body)
+        tasks = list(made.tasks)
+        asked.set()
+        assert await asyncio.gather(*tasks, return_exceptions=True) == [None]
+        assert transport.written.startswith(b'HTTP/1.1 400 Bad Request\r\n')
+        assert transport.written.count(b'HTTP/1.1 ') == 1
+        assert transport.is_closed
+        made.connection_lost(None)
+        assert errors == []
+
+    asyncio.run(main())
+
+
 async def answer(send):
     await send({'type': 'http.response.start', 'status': 200, 'headers': [(b'content-length', b'0')]})
     await send({'type': 'http.response.body'})

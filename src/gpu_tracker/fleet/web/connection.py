@@ -9,7 +9,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gpu_tracker.fleet.web import gate
-from gpu_tracker.fleet.web.gate import GONE, MAY_READ
+from gpu_tracker.fleet.web.gate import GONE, IS_TRUSTED, MAY_READ, WAS_WRONG
 
 if TYPE_CHECKING:
     import asyncio
@@ -31,7 +31,8 @@ class Connection(H11Protocol):
     """
 
     def __init__(self, config: uvicorn.Config, state: ServerState, limits: Limits, slot: Slot) -> None:
-        super().__init__(config, state, {GONE: self._is_gone, MAY_READ: self._note_may_read})
+        told = {MAY_READ: self._note_may_read, WAS_WRONG: self._note_was_wrong}
+        super().__init__(config, state, {GONE: self._is_gone, IS_TRUSTED: self._is_trusted, **told})
         # The option of uvicorn is an int.
         self.timeout_keep_alive = min(limits.stranger_idle_time, limits.idle_time)  # type: ignore[assignment]
         self._limits = limits
@@ -101,6 +102,9 @@ class Connection(H11Protocol):
         events = [h11.Response(status_code=400, headers=headers, reason=b'Bad Request'), h11.Data(data=body)]
         for event in [*events, h11.EndOfMessage()]:
             self.transport.write(self.conn.send(event) or b'')
+        if self.cycle is not None:
+            self.cycle.disconnected = True  # a request whose body is no HTTP is answered by this alone
+            self.cycle.message_event.set()
         self.transport.close()
 
     def abort(self) -> None:
@@ -109,6 +113,12 @@ class Connection(H11Protocol):
 
     def _is_gone(self) -> bool:
         return self.transport.is_closing()
+
+    def _is_trusted(self) -> bool:
+        return self._slot.may_read
+
+    def _note_was_wrong(self) -> None:
+        self._slot.may_read = False
 
     def _note_may_read(self) -> None:
         """Take note that the client gets an answer to which not everybody has a right."""
