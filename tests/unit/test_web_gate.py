@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.fleet.web.capacity import Limits
 from gpu_tracker.fleet.web.credentials import Token
-from gpu_tracker.fleet.web.gate import GONE, MAY_READ, Gate
+from gpu_tracker.fleet.web.gate import GONE, IS_TRUSTED, MAY_READ, WAS_WRONG, Gate
 from gpu_tracker.fleet.web.host_names import HostNames
 
 HOST = (b'host', b'localhost:1080')
@@ -32,7 +32,9 @@ class Application:
             raise self.error
 
 
-def asked(application, *headers, path='/', query=b'', credentials=None, complaints=None, state=None, **limits):
+def asked(
+    application, *headers, path='/', query=b'', credentials=None, complaints=None, state=None, guesses=None, **limits
+):
     """Return what a gate sends for a request."""
     sent = []
 
@@ -49,6 +51,7 @@ def asked(application, *headers, path='/', query=b'', credentials=None, complain
         limits=Limits(**limits),
         complain=(complaints if complaints is not None else []).append,
         refused=(complaints if complaints is not None else []).append,
+        guesses=guesses,
     )
     scope = {
         'type': 'http',
@@ -180,6 +183,57 @@ def test_who_tries_a_wrong_secret_is_told_of_and_who_tries_none_is_not():
     assert complaints == []
     asked(Application(), HOST, (b'authorization', b'Bearer fedcba9876543210'), **options)
     assert complaints == ['a client at 192.0.2.7 was refused: its secret is wrong']
+
+
+class Waited:
+    """Guesses after which a client has to wait."""
+
+    def __init__(self, *, has_room: bool = True) -> None:
+        self._has_room = has_room
+        self.events = []
+
+    async def wait(self, address):
+        self.events.append(f'waited at {address}')
+        return self._has_room
+
+    def was_right(self, address):
+        self.events.append('right')
+
+    def was_wrong(self, address):
+        self.events.append('wrong')
+
+
+WRONG = (b'authorization', b'Bearer fedcba9876543210')
+
+
+@pytest.mark.parametrize(('secret', 'status', 'verdict'), [(BEARER, 200, 'right'), (WRONG, 401, 'wrong')])
+def test_right_and_wrong_secrets_wait_alike(secret, status, verdict):
+    waited = Waited()
+    sent = asked(Application(), HOST, secret, credentials=Token('0123456789abcdef'), guesses=waited)
+    assert sent[0]['status'] == status
+    assert waited.events == ['waited at 192.0.2.7', verdict]
+
+
+def test_too_many_that_wait_are_refused_before_their_secret_is_compared():
+    waited = Waited(has_room=False)
+    sent = asked(Application(), HOST, BEARER, credentials=Token('0123456789abcdef'), guesses=waited)
+    assert sent[0]['status'] == 429
+    assert headers_of(sent)[b'retry-after'] == b'1'
+    assert waited.events == ['waited at 192.0.2.7']
+
+
+def test_nobody_waits_who_shows_no_secret_or_has_shown_a_right_one_on_this_connection():
+    waited = Waited()
+    options = {'credentials': Token('0123456789abcdef'), 'guesses': waited}
+    asked(Application(), HOST, **options)
+    asked(Application(), HOST, path='/healthz', **options)
+    assert waited.events == []
+    distrusted = []
+    state = {IS_TRUSTED: lambda: True, WAS_WRONG: lambda: distrusted.append(1)}
+    asked(Application(), HOST, BEARER, state=state, **options)
+    assert distrusted == []
+    asked(Application(), HOST, WRONG, state=state, **options)
+    assert (waited.events, distrusted) == (['right', 'wrong'], [1])
 
 
 @pytest.mark.parametrize('credentials', [Token('0123456789abcdef'), None])

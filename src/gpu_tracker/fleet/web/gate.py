@@ -5,6 +5,9 @@ from __future__ import annotations
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpu_tracker.fleet.web.capacity import counted_address
+from gpu_tracker.fleet.web.guesses import Guesses
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 
@@ -75,6 +78,12 @@ TARGET_TOO_LONG = Answer(414, 'URI Too Long', closes=True)
 WRONG_HOST = Answer(
     421, 'Misdirected Request: this server does not go by that name; its option --server-name adds names', closes=True
 )
+TOO_MANY_GUESSES = Answer(
+    429,
+    'Too Many Requests: too many wrong secrets came from your address; try again in a second',
+    ((b'retry-after', b'1'),),
+    closes=True,
+)
 HEAD_TOO_LARGE = Answer(431, 'Request Header Fields Too Large', closes=True)
 SERVER_ERROR = Answer(500, 'Internal Server Error')
 
@@ -88,6 +97,10 @@ GONE = 'gpu_tracker.client_is_gone'
 """Under this name the state of a request has a function that says whether its client has gone."""
 MAY_READ = 'gpu_tracker.client_may_read'
 """Under this name it has a function that is told when the client has shown that it may read."""
+WAS_WRONG = 'gpu_tracker.client_was_wrong'
+"""Under this name it has a function that is told when the secret of the client was wrong."""
+IS_TRUSTED = 'gpu_tracker.client_is_trusted'
+"""Under this name it has a function that says whether the last secret was right that came over this connection."""
 
 
 class ClientGoneError(OSError):
@@ -106,6 +119,7 @@ class Gate:
     :param complain: Takes a line about an error of the application.
     :param refused: Takes a line about a client that has tried a wrong secret.
     :param open_paths: What needs no authorization.
+    :param guesses: Says how long a client waits before its secret is compared.
     """
 
     def __init__(
@@ -118,6 +132,7 @@ class Gate:
         complain: Callable[[str], None],
         refused: Callable[[str], None],
         open_paths: frozenset[str] = OPEN_PATHS,
+        guesses: Guesses | None = None,
     ) -> None:
         self._application = application
         self._names = names
@@ -126,13 +141,14 @@ class Gate:
         self._complain = complain
         self._refused = refused
         self._open_paths = open_paths
+        self._guesses = guesses or Guesses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope['type'] != 'http':
             return  # the server offers nothing else
         sending = _Sending(send, scope.get('state', {}).get(GONE))
-        refusal = self._refusal(scope)
+        refusal = await self._refusal(scope)
         try:
             await (refusal.send(sending) if refusal else self._application(scope, receive, sending))
         except Exception as error:  # noqa: BLE001 - of whatever kind: the client gets no word of it
@@ -143,13 +159,13 @@ class Gate:
             await SERVER_ERROR.send(sending)
         # An answer that has begun and not ended is cut off by the server, so that nobody takes it for whole.
 
-    def _refusal(self, scope: Scope) -> Answer | None:
+    async def _refusal(self, scope: Scope) -> Answer | None:
         """Return what to say to a request that the application should not see."""
         headers: list[tuple[bytes, bytes]] = scope['headers']
         refusal = self._of_size(scope, headers) or self._of_host(headers)
         if refusal or scope['path'] in self._open_paths:
             return refusal
-        refusal = self._unauthorized(scope, headers)
+        refusal = None if self._credentials is None else await self._unauthorized(self._credentials, scope, headers)
         if refusal is None and MAY_READ in scope.get('state', {}):
             scope['state'][MAY_READ]()
         return refusal
@@ -173,17 +189,28 @@ class Gate:
             return NO_HOST
         return None if self._names.contain(hosts[0]) else WRONG_HOST
 
-    def _unauthorized(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> Answer | None:
-        if self._credentials is None:
-            return None
+    async def _unauthorized(
+        self, credentials: Credentials, scope: Scope, headers: list[tuple[bytes, bytes]]
+    ) -> Answer | None:
+        challenges = tuple((b'www-authenticate', challenge) for challenge in credentials.challenges)
+        unauthorized = Answer(401, 'Unauthorized', challenges)
         given = _values(headers, b'authorization')
-        if len(given) == 1 and self._credentials.accepts(given[0]):
+        if not given:  # a browser first asks without
+            return unauthorized
+        client = scope.get('client')
+        peer = client[0] if client else None
+        address = '' if peer is None else counted_address(peer)
+        is_trusted = scope.get('state', {}).get(IS_TRUSTED, bool)()
+        if not is_trusted and not await self._guesses.wait(address):
+            return TOO_MANY_GUESSES
+        if len(given) == 1 and credentials.accepts(given[0]):
+            self._guesses.was_right(address)
             return None
-        if given:  # a browser first asks without
-            peer = scope.get('client')
-            self._refused(f'a client at {peer[0] if peer else "an unknown address"} was refused: its secret is wrong')
-        challenges = tuple((b'www-authenticate', challenge) for challenge in self._credentials.challenges)
-        return Answer(401, 'Unauthorized', challenges)
+        self._guesses.was_wrong(address)
+        if WAS_WRONG in scope.get('state', {}):
+            scope['state'][WAS_WRONG]()
+        self._refused(f'a client at {peer or "an unknown address"} was refused: its secret is wrong')
+        return unauthorized
 
 
 class _Sending:
