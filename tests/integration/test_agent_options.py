@@ -29,6 +29,7 @@ WRONG = {
     '--interval=3601': INTERVAL.format("'3601'"),
     '--interval=nan': INTERVAL.format("'nan'"),
     '--interval=often': INTERVAL.format("'often'"),
+    '--commands=all': "--commands must be none, program or full, not 'all'",
     '--config=/nowhere': "--config: cannot read '/nowhere': No such file or directory",
     '--export-users=yes': f'--export-users takes no value{TRY}',
     '--nothing': f'unknown option --nothing{TRY}',

@@ -144,11 +144,41 @@ def test_a_driver_that_hangs_from_the_beginning(machine: Machine) -> None:
 def test_a_command_line_of_many_braces_ends_nothing(machine: Machine) -> None:
     with running('sh', '-c', 'read x', '{' * 20_001) as pid:
         machine.write(gpus=[Gpu(total=GB, used=GB, processes=[Process(pid, memory=GB)])])
-        with agent(machine) as served:
+        with agent(machine, '--commands=full') as served:
             command = served.seen()['gpus'][0]['processes'][0]['command']
             assert (len(command), command[-3:]) == (4000, '{{…')
             assert served.get('/gpu_status').status == 200
             assert eventually(lambda: up_hosts(served))
+
+
+@sees_all_processes
+@pytest.mark.parametrize(
+    ('option', 'command', 'program'),
+    [
+        ((), 'python3 job.py', 'job.py'),
+        (('--commands=none',), None, None),
+        (('--commands=full',), 'python3 {script} --password=hunter2', '{script}'),
+    ],
+)
+def test_who_asks_an_agent_reads_no_arguments_unless_it_was_told_to_show_them(
+    machine: Machine, tmp_path: Path, option: tuple[str, ...], command: str | None, program: str | None
+) -> None:
+    script = tmp_path / 'job.py'
+    script.write_text('input()\n')
+    with running('python3', script, '--password=hunter2') as pid:
+        machine.write(gpus=[Gpu(total=GB, used=GB, processes=[Process(pid, memory=GB)])])
+        with agent(machine, '--export-processes', *option) as served:
+            process = served.seen()['gpus'][0]['processes'][0]
+            assert (process['command'], process['program']) == (
+                command and command.format(script=script),
+                program and program.format(script=script),
+            )
+            assert process['pid'] == pid
+            assert served.nvgpu()['gpus'][0]['cmd'] == process['program']
+            (label,) = [name for name in served.metrics() if name.startswith('gpu_tracker_gpu_process_memory_bytes')]
+            assert f'program="{process["program"] or ""}"' in label
+            everything = ''.join(served.get(path).text for path in ('/api/v1/host', '/gpu_status', '/metrics', '/'))
+            assert ('hunter2' in everything) is ('--commands=full' in option)
 
 
 @pytest.mark.parametrize('version', ['abc', '"1.0.0"', 'x.y'])

@@ -10,7 +10,7 @@ import pytest
 from gpu_tracker.errors import GpuError, ParameterError
 from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.machine import Machine, Seen, host_name, snapshot_of
-from support.gpus.brief_gpus import mig, state
+from support.gpus.brief_gpus import SEEN, UNSEEN, claim, mig, state, used
 from support.gpus.gpu_readings import changed, reading
 
 if TYPE_CHECKING:
@@ -156,6 +156,25 @@ def test_a_look_as_plain_data() -> None:
         'gpus': None,
     }
     assert host_name() == os.uname().nodename
+
+
+@pytest.mark.parametrize(
+    ('commands', 'of_process', 'of_claim'),
+    [
+        ('full', ('python /opt/train.py --key=1', 'train.py'), 'python train.py'),
+        ('program', ('python train.py', 'train.py'), 'python train.py'),
+        ('none', (None, None), None),
+    ],
+)
+def test_how_much_is_shown_of_command_lines(
+    commands: str, of_process: tuple[str | None, str | None], of_claim: str | None
+) -> None:
+    process = SEEN._replace(command='python /opt/train.py --key=1')
+    found = snapshot_of(Seen(1.5, [used(0, 9, process)._replace(claim=claim('GPU-0'))]), commands)['gpus']
+    assert [(shown['command'], shown['program']) for shown in found[0]['processes']] == [of_process]
+    assert found[0]['claim']['command'] == of_claim
+    unseen = snapshot_of(Seen(1.5, [used(0, 9, UNSEEN)]), commands)['gpus'][0]['processes']
+    assert [(shown['command'], shown['program']) for shown in unseen] == [(None, None)]
 
 
 def identities(machine: Machine) -> list[tuple[str | None, ...]]:

@@ -6,10 +6,8 @@ import subprocess
 import time
 from pathlib import Path
 
-import pytest
-
 from gpu_tracker.gpus.model import GpuProcess
-from gpu_tracker.gpus.processes import ProcessLookup, program_of
+from gpu_tracker.gpus.processes import ProcessLookup
 from support.waiting import eventually
 
 NOBODY_HERE = 2**22 + 1  # above every process ID that Linux gives
@@ -25,23 +23,6 @@ def seen_running(*words: str, computes: bool = True) -> GpuProcess:
         finally:
             process.kill()
     return seen
-
-
-@pytest.mark.parametrize(
-    ('words', 'program'),
-    [
-        (['python', '-u', 'train.py', '--lr', '1'], 'train.py'),
-        (['/usr/bin/python3', '/home/ann/my train.py', 'other.py'], '/home/ann/my train.py'),
-        (['python', '-m', 'ipykernel_launcher', '-f', 'kernel.json'], 'jupyter'),
-        (['python', '-Xfrozen_modules=off', '-m', 'ipykernel_launcher'], 'jupyter'),
-        (['python', '-m', 'ipykernel'], 'jupyter'),
-        (['blender', '-b', 'scene.blend'], 'blender -b scene.blend'),
-        (['sleep'], 'sleep'),
-        ([], ''),
-    ],
-)
-def test_what_a_command_line_is_about(words: list[str], program: str) -> None:
-    assert program_of(words) == program
 
 
 def test_a_process_is_looked_up() -> None:

@@ -26,7 +26,7 @@ Options:
                         ['self', 'http://node02:1080', ...], or a dashboard's TOML.
                         AGENTS = [] switches the page off. Default: the file that
                         NVGPU_CLUSTER_CFG names; without one, this machine.
-  --export-processes    Tell Prometheus the GPU memory of each process.
+{serving.COMMANDS_LINES}  --export-processes    Tell Prometheus the GPU memory of each process.
   --export-users        Tell Prometheus the names of users.
   --cuda                Tell Prometheus what each process does with CUDA: launches,
                         memory, failed calls. Needs --export-processes, libbpf
@@ -58,6 +58,7 @@ def run(arguments: list[str]) -> int:
         interval=interval,
         export_processes=bool(values['--export-processes']),
         export_users=bool(values['--export-users']),
+        commands=serving.commands(values),
         probes=('cuda',) if values['--cuda'] else (),
     )
     access = serving.access(values, serving.token(values['--token-file']), '--token-file')

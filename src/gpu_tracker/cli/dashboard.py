@@ -36,7 +36,7 @@ Options:
   --deadline=<s>        How long all hosts together have to answer, from {DEADLINES[0]:g} to {DEADLINES[1]:g}
                         seconds. Default: what the TOML file says, else 1.5; for
                         Prometheus {_PROMETHEUS_DEADLINE:g}.
-  --password-file=<file>  Serve only people who have a name and a password in this
+{serving.COMMANDS_LINES}  --password-file=<file>  Serve only people who have a name and a password in this
                         file, one name:password a line.
 {serving.option_lines(_PORT)}\
   -h --help             Print this text.
@@ -83,7 +83,8 @@ def _polled(given: dict[str, str | None], interval: float | None, deadline: floa
         cluster._replace(
             interval=cluster.interval if interval is None else interval,
             deadline=cluster.deadline if deadline is None else deadline,
-        )
+        ),
+        serving.commands(given),
     )
 
 
@@ -92,6 +93,8 @@ def _prometheus(url: str, given: dict[str, str | None], interval: float | None, 
     from gpu_tracker.fleet.dashboard.run import Prometheus  # noqa: PLC0415 - as above
     from gpu_tracker.fleet.prometheus.client import endpoint  # noqa: PLC0415 - as above
 
+    if given['--commands'] is not None:
+        raise options.UsageError('--commands is for this machine, of which Prometheus has no command lines')
     if given['--config'] is not None:
         raise options.UsageError('--config and --prometheus do not go together: the hosts come from one of the two')
     return Prometheus(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker.cli import options, output
 from gpu_tracker.cli.output import FAILURE, PatientOutput
 from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.gpus import command_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,6 +39,12 @@ _LINES = """\
                         commas, beside the machine's own names and all addresses.
   --insecure            Listen where other machines can reach it without TLS or without
                         a secret: they can read which user runs what on which GPU.
+"""
+
+COMMANDS_LINES = """\
+  --commands=<what>     How much clients may read of the command lines of processes and
+                        claims here: program (the names of program and script), full
+                        (passwords in arguments too), or none. Default: program.
 """
 
 
@@ -93,6 +100,20 @@ def passwords(path: object, option: str = '--password-file') -> Passwords | None
     if path is None:
         return None
     return credentials.Passwords(secret_files.read_passwords(_path(option, path, 'passwords'), option))
+
+
+def commands(values: Mapping[str, str | bool | list[str] | None]) -> str:
+    """Return how much clients may know of command lines.
+
+    :raises ParameterError: The option's value is none of those that there are.
+    """
+    given = values['--commands']
+    if given is None:
+        return command_lines.PROGRAM
+    accepted = (command_lines.NONE, command_lines.PROGRAM, command_lines.FULL)
+    if given not in accepted:
+        raise ParameterError('--commands', given, 'none, program or full')
+    return str(given)
 
 
 def served(serve: Callable[[Callable[[str], None]], None], access: Access) -> int:

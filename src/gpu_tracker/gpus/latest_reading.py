@@ -9,6 +9,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.background import Poll
+from gpu_tracker.gpus.command_lines import PROGRAM
 from gpu_tracker.gpus.machine import Seen, snapshot_of
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Watch:
     :param clock: Monotonic seconds.
     :param resting_interval: Seconds; a shorter one than ``interval`` has no effect.
     :param now: Seconds since 1970.
+    :param commands: How much readers may know of command lines, see :func:`gpu_tracker.gpus.machine.snapshot`.
     """
 
     def __init__(
@@ -70,8 +72,10 @@ class Watch:
         clock: Callable[[], float] = time.monotonic,
         resting_interval: float = RESTING_INTERVAL,
         now: Callable[[], float] = time.time,
+        commands: str = PROGRAM,
     ) -> None:
         self.interval = interval
+        self._commands = commands
         self._resting_interval = resting_interval
         self._machine = machine
         self._clock = clock
@@ -143,7 +147,7 @@ class Watch:
             absence = self._machine.absence(seen)
             if absence is not None:
                 self._machine.report(absence)
-            return snapshot_of(seen)
+            return snapshot_of(seen, self._commands)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with one reading, the next is due
             problem = f'the GPUs cannot be read: {type(error).__name__}: {error}'
             self._machine.report(problem)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.background import Changes
 from gpu_tracker.errors import ClaimsError, GpuError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
+from gpu_tracker.gpus.command_lines import FULL, PROGRAM, without_arguments
 from gpu_tracker.gpus.constraints import status_of
 from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, without_claims
 from gpu_tracker.system.users import user_name
@@ -116,7 +117,7 @@ def host_name() -> str:
     return (os.uname().nodename if hasattr(os, 'uname') else os.environ.get('COMPUTERNAME', '')) or 'localhost'
 
 
-def snapshot_of(seen: Seen) -> dict[str, object]:
+def snapshot_of(seen: Seen, commands: str = FULL) -> dict[str, object]:
     """Return a reading as plain data, see ``gpu_tracker.gpus.machine``; the names of users are looked up."""
     return snapshot(
         seen.gpus,
@@ -125,6 +126,7 @@ def snapshot_of(seen: Seen) -> dict[str, object]:
         user_name=user_name,
         driver_problem=seen.driver_problem,
         claims_problem=seen.claims_problem,
+        commands=commands,
     )
 
 
@@ -136,6 +138,7 @@ def snapshot(
     user_name: Callable[[int], str],
     driver_problem: str | None = None,
     claims_problem: str | None = None,
+    commands: str = FULL,
 ) -> dict[str, object]:
     """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus`` in index order.
 
@@ -163,6 +166,8 @@ def snapshot(
 
     :param now: Seconds since 1970.
     :param user_name: Returns the name of the user with an ID.
+    :param commands: How much the reader may know of command lines: with ``program``, ``command`` has the names of
+        program and script alone and ``program`` one of them; with ``none``, both are null.
     """
     in_order = None if gpus is None else sorted(gpus, key=lambda gpu: gpu.number)
     return {
@@ -170,11 +175,11 @@ def snapshot(
         'time': now,
         'driver_problem': driver_problem,
         'claims_problem': claims_problem,
-        'gpus': None if in_order is None else [_gpu(gpu, user_name) for gpu in in_order],
+        'gpus': None if in_order is None else [_gpu(gpu, user_name, commands) for gpu in in_order],
     }
 
 
-def _gpu(gpu: GpuReading, user_name: Callable[[int], str]) -> dict[str, object]:
+def _gpu(gpu: GpuReading, user_name: Callable[[int], str], commands: str) -> dict[str, object]:
     return {
         'index': gpu.number,
         'uuid': gpu.uuid,
@@ -190,25 +195,28 @@ def _gpu(gpu: GpuReading, user_name: Callable[[int], str]) -> dict[str, object]:
         'sm_clock_hertz': gpu.sm_clock,
         'power_watts': gpu.power,
         'power_limit_watts': gpu.power_limit,
-        'processes': None if gpu.processes is None else [_process(process) for process in gpu.processes],
-        'claim': None if gpu.claim is None else _claim(gpu.claim, user_name),
-        'mig_devices': None if gpu.mig_devices is None else [_gpu(part, user_name) for part in gpu.mig_devices],
+        'processes': None if gpu.processes is None else [_process(process, commands) for process in gpu.processes],
+        'claim': None if gpu.claim is None else _claim(gpu.claim, user_name, commands),
+        'mig_devices': None
+        if gpu.mig_devices is None
+        else [_gpu(part, user_name, commands) for part in gpu.mig_devices],
     }
 
 
-def _process(process: GpuProcess) -> dict[str, object]:
+def _process(process: GpuProcess, commands: str) -> dict[str, object]:
+    command, program = _visible(process.command, process.program, commands)
     return {
         'pid': process.pid,
         'user': process.user,
-        'command': process.command,
-        'program': process.program,
+        'command': command,
+        'program': program,
         'started': process.started,
         'memory_bytes': process.memory,
         'computes': process.computes,
     }
 
 
-def _claim(claim: Claim, user_name: Callable[[int], str]) -> dict[str, object]:
+def _claim(claim: Claim, user_name: Callable[[int], str], commands: str) -> dict[str, object]:
     return {
         'user': user_name(claim.user_id),
         'user_id': claim.user_id,
@@ -216,5 +224,12 @@ def _claim(claim: Claim, user_name: Callable[[int], str]) -> dict[str, object]:
         'in_another_container': claim.in_another_container,
         'made': claim.made,
         'expires': claim.expires,
-        'command': claim.command,
+        'command': _visible(claim.command, None, commands)[0],
     }
+
+
+def _visible(command: str | None, program: str | None, commands: str) -> tuple[str | None, str | None]:
+    """Return as much of a command line, and of what it is about, as the reader may know."""
+    if commands == FULL or command is None:
+        return command, program
+    return without_arguments(command) if commands == PROGRAM else (None, None)

@@ -7,8 +7,8 @@ import os
 import shlex
 import sys
 import time
-from itertools import pairwise
 
+from gpu_tracker.gpus.command_lines import program_of
 from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.gpus.process_ids import IDLE_GUARDIAN, has_open, in_initial_pid_namespace
 from gpu_tracker.processes import stat
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 
-_IPYTHON_KERNELS = ('ipykernel_launcher', 'ipykernel')
 _LONGEST_COMMAND = 4000
 """Characters of a command line that are kept: it is what any user wants it to be, and may have two million."""
 _LONGEST_PROGRAM = 200
@@ -123,14 +122,6 @@ def _ask_psutil(pid: int) -> GpuProcess:
         return _process(pid, process.username(), process.create_time(), process.cmdline() or [process.name()])
     except psutil.Error:
         return GpuProcess(pid)
-
-
-def program_of(words: Sequence[str]) -> str:
-    """Return ``jupyter`` for an IPython kernel, else the first word that ends in ``.py``, else the whole command."""
-    for name in _IPYTHON_KERNELS:
-        if any(before == '-m' and word == name for before, word in pairwise(words)):
-            return 'jupyter'
-    return next((word for word in words if word.endswith('.py')), ' '.join(words))
 
 
 def _content(path: str) -> bytes:

@@ -16,6 +16,7 @@ from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.web.gate import HEALTH
 from gpu_tracker.fleet.web.serve import serve
+from gpu_tracker.gpus.command_lines import PROGRAM
 from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine, host_name
 
@@ -38,6 +39,8 @@ class Settings(NamedTuple):
     """Whether metrics tell the memory of each process."""
     export_users: bool = False
     """Whether metrics tell the names of users."""
+    commands: str = PROGRAM
+    """How much clients may know of command lines, see :func:`gpu_tracker.gpus.machine.snapshot`."""
     probes: tuple[str, ...] = ()
     """Names of resources whose metrics are wanted too; these tell of processes one by one."""
 
@@ -55,7 +58,7 @@ def run(settings: Settings, access: Access, version: str, complain: Callable[[st
     :raises gpu_tracker.errors.GpuTrackerError: A port is taken, a TLS file of the cluster's cannot be used, or where
         claims are kept is no absolute path.
     """
-    watch = Watch(Machine(complain), settings.interval)
+    watch = Watch(Machine(complain), settings.interval, commands=settings.commands)
     agent = _Agent(settings, watch, version, complain)
     watch.start()
     watch.wait_for_first(_FIRST_READING)

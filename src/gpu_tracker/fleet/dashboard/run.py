@@ -15,6 +15,7 @@ from gpu_tracker.fleet.program_answers import health
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from gpu_tracker.fleet.web.listener import allow_many_files
 from gpu_tracker.fleet.web.serve import serve
+from gpu_tracker.gpus.command_lines import PROGRAM
 from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine
 
@@ -33,6 +34,8 @@ class PolledHosts(NamedTuple):
     """A dashboard that asks the agents itself."""
 
     cluster: Cluster
+    commands: str = PROGRAM
+    """How much clients may know of the command lines of this machine, where it is one of the hosts."""
 
 
 class Prometheus(NamedTuple):
@@ -69,7 +72,7 @@ def run(settings: Settings, access: Access, complain: Callable[[str], None]) -> 
     :raises gpu_tracker.errors.GpuTrackerError: A port is taken, or a TLS file cannot be used.
     """
     if isinstance(settings, PolledHosts):
-        watch = _watch(settings.cluster, complain)
+        watch = _watch(settings, complain)
         source, app = _polled(settings.cluster, watch, complain)
     else:
         watch = None
@@ -93,9 +96,11 @@ def run(settings: Settings, access: Access, complain: Callable[[str], None]) -> 
     # The driver is not closed: that may hang, and the kernel does it when the process ends.
 
 
-def _watch(cluster: Cluster, complain: Callable[[str], None]) -> Watch | None:
-    """Return what looks at this machine; None where it is none of the hosts."""
-    return Watch(Machine(complain)) if any(host.url is None for host in cluster.hosts) else None
+def _watch(settings: PolledHosts, complain: Callable[[str], None]) -> Watch | None:
+    """Return what reads this machine; None where it is none of the hosts."""
+    if all(host.url is not None for host in settings.cluster.hosts):
+        return None
+    return Watch(Machine(complain), commands=settings.commands)
 
 
 def _polled(cluster: Cluster, watch: Watch | None, complain: Callable[[str], None]) -> tuple[FleetSource, Starlette]:
