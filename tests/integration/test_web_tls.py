@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.fleet.config.secret_files import SecretFileError
 from gpu_tracker.fleet.web.access import AccessError, TlsError, TlsFiles, check_access, server_context
 from gpu_tracker.fleet.web.credentials import Token
 from support.fleet.web_certificates import Authority, Certificates
@@ -99,6 +100,21 @@ def test_a_key_has_to_be_the_certificates_own_and_without_a_password(certificate
     words = ['openssl', 'pkcs8', '-topk8', '-in', certificates.server_key, '-passout', 'pass:x', '-out', locked]
     subprocess.run(words, check=True, capture_output=True)
     assert refusal(cert, locked) == f'--tls-key: the key in {locked} has a password, and nobody is there to type it'
+
+
+@pytest.mark.parametrize('is_in_one_file', [True, False])
+def test_a_key_that_others_may_read_is_refused(certificates, tmp_path, is_in_one_file):
+    key = tmp_path / 'own.key'
+    key.write_bytes(certificates.server.read_bytes() + certificates.server_key.read_bytes())
+    key.chmod(0o640)
+    files, option = ((key,), '--tls-cert') if is_in_one_file else ((certificates.server, key), '--tls-key')
+    with pytest.raises(SecretFileError) as refused:
+        server_context(TlsFiles(*map(str, files)))
+    assert str(refused.value) == (
+        f'{option}: {key} is open to other users, with mode 0640: chmod 600 makes it a secret'
+    )
+    key.chmod(0o600)
+    server_context(TlsFiles(*map(str, files)))
 
 
 def test_a_certificate_that_no_client_would_accept_is_refused(certificates):

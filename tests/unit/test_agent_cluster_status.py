@@ -120,6 +120,29 @@ def test_the_others_are_asked_only_while_somebody_wants_to_know() -> None:
     asyncio.run(asyncio.wait_for(ask(), 30))
 
 
+def test_after_a_change_of_the_cluster_the_new_hosts_are_asked_and_the_old_ones_left_alone() -> None:
+    made: list[Others] = []
+
+    def make() -> Others:
+        made.append(Others())
+        return made[-1]
+
+    async def ask() -> None:
+        status = ClusterStatus(cluster('http://node02', 'http://node03'), Host(), make)
+        running = asyncio.create_task(status.run())
+        assert len(await status.reports()) == 2
+        status.update(cluster('http://node02', None, 'http://node03'), make)
+        await made[0].has_ended.wait()
+        assert len(made) == 1  # nobody has asked since
+        assert [report.get('hostname') for report in await status.reports()] == ['node02', 'this', None]
+        assert (len(made), made[1].has_ended.is_set()) == (2, False)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+    asyncio.run(asyncio.wait_for(ask(), 30))
+
+
 def test_the_others_are_asked_often_whatever_the_interval_of_the_cluster_is() -> None:
     def interval_with(configured: float) -> float:
         make = others_of(cluster(None, 'http://node02:1080')._replace(interval=configured))

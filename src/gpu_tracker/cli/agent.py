@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, serving
+
+if TYPE_CHECKING:
+    from gpu_tracker.fleet.web.access import Access
 
 _PORT = 1080
 _INTERVALS = (0.1, 3600.0)
@@ -36,7 +41,8 @@ Options:
 
 / is a page, /api/v1/host is JSON, /gpu_status and /cluster_status are as nvgpu has
 them, /metrics is for Prometheus, and /healthz answers everybody. Messages go to
-standard error. Exit code 125: an option is wrong, or the port is taken.
+standard error. SIGHUP reads certificates, the token and the hosts again. Exit code
+125: an option is wrong, or the port is taken.
 """
 
 
@@ -53,13 +59,17 @@ def run(arguments: list[str]) -> int:
         from gpu_tracker.fleet.agent.run import run as serve  # noqa: PLC0415 - not where only help is wanted
         from gpu_tracker.fleet.config.read import read_cluster  # noqa: PLC0415 - as above
     config = values['--config']
-    settings = Settings(
-        cluster=read_cluster(None if config is None else str(config)),
-        interval=interval,
-        export_processes=bool(values['--export-processes']),
-        export_users=bool(values['--export-users']),
-        commands=serving.commands(values),
-        probes=('cuda',) if values['--cuda'] else (),
-    )
-    access = serving.access(values, serving.token(values['--token-file']), '--token-file')
-    return serving.served(lambda complain: serve(settings, access, __version__, complain), access)
+
+    def read() -> tuple[Settings, Access]:
+        settings = Settings(
+            cluster=read_cluster(None if config is None else str(config)),
+            interval=interval,
+            export_processes=bool(values['--export-processes']),
+            export_users=bool(values['--export-users']),
+            commands=serving.commands(values),
+            probes=('cuda',) if values['--cuda'] else (),
+        )
+        return settings, serving.access(values, serving.token(values['--token-file']), '--token-file')
+
+    settings, access = read()
+    return serving.served(lambda complain: serve(settings, access, __version__, complain, read), access)

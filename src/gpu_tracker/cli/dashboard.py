@@ -10,6 +10,7 @@ from gpu_tracker.fleet.config.cluster import DEADLINES, INTERVAL, INTERVALS
 
 if TYPE_CHECKING:
     from gpu_tracker.fleet.dashboard.run import Settings
+    from gpu_tracker.fleet.web.access import Access
 
 _PORT = 1081
 _PROMETHEUS_DEADLINE = 10.0
@@ -43,8 +44,8 @@ Options:
   --version             Print the version.
 
 / is the page, /sd lists the agents for Prometheus, and /healthz answers everybody.
-Messages go to standard error. Exit code 125: an option or the configuration is wrong,
-or the port is taken.
+Messages go to standard error. SIGHUP reads certificates, secrets and hosts again.
+Exit code 125: an option or the configuration is wrong, or the port is taken.
 """
 
 
@@ -58,12 +59,16 @@ def run(arguments: list[str]) -> int:
     deadline = _seconds('--deadline', given['--deadline'], DEADLINES)
     with serving.extra_needed('dashboard'):
         from gpu_tracker.fleet.dashboard.run import run as serve  # noqa: PLC0415 - not where only help is wanted
-    if given['--prometheus'] is None:
-        settings = _polled(given, interval, deadline)
-    else:
-        settings = _prometheus(given['--prometheus'], given, interval, deadline)
-    access = serving.access(values, serving.passwords(values['--password-file']), '--password-file')
-    return serving.served(lambda complain: serve(settings, access, complain), access)
+
+    def read() -> tuple[Settings, Access]:
+        if given['--prometheus'] is None:
+            settings = _polled(given, interval, deadline)
+        else:
+            settings = _prometheus(given['--prometheus'], given, interval, deadline)
+        return settings, serving.access(values, serving.passwords(values['--password-file']), '--password-file')
+
+    settings, access = read()
+    return serving.served(lambda complain: serve(settings, access, complain, read), access)
 
 
 def _seconds(option: str, given: str | None, limits: tuple[float, float]) -> float | None:

@@ -56,14 +56,21 @@ class ClusterStatus:
         timeout: float = TIMEOUT,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._are_self = [configured.url is None for configured in cluster.hosts]
-        self._deadline = cluster.deadline + _MARGIN
         self._host = host
-        self._make_others = others
         self._timeout = timeout
         self._now = now
-        self._others: OtherHosts | None = None
         self._asked = asyncio.Event()
+        self._asking: asyncio.Task[None] | None = None
+        self.update(cluster, others)
+
+    def update(self, cluster: Cluster, others: Callable[[], OtherHosts] | None) -> None:
+        """Report the hosts of another cluster from now on."""
+        self._are_self = [configured.url is None for configured in cluster.hosts]
+        self._deadline = cluster.deadline + _MARGIN
+        self._make_others = others
+        self._others: OtherHosts | None = None
+        if self._asking is not None:
+            self._asking.cancel()
 
     async def reports(self) -> list[dict[str, object]]:
         """Return a report for each host, in order; one that failed is an object with ``error``.
@@ -91,7 +98,7 @@ class ClusterStatus:
                 await self._ask(self._others)
 
     async def _ask(self, others: OtherHosts) -> None:
-        asking = asyncio.create_task(others.run())
+        asking = self._asking = asyncio.create_task(others.run())
         try:
             while True:
                 await asyncio.wait([asking], timeout=self._timeout)
@@ -99,7 +106,9 @@ class ClusterStatus:
                     return
                 self._asked.clear()
         finally:
-            self._others = None
+            self._asking = None
+            if self._others is others:
+                self._others = None
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
 

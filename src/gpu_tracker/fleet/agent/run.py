@@ -15,7 +15,7 @@ from gpu_tracker.fleet.config.cluster import INTERVAL
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.web.gate import HEALTH
-from gpu_tracker.fleet.web.serve import serve
+from gpu_tracker.fleet.web.serve import read_again, serve
 from gpu_tracker.gpus.command_lines import PROGRAM
 from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine, host_name
@@ -49,17 +49,30 @@ _FIRST_READING = 1.0
 """Seconds that the first clients wait at most for a driver that is slow to answer."""
 
 
-def run(settings: Settings, access: Access, version: str, complain: Callable[[str], None]) -> None:
+def run(
+    settings: Settings,
+    access: Access,
+    version: str,
+    complain: Callable[[str], None],
+    read: Callable[[], tuple[Settings, Access]],
+) -> None:
     """Serve until SIGTERM ends it.
 
     :param version: Of gpu-tracker.
     :param complain: Takes lines for people.
+    :param read: Reads again, for SIGHUP, whom to answer and the hosts of the cluster.
     :raises KeyboardInterrupt: SIGINT has ended it.
     :raises gpu_tracker.errors.GpuTrackerError: A port is taken, a TLS file of the cluster's cannot be used, or where
         claims are kept is no absolute path.
     """
     watch = Watch(Machine(complain), settings.interval, commands=settings.commands)
     agent = _Agent(settings, watch, version, complain)
+
+    async def reload() -> Access:
+        new, new_access = await read_again(read)
+        agent.update(new.cluster)
+        return new_access
+
     watch.start()
     watch.wait_for_first(_FIRST_READING)
     serve(
@@ -69,6 +82,7 @@ def run(settings: Settings, access: Access, version: str, complain: Callable[[st
         complain=complain,
         background=agent.run,
         on_stop=agent.stop,
+        reload=reload,
     )
     # The driver is not closed: that may hang, and the kernel does it when the process ends.
 
@@ -80,6 +94,8 @@ class _Agent:
         host = LocalHost(watch, version)
         audience = Audience(watch, frozenset({HEALTH}))
         self._watch = watch
+        self._complain = complain
+        self._has_page = bool(settings.cluster.hosts)
         self._source = LocalSource(host, audience, settings.interval, complain)
         self._cluster = ClusterStatus(settings.cluster, host, others_of(settings.cluster))
         collector = HostCollector(
@@ -90,11 +106,17 @@ class _Agent:
             for name in settings.probes
         ]
         routes = Answers(host, self._cluster, [collector, *self._probed]).routes()
-        if settings.cluster.hosts:  # nvgpu's way to switch the page off
+        if self._has_page:  # nvgpu's way to switch the page off
             routes += page_routes(self._source, host_name())
         app = Starlette(routes=routes)
         app.router.redirect_slashes = False  # a path with a slash too many is not there
         self.app = audience.around(app)
+
+    def update(self, cluster: Cluster) -> None:
+        """Report the hosts of another cluster from now on."""
+        self._cluster.update(cluster, others_of(cluster))
+        if bool(cluster.hosts) != self._has_page:
+            self._complain('agent: whether there is a page changes with the next start')
 
     async def run(self) -> None:
         """Keep what is served up to date until it is cancelled."""

@@ -89,7 +89,7 @@ def _problem(name: str, colon: str, password: str) -> str | None:
 def _read(path: str, option: str) -> str:
     try:
         with open(path, 'rb') as file:
-            _check_private(path, option, os.fstat(file.fileno()))
+            check_private(path, option, os.fstat(file.fileno()))
             return file.read(_LARGEST).decode('utf-8-sig')  # some editors put a mark in front
     except OSError as error:
         raise SecretFileError(f'{option}: cannot read {path}: {error.strerror}') from None
@@ -97,7 +97,12 @@ def _read(path: str, option: str) -> str:
         raise SecretFileError(f'{option}: {path} is no text in UTF-8') from None
 
 
-def _check_private(path: str, option: str, found: os.stat_result) -> None:
+def check_private(path: str, option: str, found: os.stat_result) -> None:
+    """Refuse a file of this user's own that others may read or write.
+
+    :param option: The option or the key that names the file.
+    :raises SecretFileError: It is one.
+    """
     for_others = stat.S_IRWXG | stat.S_IRWXO
     if os.name == 'posix' and found.st_uid == os.geteuid() and found.st_mode & for_others:
         mode = stat.S_IMODE(found.st_mode)

@@ -53,8 +53,7 @@ def _target(url: str) -> str:
 class PolledAnswers:
     """The routes for programs: ``/sd`` for Prometheus, and ``/cluster_status`` as nvgpu's masters have it."""
 
-    def __init__(self, cluster: Cluster, poller: Poller) -> None:
-        self._cluster = cluster
+    def __init__(self, poller: Poller) -> None:
         self._poller = poller
 
     def routes(self) -> list[BaseRoute]:
@@ -63,7 +62,7 @@ class PolledAnswers:
 
     async def discovery(self, _: Request) -> Response:
         """Tell Prometheus which agents there are."""
-        return json_answer(targets(self._cluster, self._poller.fleet.states()))
+        return json_answer(targets(self._poller.cluster, self._poller.fleet.states()))
 
     async def cluster_status(self, _: Request) -> Response:
         """Report all hosts in nvgpu's form."""

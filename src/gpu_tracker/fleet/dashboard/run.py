@@ -14,7 +14,7 @@ from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
 from gpu_tracker.fleet.program_answers import health
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from gpu_tracker.fleet.web.listener import allow_many_files
-from gpu_tracker.fleet.web.serve import serve
+from gpu_tracker.fleet.web.serve import read_again, serve
 from gpu_tracker.gpus.command_lines import PROGRAM
 from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine
@@ -64,55 +64,90 @@ def application(source: FleetSource, others: Sequence[BaseRoute] = ()) -> Starle
     return app
 
 
-def run(settings: Settings, access: Access, complain: Callable[[str], None]) -> None:
+def run(
+    settings: Settings,
+    access: Access,
+    complain: Callable[[str], None],
+    read: Callable[[], tuple[Settings, Access]],
+) -> None:
     """Serve until SIGTERM ends it.
 
     :param complain: Takes lines for people.
+    :param read: Reads again, for SIGHUP, whom to answer and whom to ask.
     :raises KeyboardInterrupt: SIGINT has ended it.
     :raises gpu_tracker.errors.GpuTrackerError: A port is taken, or a TLS file cannot be used.
     """
-    if isinstance(settings, PolledHosts):
-        watch = _watch(settings, complain)
-        source, app = _polled(settings.cluster, watch, complain)
-    else:
-        watch = None
-        source, app = _from_prometheus(settings)
-    if watch is not None:
-        watch.start()
+    dashboard = _Polled(settings, complain) if isinstance(settings, PolledHosts) else _FromPrometheus(settings)
 
-    def stop() -> None:
-        if watch is not None:
-            watch.stop()
-        source.fleet.close()
+    async def reload() -> Access:
+        new, new_access = await read_again(read)
+        dashboard.update(new)
+        return new_access
 
     serve(
-        app,
+        dashboard.app,
         access,
         ready=lambda urls: complain(f'dashboard: serving {" and ".join(urls)}'),
         complain=complain,
-        background=source.run,
-        on_stop=stop,
+        background=dashboard.source.run,
+        on_stop=dashboard.stop,
+        reload=reload,
     )
     # The driver is not closed: that may hang, and the kernel does it when the process ends.
 
 
-def _watch(settings: PolledHosts, complain: Callable[[str], None]) -> Watch | None:
-    """Return what reads this machine; None where it is none of the hosts."""
-    if all(host.url is not None for host in settings.cluster.hosts):
-        return None
-    return Watch(Machine(complain), commands=settings.commands)
+class _Polled:
+    """A dashboard that asks the agents itself, and this machine where that is one of the hosts."""
+
+    def __init__(self, settings: PolledHosts, complain: Callable[[str], None]) -> None:
+        cluster = settings.cluster
+        self._complain = complain
+        self._watch: Watch | None = None
+        allow_many_files()
+        self._warn(cluster)
+        fleet = Fleet(waiting_hosts(cluster), interval=cluster.interval, history=History(interval=cluster.interval))
+        self.source = Poller(cluster, fleet, watch=self._watch_for(settings))
+        self.app = application(self.source, PolledAnswers(self.source).routes())
+
+    def update(self, settings: Settings) -> None:
+        """Ask other hosts from now on."""
+        if isinstance(settings, PolledHosts):
+            self.source.update(settings.cluster, self._watch_for(settings))
+            self._warn(settings.cluster)
+
+    def stop(self) -> None:
+        """Let pages that are open end."""
+        if self._watch is not None:
+            self._watch.stop()
+        self.source.fleet.close()
+
+    def _watch_for(self, settings: PolledHosts) -> Watch | None:
+        """Return what reads this machine, which goes on once it was needed; None where it is none of the hosts."""
+        if all(host.url is not None for host in settings.cluster.hosts):
+            return None
+        if self._watch is None:
+            self._watch = Watch(Machine(self._complain), commands=settings.commands)
+            self._watch.start()
+        return self._watch
+
+    def _warn(self, cluster: Cluster) -> None:
+        few = too_few_for(len(cluster.hosts), most_connections())
+        if few is not None:
+            self._complain(few)
 
 
-def _polled(cluster: Cluster, watch: Watch | None, complain: Callable[[str], None]) -> tuple[FleetSource, Starlette]:
-    allow_many_files()
-    few = too_few_for(len(cluster.hosts), most_connections())
-    if few is not None:
-        complain(few)
-    fleet = Fleet(waiting_hosts(cluster), interval=cluster.interval, history=History(interval=cluster.interval))
-    poller = Poller(cluster, fleet, watch=watch)
-    return poller, application(poller, PolledAnswers(cluster, poller).routes())
+class _FromPrometheus:
+    """A dashboard that asks a Prometheus."""
 
+    def __init__(self, settings: Prometheus) -> None:
+        self.source = PrometheusSource(settings.endpoint, interval=settings.interval, deadline=settings.deadline)
+        self.app = application(self.source)
 
-def _from_prometheus(settings: Prometheus) -> tuple[FleetSource, Starlette]:
-    source = PrometheusSource(settings.endpoint, interval=settings.interval, deadline=settings.deadline)
-    return source, application(source)
+    def update(self, settings: Settings) -> None:
+        """Ask with other secrets from now on."""
+        if isinstance(settings, Prometheus):
+            self.source.update(settings.endpoint)
+
+    def stop(self) -> None:
+        """Let pages that are open end."""
+        self.source.fleet.close()

@@ -115,6 +115,10 @@ class History:
         for key in [key for key, past in gpus.items() if past.seen <= step - self._length]:
             del gpus[key]  # a MIG device that is no more, a GPU that was taken out
 
+    def forget(self, host_id: str) -> None:
+        """Forget a host that is no more."""
+        self._hosts.pop(host_id, None)
+
     def past(self, host_id: str, seconds: float) -> Past:
         """Return the means of the last ``seconds``, half an hour at most."""
         clock = self._clock()
@@ -232,6 +236,18 @@ class Fleet:
             del self._versions[host_id]
             self.removals += 1
             self._changed(None)
+
+    def replace(self, hosts: Iterable[HostState]) -> None:
+        """Put these hosts in the place of all, in this order; what is kept of the others is forgotten."""
+        before = self._hosts
+        self._hosts = {host.id: host for host in hosts}
+        self.version += 1
+        self._versions = dict.fromkeys(self._hosts, self.version)
+        self.removals += 1
+        if self.history is not None:
+            for host_id in before.keys() - self._hosts.keys():
+                self.history.forget(host_id)
+        self._wake()
 
     def changed_since(self, version: int) -> list[HostState]:
         """Return the hosts that people see differently since the fleet had ``version``."""

@@ -32,10 +32,11 @@ def waiting_hosts(cluster: Cluster) -> list[HostState]:
 class _Asked:
     """A host, and how it is asked."""
 
-    __slots__ = ('agent', 'back_off', 'host_id', 'hostname', 'name', 'place', 'progress')
+    __slots__ = ('agent', 'back_off', 'host_id', 'hostname', 'name', 'place', 'progress', 'url')
 
     def __init__(self, host_id: str, host: ConfiguredHost, agent: Agent | None, back_off: BackOff) -> None:
         self.host_id = host_id
+        self.url = host.url
         self.name = host.name
         self.place = host.place
         self.hostname: str | None = None
@@ -79,30 +80,64 @@ class Poller:
         make_client: Callable[[], HttpClient] | None = None,
     ) -> None:
         self.fleet = fleet
-        self._interval = cluster.interval
-        self._deadline = cluster.deadline
-        self._this_machine = None if watch is None else ThisMachine(watch)
+        self._longest_pause = longest_pause
         self._clock = clock
-        self._make_client = make_client or (lambda: HttpClient(hosts=len(cluster.hosts)))
+        self._make_client = make_client or (lambda: HttpClient(hosts=len(self._asked)))
         self._errors: dict[str, AgentError] = {}
         self._has_new_names = False
+        self._next_id = len(cluster.hosts)
+        self._take(cluster, [str(number) for number in range(self._next_id)], watch)
+
+    def update(self, cluster: Cluster, watch: Watch | None = None) -> None:
+        """Ask the hosts of another cluster from the next round on; a host that was asked before keeps what is known.
+
+        :param watch: As before.
+        :raises gpu_tracker.fleet.config.cluster.ClusterError: A TLS file cannot be used; nothing has changed then.
+        """
+        known: dict[str | None, list[str]] = {}
+        for asked in self._asked:
+            known.setdefault(asked.url, []).append(asked.host_id)
+        names = {asked.host_id: asked.hostname for asked in self._asked}
+        ids = [known[host.url].pop(0) if known.get(host.url) else self._new_id() for host in cluster.hosts]
+        self._take(cluster, ids, watch)
+        states = []
+        for asked, host in zip(self._asked, cluster.hosts, strict=True):
+            asked.hostname = names.get(asked.host_id)
+            state = self.fleet.state(asked.host_id) or HostState(asked.host_id, host.label, url=host.url)
+            states.append(state._replace(name=host.name or asked.hostname or host.label, group=host.group))
+        self.fleet.interval = cluster.interval
+        self.fleet.replace(states)
+        self._errors = {key: error for key, error in self._errors.items() if key in ids}
+        self._has_new_names = True
+
+    def _new_id(self) -> str:
+        self._next_id += 1
+        return str(self._next_id - 1)
+
+    def _take(self, cluster: Cluster, ids: list[str], watch: Watch | None) -> None:
+        """Take the hosts of a cluster as those to ask."""
         contexts: dict[TlsFiles, ssl.SSLContext] = {}
-        self._asked = [
-            _Asked(str(number), host, _agent(host, contexts, clock), BackOff(cluster.interval, longest_pause))
-            for number, host in enumerate(cluster.hosts)
-        ]
-        if self._this_machine is None and any(asked.agent is None for asked in self._asked):
+        if watch is None and any(host.url is None for host in cluster.hosts):
             raise ValueError("a cluster with 'self' needs a watch")
+        self._asked = [
+            _Asked(key, host, _agent(host, contexts, self._clock), BackOff(cluster.interval, self._longest_pause))
+            for key, host in zip(ids, cluster.hosts, strict=True)
+        ]
+        self._this_machine = None if watch is None else ThisMachine(watch)
+        self.cluster = cluster
 
     async def run(self) -> None:
         """Ask the hosts at each point of a grid of time, until cancelled."""
-        client = self._make_client()
+        client, asked = self._make_client(), self._asked
         try:
             following = self._clock()
             while True:
+                if asked is not self._asked:  # other hosts, of which there may be more
+                    await client.close()
+                    client, asked = self._make_client(), self._asked
                 await self.round(client)
                 now = self._clock()
-                following = max(following + self._interval, now)
+                following = max(following + self.cluster.interval, now)
                 await asyncio.sleep(following - now)
         finally:
             await client.close()
@@ -125,7 +160,7 @@ class Poller:
             return
         tasks = {asyncio.create_task(self._ask(asked, client, begun)): asked for asked in due}
         try:
-            _, pending = await asyncio.wait(tasks, timeout=self._deadline)
+            _, pending = await asyncio.wait(tasks, timeout=self.cluster.deadline)
             for task in pending:
                 self._failed(tasks[task], self._late(tasks[task], client), begun)
             if self._has_new_names:
@@ -159,7 +194,7 @@ class Poller:
             return not_yet()
         if client.is_looking_up(asked.agent.host):
             return looking_up()
-        return late(self._deadline, has_begun=asked.progress.has_begun)
+        return late(self.cluster.deadline, has_begun=asked.progress.has_begun)
 
     def _succeeded(self, asked: _Asked, report: HostReport) -> None:
         asked.back_off.succeeded()

@@ -49,11 +49,20 @@ class PrometheusSource:
         self.fleet = Fleet((), interval=interval, now=now)
         self._roster = Roster(self.fleet, endpoint.url, clock)
         self._client = Client(endpoint, deadline=deadline)
+        self._deadline = deadline
+        self._closing: set[asyncio.Task[None]] = set()
         self._clock = clock
         self._is_new = True
         self._ahead = 0.0
         """Seconds that Prometheus's clock is ahead of this machine's."""
         self._viewers = asyncio.Semaphore(_VIEWERS_AT_A_TIME)
+
+    def update(self, endpoint: Endpoint) -> None:
+        """Ask with another secret, or trust other authorities, from the next question on."""
+        closing = asyncio.get_running_loop().create_task(self._client.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        self._client = Client(endpoint, deadline=self._deadline)
 
     async def run(self) -> None:
         """Keep the fleet up to date, until cancelled."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.fleet.config.secret_files import check_private
 from gpu_tracker.system import sockets
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
     """Return a context that serves with these files.
 
     :raises TlsError: One of them is missing, not readable, not what it should be, expired, or does not fit the others.
+    :raises gpu_tracker.fleet.config.secret_files.SecretFileError: Others may read the private key.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -56,7 +59,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 def _load_certificate(context: ssl.SSLContext, files: TlsFiles) -> None:
     _check_holds(files.certificate, '--tls-cert', _CERTIFICATE_MARK, 'certificate')
     key, option = (files.certificate, '--tls-cert') if files.key is None else (files.key, '--tls-key')
-    _check_holds(key, option, _KEY_MARK, 'private key')
+    _check_holds(key, option, _KEY_MARK, 'private key', is_secret=True)
     try:
         context.load_cert_chain(files.certificate, key, _no_password)
     except _EncryptedKeyError:
@@ -82,15 +85,18 @@ def _load_authorities(context: ssl.SSLContext, path: str) -> None:
     context.verify_mode = ssl.CERT_REQUIRED
 
 
-def _check_holds(path: str, option: str, mark: bytes, content: str) -> None:
+def _check_holds(path: str, option: str, mark: bytes, content: str, *, is_secret: bool = False) -> None:
     """Look for what a PEM file should hold: of what is wrong with files, the ssl module tells next to nothing."""
     try:
         with open(path, 'rb') as file:
+            status = os.fstat(file.fileno())
             found = mark in file.read(_LARGEST)
     except OSError as error:
         raise TlsError(f'{option}: cannot read {path}: {error.strerror}') from None
     if not found:
         raise TlsError(f'{option}: there is no {content} in PEM form in {path}')
+    if is_secret:
+        check_private(path, option, status)
 
 
 def _try(context: ssl.SSLContext, path: str) -> None:
@@ -157,6 +163,7 @@ def check_access(
     :param host: A name or an address of this machine's.
     :param credentials_option: Which option gives credentials here.
     :raises ParameterError: The host is none of this machine's, or a TLS file cannot be used.
+    :raises gpu_tracker.fleet.config.secret_files.SecretFileError: Others may read the private key.
     :raises AccessError: Others could read without a secret, or read the secret.
     """
     addresses = tuple(sockets.addresses(host, port))

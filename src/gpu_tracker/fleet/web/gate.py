@@ -115,7 +115,7 @@ class Gate:
 
     :param application: Serves what passes.
     :param names: What the server goes by.
-    :param credentials: None: everybody may read.
+    :param credentials: None: everybody may read. The attribute of this name may be replaced.
     :param complain: Takes a line about an error of the application.
     :param refused: Takes a line about a client that has tried a wrong secret.
     :param open_paths: What needs no authorization.
@@ -136,7 +136,7 @@ class Gate:
     ) -> None:
         self._application = application
         self._names = names
-        self._credentials = credentials
+        self.credentials = credentials
         self._limits = limits
         self._complain = complain
         self._refused = refused
@@ -165,7 +165,7 @@ class Gate:
         refusal = self._of_size(scope, headers) or self._of_host(headers)
         if refusal or scope['path'] in self._open_paths:
             return refusal
-        refusal = None if self._credentials is None else await self._unauthorized(self._credentials, scope, headers)
+        refusal = None if self.credentials is None else await self._unauthorized(self.credentials, scope, headers)
         if refusal is None and MAY_READ in scope.get('state', {}):
             scope['state'][MAY_READ]()
         return refusal

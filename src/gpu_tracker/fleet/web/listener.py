@@ -85,6 +85,7 @@ class Listener:
     asyncio's own servers would count only those whose handshake is done.
 
     :param sockets: Which listen.
+    :param tls: None: there is none. The attribute of this name may be replaced.
     :param make: Returns the protocol of a new connection; gets its slot, which it has to leave at its end.
     :param complain: Takes lines about clients that are turned away or whose connection is closed for others.
     """
@@ -100,7 +101,7 @@ class Listener:
     ) -> None:
         self._sockets = list(sockets)
         self._make = make
-        self._tls = tls
+        self.tls = tls
         self._limits = limits
         self._complain = complain
         self._loop = asyncio.get_running_loop()
@@ -182,9 +183,9 @@ class Listener:
             await self._loop.connect_accepted_socket(
                 lambda: self._make(slot),
                 connection,
-                ssl=self._tls,
-                ssl_handshake_timeout=self._limits.head_time if self._tls else None,
-                ssl_shutdown_timeout=_GOODBYE if self._tls else None,
+                ssl=self.tls,
+                ssl_handshake_timeout=self._limits.head_time if self.tls else None,
+                ssl_shutdown_timeout=_GOODBYE if self.tls else None,
             )
         except OSError:
             slot.leave()  # no TLS, no certificate or none that is good, too slow, or gone: the client's own affair

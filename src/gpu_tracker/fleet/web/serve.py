@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import queue
 import signal
 import threading
@@ -18,7 +19,7 @@ from gpu_tracker.fleet.web.service import Complaints, Service
 from gpu_tracker.system.sockets import tell_systemd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from gpu_tracker.fleet.web.access import Access
     from gpu_tracker.fleet.web.gate import Application
@@ -27,6 +28,7 @@ Parameters = ParamSpec('Parameters')
 Result = TypeVar('Result')
 
 MOST_THREADS = 16
+_STANDARD_ERROR = 2
 
 
 class DaemonThreads(ThreadPoolExecutor):
@@ -73,6 +75,11 @@ class DaemonThreads(ThreadPoolExecutor):
                 self._free += 1
 
 
+async def read_again(read: Callable[[], Result]) -> Result:
+    """Return what ``read`` returns, which may take long: files may be far away, and names are looked up."""
+    return await asyncio.get_running_loop().run_in_executor(None, read)
+
+
 class BackgroundError(GpuTrackerError):
     """What a server needs beside its clients has ended."""
 
@@ -85,9 +92,12 @@ def serve(
     complain: Callable[[str], None],
     background: Callable[[], Coroutine[Any, Any, None]] | None = None,
     on_stop: Callable[[], None] | None = None,
+    reload: Callable[[], Awaitable[Access]] | None = None,
     limits: Limits | None = None,
 ) -> None:
     """Serve until SIGTERM, or SIGINT, after which KeyboardInterrupt is raised; needs the main thread.
+
+    SIGHUP has it reload, or end where the terminal has gone to which it writes.
 
     It ends within 5 s of the signal, whatever clients and ``background`` do, and at once after a second one.
 
@@ -96,6 +106,8 @@ def serve(
     :param complain: Takes lines about what went wrong with a client or a request.
     :param background: Runs beside the answering, and is cancelled when that ends. It has to go on for ever.
     :param on_stop: Called first when the end has begun: streams of events should end here.
+    :param reload: Reads what was configured again, for SIGHUP; what it raises of GpuTrackerError is reported, and all
+        stays as it was.
     :param limits: By default those of :class:`~gpu_tracker.fleet.web.connection.Limits`.
     :raises AddressTakenError: Another program has the port.
     :raises BackgroundError: ``background`` has ended; one of its own GpuTrackerErrors is passed on as it is.
@@ -108,7 +120,7 @@ def serve(
     allow_many_files()
     try:
         ended_by = loop.run_until_complete(
-            _serve(application, access, ready, complain, background, on_stop, limits or Limits())
+            _serve(application, access, ready, complain, background, on_stop, reload, limits or Limits())
         )
     finally:
         _abandon(loop)
@@ -123,6 +135,7 @@ async def _serve(
     complain: Callable[[str], None],
     background: Callable[[], Coroutine[Any, Any, None]] | None,
     on_stop: Callable[[], None] | None,
+    reload: Callable[[], Awaitable[Access]] | None,
     limits: Limits,
 ) -> signal.Signals:
     """Serve, and return the signal that has ended it."""
@@ -132,7 +145,7 @@ async def _serve(
     service = Service(sockets, application, access, limits, complain)
     service.open()
     loop = asyncio.get_running_loop()
-    signalled = loop.create_task(signals.get())
+    signalled = loop.create_task(_end_of(signals, service, reload, complain))
     work = loop.create_task(background()) if background else None
     try:
         ready(urls)
@@ -152,10 +165,33 @@ async def _serve(
     return signalled.result()
 
 
+async def _end_of(
+    signals: asyncio.Queue[signal.Signals],
+    service: Service,
+    reload: Callable[[], Awaitable[Access]] | None,
+    complain: Callable[[str], None],
+) -> signal.Signals:
+    """Return the signal that ends a server; those before it have it reload."""
+    has_terminal = os.isatty(_STANDARD_ERROR)
+    while True:
+        number = await signals.get()
+        if number != signal.SIGHUP or reload is None or (has_terminal and not os.isatty(_STANDARD_ERROR)):
+            return number
+        try:
+            access = await reload()
+        except GpuTrackerError as error:
+            complain(f'SIGHUP: nothing changes: {error}')
+            continue
+        await service.update(access)
+        complain('SIGHUP: certificates, secrets and hosts were read again')
+
+
 def _signals() -> asyncio.Queue[signal.Signals]:
-    """Return where the signals come that end a server."""
+    """Return where the signals come that end a server, or have it reload."""
     signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN and number == signal.SIGHUP:
+            continue  # nohup(1)
         asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number)
     return signals
 

@@ -81,7 +81,7 @@ class Service:
         complain: Callable[[str], None],
     ) -> None:
         names = HostNames(access.server_names | LOCAL_NAMES | {socket.gethostname()})
-        gate = Gate(
+        self._gate = Gate(
             application,
             names=names,
             credentials=access.credentials,
@@ -91,7 +91,7 @@ class Service:
         )
         self._full_name = FullName(names)
         self._looking: asyncio.Task[None] | None = None
-        self._config = _configuration(gate, limits)
+        self._config = _configuration(self._gate, limits)
         self._state = ServerState()
         self._limits = limits
         self._listener = Listener(
@@ -102,6 +102,20 @@ class Service:
         """Begin to answer."""
         self._listener.open()
         self._looking = asyncio.get_running_loop().create_task(self._full_name.find())
+
+    async def update(self, access: Access) -> None:
+        """Answer from now on whom ``access`` lets in, with its certificate; where to listen stays as it is.
+
+        Who is connected has to come again, once what is being answered has ended or a moment is over.
+        """
+        self._gate.credentials = access.credentials
+        self._listener.tls = access.tls
+        before = self._connections()
+        for connection in before:
+            connection.shutdown()
+        await asyncio.sleep(self._limits.end_time)
+        for connection in before:
+            connection.abort()
 
     async def close(self, hurry: asyncio.Future[Any]) -> None:
         """Answer nobody else, let what is being answered end for a moment, and cut off the rest.
