@@ -64,7 +64,7 @@ def lines_of(page: str) -> list[str]:
 
 def test_our_agent_tells_what_nvgpu_s_would(busy: Machine) -> None:
     theirs = status(busy)
-    with agent(busy) as served:
+    with agent(busy, '--commands=full') as served:
         ours = served.nvgpu()
     assert ours['hostname'] == theirs['hostname']
     assert nine_keys(ours) == nine_keys(theirs)
@@ -72,7 +72,7 @@ def test_our_agent_tells_what_nvgpu_s_would(busy: Machine) -> None:
 
 
 def test_a_master_of_nvgpu_shows_the_host_of_our_agent(busy: Machine, tmp_path: Path) -> None:
-    with agent(busy) as served, nvgpu_server(busy, tmp_path, ['self', f'{served.url}/']) as master:
+    with agent(busy, '--commands=full') as served, nvgpu_server(busy, tmp_path, ['self', f'{served.url}/']) as master:
         served.seen()
         theirs, ours = master.cluster_status()
         assert nine_keys(ours) == nine_keys(theirs)
@@ -118,7 +118,7 @@ def test_our_agent_tells_what_nvgpu_s_agents_tell(busy: Machine, tmp_path: Path)
     with nvgpu_server(busy, tmp_path) as theirs:
         configuration = tmp_path / 'agents.cfg'
         configuration.write_text(f"AGENTS = ['{theirs.url}/', 'http://127.0.0.1:1', 'self']\n")
-        with agent(busy, env={'NVGPU_CLUSTER_CFG': str(configuration)}) as served:
+        with agent(busy, '--commands=full', env={'NVGPU_CLUSTER_CFG': str(configuration)}) as served:
 
             def answered() -> list | None:
                 reports = served.get('/cluster_status').json

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -155,9 +156,9 @@ def test_a_command_line_of_many_braces_ends_nothing(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ('option', 'command', 'program'),
     [
-        ((), 'python3 job.py', 'job.py'),
+        ((), f'{os.path.basename(sys.executable)} job.py', 'job.py'),
         (('--commands=none',), None, None),
-        (('--commands=full',), 'python3 {script} --password=hunter2', '{script}'),
+        (('--commands=full',), f'{sys.executable} {{script}} --password=hunter2', '{script}'),
     ],
 )
 def test_who_asks_an_agent_reads_no_arguments_unless_it_was_told_to_show_them(
@@ -165,7 +166,7 @@ def test_who_asks_an_agent_reads_no_arguments_unless_it_was_told_to_show_them(
 ) -> None:
     script = tmp_path / 'job.py'
     script.write_text('input()\n')
-    with running('python3', script, '--password=hunter2') as pid:
+    with running(sys.executable, script, '--password=hunter2') as pid:
         machine.write(gpus=[Gpu(total=GB, used=GB, processes=[Process(pid, memory=GB)])])
         with agent(machine, '--export-processes', *option) as served:
             process = served.seen()['gpus'][0]['processes'][0]
@@ -261,7 +262,7 @@ def test_a_machine_without_a_driver(tmp_path: Path) -> None:
 def test_commands_that_are_no_text(machine: Machine) -> None:
     with running('sh', '-c', 'read x', b'\x80\x1b[2J<b>.py') as pid:
         machine.write(gpus=[Gpu(total=GB, used=GB, processes=[Process(pid, memory=GB)])])
-        with agent(machine, '--export-processes') as served:
+        with agent(machine, '--export-processes', '--commands=full') as served:
             assert served.seen()['gpus'][0]['processes'][0]['program'] == '\ufffd\x1b[2J<b>.py'
             assert served.nvgpu()['gpus'][0]['cmd'] == '\ufffd\x1b[2J<b>.py'
             assert any('program="\ufffd?[2J<b>.py"' in name for name in served.metrics())

@@ -59,6 +59,7 @@ def test_files_that_belong_together_are_loaded(certificates, tmp_path):
     assert server_context(files).verify_mode == ssl.CERT_REQUIRED
     both = tmp_path / 'both.pem'
     both.write_text(certificates.server_key.read_text() + certificates.server.read_text())
+    both.chmod(0o600)
     assert server_context(TlsFiles(str(both))).verify_mode == ssl.CERT_NONE
 
 
