@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -79,6 +80,25 @@ def test_metrics_in_both_forms(machine: Machine) -> None:
     (used,) = [value for name, value in found.items() if name.startswith('gpu_tracker_gpu_memory_used_bytes')]
     assert used == GB
     assert not any('pid="' in name or 'user="' in name for name in found)
+
+
+@pytest.mark.parametrize(
+    ('accepted', 'is_compressed'),
+    [
+        ('gzip', True),
+        ('deflate, GZIP;q=0.5', True),
+        ('identity', False),
+        ('gzip;q=0', False),
+        ('br, gzip; q=0.0', False),
+    ],
+)
+def test_metrics_are_compressed_for_who_takes_that(machine: Machine, accepted: str, is_compressed: bool) -> None:
+    with agent(machine) as served:
+        served.seen()
+        answer = served.get('/metrics', Accept_Encoding=accepted)
+        assert answer.headers.get('content-encoding') == ('gzip' if is_compressed else None)
+        text = (gzip.decompress(answer.body) if is_compressed else answer.body).decode()
+        assert '\ngpu_tracker_driver_up{' in text or '\ngpu_tracker_driver_up ' in text
 
 
 def test_processes_and_users_in_metrics(machine: Machine) -> None:

@@ -178,6 +178,19 @@ def test_an_agent_of_nvgpu_is_asked_in_its_form_and_for_ours_again_after_a_while
     run(test)
 
 
+def test_an_agent_that_answers_in_nvgpus_form_where_ours_is_asked_for_is_read_as_one_of_nvgpu():
+    async def test() -> None:
+        agent = Recorder({OURS: answer(NVGPU_REPORT)})
+        async with serving(agent) as url, client() as asked:
+            asking = poller(ConfiguredHost(url))
+            await asking.round(asked)
+            (state,) = asking.fleet.states()
+            assert state.report is not None
+            assert (state.state, state.report.agent, state.report.gpus[0].status) == ('up', 'nvgpu', 'free')
+
+    run(test)
+
+
 def test_an_agent_of_ours_in_the_place_of_nvgpus_is_asked_in_our_form_at_once():
     async def test() -> None:
         agent = Recorder({NVGPUS: answer(NVGPU_REPORT)})

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_tracker.fleet.prometheus.queries import (
+    MOST_SERIES,
     PrometheusError,
     Sample,
     Track,
@@ -43,6 +44,13 @@ def test_the_values_of_a_query_are_read():
         Sample({'index': '0', 'instance': 'node01:1080', 'job': 'gpu-tracker'}, 0.29, 1795315200.123),
         Sample({'index': '1', 'instance': 'node01:1080', 'job': 'gpu-tracker'}, None, 1795315200.123),
     ]
+
+
+def test_an_answer_of_too_many_series_is_refused():
+    entry = {'metric': {}, 'value': [1, '2']}
+    assert len(parse_samples(vector(*[entry] * MOST_SERIES))) == 40_000
+    with pytest.raises(PrometheusError, match=r'^its answer has more than 40000 series$'):
+        parse_samples(vector(*[entry] * (MOST_SERIES + 1)))
 
 
 def test_the_values_of_a_query_over_time_are_read():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -174,4 +176,19 @@ class Answers:
             encode, media_type = choose_encoder(request.headers.get('accept', ''))
         except (TypeError, ValueError):  # it asks for a version that is no number
             encode, media_type = choose_encoder('')
-        return Response(encode(self._registry), headers={'content-type': media_type})
+        headers = {'content-type': media_type, 'vary': 'accept, accept-encoding'}
+        body = encode(self._registry)
+        if _takes_gzip(request.headers.get('accept-encoding', '')):
+            body = gzip.compress(body, compresslevel=_QUICKLY)
+            headers['content-encoding'] = 'gzip'
+        return Response(body, headers=headers)
+
+
+_QUICKLY = 3
+_NOT_AT_ALL = re.compile(r'\s*q\s*=\s*0(\.0*)?\s*')
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Return whether a client that has sent this ``Accept-Encoding`` takes gzip."""
+    parts = (part.partition(';') for part in accepted.split(','))
+    return any(name.strip().lower() == 'gzip' and not _NOT_AT_ALL.fullmatch(weight) for name, _, weight in parts)

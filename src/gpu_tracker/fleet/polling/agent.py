@@ -64,7 +64,7 @@ class Agent:
         answer = await client.get(self._ours, self._headers, self._tls, progress)
         if answer.status == _OK:
             self._asked_for_ours = None
-            return _read(parse_report, answer.body)
+            return _read(_parse, answer.body)
         if answer.status != _NOT_FOUND:
             raise bad_status(answer.status, answer.reason)
         report = report or await self._ask_in_nvgpus_form(client, progress)
@@ -80,6 +80,12 @@ class Agent:
         except AgentError:
             self._asked_for_ours = None  # another agent may run there by now
             raise
+
+
+def _parse(body: bytes) -> HostReport:
+    """Read an answer to ``/api/v1/host``, which some programs give in nvgpu's form."""
+    is_nvgpus = b'"is_available"' in body and b'"status"' not in body  # no text has these quotation marks unescaped
+    return parse_nvgpu_report(body) if is_nvgpus else parse_report(body)
 
 
 def _read(parse: Callable[[bytes], HostReport], body: bytes) -> HostReport:

@@ -94,8 +94,9 @@ def _trusting(path: str) -> ssl.SSLContext:
         raise GpuTrackerError(str(error).replace('ca_file', '--prometheus-ca', 1)) from None
 
 
-MOST_BYTES = 64 * 2**20
-"""The longest answer that is read: some hundred bytes for each of 8,000 GPUs are 1 MiB."""
+MOST_BYTES = 8 * 2**20
+"""The longest answer that is read. A value of one GPU or process takes some 200 bytes, and 20 times as much memory
+while it is read in the worst case."""
 _CONNECTIONS = 4
 _PIECE = 2**16
 _OK = 200

@@ -44,6 +44,10 @@ class Track(NamedTuple):
     """Seconds since 1970, and the value then."""
 
 
+MOST_SERIES = 40_000
+"""Of one answer: five for each of 8,000 GPUs. Those of a round, of some 15 queries, are in memory together."""
+
+
 def parse_samples(body: bytes) -> list[Sample]:
     """Return the values of an instant query.
 
@@ -94,6 +98,8 @@ def _entries(body: bytes, kind: str) -> Iterator[tuple[Mapping[str, str], Mappin
     entries = data.get('result')
     if data.get('resultType') != kind or not isinstance(entries, list):
         raise PrometheusError(f'its answer is no {kind}')
+    if len(entries) > MOST_SERIES:
+        raise PrometheusError(f'its answer has more than {MOST_SERIES} series')
     for entry in entries:
         labels = entry.get('metric') if isinstance(entry, dict) else None
         if isinstance(labels, dict) and all(isinstance(value, str) for value in labels.values()):
