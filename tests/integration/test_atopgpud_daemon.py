@@ -141,7 +141,7 @@ def test_messages_go_to_the_system_log_where_there_is_one(machine, tmp_path, in_
     devices.mkdir()
     (devices / 'null').touch()
     script = 'mount --bind /dev/null "$1"/null; mount --rbind "$1" /dev; shift; exec "$@"'
-    options = [*OwnSocket().options, *(['--daemon'] if in_background else [])]
+    options = [*OwnSocket().options, '--daemon' if in_background else '-f']
     words = ['unshare', '--mount', 'sh', '-c', script, 'sh', str(devices), *PROGRAM, 'atopgpud', *options]
     marked = Marked()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as system_log:

@@ -160,6 +160,16 @@ def test_figures_of_processes_come_from_accounts_where_they_are_kept(machine: Ma
         assert process == ('E', ONE, 55, 22, 98765, 3145728, 3145728 * count, count)
 
 
+def test_accounts_are_no_figures_of_now_in_version_2(machine: Machine) -> None:
+    """A client of version 2 takes the difference of two sums, and shows it as the load of an interval."""
+    machine.write(gpus=[accounting_gpu(Process(ONE, memory=GIB, sm=0, memory_util=0))])
+    with AtopDaemon(machine) as daemon, daemon.over_tcp() as client, daemon.over_socket() as typed:
+        (process,) = eventually(lambda: processes_of(typed.statistics(), ONE))
+        assert process[:5] == ('A', ONE, 'C', 0, 0)
+        (process,) = processes_of(client.statistics(), ONE)
+        assert process[:4] == ('A', ONE, 55, 22)
+
+
 def test_percentages_of_a_process_are_known_on_all_its_gpus_or_on_none(machine: Machine) -> None:
     """Atop adds them up, also those of an end."""
     fail = [Failure('nvmlDeviceGetProcess*Utilization*', NOT_SUPPORTED, gpu=1)]

@@ -66,6 +66,8 @@ def test_wrong_options_are_told_before_anything_is_done(machine) -> None:
     assert answers == [(125, '', f'gpu-tracker: {text}\n') for text in WRONG.values()]
     in_background = machine.told_each(['atopgpud', '--daemon', '--port=atop'], ['atopgpud', '--daemon', '--host=a..b'])
     assert in_background == [(125, '', f'gpu-tracker: {WRONG[word]}\n') for word in ('--port=atop', '--host=a..b')]
+    both = '--daemon and --foreground do not go together'
+    assert machine.told_each(['atopgpud', '--daemon', '-f']) == [(125, '', f'gpu-tracker: {both}{TRY}\n')]
     assert machine.driver.calls() == []
 
 

@@ -41,6 +41,12 @@ def percents(activity: GpuReading) -> dict[int, tuple[int | None, int | None]]:
     return {process.pid: (process.utilization, process.memory_utilization) for process in activity.processes}
 
 
+def accounts(activity: GpuReading) -> dict[int, tuple[int | None, int | None]]:
+    """Return the two percentages over the life of each process that has an account."""
+    assert activity.processes is not None
+    return {process.pid: tuple(process.account) for process in activity.processes if process.account is not None}
+
+
 def test_samples_since_the_last_look(monitors: Monitors) -> None:
     monitors.begin(now=10, gpus=[Gpu()])
     for now, stamp, expected in [
@@ -129,49 +135,49 @@ def test_samples_are_asked_for_once_more_where_processes_came_meanwhile(fresh: M
     assert [call for call in fresh.calls() if call == 'GetProcessUtilization'] == ['GetProcessUtilization'] * 4
 
 
-def test_accounts_tell_of_the_life_of_processes_and_samples_of_those_without(monitors: Monitors) -> None:
+def test_accounts_tell_of_the_life_of_processes_and_samples_of_what_they_do_now(monitors: Monitors) -> None:
     processes = [Process(pid, sm=40, memory_util=20) for pid in (7, 8, 9, 10)]
-    accounts = [
+    kept = [
         Kept(pid=7, max_memory=5, util=70, memory_util=35),
         Kept(pid=8, max_memory=5, util=NOT_AVAILABLE, memory_util=101),
         Kept(pid=9, max_memory=5, util=3, memory_util=1, time=900, running=0),  # an earlier process' with this ID
     ]
-    monitors.begin(now=5, gpus=[Gpu(accounting=1, processes=processes, accounts=accounts)])
+    monitors.begin(now=5, gpus=[Gpu(accounting=1, processes=processes, accounts=kept)])
     assert monitors.identity().keeps_accounts is True
-    assert percents(monitors.look()) == {7: (70, 35), 8: (None, None), 9: (40, 20), 10: (40, 20)}
-    monitors.write(5, gpus=[Gpu(accounting=1, processes=processes[:2], accounts=accounts)])
-    monitors.calls()
-    assert percents(monitors.look()) == {7: (70, 35), 8: (None, None)}
-    assert 'GetProcessUtilization' not in monitors.calls()
+    activity = monitors.look()
+    assert accounts(activity) == {7: (70, 35), 8: (None, None)}
+    assert percents(activity) == dict.fromkeys((7, 8, 9, 10), (40, 20))
+    monitors.write(6, gpus=[Gpu(accounting=1, processes=[Process(7)], accounts=kept)])
+    activity = monitors.look()
+    assert (accounts(activity), percents(activity)) == ({7: (70, 35)}, {7: (0, 0)})
 
 
-def test_samples_that_fail_are_no_gap_where_accounts_tell_of_all_processes(monitors: Monitors) -> None:
+def test_samples_that_fail_are_a_gap_whatever_accounts_tell(monitors: Monitors) -> None:
     gpu = Gpu(accounting=1, processes=[Process(7)], accounts=[Kept(pid=7, max_memory=5, util=70)])
-    without = Gpu(accounting=1, processes=[Process(7), Process(8)], accounts=[Kept(pid=7, max_memory=5, util=70)])
-    monitors.begin(now=5, gpus=[gpu, without], fail=[Failure(SAMPLES, 4)])
-    activity = monitors.look(0)
-    assert (activity.gap, percents(activity)) == (None, {7: (70, 0)})
-    activity = monitors.look(1)
-    assert percents(activity) == {7: (70, 0), 8: (None, None)}
+    monitors.begin(now=5, gpus=[gpu], fail=[Failure(SAMPLES, 4)])
+    activity = monitors.look()
+    assert (accounts(activity), percents(activity)) == ({7: (70, 0)}, {7: (None, None)})
     assert activity.gap == 'how busy processes are is not told (NVML code 4)'
 
 
 def test_accounts_that_fail_leave_the_samples(monitors: Monitors) -> None:
     gpus = [Gpu(accounting=1, processes=[Process(7, sm=40)], accounts=[Kept(pid=7, max_memory=5, util=70)])]
     monitors.begin(now=5, gpus=gpus, fail=[Failure(ACCOUNTS, 999)])
-    assert percents(monitors.look()) == {7: (40, 0)}
+    activity = monitors.look()
+    assert (accounts(activity), percents(activity)) == ({}, {7: (40, 0)})
     monitors.write(5, gpus=gpus)
-    assert percents(monitors.look()) == {7: (70, 0)}
+    assert accounts(monitors.look()) == {7: (70, 0)}
 
 
 def test_accounting_mode_that_is_switched_off_meanwhile(monitors: Monitors) -> None:
     processes = [Process(7, sm=40), Process(8, sm=30)]
     kept = [Kept(pid=7, max_memory=5, util=70), Kept(pid=8, max_memory=5, util=80)]
     monitors.begin(now=5, gpus=[Gpu(accounting=1, processes=processes, accounts=kept)])
-    assert percents(monitors.look()) == {7: (70, 0), 8: (80, 0)}
-    monitors.write(5, gpus=[Gpu(accounting=0, processes=processes)])
+    assert accounts(monitors.look()) == {7: (70, 0), 8: (80, 0)}
+    monitors.write(6, gpus=[Gpu(accounting=0, processes=processes)])
     monitors.calls()
-    assert percents(monitors.look()) == {7: (40, 0), 8: (30, 0)}
+    activity = monitors.look()
+    assert (accounts(activity), percents(activity)) == ({}, {7: (40, 0), 8: (30, 0)})
     assert monitors.calls().count('GetAccountingStats') == 1
     assert monitors.identity().keeps_accounts is False
     monitors.write(5, gpus=[Gpu(accounting=0)])
@@ -215,7 +221,7 @@ def test_switching_accounting_mode_on(fresh: Monitors) -> None:
     ]
     assert [fresh.identity(number).keeps_accounts for number in range(4)] == [True, True, False, False]
     assert fresh.calls().count('SetAccountingMode') == 2
-    assert percents(fresh.look()) == {7: (70, 0)}
+    assert accounts(fresh.look()) == {7: (70, 0)}
 
 
 @as_root

@@ -63,6 +63,12 @@ def test_a_process_is_counted_from_its_first_reading_on():
     assert ended == ()
 
 
+def test_an_account_is_what_version_1_shows_and_no_part_of_a_sum():
+    process = GpuProcess(7, 30 * KIB, utilization=4, memory_utilization=2, account=(70, 35))
+    gpu, _ = counted(reading(process), reading(process))
+    assert gpu.processes == {7: ProcessCounters(7, 100.0, True, False, 70, 35, 0, 30, 2, 8, 4, 60)}
+
+
 def test_unknown_figures_of_a_process_stay_unknown():
     gpu, _ = counted(reading(GpuProcess(7)), reading(GpuProcess(7)))
     assert gpu.processes == {7: ProcessCounters(7, 100.0, True, False, None, None, 0, 0, 2, None, None, 0)}

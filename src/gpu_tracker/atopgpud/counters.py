@@ -27,16 +27,16 @@ class ProcessCounters(NamedTuple):
     computes: bool = True
     draws: bool = False
     busy: int | None = None
-    """Percent that the GPU worked for it."""
+    """Percent that the GPU worked for it: over its life where accounting mode is on, else since the reading before."""
     memory_busy: int | None = None
-    """Percent that memory was read or written for it."""
+    """Percent that memory was read or written for it, over the same time."""
     milliseconds: int = 0
     """How long it used the GPU; known only after its end."""
     memory: int = 0
     """KiB; 0 as well where unknown."""
     samples: int = 0
     busy_total: int | None = 0
-    """None: the first reading did not report it."""
+    """Of what was so since the reading before, at each reading; None: the first one did not report it."""
     memory_busy_total: int | None = 0
     memory_total: int = 0
     has_left: bool = False
@@ -167,11 +167,12 @@ def _with_processes(
 
 
 def _process(before: ProcessCounters, now: GpuProcess) -> ProcessCounters:
+    busy, memory_busy = (now.utilization, now.memory_utilization) if now.account is None else now.account
     process = before._replace(
         computes=now.computes,
         draws=now.draws,
-        busy=now.utilization,
-        memory_busy=now.memory_utilization,
+        busy=busy,
+        memory_busy=memory_busy,
         memory=_kib(now.memory),
         has_left=False,
     )

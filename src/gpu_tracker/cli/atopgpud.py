@@ -25,6 +25,8 @@ Usage:
 Options:
   -v --verbose          Log debug messages too.
   --daemon              Run in the background, once all is well.
+  -f --foreground       Run in the foreground, as without --daemon: for units that are
+                        written for atop's own daemon.
   --host=<host>         Where atop 2.4 to 2.12 finds it: a name or an address of this
                         machine. Whoever reaches it reads which processes use which
                         GPU. [default: 127.0.0.1]
@@ -60,6 +62,8 @@ def run(arguments: list[str]) -> int:
     values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
     if isinstance(values, str):
         return output.print_text(values)
+    if values['--daemon'] and values['--foreground']:
+        raise options.UsageError('--daemon and --foreground do not go together')
     if sys.platform != 'linux':
         raise GpuTrackerError('atopgpud serves atop, and runs on Linux only')
     from gpu_tracker.atopgpud.daemon import Settings  # noqa: PLC0415 - not where only help is wanted

@@ -63,10 +63,11 @@ class GpuProcess(NamedTuple):
     draws: bool = False
     """Whether it draws; known where the GPU is monitored."""
     utilization: int | None = None
-    """Percent of the time that the GPU worked for it: over its life so far where accounts are kept, else since the last
-    reading."""
+    """Percent of the time since the last reading that the GPU worked for it."""
     memory_utilization: int | None = None
-    """Percent of the time that memory was read or written for it, over the same time."""
+    """Percent of the time since the last reading that memory was read or written for it."""
+    account: tuple[int | None, int | None] | None = None
+    """The same two percentages over its life so far; known where accounting mode is on and the GPU is monitored."""
     gpu_instance: int | None = None
     """The ID of the MIG GPU instance; None without MIG."""
     compute_instance: int | None = None

@@ -163,8 +163,10 @@ class NvidiaMonitor:
             return None, (), None
         pids = listing.memory.keys()
         percents = self._utilization.of(handle, pids)
+        accounts = self._utilization.so_far(handle, pids)
         processes = tuple(
-            _process(pid, memory, listing, percents.get(pid, UNKNOWN)) for pid, memory in listing.memory.items()
+            _process(pid, memory, listing, percents.get(pid, UNKNOWN), accounts.get(pid))
+            for pid, memory in listing.memory.items()
         )
         ended = self._utilization.ended(handle, self._pids - pids)
         self._pids = set(pids)
@@ -200,7 +202,13 @@ def _supported(question: Callable[[], T]) -> T | None:
         raise
 
 
-def _process(pid: int, memory: int | None, listing: Listing, percents: tuple[int | None, int | None]) -> GpuProcess:
+def _process(
+    pid: int,
+    memory: int | None,
+    listing: Listing,
+    percents: tuple[int | None, int | None],
+    account: tuple[int | None, int | None] | None,
+) -> GpuProcess:
     return GpuProcess(
         pid,
         memory,
@@ -208,6 +216,7 @@ def _process(pid: int, memory: int | None, listing: Listing, percents: tuple[int
         draws=pid in listing.drawing,
         utilization=percents[0],
         memory_utilization=percents[1],
+        account=account,
     )
 
 

@@ -1,4 +1,4 @@
-"""How busy each process keeps a GPU: its account, where accounting mode is on, else the driver's process samples."""
+"""How busy each process keeps a GPU: lately, by the driver's process samples, and over its life, by its account."""
 
 from __future__ import annotations
 
@@ -58,18 +58,21 @@ class ProcessUtilization:
         self._has_samples = True
 
     def of(self, handle: c_void_p, pids: AbstractSet[int]) -> dict[int, Percents]:
-        """Return how busy these processes, all those on the GPU, keep it; one is left out where that is unknown."""
+        """Return how busy these processes, all those on the GPU, have kept it since the last reading.
+
+        One is left out where that is unknown.
+        """
         self.failure = None
-        known = {}
-        if self.keeps_accounts:
-            accounts = self._accounts(handle, pids)
-            # One that is not running is that of an earlier process with the same ID.
-            known = {pid: _percents(stats) for pid, stats in accounts.items() if stats.isRunning}
-        if self._has_samples and len(known) < len(pids):
-            samples = self._samples(handle, pids)
-            if samples is not None:
-                known = dict.fromkeys(pids, _NONE) | samples | known
-        return known
+        samples = self._samples(handle, pids) if self._has_samples and pids else None
+        return {} if samples is None else dict.fromkeys(pids, _NONE) | samples
+
+    def so_far(self, handle: c_void_p, pids: AbstractSet[int]) -> dict[int, Percents]:
+        """Return how busy these processes have kept the GPU over their lives; one without an account is left out."""
+        if not self.keeps_accounts:
+            return {}
+        accounts = self._accounts(handle, pids)
+        # One that is not running is that of an earlier process with the same ID.
+        return {pid: _percents(stats) for pid, stats in accounts.items() if stats.isRunning}
 
     def ended(self, handle: c_void_p, pids: Iterable[int]) -> tuple[Account, ...]:
         """Return the accounts that are kept of processes which are no longer on the GPU."""
