@@ -198,10 +198,24 @@ def test_a_monitor_that_is_too_busy_to_take_anybody_is_a_monitor_all_the_same(pa
                 ask(path)
 
 
+def test_who_starts_while_another_is_just_starting_waits_for_it(path):
+    async def main():
+        starting = asyncio.create_task(serve(path, str))
+        await asyncio.sleep(0)
+        assert not starting.done()
+        os.close(other)
+        await (await starting).close()
+
+    stale(path)
+    other = os.open(os.path.dirname(path), os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    asyncio.run(main())
+
+
 def test_two_that_start_at_the_same_time_do_not_replace_each_other(path):
     async def main():
-        with pytest.raises(MonitorRunningError, match='another idle monitor is just starting in'):
-            await serve(path, str)
+        with pytest.raises(MonitorRunningError, match=r'has been locked by another process for 0.02 s'):
+            await serve(path, str, lock_timeout=0.02)
 
     stale(path)
     other = os.open(os.path.dirname(path), os.O_RDONLY)

@@ -219,7 +219,7 @@ def test_gpus(written, expected):
     ('written', 'expected'),
     [
         ('miner-run  ', ('miner-run',)),
-        ('run --share 50% %(x)s', ('run', '--share', '50%', '%(x)s')),
+        ('run --share 50% %(x)d', ('run', '--share', '50%', '%(x)d')),
         ('run 100%% %%(dir)s %(DIR)s/%(gpus)s', ('run', '100%', '%(dir)s', '/tmp/0')),
         ('run "a b" \'c "d"\' e\\ f', ('run', 'a b', 'c "d"', 'e f')),
         ('run a=b:c', ('run', 'a=b:c')),

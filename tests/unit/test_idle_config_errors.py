@@ -151,8 +151,8 @@ def test_thresholds(line, expected):
 
 
 def test_terminals_are_checked_even_where_they_do_not_matter():
-    assert errors('[tty]\nidle_seconds=0\n') == [
-        "f.conf:2: [tty] idle_seconds: must be a number of seconds above 0, not '0'"
+    assert errors('[tty]\nidle_seconds=-1\n') == [
+        "f.conf:2: [tty] idle_seconds: must be a number of seconds, at least 0, not '-1'"
     ]
 
 

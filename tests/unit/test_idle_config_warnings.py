@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.idle.idle_configuration import PROGRAM, errors, warnings
+from gpu_tracker.idle.config.parser import parse
+from support.idle.idle_configuration import PROGRAM, ROOT, errors, warnings
 
 COMMENT = 'what follows the ; or # belongs to the value: a comment stands on a line of its own'
 
@@ -18,13 +19,47 @@ COMMENT = 'what follows the ; or # belongs to the value: a comment stands on a l
         ('proces-7', '; did you mean [process-7]?'),
         ('GPU-7', '; did you mean [gpu-7]?'),
         ('gpu', '; did you mean [gpu-NAME]?'),
-        ('gpu0', '; did you mean [gpu-NAME]?'),
+        ('gpux', '; did you mean [gpu-NAME]?'),
         ('weather', ''),
     ],
 )
 def test_unknown_sections(section, meant):
     text = f'{PROGRAM}[{section}]\nanything=1\n'
     assert warnings(text) == [f'f.conf:5: [{section}] is not known, and left out{meant}']
+    assert errors(text) == []
+
+
+@pytest.mark.parametrize(
+    ('section', 'keys'),
+    [('process0', 'dir=/tmp\ncmd=job\ngpus=1'), ('process12-x', 'dir=/tmp\ncmd=job\ngpus=1'), ('gpu0', 'gpus=0')],
+)
+def test_a_section_whose_name_begins_with_a_digit_needs_no_dash(section, keys):
+    text = f'{PROGRAM}[{section}]\n{keys}\n'
+    assert not any('is not known' in warning for warning in warnings(text))
+    assert errors(text) == []
+
+
+@pytest.mark.parametrize(
+    ('command', 'said'),
+    [
+        ('job %(x)s', ['%(x)s stays as it is: the section has no key x']),
+        (
+            'job {gpus} {GPU} {gpu_id} {gpu}',
+            [f'{{{word}}} stays as it is; did you mean {{gpu}}?' for word in ('gpus', 'GPU', 'gpu_id')],
+        ),
+        ('job {1..3} {print} %(dir)s {gpu} {gpustat}', []),
+    ],
+)
+def test_words_that_look_as_if_something_were_put_in_their_place(command, said):
+    text = f'[process-0]\ndir=/tmp\ncmd={command}\ngpus=0\n[gpu-0]\ngpus=0\n'
+    assert warnings(text) == [f'f.conf:3: [process-0] cmd: {words}' for words in said]
+    assert errors(text) == []
+    assert parse(text, ROOT).settings.programs[0].command == tuple(command.replace('%(dir)s', '/tmp').split())
+
+
+def test_with_idle_seconds_0_nobody_counts_as_working():
+    text = f'{PROGRAM}[tty]\nenabled=True\nidle_seconds=0\n'
+    assert 'f.conf:7: [tty] idle_seconds: with 0 nobody who works at a terminal counts' in warnings(text)
     assert errors(text) == []
 
 

@@ -294,6 +294,30 @@ def test_a_program_that_ends_by_itself_rests_twice_as_long_each_time():
     assert rests == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
 
 
+@pytest.mark.parametrize(
+    ('lasted', 'failed', 'rests'),
+    [(2, False, [2, 2, 2]), (1.875, False, [2, 4, 8]), (2, True, [2, 4, 8]), (300, True, [2, 2, 2])],
+)
+def test_only_failures_and_short_runs_double_the_rest(lasted, failed, rests):
+    story = Story(program('zero', '0', restart_backoff=2))
+    found = []
+    for now in (0.0, 1000.0, 2000.0):
+        story.poll(now)
+        story.state = with_end(story.state, 'zero', now + lasted, failed=failed)
+        found.append(story.state.rests['zero'].not_before - now - lasted)
+    assert found == rests
+
+
+def test_a_run_that_works_ends_a_row_of_failures():
+    story = Story(program('zero', '0', restart_backoff=2))
+    found = []
+    for now, failed in ((0.0, True), (1000.0, True), (2000.0, False), (3000.0, True)):
+        story.poll(now)
+        story.state = with_end(story.state, 'zero', now + 5, failed=failed)
+        found.append(story.state.rests['zero'].not_before - now - 5)
+    assert found == [2, 4, 2, 2]
+
+
 def test_a_resting_program_is_started_when_its_rest_is_over():
     story = Story(program('zero', '0', restart_backoff=2))
     for now in (0, 10):

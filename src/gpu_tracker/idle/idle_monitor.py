@@ -198,7 +198,7 @@ class _Monitor:
         """Take note that a program is gone, and decide who may have its GPUs."""
         now = time.monotonic()
         run = self._state.runs.get(name)
-        self._state = with_end(self._state, name, now)
+        self._state = with_end(self._state, name, now, failed=end.failed)
         was_asked = run is None or run.stopping is not None
         failed = end.failed and not was_asked
         self._tally.add_end(name, now, failed=failed, text=end.ending or end.text, started=end.started)

@@ -74,6 +74,8 @@ class Observation(NamedTuple):
     active: tuple[ActiveUser, ...] = ()
 
 
+SHORT_RUN = 2.0
+"""Seconds: a program that ends sooner has done no work worth its start, whatever its exit code."""
 LONGEST_REST = 300.0
 """Seconds up to which the rest of a program that ends again and again is doubled.
 
@@ -103,7 +105,7 @@ class Rest(NamedTuple):
     program: Program
     """Started otherwise than then, it may succeed."""
     failures: int
-    """How many such ends there were in a row; a run of at least 300 s begins a new row."""
+    """How many of such ends in a row were failures or came within 2 s; 0 after a run that shows that it works."""
     since: float
     """When it ended."""
 
@@ -166,23 +168,26 @@ def with_observation(state: State, programs: Sequence[Program], observation: Obs
     return replace(state, runs=runs, rests=rests, idle_since=idle_since)
 
 
-def with_end(state: State, name: str, now: float) -> State:
+def with_end(state: State, name: str, now: float, *, failed: bool = True) -> State:
     """Remember that a program is gone with all that it had started, or that it could not be started.
 
-    Where it was not being stopped, it rests: for its back-off, doubled for each end in a row, up to 300 s (a longer
-    back-off stays what it is). An end that was asked for sets no rest and leaves the row as it is. A name that does
-    not run changes nothing.
+    Where it was not being stopped, it rests: for its back-off, doubled for each failure and each short run in a row, up
+    to 300 s (a longer back-off stays what it is). An end that was asked for sets no rest and leaves the row as it is. A
+    name that does not run changes nothing.
+
+    :param failed: Whether it has ended with an error, or could not be started.
     """
     run = state.runs.get(name)
     if run is None:
         return state
     runs = {other: kept for other, kept in state.runs.items() if other != name}
     rests = dict(state.rests)
-    lasted = now - run.started >= LONGEST_REST
+    lasted = now - run.started
+    works = lasted >= LONGEST_REST or (not failed and lasted >= SHORT_RUN)
     if run.stopping is None:
         before = state.rest_of(run.program)
-        row = 0 if lasted or before is None else before.failures
-        rests[name] = Rest(run.program, 0 if lasted else row + 1, now)
-    elif lasted:
+        row = 0 if works or before is None else before.failures
+        rests[name] = Rest(run.program, 0 if works else row + 1, now)
+    elif lasted >= LONGEST_REST:
         rests.pop(name, None)
     return replace(state, runs=runs, rests=rests)

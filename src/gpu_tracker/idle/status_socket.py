@@ -21,12 +21,16 @@ from gpu_tracker.system.sockets import peer_of
 from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
+
 _MODE = 0o600
 _BACKLOG = 64
 _MOST_AT_A_TIME = 8
 _TIMEOUT = 5.0
 """Seconds for which a client may take to read its answer."""
+_LOCK_TIMEOUT = 5.0
+"""Seconds to wait for another monitor that is just starting; it takes milliseconds."""
+_LOCK_PAUSE = 0.01
 _NO_STATUS = b'\n'
 """What a client gets where the answer has failed."""
 _PAUSE = 1.0
@@ -105,36 +109,50 @@ class Server:
             pass  # the client has gone, or does not read: a TimeoutError is one as well
 
 
-async def serve(path: str, answer: Callable[[], str]) -> Server:
+async def serve(path: str, answer: Callable[[], str], lock_timeout: float = _LOCK_TIMEOUT) -> Server:
     """Listen on a Unix socket that only this user can connect to; its folder is made where it is missing.
 
     :param answer: Returns what each client gets, one line without its end, and not empty.
-    :raises MonitorRunningError: Another process listens there.
+    :param lock_timeout: Seconds to wait for another monitor that is just starting.
+    :raises MonitorRunningError: Another process listens there, or keeps the folder locked.
     :raises GpuTrackerError: The socket cannot be made, or not so that only this user can.
     """
     check_length(path)
     folder = os.path.dirname(path) or '.'
     make_folder(folder, os.geteuid())
     try:
-        with _alone_in(folder):
+        async with _alone_in(folder, lock_timeout):
             listener = _listening(path)
     except OSError as error:
         raise GpuTrackerError(f'the status socket {path} cannot be made: {reason_of(error)}') from None
     return Server(listener, answer)
 
 
-@contextlib.contextmanager
-def _alone_in(folder: str) -> Iterator[None]:
-    """Keep other monitors from replacing the file meanwhile; two could find a stale one at the same time."""
+@contextlib.asynccontextmanager
+async def _alone_in(folder: str, lock_timeout: float) -> AsyncIterator[None]:
+    """Keep other monitors from replacing the file meanwhile; two could find a stale one at the same time.
+
+    Another one that is just starting keeps the lock for milliseconds.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise MonitorRunningError(f'another idle monitor is just starting in {folder}') from None
+        end = time.monotonic() + lock_timeout
+        while not _is_locked(descriptor):
+            if time.monotonic() > end:
+                raise MonitorRunningError(f'{folder} has been locked by another process for {lock_timeout:g} s')
+            await asyncio.sleep(_LOCK_PAUSE)
         yield
     finally:
         os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Lock a folder, unless another process has locked it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _listening(path: str) -> socket.socket:

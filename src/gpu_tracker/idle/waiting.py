@@ -61,7 +61,7 @@ def next_for_all(programs: Sequence[Program], state: State, observation: Observa
     """Return the program for all GPUs for which the others make room and are held back; None: there is none.
 
     That is the first in the file that may be started now but for programs on some GPUs, and is in no row of failures.
-    Where each of them rests still, as they do after a long run, the GPUs are kept for the first.
+    Where each of them rests still, as they do after a run that worked, the GPUs are kept for the first.
     """
     if any(run.program.gpus is None and run.stopping is None for run in state.runs.values()):
         return None
@@ -78,7 +78,7 @@ def resting(program: Program, state: State, now: float) -> str | None:
     rest = state.rest_of(program)
     if rest is None or now >= rest.not_before:
         return None
-    # A row of none: it has ended after a long run.
+    # A row of none: it has ended after a run that worked.
     ends = max(rest.failures, 1)
     return f'rests after {ends} end{"" if ends == 1 else "s"}'
 

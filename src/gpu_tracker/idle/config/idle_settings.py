@@ -50,7 +50,7 @@ class Program:
     stop_grace: float = 5.0
     """Seconds between SIGTERM and SIGKILL."""
     restart_backoff: float = 1.0
-    """Seconds from its end to the next start, doubled with each end that follows, up to 300."""
+    """Seconds from its end to the next start, doubled with each failure or short run that follows, up to 300."""
 
 
 @dataclass(frozen=True, slots=True)

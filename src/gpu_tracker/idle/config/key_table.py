@@ -6,6 +6,7 @@ The parser reads each key as the table says, and the template shows each with it
 from __future__ import annotations
 
 import difflib
+import re
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -80,8 +81,8 @@ _OF_PROGRAMS = (
         'restart_backoff_seconds',
         values.back_off,
         '1',
-        'How long to wait before a program that ended is started again. The time is doubled with each end, up to '
-        '300 s.',
+        'How long to wait before a program that ended is started again. The time is doubled with each failure, and '
+        'each end within 2 s, up to 300 s.',
         is_commented_out=True,
         held_in='restart_backoff',
     ),
@@ -207,10 +208,10 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key('whitelist', values.name_set, '', 'Users who do not count, with commas between them.'),
         Key(
             'idle_seconds',
-            values.above_zero,
+            values.at_least_zero,
             '300',
             'A user counts whose terminal was used less long ago, in seconds. Below 10 this cannot work well, as the '
-            'kernel notes the use of a terminal only every 8 s.',
+            'kernel notes the use of a terminal only every 8 s; with 0 nobody counts.',
         ),
     ),
 }
@@ -256,7 +257,12 @@ def kind_of(section: str) -> str | None:
     """Return which kind a section is, a key of KEYS; None where it is unknown."""
     if section in {DEFAULTS, TTY}:
         return section
-    return next((kind for kind in (GPU, PROCESS) if section.startswith(prefix_of(kind))), None)
+    return next((kind for kind in (GPU, PROCESS) if _has_name(section, prefix_of(kind))), None)
+
+
+def _has_name(section: str, prefix: str) -> bool:
+    """Return whether a section is ``gpu-NAME``, or ``gpu0`` as gpu_mon takes it too."""
+    return section.startswith(prefix) or re.match(r'[0-9]', section.removeprefix(prefix[:-1])) is not None
 
 
 def prefix_of(kind: str) -> str:

@@ -6,6 +6,7 @@ A required key that cannot be used becomes something empty, so that the other ke
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from gpu_tracker.idle.config.file_access import Caller
     from gpu_tracker.idle.config.idle_settings import GpuId
 
+_LIKE_GPU = re.compile(r'\{\s*gpu(?:s|_?ids?|_?index|_?num(?:ber)?s?|_?uuids?)?\s*\}', re.IGNORECASE)
 _COARSE = 10.0
 """Seconds. The kernel notes the use of a terminal only every 8 s: tty_update_time in its drivers/tty/tty_io.c."""
 
@@ -178,7 +180,9 @@ def _terminals(reader: _SectionReader) -> Terminals | None:
         return None
     reader.warn_of_comment('whitelist')
     terminals = Terminals(**found)
-    if terminals.idle_seconds < _COARSE:
+    if terminals.idle_seconds == 0:
+        reader.warn('idle_seconds', 'with 0 nobody who works at a terminal counts')
+    elif terminals.idle_seconds < _COARSE:
         reader.warn('idle_seconds', 'below 10 users at work may seem idle: the kernel notes their work every 8 s')
     return terminals
 
@@ -241,8 +245,22 @@ def _probable_mistakes(document: Document, settings: Settings) -> Iterator[Probl
         for key, line in section.lines.items():
             if key not in used and key not in names_of(kind):
                 yield Problem(line, section.name, f'{key}: is not known here, and left out{_suggestion(kind, key)}')
+            if kind != FOR_ALL:  # what stands there may refer to keys of other sections
+                yield from (Problem(line, section.name, f'{key}: {text}') for text in _unreplaced(section, key))
     if not settings.programs:
         yield Problem(None, None, 'has no [process-NAME] section: GPUs are watched, and nothing is started')
+
+
+def _unreplaced(section: Section, key: str) -> Iterator[str]:
+    """Return what is said of words in a value that look as if something else were put in their place."""
+    written = section.values[key]
+    for name in referred_to(written):
+        if name not in section.values:
+            yield f'%({name})s stays as it is: the section has no key {name}'
+    if key == 'cmd':
+        for word in dict.fromkeys(_LIKE_GPU.findall(written)):
+            if word != '{gpu}':
+                yield f'{word} stays as it is; did you mean {{gpu}}?'
 
 
 def _suggestion(kind: str, key: str) -> str:
