@@ -44,6 +44,43 @@ def test_tells_opens_and_closes(wake, tmp_path):
     assert wake.drain() == NOTHING
 
 
+def test_tells_new_pseudo_terminals_as_long_as_they_matter():
+    wake = DeviceEvents('/dev')
+    try:
+        assert wake.watch_terminals(wanted=True) is None
+        assert wake.watch_terminals(wanted=True) is None
+        wake.drain()
+        handles = os.openpty()
+        assert is_awake(wake)
+        assert wake.drain().terminal
+        for handle in handles:
+            os.close(handle)
+        assert wake.watch_terminals(wanted=False) is None
+        wake.drain()
+        for handle in os.openpty():
+            os.close(handle)
+        assert not wake.drain().terminal
+    finally:
+        wake.close()
+
+
+def test_without_pseudo_terminals_there_are_none_to_watch(wake, tmp_path):
+    assert wake.watch_terminals(wanted=True) is None
+    (tmp_path / 'pts').mkdir()
+    assert wake.watch_terminals(wanted=True) is None
+    (tmp_path / 'pts' / '3').touch()
+    changes = wake.drain()
+    assert changes.terminal
+    assert changes
+    (tmp_path / 'pts' / '3').unlink()
+    (tmp_path / 'pts').rmdir()
+    wake.drain()
+    (tmp_path / 'pts').mkdir()
+    assert wake.watch_terminals(wanted=True) is None
+    (tmp_path / 'pts' / '4').touch()
+    assert wake.drain().terminal
+
+
 def test_a_device_is_watched_through_a_link(tmp_path):
     (tmp_path / 'nvidia0').symlink_to('/dev/zero')
     wake = DeviceEvents(str(tmp_path))

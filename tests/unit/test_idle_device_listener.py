@@ -61,3 +61,17 @@ def test_after_much_it_rests():
 
 def test_after_many_small_ones_it_rests_as_well():
     assert 2 <= times_read(cost=0.0009) <= 20  # twice, unless this process itself has to wait in between
+
+
+def test_a_new_terminal_is_looked_at_again_as_a_device_that_was_opened():
+    async def story():
+        storm, changes = Storm(), []
+        storm.drain = lambda: DeviceChanges(terminal=True)
+        alarm = DeviceListener('/dev', logging.getLogger('of a test'), open_events=lambda _: (storm, None))
+        alarm.listen(lambda *, opened: changes.append(opened))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        alarm.close()
+        return set(changes)
+
+    assert asyncio.run(story()) == {True}

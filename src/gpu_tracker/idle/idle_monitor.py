@@ -143,7 +143,7 @@ class _Monitor:
             observation = await self._observer.poll(self._settings, self._is_ours)
             for text in self._observer.take_messages():
                 self._log.warning('%s', text)
-            self._alarm.watch(self._observer.nodes)
+            self._alarm.watch(self._observer.nodes, terminals=self._settings.terminals is not None)
             return observation
         return Observation()
 

@@ -1,4 +1,4 @@
-"""Events of device files: a GPU that is opened or closed, a node that appears or goes, by inotify(7), without root.
+"""Events of device files, by inotify(7), without root: a GPU that is opened or closed, a node or terminal that appears.
 
 Only the nodes that are watched make events. An open through another node of the same device, such as a container's
 own, makes none (fanotify(7) would need root): that is found at the next poll.
@@ -18,13 +18,13 @@ from gpu_tracker.idle.observing.device_files import device_number
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     class Changed(Protocol):
         """Called when something has happened to a device file."""
 
         def __call__(self, *, opened: bool) -> None:
-            """Take note of it; ``opened``: somebody may use a GPU from now on."""
+            """Take note of it; ``opened``: somebody may use a GPU, or work at a terminal, from now on."""
 
 
 # From inotify(7) and sys/inotify.h.
@@ -59,10 +59,12 @@ class DeviceChanges(NamedTuple):
     """GPUs whose nodes were closed."""
     folder: bool = False
     """Nodes have come, gone or changed, or more has happened than could be noted: list the devices again."""
+    terminal: bool = False
+    """A pseudo-terminal has come, or more has happened than could be noted."""
 
     def __bool__(self) -> bool:
         """Return whether anything has happened."""
-        return bool(self.opened or self.closed or self.folder)
+        return bool(self.opened or self.closed or self.folder or self.terminal)
 
 
 class DeviceEvents:
@@ -79,6 +81,8 @@ class DeviceEvents:
         if self._handle < 0:
             raise _failure('inotify cannot be used')
         self._numbers: dict[int, int] = {}
+        self._terminals: int | None = None
+        """The watch of the folder of pseudo-terminals."""
         try:
             self._folder_watch = self._add(folder, _IN_FOLDER)
         except OSError:
@@ -108,31 +112,57 @@ class DeviceEvents:
             self._library.inotify_rm_watch(self._handle, watch)  # fails where the node is gone, and the watch with it
         return problem
 
+    def watch_terminals(self, *, wanted: bool) -> str | None:
+        """Watch for new pseudo-terminals, or no longer; return why that cannot be done, None where all is well.
+
+        Somebody who works at one makes no event: the kernel tells of its use in its times alone.
+        """
+        if wanted and self._terminals is None:
+            try:
+                self._terminals = self._add(f'{self._folder}/pts', _CREATE | _MOVED | _ONLY_FOLDER)
+            except FileNotFoundError:
+                return None  # there are no pseudo-terminals
+            except OSError as error:
+                return error.strerror
+        elif not wanted and self._terminals is not None:
+            self._library.inotify_rm_watch(self._handle, self._terminals)
+            self._terminals = None
+        return None
+
     def drain(self) -> DeviceChanges:
         """Return what has happened since it was called last, without waiting; of very much only the first part."""
         opened: set[int] = set()
         closed: set[int] = set()
-        folder = False
+        folder = terminal = False
+        for watch, mask, name in self._events():
+            if mask & _OVERFLOW:
+                folder = True
+                terminal = self._terminals is not None
+                opened.update(self._numbers.values())
+            elif watch == self._folder_watch:
+                folder |= device_number(name) is not None or bool(mask & _IGNORED)
+            elif watch == self._terminals:
+                terminal = True
+                if mask & _IGNORED:  # the folder has gone; another one is found at the next poll
+                    self._terminals = None
+            elif watch in self._numbers:
+                if mask & _OPEN:
+                    opened.add(self._numbers[watch])
+                if mask & _CLOSE:
+                    closed.add(self._numbers[watch])
+        return DeviceChanges(frozenset(opened), frozenset(closed), folder, terminal)
+
+    def _events(self) -> Iterator[tuple[int, int, str]]:
+        """Yield for each event the number of its watch, its mask, and the name of a file in a folder."""
         for _ in range(_MOST_READS):
             events = self._read()
-            if not events:
-                break
             position = 0
             while position < len(events):
                 watch, mask, _, length = _HEAD.unpack_from(events, position)
                 position += _HEAD.size + length
-                if mask & _OVERFLOW:
-                    folder = True
-                    opened.update(self._numbers.values())
-                elif watch == self._folder_watch:
-                    name = os.fsdecode(events[position - length : position].rstrip(b'\0'))
-                    folder |= device_number(name) is not None or bool(mask & _IGNORED)
-                elif watch in self._numbers:
-                    if mask & _OPEN:
-                        opened.add(self._numbers[watch])
-                    if mask & _CLOSE:
-                        closed.add(self._numbers[watch])
-        return DeviceChanges(frozenset(opened), frozenset(closed), folder)
+                yield watch, mask, os.fsdecode(events[position - length : position].rstrip(b'\0'))
+            if not events:
+                return
 
     def close(self) -> None:
         """Let go of the descriptor; may be called twice."""
@@ -211,10 +241,13 @@ class DeviceListener:
         if self._wake is not None:
             asyncio.get_running_loop().add_reader(self._wake.fileno(), self._take, changed)
 
-    def watch(self, nodes: Collection[int]) -> None:
-        """Listen to these device files and no others."""
+    def watch(self, nodes: Collection[int], *, terminals: bool) -> None:
+        """Listen to these device files and no others.
+
+        :param terminals: Listen to new pseudo-terminals as well: somebody may work there from then on.
+        """
         if self._wake is not None:
-            problem = self._wake.watch(nodes)
+            problem = self._wake.watch(nodes) or self._wake.watch_terminals(wanted=terminals)
             if problem != self._problem:
                 self._warn(problem)
             self._problem = problem
@@ -232,7 +265,7 @@ class DeviceListener:
             begun = self._thread_time()
             happened = self._wake.drain()
             if happened:
-                changed(opened=bool(happened.opened))
+                changed(opened=bool(happened.opened) or happened.terminal)
             self._pause(self._thread_time() - begun, changed)
 
     def _pause(self, cost: float, changed: Changed) -> None:
