@@ -101,6 +101,18 @@ def test_what_was_shared_in_the_family_is_remembered(tree: FakeTree) -> None:
 
 
 @pytest.mark.parametrize('detailed', [False, True])
+def test_huge_pages_that_come_before_the_exact_reading_are_not_added_to_it_again(detailed: bool) -> None:
+    """Growth since the reading is told by the huge pages that were there then."""
+    tree = FakeTree()
+    process = tree.put(ROOT, private=10)
+    process.huge_pages = 40
+    process.huge = 30 * MEGABYTE  # when its mark was read
+    files = FakeFiles(tree)
+    SplitReader(files, files.cpu_time).read(tree.root, [process], detailed=detailed)
+    assert (process.huge, process.resident) == (40 * MEGABYTE, 50 * MEGABYTE)
+
+
+@pytest.mark.parametrize('detailed', [False, True])
 def test_what_each_process_had_is_remembered(detailed: bool) -> None:
     tree = FakeTree()
     tree.put(ROOT, private=10, shared=100, files=4, mapped=30)

@@ -119,6 +119,8 @@ class Sums(NamedTuple):
     """That of the pages which belong to no file and no shared memory; 0 before Linux 5.4."""
     anonymous: int
     """Those pages, without huge ones (MAP_HUGETLB)."""
+    huge: int
+    """Those of huge pages."""
 
 
 def rollup(smaps_rollup: bytes) -> Sums | None:
@@ -129,13 +131,14 @@ def rollup(smaps_rollup: bytes) -> Sums | None:
     def added_up(*fields: bytes) -> int:
         return sum([_kilobytes(smaps_rollup, field) for field in fields])
 
-    huge = _kilobytes(smaps_rollup, b'Private_Hugetlb:')
+    huge, shared_huge = added_up(b'Private_Hugetlb:'), added_up(b'Shared_Hugetlb:')
     return Sums(
         added_up(b'Private_Clean:', b'Private_Dirty:') + huge,
-        added_up(b'Shared_Clean:', b'Shared_Dirty:', b'Shared_Hugetlb:'),
+        added_up(b'Shared_Clean:', b'Shared_Dirty:') + shared_huge,
         _kilobytes(smaps_rollup, b'Pss:') + huge,
         _kilobytes(smaps_rollup, b'Pss_Anon:') + huge,
         _kilobytes(smaps_rollup, b'Anonymous:'),
+        huge + shared_huge,
     )
 
 

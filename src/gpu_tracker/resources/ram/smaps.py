@@ -51,16 +51,19 @@ class Mappings:
     """The memory of one process: its private bytes, its anonymous ones, and its shared ones by what they belong to.
 
     ``copied`` are the shared ones among them that belong to its fork family; ``doubled`` are those that it has mapped a
-    second time.
+    second time; ``huge`` are those of huge pages (MAP_HUGETLB).
     """
 
-    __slots__ = ('anonymous', 'copied', 'doubled', 'private', 'resident', 'shared')
+    __slots__ = ('anonymous', 'copied', 'doubled', 'huge', 'private', 'resident', 'shared')
 
-    def __init__(self, private: int, shared: list[tuple[Key, Extent]], copied: int = 0, anonymous: int = 0) -> None:
+    def __init__(
+        self, private: int, shared: list[tuple[Key, Extent]], copied: int = 0, anonymous: int = 0, huge: int = 0
+    ) -> None:
         self.private = private
         self.anonymous = anonymous
         self.shared = shared
         self.copied = copied
+        self.huge = huge
         self.doubled = _doubled(shared)
         self.resident = private + sum([size for _, (_, _, size, _) in shared])
 
@@ -71,7 +74,7 @@ def parse(smaps: bytes, family: Key, *, huge: bool = False) -> Mappings:
     :param family: What tells the fork family of the process, see :func:`gpu_tracker.processes.stat.image`.
     :param huge: Some are of huge pages (MAP_HUGETLB), which the file has in lines of their own.
     """
-    private = copied = all_anonymous = 0
+    private = copied = all_anonymous = all_huge = 0
     shared: list[tuple[Key, Extent]] = []
     for start, end, kind, offset, device, inode, *sizes in _MAPPING.findall(smaps):
         pss, shared_clean, shared_dirty, private_clean, private_dirty, anonymous = map(int, sizes)
@@ -95,10 +98,11 @@ def parse(smaps: bytes, family: Key, *, huge: bool = False) -> Mappings:
     if huge:
         for start, end, offset, device, inode, shared_huge, private_huge in _HUGE_MAPPING.findall(smaps):
             private += int(private_huge)
+            all_huge += int(private_huge) + int(shared_huge)
             if size := int(shared_huge):
                 low, high, begin = int(start, 16), int(end, 16), int(offset, 16)
                 shared.append(((device, inode), (begin, begin + high - low, size * _KILOBYTE, 0)))
-    return Mappings(private * _KILOBYTE, shared, copied * _KILOBYTE, all_anonymous * _KILOBYTE)
+    return Mappings(private * _KILOBYTE, shared, copied * _KILOBYTE, all_anonymous * _KILOBYTE, all_huge * _KILOBYTE)
 
 
 def shared_bytes(root: Mappings | None, descendants: Sequence[Mappings]) -> tuple[int, int]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources.ram.memory_files import MemoryFiles, Sums
 
-    Found = dict[Process, tuple[int, int, int, int]]
-    """Resident, anonymous, copied and doubled bytes of each process, see :class:`Seen`."""
+    Found = dict[Process, tuple[int, int, int, int, int]]
+    """Resident, anonymous, copied, doubled and huge bytes of each process, see :class:`Seen`."""
 
 _MOST_FOR_ONE = 0.2
 """Seconds that reading a single process may take: its page faults wait meanwhile."""
@@ -129,7 +129,7 @@ class SplitReader:
             copied = doubled = 0
             if process in found:
                 # Taken from the same reading as the sums, so that later changes and peaks are compared with these.
-                process.resident, anonymous, copied, doubled = found[process]
+                process.resident, anonymous, copied, doubled, process.huge = found[process]
             process.anonymous = anonymous + process.huge
             got[process] = max(0, anonymous - anonymous_before), max(0, anonymous - anonymous_after)
             come += max(0, max(of_files, process.resident - process.anonymous) - of_files_before)
@@ -172,7 +172,7 @@ class SplitReader:
         combined = _resident((main.private or 0) + (descendants.private or 0), shared[0])
         split = _split(root, processes, mappings, unread, (main, descendants, combined))
         return split, {
-            process: (memory.resident, memory.anonymous, memory.copied, memory.doubled)
+            process: (memory.resident, memory.anonymous, memory.copied, memory.doubled, memory.huge)
             for process, memory in mappings.items()
         }
 
@@ -196,7 +196,8 @@ class SplitReader:
         most = sum([m.private + m.shared for m in others])
         descendants = group(others, min(most, anonymous + of_files) if len(others) > 1 else 0)
         return _split(root, processes, sums, unread, (main, descendants, combined)), {
-            process: (m.private + m.shared, m.anonymous, min(m.shared, m.anonymous), 0) for process, m in sums.items()
+            process: (m.private + m.shared, m.anonymous, min(m.shared, m.anonymous), 0, m.huge)
+            for process, m in sums.items()
         }
 
     def _contents(
