@@ -29,9 +29,9 @@ has_library() {
 
 # The simulated GPU driver is C and is compiled when the tests start. atop is what atopgpud serves, and systemd-analyze
 # checks its unit. Chromium, with a font, shows the page of the dashboard, Prometheus reads the agent, and curl and
-# openssl are who asks both with and without their secrets. clang compiles what libbpf loads into the kernel, when the
-# wheel is built, and g++ what nvcc does not. bpftrace and BCC, which bring little beside clang, count the same calls in the
-# benchmark of the CUDA probe.
+# openssl are who asks both with and without their secrets. clang compiles what libbpf loads into the kernel, for the
+# comparison with what is kept compiled, and g++ what nvcc does not. bpftrace and BCC, which bring little beside clang,
+# count the same calls in the benchmark of the CUDA probe.
 missing=
 [ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
 echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1 || missing="$missing gcc libc6-dev"

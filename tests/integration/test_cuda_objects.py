@@ -1,7 +1,9 @@
-"""What a wheel of this checkout has of the probe: its objects where there is clang, and no less of the rest without."""
+"""The kernel's part of the probe, which is kept compiled: made from the source beside it, and a part of every wheel."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import shutil
 import struct
@@ -9,112 +11,104 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from support.tracked_program import IN_CI
 
+if TYPE_CHECKING:
+    from types import ModuleType
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 BPF = Path('src/gpu_tracker/cuda_probe/bpf')
-OBJECTS = {'probe_x86_64.bpf.o', 'probe_aarch64.bpf.o'}
+MACHINES = ('x86_64', 'aarch64')
 MACHINE_OF_BPF = 247
 """EM_BPF, elf.h."""
+PROGRAM_BITS = 1
+"""SHT_PROGBITS, elf.h: what is loaded into the kernel, and the types of it."""
+REMEDY = 'run python scripts/compile_probe.py'
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """Return a small copy: what the build reads, and of the package what the probe's object is made of."""
-    if not IN_CI:
-        pytest.importorskip('hatchling')
-    copy = tmp_path / 'checkout'
-    (copy / BPF).mkdir(parents=True)
-    for name in ('pyproject.toml', 'hatch_build.py', 'README.rst', 'LICENSE', '.gitignore'):
-        shutil.copy(CHECKOUT / name, copy / name)
-    for source in (CHECKOUT / BPF).glob('*.[ch]'):
-        shutil.copy(source, copy / BPF / source.name)
-    (copy / 'src/gpu_tracker/__init__.py').touch()
-    return copy
+@pytest.fixture(scope='module')
+def script() -> ModuleType:
+    """Return the program that compiles them."""
+    found = importlib.util.spec_from_file_location('compile_probe', CHECKOUT / 'scripts/compile_probe.py')
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
 
 
-def require_clang() -> None:
+def sections(contents: bytes) -> dict[str, bytes]:
+    """Return by name what a 64-bit ELF file has to be loaded; debugging information is left out."""
+    table, count, names = struct.unpack_from('<Q', contents, 40)[0], *struct.unpack_from('<HH', contents, 60)
+    heads = [struct.unpack_from('<IIQQQQ', contents, table + 64 * number) for number in range(count)]
+    texts = contents[heads[names][4] :]
+    named = [(texts[name : texts.index(b'\0', name)].decode(), kind, at, size) for name, kind, _, _, at, size in heads]
+    return {
+        name: contents[at : at + size]
+        for name, kind, at, size in named
+        if kind == PROGRAM_BITS and not name.startswith('.debug')
+    }
+
+
+def kept(machine: str) -> bytes:
+    return (CHECKOUT / BPF / f'probe_{machine}.bpf.o').read_bytes()
+
+
+@pytest.mark.parametrize('machine', MACHINES)
+def test_the_object_for_each_machine(machine: str) -> None:
+    contents = kept(machine)
+    assert contents.startswith(b'\x7fELF')
+    assert struct.unpack_from('<H', contents, 18) == (MACHINE_OF_BPF,)
+    assert {'.BTF', '.BTF.ext', '.maps', 'license', 'uprobe', 'uretprobe'} <= sections(contents).keys()
+    assert len(contents) < 200_000  # debugging information is left out
+    assert b'/src/gpu_tracker' not in contents
+
+
+def test_the_objects_are_made_from_the_source_as_it_is(script: ModuleType) -> None:
+    record = json.loads((CHECKOUT / BPF / 'made_from.json').read_text())
+    assert record['source_sha256'] == script.source_hash(), REMEDY
+
+
+@pytest.mark.parametrize('machine', MACHINES)
+def test_the_objects_are_what_the_source_compiles_to(script: ModuleType, machine: str, tmp_path: Path) -> None:
     if shutil.which('clang') is None:
         (pytest.fail if IN_CI else pytest.skip)('needs clang')
+    script.compile_object(machine, tmp_path / 'object')
+    made = sections((tmp_path / 'object').read_bytes())
+    assert made.keys() == sections(kept(machine)).keys()
+    if json.loads((CHECKOUT / BPF / 'made_from.json').read_text())['compiler'] == script.compiler():
+        assert made == sections(kept(machine)), REMEDY  # others make other code of the same source
 
 
-def build(checkout: Path, kind: str = 'wheel', path: str | None = None) -> tuple[Path, str]:
-    """Build the wheel or the sdist; return its path and what the build says."""
-    folder = checkout.parent / 'built'
+@pytest.mark.parametrize('kind', ['wheel', 'sdist'])
+def test_every_distribution_has_them_without_a_compiler(kind: str, tmp_path: Path) -> None:
+    if not IN_CI:
+        pytest.importorskip('hatchling')
+    checkout, no_programs = tmp_path / 'checkout', tmp_path / 'bin'
+    no_programs.mkdir()
+    shutil.copytree(CHECKOUT / BPF, checkout / BPF)
+    for name in ('pyproject.toml', 'README.rst', 'LICENSE', '.gitignore', 'src/gpu_tracker/__init__.py'):
+        shutil.copy(CHECKOUT / name, checkout / name)
     done = subprocess.run(
-        [sys.executable, '-m', 'hatchling', 'build', '-t', kind, '-d', str(folder)],
+        [sys.executable, '-m', 'hatchling', 'build', '-t', kind, '-d', str(tmp_path / 'built')],
         cwd=checkout,
-        env={**os.environ, 'PATH': path or os.environ['PATH'], 'SOURCE_DATE_EPOCH': '1700000000'},
+        env={**os.environ, 'PATH': str(no_programs)},
         check=False,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    [built] = folder.iterdir()
-    return built, done.stderr
-
-
-def objects_in(wheel: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(wheel) as archive:
-        return {Path(name).name: archive.read(name) for name in archive.namelist() if '.bpf.o' in name}
-
-
-def folder_with(tmp_path: Path, clang: str | None) -> str:
-    """Return a search path on which clang is that script, or is not."""
-    folder = tmp_path / 'bin'
-    folder.mkdir()
-    if clang is not None:
-        (folder / 'clang').write_text(clang)
-        (folder / 'clang').chmod(0o755)
-    return str(folder)
-
-
-def test_with_clang_the_wheel_has_an_object_for_each_machine(checkout: Path) -> None:
-    require_clang()
-    wheel, said = build(checkout)
-    objects = objects_in(wheel)
-    assert set(objects) == OBJECTS
-    for contents in objects.values():
-        assert contents.startswith(b'\x7fELF')
-        assert struct.unpack_from('<H', contents, 18) == (MACHINE_OF_BPF,)
-        assert b'.BTF\0' in contents
-        assert str(checkout).encode() not in contents
-    assert wheel.name.endswith('-py3-none-any.whl')
-    assert 'without' not in said
-
-
-def test_without_clang_the_wheel_is_built_without_objects_and_says_so(checkout: Path, tmp_path: Path) -> None:
-    for name in OBJECTS:
-        (checkout / BPF / name).write_text('what an earlier build has left')
-    wheel, said = build(checkout, path=folder_with(tmp_path, None))
-    assert objects_in(wheel) == {}
-    assert wheel.name.endswith('-py3-none-any.whl')
-    assert 'gpu-tracker is built without its probe of CUDA calls: there is no clang\n' in said
-
-
-def test_where_clang_fails_the_wheel_is_built_without_objects_and_says_why(checkout: Path, tmp_path: Path) -> None:
-    clang = '#!/bin/sh\necho "warning: old" >&2; echo "probe.bpf.c:1:1: error: no such target bpf" >&2; exit 1\n'
-    wheel, said = build(checkout, path=folder_with(tmp_path, clang))
-    assert objects_in(wheel) == {}
-    assert 'clang fails for x86_64: probe.bpf.c:1:1: error: no such target bpf\n' in said
-
-
-def test_a_clang_that_fails_for_one_machine_leaves_no_object_of_the_other(checkout: Path, tmp_path: Path) -> None:
-    for_arm = 'case "$*" in *TARGET_ARCH_arm64*) exit 3;; esac\n'
-    clang = f'#!/bin/sh\n{for_arm}while [ "$1" != -o ]; do shift; done\n: >"$2"\n'
-    wheel, said = build(checkout, path=folder_with(tmp_path, clang))
-    assert objects_in(wheel) == {}
-    assert list((checkout / BPF).glob('*.bpf.o*')) == []
-    assert 'clang fails for aarch64: it ends with 3\n' in said
-
-
-def test_the_source_distribution_has_what_the_objects_are_made_of_and_not_them(checkout: Path) -> None:
-    (checkout / BPF / 'probe_x86_64.bpf.o').touch()
-    built, _ = build(checkout, 'sdist')
-    listed = subprocess.run(['tar', '-tzf', built], check=True, capture_output=True, text=True).stdout
-    assert 'bpf/probe.bpf.c\n' in listed
-    assert 'hatch_build.py\n' in listed
-    assert '.bpf.o' not in listed
+    (built,) = (tmp_path / 'built').iterdir()
+    if kind == 'wheel':
+        assert built.name.endswith('-py3-none-any.whl')
+        with zipfile.ZipFile(built) as archive:
+            found = {Path(name).name: archive.read(name) for name in archive.namelist() if name.endswith('.bpf.o')}
+        assert found == {f'probe_{machine}.bpf.o': kept(machine) for machine in MACHINES}
+    else:
+        listed = subprocess.run(['tar', '-tzf', built], check=True, capture_output=True, text=True).stdout
+        for name in ('probe.bpf.c', 'probe_x86_64.bpf.o', 'probe_aarch64.bpf.o'):
+            assert f'bpf/{name}\n' in listed

@@ -130,7 +130,7 @@ def test_the_root_of_a_user_namespace_is_told_so() -> None:
 @pytest.mark.parametrize(
     ('kept', 'why'),
     [
-        (None, 'was built without clang and has no probe; install clang and build it anew.'),
+        (None, 'is missing; install gpu-tracker anew.'),
         (0, 'is damaged; install gpu-tracker anew.'),
         (9000, 'is damaged; install gpu-tracker anew.'),
     ],

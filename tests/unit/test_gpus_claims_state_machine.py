@@ -52,6 +52,12 @@ class Claims(RuleBasedStateMachine):
         self.from_container = ClaimFolder(
             self.folder.path, circumstances=lambda: self.machine.moment()._replace(pid_namespace=4026532999)
         )
+        self.with_own_boot_id = ClaimFolder(
+            self.folder.path,
+            circumstances=lambda: self.machine.moment()._replace(
+                pid_namespace=4026532998, boot_id=f'boot-of-container-{self.boots}'
+            ),
+        )
         self.starts = 1
         self.boots = 1
         self.owned: list[Owned] = []
@@ -59,7 +65,7 @@ class Claims(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.restart()
-        assert self.folder.claims() == self.from_container.claims() == []
+        assert self.folder.claims() == self.from_container.claims() == self.with_own_boot_id.claims() == []
         last = self.folder.claim(lambda _: GPUS, process_id=None, seconds=1, command=None)
         assert last is not None
         assert len(os.listdir(self.folder.path)) == 1 + self.halves_in_place()
@@ -163,7 +169,7 @@ class Claims(RuleBasedStateMachine):
 
     @invariant()
     def nobody_shares_and_nothing_is_lost(self) -> None:
-        for folder in (self.folder, self.from_container):
+        for folder in (self.folder, self.from_container, self.with_own_boot_id):
             claimed = [uuid for claim in folder.claims() for uuid in claim.uuids]
             assert len(claimed) == len(set(claimed))
             assert sorted(claimed) == sorted(self.taken())

@@ -218,6 +218,6 @@ def read_object() -> bytes:
         return file.read_bytes()
     except FileNotFoundError:
         raise ProbeUnavailableError(
-            'CUDA calls cannot be probed: this installation of gpu-tracker was built without clang and has no probe; '
-            'install clang and build it anew.'
+            'CUDA calls cannot be probed: a file of this installation of gpu-tracker is missing; install gpu-tracker '
+            'anew.'
         ) from None
