@@ -167,7 +167,10 @@ class Process:
         self.relative: Process | None = None
         """The member of which it is such a copy."""
         self.shares_memory = False
-        """It runs in its parent's memory, between vfork and exec; its resident bytes are the parent's."""
+        """It runs in its parent's memory, between vfork and exec; its resident bytes are the parent's.
+
+        A command that is held back until the sampler watches it does so too.
+        """
         self.unreadable = False
         """What it has mapped may not be read, because it is another user's, as far as is known."""
         self.raw = b''
