@@ -20,6 +20,7 @@ from gpu_tracker.idle.monitor_log import flush
 from gpu_tracker.idle.observing.device_events import DeviceListener
 from gpu_tracker.idle.observing.gpu_processes import Programs
 from gpu_tracker.idle.observing.machine_observer import open_observer
+from gpu_tracker.idle.running.strays import end_strays
 from gpu_tracker.idle.schedule import PollSchedule, next_change
 from gpu_tracker.idle.state import Observation, State, with_end
 from gpu_tracker.idle.status import MonitorStatus, iso_time, to_json, wall_clock
@@ -103,6 +104,9 @@ class _Monitor:
             if self._options.socket is not None:
                 server = await serve(self._options.socket, self._status)
                 stack.push_async_callback(server.close)
+            if not self._options.dry_run:
+                strays = asyncio.create_task(end_strays(self._log, self._names.name))
+                stack.callback(strays.cancel)
             stack.callback(self._alarm.close)
             self._alarm.listen(self._devices_changed)
             self._log_start(first)

@@ -1,0 +1,106 @@
+"""Strays: processes of programs whose monitor and guardian were killed together. Nobody else would ever end them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.gpus.process_ids import IDLE_GUARDIAN
+from gpu_tracker.idle.running import descendants
+from gpu_tracker.idle.running.program_orphans import VARIABLE
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Mapping
+
+    from gpu_tracker.processes.process import Process
+
+GRACE = 5.0
+"""Seconds between SIGTERM and SIGKILL: what the program was given is known to nobody any more."""
+
+_MARK = re.compile(rb'(?:\A|\0)%s=(\d+)-[0-9a-f]{16}(?:\0|\Z)' % VARIABLE.encode())
+
+
+class Stray(NamedTuple):
+    """A process that a monitor has left which is no more."""
+
+    process: Process
+    name: str
+    """Of the process."""
+    user: int
+    """Whose it is."""
+
+
+def find_strays() -> list[Stray]:
+    """Return them; those of other users where this process may read their environment."""
+    everybody = {process.pid: process for process in descendants.all_processes()}
+    found = []
+    for process in everybody.values():
+        monitor = None if process.ended else _monitor_of(process.pid)
+        if monitor is not None and _is_stray(process, monitor, everybody):
+            try:
+                with open(f'/proc/{process.pid}/comm', encoding='utf-8', errors='replace') as file:
+                    name = file.read().rstrip('\n')
+                found.append(Stray(process, name, os.stat(f'/proc/{process.pid}').st_uid))
+            except OSError:
+                pass  # it has ended meanwhile
+    return found
+
+
+async def end_strays(log: logging.Logger, name_of: Callable[[int], str], grace: float = GRACE) -> None:
+    """End those of this user, and name those of others, which only they or root's own hand may end."""
+    own = []
+    for stray in find_strays():
+        words = f'{stray.name} (pid {stray.process.pid}), which an idle monitor that was killed has left'
+        if stray.user == os.geteuid():
+            log.warning('ending %s', words)
+            own.append(stray)
+        else:
+            log.warning('%s, belongs to %s and is not ended', words, name_of(stray.user))
+    for stray in own:
+        descendants.send(stray.process, signal.SIGTERM, signal.SIGCONT)
+    if own:
+        await asyncio.sleep(grace)
+        for stray in own:
+            descendants.send(stray.process, signal.SIGKILL)
+
+
+def _monitor_of(pid: int) -> int | None:
+    """Return the pid of the monitor that has started a process, or what it descends from; None: none has."""
+    try:
+        with open(f'/proc/{pid}/environ', 'rb') as file:
+            mark = _MARK.search(file.read())
+    except OSError:
+        return None
+    return None if mark is None else int(mark[1])
+
+
+def _is_stray(process: Process, monitor: int, everybody: Mapping[int, Process]) -> bool:
+    alive = everybody.get(monitor)
+    # A process with the monitor's number that was started later than the program is another one.
+    if alive is not None and not alive.ended and alive.start <= process.start:
+        return False
+    return not _has_guardian(process, everybody) and _is_numbered_here(process.pid)
+
+
+def _has_guardian(process: Process, everybody: Mapping[int, Process]) -> bool:
+    """Return whether it is a guardian or below one, which ends it if its monitor has ended."""
+    seen: set[int] = set()
+    above: Process | None = process
+    while above is not None and above.pid not in seen:
+        if above.raw[above.raw.index(b'(') + 1 : above.raw.rindex(b')')] == IDLE_GUARDIAN:
+            return True
+        seen.add(above.pid)
+        above = everybody.get(above.parent)
+    return False
+
+
+def _is_numbered_here(pid: int) -> bool:
+    """Return whether its monitor's pid is one of this PID namespace: in a container numbers mean other processes."""
+    try:
+        return os.stat(f'/proc/{pid}/ns/pid').st_ino == os.stat('/proc/self/ns/pid').st_ino
+    except OSError:
+        return False
