@@ -22,6 +22,7 @@ VARIABLE = 'GPU_TRACKER_CLAIMS'
 """The environment variable that names another folder."""
 _OTHER_CHOICE = f'{VARIABLE} chooses another folder.'
 _SHARED_MODE = 0o1777
+_WAS_THERE = {errno.EEXIST, errno.ENOTEMPTY}
 _MOST_DIGITS = 11
 """Of a process ID, which the kernel counts in 32 bits."""
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -106,7 +107,8 @@ def make_folder(path: str) -> None:
                 pass  # it was not made, or it was moved and Ctrl-C came then
             raise
     except OSError as error:
-        if not os.path.lexists(path):
+        # Where somebody's folder was there and has gone again by now, the caller tries once more.
+        if error.errno not in _WAS_THERE and not os.path.lexists(path):
             raise ClaimsError(
                 f'The folder {path} for GPU claims cannot be made: {_why(error)}. {_OTHER_CHOICE}'
             ) from error
