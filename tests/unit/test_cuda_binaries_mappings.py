@@ -3,11 +3,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpu_tracker.cuda_probe.binaries.region import MappedPart, code_of, mappings_of, words_at
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +63,32 @@ def test_a_file_is_reached_through_the_process_and_one_without_a_name_through_it
         '/proc/7/map_files/7f0000002000-7f0000003000',
         '/proc/7/root/lib/two\nlines.so',
     ]
+
+
+IN_CHROOT = """
+import mmap, os, sys
+root, how = sys.argv[1:]
+with open(root + '/lib.so', 'rb') as file:
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+os.chroot(root + how)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@as_root
+@pytest.mark.parametrize('how', ['', '/empty'])  # from the latter the file cannot be named
+def test_a_file_of_a_process_in_a_chroot_is_reached(tmp_path: Path, how: str) -> None:
+    (tmp_path / 'empty').mkdir()
+    (tmp_path / 'lib.so').write_bytes(b'a library')
+    words = [sys.executable, '-c', IN_CHROOT, str(tmp_path), how]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (mapping,) = (each for each in mappings_of('/proc', process.pid) if (each.path or '').endswith('/lib.so'))
+        reached = mapping.reached_through(f'/proc/{process.pid}')
+        assert os.path.samefile(reached, tmp_path / 'lib.so')
+        process.kill()
 
 
 @pytest.mark.parametrize('read', [mappings_of, code_of])

@@ -111,8 +111,9 @@ class MappedPart(NamedTuple):
     """A part of a file in memory: addresses from ``start`` to ``end``, beginning at ``offset`` of the file.
 
     ``device`` and ``inode`` identify the file; on Btrfs and overlay file systems ``stat`` has another device for it.
-    ``path`` is the file's name as the process sees it, None of what is no file; ``deleted`` where that name is gone or
-    belongs to another file by now.
+    ``path`` is the file's name, None of what is no file; ``deleted`` where that name is gone or belongs to another file
+    by now. The kernel writes it as who asks sees it, or, where that is in another mount namespace, as the process does:
+    that of a process in a chroot has the path of its root in front.
     """
 
     start: int
@@ -128,9 +129,24 @@ class MappedPart(NamedTuple):
 
         :param folder: That of the process: ``/proc/PID``.
         """
-        if self.deleted:
-            return f'{folder}/map_files/{self.start:x}-{self.end:x}'
-        return f'{folder}/root{self.path}'
+        through_mapping = f'{folder}/map_files/{self.start:x}-{self.end:x}'
+        if self.deleted or self.path is None:
+            return through_mapping
+        through_root = f'{folder}/root{self.path}'
+        found = _inode_of(through_root)
+        if found == self.inode:
+            return through_root
+        if _inode_of(self.path) == self.inode:
+            return self.path
+        # overlay file systems may have another inode in maps
+        return through_mapping if found is None and os.path.lexists(through_mapping) else through_root
+
+
+def _inode_of(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
 
 
 def mappings_of(proc: str, pid: int) -> list[MappedPart]:

@@ -132,7 +132,7 @@ def _environ_of(pid: int, proc: str) -> int | None:
     beginnings = [part for part in mappings_of(proc, pid) if part.offset == 0 and part.path and not part.deleted]
     libraries = [part for part in beginnings if os.path.basename(part.path or '').startswith(_C_LIBRARIES)]
     for part in (*(part for part in beginnings if part.path == program), *libraries):
-        address = _symbol_address(part, f'{proc}/{pid}/root{part.path}')
+        address = _symbol_address(part, part.reached_through(f'{proc}/{pid}'))
         if address is not None:
             return address
     return None
