@@ -122,6 +122,26 @@ def test_a_library_in_a_mount_namespace_of_its_own_is_reached(tmp_path: Path) ->
     assert unread == 'Some kernels are shown as an address: their program ended before its symbols could be read.'
 
 
+def test_the_libraries_of_a_chroot_are_reached(tmp_path: Path) -> None:
+    root = tmp_path / 'root'
+    script = """
+        mkdir "$1"
+        for folder in lib lib64 usr etc proc dev tmp; do
+            if [ -e "/$folder" ]; then mkdir -p "$1/$folder"; mount --rbind "/$folder" "$1/$folder"; fi
+        done
+        cp -r "$2" "$1/odd"
+        root=$1; shift 2
+        exec chroot "$root" "$@"
+    """
+    words = [needs('unshare'), '--mount', 'sh', '-ec', script, 'sh', str(root), str(stand_in().folder)]
+    assert stand_in().program().exists()
+    with opened() as probe, stand_in().started(f'wait; {WORK}', program='/odd/program', words=words) as running:
+        running.wait_until_waiting()
+        followed(probe, running)
+        ran, report = finished(probe, running)
+    assert_agree(report, ran.processes)
+
+
 def test_a_container_with_a_loader_of_its_own_that_starts_while_it_is_probed(tmp_path: Path) -> None:
     odd = copied(stand_in(), tmp_path / 'odd')
     program = stand_in().program(late=True)
