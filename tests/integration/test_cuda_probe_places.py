@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,8 +27,7 @@ from support.tracked_program import IN_CI, environment
 from support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from gpu_tracker.cuda_probe.cuda_report import CudaReport
     from gpu_tracker.cuda_probe.probe_session import Probe
@@ -122,24 +123,54 @@ def test_a_library_in_a_mount_namespace_of_its_own_is_reached(tmp_path: Path) ->
     assert unread == 'Some kernels are shown as an address: their program ended before its symbols could be read.'
 
 
-def test_the_libraries_of_a_chroot_are_reached(tmp_path: Path) -> None:
-    root = tmp_path / 'root'
-    script = """
-        mkdir "$1"
-        for folder in lib lib64 usr etc proc dev tmp; do
-            if [ -e "/$folder" ]; then mkdir -p "$1/$folder"; mount --rbind "/$folder" "$1/$folder"; fi
-        done
-        cp -r "$2" "$1/odd"
-        root=$1; shift 2
-        exec chroot "$root" "$@"
-    """
-    words = [needs('unshare'), '--mount', 'sh', '-ec', script, 'sh', str(root), str(stand_in().folder)]
-    assert stand_in().program().exists()
-    with opened() as probe, stand_in().started(f'wait; {WORK}', program='/odd/program', words=words) as running:
+def test_the_libraries_of_a_chroot_are_reached(root: Path) -> None:
+    """In the mount namespace of the probe, to which the kernel names the files with the path of that root in front."""
+    odd = copied(stand_in(), root / 'odd')
+    for file in mapped_files_of(odd / 'program', odd):
+        if not file.startswith(str(root)):
+            (root / file[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, root / file[1:])
+    words = [needs('chroot'), str(root)]
+    variables = {'LD_LIBRARY_PATH': '/odd'}
+    with (
+        mounted(tempfile.gettempdir(), root),  # where the program says what it has done
+        opened() as probe,
+        stand_in().started(f'wait; {WORK}', program='/odd/program', words=words, environment=variables) as running,
+    ):
         running.wait_until_waiting()
         followed(probe, running)
         ran, report = finished(probe, running)
     assert_agree(report, ran.processes)
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """Give a folder that is in none that the chroot has as well, or it would be found there."""
+    with tempfile.TemporaryDirectory(dir='/var/tmp') as folder:
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def mounted(folder: str, root: Path) -> Iterator[None]:
+    """Have a folder in another root as well."""
+    (root / folder[1:]).mkdir(parents=True)
+    subprocess.run([needs('mount'), '--bind', folder, root / folder[1:]], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([needs('umount'), root / folder[1:]], check=True)
+
+
+def mapped_files_of(program: Path, folder: Path) -> list[str]:
+    """Return the loader and the libraries that a program is started with."""
+    told = subprocess.run(
+        [needs('ldd'), program],
+        env={**os.environ, 'LD_LIBRARY_PATH': str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return re.findall(r'(/[^ ]+) \(0x', told.stdout)
 
 
 def test_a_container_with_a_loader_of_its_own_that_starts_while_it_is_probed(tmp_path: Path) -> None:
