@@ -29,7 +29,7 @@ class Call:
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
         self._result: object = None
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._has_ended = threading.Event()  # Thread.is_alive() is wrong after Ctrl-C in Thread.join() up to 3.12
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -46,7 +46,7 @@ class Call:
     def _run(self) -> None:
         try:
             self._result = self._work()
-        except Exception as error:  # noqa: BLE001 - raised anew in the thread that waits
+        except BaseException as error:  # noqa: BLE001 - raised anew in the thread that waits
             self._failure = error
         self._has_ended.set()
 
@@ -82,7 +82,7 @@ async def in_thread(work: Callable[[], Result]) -> Result:
         result, failure = None, None
         try:
             result = work()
-        except Exception as error:  # noqa: BLE001 - raised anew where the result is awaited
+        except BaseException as error:  # noqa: BLE001 - raised anew where the result is awaited
             failure = error
         try:
             loop.call_soon_threadsafe(settle, result, failure)

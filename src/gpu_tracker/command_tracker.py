@@ -59,6 +59,7 @@ class ReportingTracker:
     def start(self) -> None:
         """Start tracking; return when the first sample is complete."""
         self.run.start(_import_for_report)
+        self.run.notify_first()
 
     def stop(self) -> None:
         """Stop tracking; afterwards the result is there."""

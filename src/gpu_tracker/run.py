@@ -52,6 +52,7 @@ class Run:
         self.problem: str | None = None
         self._notify = notify
         self._notified = 0
+        self._first_messages: Sequence[tuple[str, str]] = ()
         self._more = configuration or {}
         self._started_at = 0.0
         self._largest_child: int | None = None
@@ -79,11 +80,15 @@ class Run:
                 self._raise_refusal(error, session.refusal)
             raise
         self.session = session
-        self._notify_new(ready['messages'])
+        self._first_messages = ready['messages']
         self._largest_child = self._largest_child_so_far()
         self._own_faults = OwnChildren.faults
         self._switches = self._own_switches()
         self._started_at = time.monotonic()
+
+    def notify_first(self) -> None:
+        """Pass on what the sampler has said at its start; what that raises leaves the run as it is."""
+        self._notify_new(self._first_messages)
 
     def stop(self) -> None:
         """Have the sampler make its last sample, and take the totals.

@@ -132,6 +132,7 @@ class Tracker:
         self._run.start()
         self._owner = os.getpid()
         self.state = self.State.STARTED
+        self._run.notify_first()  # only now: a handler of the program's log may raise
 
     def stop(self) -> None:
         """Stop tracking; afterwards the result is there.

@@ -30,10 +30,10 @@ subprocess.Popen(['sleep', '1000'], env={**os.environ, 'GPU_TRACKER_IDLE': sys.a
 print(flush=True)
 time.sleep(1000)
 '''
-STUBBORN = "trap '' TERM; echo; while :; do sleep 0.01; done"
+STUBBORN = "trap '' TERM; echo; read x"
 jobs = {
     'left': job(NOBODY),
-    'stubborn': job(NOBODY, 'sh', '-c', STUBBORN, stdout=subprocess.PIPE),
+    'stubborn': job(NOBODY, 'sh', '-c', STUBBORN, stdin=subprocess.PIPE, stdout=subprocess.PIPE),
     'ours': job(os.getpid()),
     'of another user': job(NOBODY, user=54321),
     'without a mark': subprocess.Popen(['sleep', '1000']),
@@ -67,7 +67,7 @@ def test_strays_of_this_user_are_ended_and_others_named() -> None:
         [*words, sys.executable, '-c', PROGRAM], env=environment(), stdout=subprocess.PIPE, text=True, check=True
     )
     found, said, ended = json.loads(run.stdout)
-    assert sorted(name for name in found if name != 'sleep') == ['left', 'of another user', 'stubborn']
+    assert sorted(found) == ['left', 'of another user', 'stubborn']
     assert 'ending sleep (pid LEFT), which an idle monitor that was killed has left' in said
     assert [line.partition(', which')[2] for line in said if 'not ended' in line] == [
         ' an idle monitor that was killed has left, belongs to user 54321 and is not ended'

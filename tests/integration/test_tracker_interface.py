@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import time
 
@@ -209,3 +211,24 @@ print(tracker.state)
 def test_disable_logs_silences_warnings():
     assert 'WARNING gpu_tracker\n' in run(LOGGED, 'loud').stdout
     assert run(LOGGED, 'silent').stdout == 'State.STOPPED\n'
+
+
+def test_a_handler_of_the_log_that_raises_leaves_a_tracker_that_can_be_stopped() -> None:
+    class Failing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise RuntimeError(record.getMessage())
+
+    log, handler = logging.getLogger('gpu_tracker'), Failing()
+    log.addHandler(handler)
+    before = log.level
+    log.setLevel(logging.INFO)
+    tracker = gput.Tracker()
+    try:
+        with contextlib.suppress(RuntimeError):  # where the sampler has something to say, such as that there is no GPU
+            tracker.start()
+        assert tracker.state is gput.Tracker.State.STARTED
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
+    tracker.stop()
+    assert tracker.resource_usage.max_ram.main.total_rss > 0

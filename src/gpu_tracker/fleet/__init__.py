@@ -1,1 +1,1 @@
-"""The GPUs of a machine: what is on them, which are free, and who has claimed them."""
+"""The GPUs of many machines: the agent of each, and the dashboard of all."""

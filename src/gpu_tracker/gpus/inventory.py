@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from gpu_tracker.background import Call, Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
-from gpu_tracker.gpus.model import GpuReading
 from gpu_tracker.gpus.processes import ProcessLookup
 
 if TYPE_CHECKING:

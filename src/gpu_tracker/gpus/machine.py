@@ -118,7 +118,7 @@ def host_name() -> str:
 
 
 def snapshot_of(seen: Seen, commands: str = FULL) -> dict[str, object]:
-    """Return a reading as plain data, see ``gpu_tracker.gpus.machine``; the names of users are looked up."""
+    """Return a reading as plain data, see :func:`snapshot`; the names of users are looked up."""
     return snapshot(
         seen.gpus,
         hostname=host_name(),

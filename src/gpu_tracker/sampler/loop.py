@@ -1,4 +1,4 @@
-"""Being there when a command starts: many commands live for less than a millisecond."""
+"""The sampler's loop: samples on the grid of time, and in between where a command starts or processes are young."""
 
 from __future__ import annotations
 

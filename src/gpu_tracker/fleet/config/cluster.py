@@ -1,4 +1,4 @@
-"""The URL of an agent: scheme, host and port, and nothing else."""
+"""A cluster: the hosts that are asked, by the URLs of their agents, with their tokens and TLS files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last half hour of each GPU, in memory that does not grow."""
+"""A fleet: its hosts as they are now, and the last half hour of each GPU, in memory that does not grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments that a host reports by its own clock, brought to this machine's."""
+"""The state of one host, with the times that it reports by its own clock brought to this machine's."""
 
 from __future__ import annotations
 

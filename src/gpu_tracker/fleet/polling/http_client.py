@@ -1,4 +1,4 @@
-"""How long a host that fails is left alone."""
+"""The client that asks agents over HTTP, and how long a host that fails is left alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Prometheus to ask, and with which credentials, out of what somebody has written."""
+"""The client of a Prometheus: which one to ask, with which credentials, and the questions over HTTP."""
 
 from __future__ import annotations
 

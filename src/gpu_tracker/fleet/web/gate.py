@@ -1,4 +1,4 @@
-"""The answers that the servers give by themselves, and the headers of every answer."""
+"""The gate in front of an application: what it refuses, the answers to that, and the headers of every answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room for connections: each takes a descriptor."""
+"""The listener: it accepts connections, each of which takes a descriptor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads for an event loop that keep nobody from ending."""
+"""The server from its start to the signal that ends it, with threads that keep nobody from ending."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says what goes wrong with clients, in so few lines that no client can fill a disk with them."""
+"""The service: an application behind a gate, and lines on what goes wrong with clients, few enough for any disk."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """RAM: the most that was resident at once, of the tracked process, its descendants, both together and the machine.
 
-On Linux exact where it matters (:mod:`.linux`), elsewhere the sum of what psutil says (:mod:`.portable`).
+On Linux exact where it matters (:mod:`.linux`), elsewhere the sum of what psutil says.
 """
 
 from __future__ import annotations
