@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.gpus.process_ids import IDLE_GUARDIAN
 from gpu_tracker.idle.running import descendants
 from gpu_tracker.idle.running.program_orphans import VARIABLE
+from gpu_tracker.processes import process_exists
 
 if TYPE_CHECKING:
     import logging
@@ -37,9 +38,10 @@ class Stray(NamedTuple):
 def find_strays() -> list[Stray]:
     """Return them; those of other users where this process may read their environment."""
     everybody = {process.pid: process for process in descendants.all_processes()}
+    own = _own_line(everybody)
     found = []
     for process in everybody.values():
-        monitor = None if process.ended else _monitor_of(process.pid)
+        monitor = None if process.ended or process.pid in own else _monitor_of(process.pid)
         if monitor is not None and _is_stray(process, monitor, everybody):
             try:
                 with open(f'/proc/{process.pid}/comm', encoding='utf-8', errors='replace') as file:
@@ -68,6 +70,16 @@ async def end_strays(log: logging.Logger, name_of: Callable[[int], str], grace: 
             descendants.send(stray.process, signal.SIGKILL)
 
 
+def _own_line(everybody: Mapping[int, Process]) -> set[int]:
+    """Return this process and those above it, as the shell in which somebody has started it."""
+    line: set[int] = set()
+    pid = os.getpid()
+    while pid in everybody and pid not in line:
+        line.add(pid)
+        pid = everybody[pid].parent
+    return line
+
+
 def _monitor_of(pid: int) -> int | None:
     """Return the pid of the monitor that has started a process, or what it descends from; None: none has."""
     try:
@@ -80,6 +92,8 @@ def _monitor_of(pid: int) -> int | None:
 
 def _is_stray(process: Process, monitor: int, everybody: Mapping[int, Process]) -> bool:
     alive = everybody.get(monitor)
+    if alive is None and process_exists(monitor):
+        return False  # it is hidden (hidepid)
     # A process with the monitor's number that was started later than the program is another one.
     if alive is not None and not alive.ended and alive.start <= process.start:
         return False
