@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NAMES = ('cudaMalloc', 'cudaFree', 'cudaSetDevice', 'cudaFreeAsync', 'cudaMemcpy')
 
+ENDBR64 = b'\xf3\x0f\x1e\xfa'
 TWO_VERSIONS = """
 int first(void *at) { return 1; }
 int second(void *at) { return 2; }
@@ -97,6 +98,14 @@ def test_functions_inside_a_program_are_found(tmp_path: Path, options: list[str]
 def test_offsets_are_those_of_the_code_itself(tmp_path: Path) -> None:
     plain, shifted = library(tmp_path / 'a.so'), library(tmp_path / 'b.so', LIBRARY, '-Wl,-Ttext-segment=0x40000')
     assert first_bytes(plain, 'cudaFree') == first_bytes(shifted, 'cudaFree')
+
+
+@pytest.mark.skipif(platform.machine() != 'x86_64', reason='needs x86-64')
+def test_functions_begin_behind_endbr64(tmp_path: Path) -> None:
+    path = library(tmp_path / 'a.so', LIBRARY, '-fcf-protection=branch')
+    begins = offsets(path, *NAMES)
+    assert {path.read_bytes()[offset : offset + 4] for named in begins.values() for offset in named} == {ENDBR64}
+    assert found(path) == {name: {offset + 4 for offset in named} for name, named in begins.items()}
 
 
 def test_what_a_library_only_uses_is_not_there(tmp_path: Path) -> None:

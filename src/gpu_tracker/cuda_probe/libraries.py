@@ -15,7 +15,7 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.cuda_probe.binaries.elf64 import SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Elf
+from gpu_tracker.cuda_probe.binaries.elf64 import EM_X86_64, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Elf
 from gpu_tracker.cuda_probe.binaries.region import NotReadableError, OpenFile, code_of
 from gpu_tracker.cuda_probe.cuda_api import Library
 
@@ -161,6 +161,8 @@ _MOST_OFFSETS = 64
 """A function has one for each of its versions; static ones of the same name stand beside."""
 _MOST_CODE = 16
 """Segments of a file; it has one or two."""
+_ENDBR64 = b'\xf3\x0f\x1e\xfa'
+"""Where indirect calls may arrive, in libraries compiled with ``-fcf-protection=branch``."""
 
 
 class FileOnDisk(NamedTuple):
@@ -242,7 +244,8 @@ def _mapped_library(folder: str, mapping: MappedPart, otherwise: tuple[Library, 
 def find_functions(path: str, names: Collection[str]) -> Mapping[str, frozenset[int]]:
     """Return the offsets in the file at which functions of these names begin; names without one are left out.
 
-    Anything but a whole 64-bit ELF file has none.
+    An ``endbr64`` at the begin is passed over: the kernel would step through it, at 16 microseconds a call, and
+    it changes no register. Anything but a whole 64-bit ELF file has none.
 
     :raises OSError: The file cannot be opened.
     """
@@ -256,7 +259,7 @@ def find_functions(path: str, names: Collection[str]) -> Mapping[str, frozenset[
                 offsets = found.setdefault(name, set())
                 if symbol.kind == STT_FUNC and symbol.section and len(offsets) < _MOST_OFFSETS:
                     in_file = (segment.offset_of(symbol.value) for segment in code)
-                    offsets.update(offset for offset in in_file if offset is not None)
+                    offsets.update(_behind_endbr64(elf, offset) for offset in in_file if offset is not None)
     except NotReadableError:
         return {}  # another kind of file, or a damaged one
     except OSError as error:
@@ -264,3 +267,8 @@ def find_functions(path: str, names: Collection[str]) -> Mapping[str, frozenset[
             return {}  # no regular file
         raise
     return {name: frozenset(offsets) for name, offsets in found.items() if offsets}
+
+
+def _behind_endbr64(elf: Elf, offset: int) -> int:
+    is_there = elf.machine == EM_X86_64 and elf.region.read(offset, len(_ENDBR64)) == _ENDBR64
+    return offset + len(_ENDBR64) if is_there else offset

@@ -23,6 +23,8 @@ int cudaFreeAsync;
 static int cudaSetDevice(int device) { return device; }
 int (*use)(int) = cudaSetDevice;
 """
+WITHOUT_ENDBR64 = ['-fcf-protection=none'] * (os.uname().machine == 'x86_64')
+"""Some systems' compilers begin each function with it otherwise."""
 PROGRAM = """
 static int cudaMalloc(void **to, unsigned long size) { return 0; }
 int cudaFree(void *at) { return 0; }
@@ -35,7 +37,7 @@ def compiled(path: Path, source: str, *options: str) -> Path:
     for tool in ('cc', 'readelf', 'strip'):
         if shutil.which(tool) is None:
             (pytest.fail if IN_CI else pytest.skip)(f'needs {tool}')
-    words = ['cc', '-x', 'c', '-O0', '-w', *options, '-o', os.fspath(path), '-']
+    words = ['cc', '-x', 'c', '-O0', '-w', *WITHOUT_ENDBR64, *options, '-o', os.fspath(path), '-']
     subprocess.run(words, input=source, text=True, check=True, capture_output=True)
     return path
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.binaries.region import Region
 
 MAGIC = b'\x7fELF'
+EM_X86_64 = 62
 EM_CUDA = 190
 SHT_SYMTAB = 2
 SHT_NOTE = 7
