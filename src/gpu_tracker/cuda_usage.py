@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     """A section as the sampler stores it: the same fields in base units."""
 
 _BYTES = '_bytes'
-_MEMORY = {'allocated', 'freed', 'memory', 'memory_current', 'memory_max', 'memory_leaked'}
+_MEMORY = {
+    'allocated',
+    'freed',
+    'memory',
+    'memory_current',
+    'memory_max',
+    'memory_leaked',
+    'host_memory_current',
+    'host_memory_max',
+}
 """The fields that are amounts of memory."""
 
 
@@ -33,7 +42,8 @@ class CUDAFigures:
     """What a group of processes did, in the memory unit of the :class:`CUDAUsage` around it.
 
     :ivar processes: Programs that called CUDA; a process that becomes another program counts again.
-    :ivar launches: Kernel launches that succeeded.
+    :ivar launches: Kernel launches that succeeded, those by CUDA graphs included.
+    :ivar graph_launches: CUDA graphs that were launched.
     :ivar synchronisations: Calls that waited for a stream, a device or an event.
     :ivar synchronising_seconds: Time inside these calls, summed over all threads.
     :ivar launch_to_sync_seconds: Time between launches and the synchronisations that waited for them, summed over the
@@ -62,6 +72,7 @@ class CUDAFigures:
     memory_max: float | None = None
     memory_leaked: float | None = None
     failed_calls: int | None = None
+    graph_launches: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +110,7 @@ class CUDAKernel:
 
     :ivar name: As its source has it, or what is known of its address.
     :ivar file: The executable or library that holds it.
-    :ivar launches: How often it was launched.
+    :ivar launches: How often it was launched, by a call or by a CUDA graph.
     :ivar mean_threads: The threads of a launch, on average.
     :ivar span_seconds: Its part of the time between launches and synchronisations.
     """
@@ -134,9 +145,12 @@ class CUDAProcess:
     :ivar pid: Its process ID.
     :ivar name: The kernel's name of it.
     :ivar command: Its command line.
+    :ivar control_group: The control group that it is accounted to, as the kernel names it; None: not known.
+    :ivar container: The ID of its container, where that group's name has one.
     :ivar ended: Whether it has ended.
     :ivar seconds: How long it was seen: from its first CUDA call to its end, or that of the tracking.
-    :ivar launches: Kernel launches that succeeded.
+    :ivar launches: Kernel launches that succeeded, those by CUDA graphs included.
+    :ivar graph_launches: CUDA graphs that it has launched.
     :ivar launches_per_second: The same by these seconds; None where they are 0.
     :ivar active_percent: The part of these seconds in which launched work waited for a synchronisation.
     :ivar used_cores: CUDA cores that such work could fill at most, on average over these seconds.
@@ -153,6 +167,9 @@ class CUDAProcess:
     :ivar memory_current: Allocated and not freed; 0 once it has ended.
     :ivar memory_max: The most of it at once.
     :ivar memory_leaked: What it had not freed at its end; None while it runs.
+    :ivar host_allocations: Allocations of page-locked memory of the host that succeeded.
+    :ivar host_memory_current: Page-locked memory of the host that is allocated and not freed; 0 once it has ended.
+    :ivar host_memory_max: The most of it at once.
     :ivar devices: By GPU.
     :ivar kernels_total: Different kernels that it has launched.
     :ivar kernels: Of these the ones that it launched most often, and those with the most time.
@@ -162,6 +179,8 @@ class CUDAProcess:
     pid: int
     name: str
     command: str | None
+    control_group: str | None
+    container: str | None
     ended: bool
     seconds: float
     launches: int
@@ -181,6 +200,10 @@ class CUDAProcess:
     memory_current: float
     memory_max: float
     memory_leaked: float | None
+    host_allocations: int
+    host_memory_current: float
+    host_memory_max: float
+    graph_launches: int
     kernels_total: int
     devices: tuple[CUDADevice, ...]
     kernels: tuple[CUDAKernel, ...]

@@ -128,12 +128,24 @@ def test_what_a_query_answers_that_is_not_ready_is_no_failure():
     assert seen.process.failures == ()
 
 
-def test_graphs_are_told_in_a_note_and_in_no_figure():
-    seen = probed('repeat 1500 { launch_graph default }; alloc a 10; default_stream own; launch_graph default')
-    assert seen.truth.device.graphs == 1501
+def test_arrays_and_memory_in_three_dimensions_are_memory_of_the_gpu():
+    seen = probed(
+        """
+            alloc_3d a 100 3 7; alloc_3d flat 600 2 0; alloc_array b 32 100 20; alloc_array row 8 50 0
+            alloc_3d_array c 16 10 20 30; cu_alloc_array d 4 64 32; free a; free_array c; cu_free_array d
+        """
+    )
     assert_told_truly(seen)
-    notes = [note for note in seen.report.notes if 'graph' in note]
-    assert notes == ['CUDA graphs launched: 1,501. The kernels that they ran are in no figure here.']
+    assert seen.process.allocated == 512 * 21 + 1024 * 2 + 8 * 2000 + 2 * 50 + 4 * 6000 + 16 * 2048
+    assert seen.process.memory_leaked == 1024 * 2 + 8 * 2000 + 2 * 50
+
+
+def test_page_locked_memory_of_the_host_is_no_memory_of_a_gpu():
+    seen = probed('alloc_host a 5000; host_alloc b 300; free_host a; alloc_host c 40; alloc d 7; wait')
+    assert_agree(seen.report, [seen.truth])
+    process = seen.process
+    assert (process.host_allocations, process.host_memory_max, process.host_memory_current) == (3, 5300, 0)
+    assert (process.allocations, process.memory_max) == (1, 7)
 
 
 @pytest.mark.parametrize('kind', ['static', 'late'])

@@ -15,14 +15,15 @@ from support.cuda.fake_probe import UUID, StandInProbe, device, process, report
 
 GPU = {'host': 'node01', 'uuid': UUID, 'index': '0', 'model': 'NVIDIA H200', 'mig_instance': ''}
 OF_PROCESS = (
-    'driver="570.86",host="node01",index="0",mig_instance="",model="NVIDIA H200",pid="7",program="train.py",'
+    'container="",driver="570.86",host="node01",index="0",mig_instance="",'
+    'model="NVIDIA H200",pid="7",program="train.py",'
     f'uuid="{UUID}",vendor="nvidia"'
 )
 FAILED = (
-    'driver="570.86",error="cudaErrorMemoryAllocation",function="cudaMalloc",host="node01",pid="7",program="train.py",'
+    'container="",driver="570.86",error="cudaErrorMemoryAllocation",function="cudaMalloc",host="node01",pid="7",program="train.py",'
     'vendor="nvidia"'
 )
-WITHOUT_GPU = 'driver="570.86",host="node01",pid="7",program="train.py",vendor="nvidia"'
+WITHOUT_GPU = 'container="",driver="570.86",host="node01",pid="7",program="train.py",vendor="nvidia"'
 
 
 def samples(collector) -> dict[str, float]:
@@ -79,7 +80,7 @@ def test_what_is_unknown_is_absent() -> None:
         'gpu_tracker_cuda_events_lost_total',
     }
     labels = 'host="node01",index="",mig_instance="",model="",pid="7",program="train.py",uuid="",vendor=""'
-    assert f'gpu_tracker_cuda_launches_total{{driver="",{labels}}}' in found
+    assert f'gpu_tracker_cuda_launches_total{{container="",driver="",{labels}}}' in found
 
 
 def test_names_of_programs_are_cut_and_printable() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpu_tracker.cuda_probe.agent_metrics import Failure, ProcessKey, ProcessSeries, Row, RowKey
@@ -28,7 +30,7 @@ def only(series) -> Row:
 def test_a_row_has_the_figures_of_a_process_on_a_gpu() -> None:
     series = ProcessSeries().of(report(process(7)), {7: 'train.py'})
     assert series.rows == {
-        RowKey(7, 'train.py', UUID): Row(
+        RowKey(7, 'train.py', '', UUID): Row(
             launches=1000,
             launch_to_sync_seconds=2.5,
             synchronisations=10,
@@ -41,12 +43,19 @@ def test_a_row_has_the_figures_of_a_process_on_a_gpu() -> None:
             used_cores=512.0,
         )
     }
-    assert series.streams == {ProcessKey(7, 'train.py'): 2}
-    assert series.failures == {Failure(7, 'train.py', 'cudaMalloc', 'cudaErrorMemoryAllocation'): 2}
+    assert series.streams == {ProcessKey(7, 'train.py', ''): 2}
+    assert series.failures == {Failure(7, 'train.py', '', 'cudaMalloc', 'cudaErrorMemoryAllocation'): 2}
 
 
 def test_a_process_that_the_driver_does_not_list_has_the_name_of_the_kernel() -> None:
-    assert list(ProcessSeries().of(report(process(7)), {}).rows) == [RowKey(7, 'train', UUID)]
+    assert list(ProcessSeries().of(report(process(7)), {}).rows) == [RowKey(7, 'train', '', UUID)]
+
+
+def test_a_process_in_a_container_has_its_id() -> None:
+    in_container = replace(process(7), container='4f' * 32)
+    series = ProcessSeries().of(report(in_container), {})
+    assert list(series.rows) == [RowKey(7, 'train', '4f' * 32, UUID)]
+    assert list(series.streams) == [ProcessKey(7, 'train', '4f' * 32)]
 
 
 def test_active_time_and_cores_are_those_since_the_report_before() -> None:
@@ -73,7 +82,7 @@ def test_the_programs_that_one_process_was_count_together() -> None:
     series = ProcessSeries().of(report(first, process(7)), {})
     row = only(series)
     assert (row.launches, row.in_use_bytes, row.max_bytes, row.active) == (2000, 1_000_000, 2_000_000, 0.5)
-    assert (row.synchronisations, row.copies, series.streams) == (20, 12, {ProcessKey(7, 'train'): 4})
+    assert (row.synchronisations, row.copies, series.streams) == (20, 12, {ProcessKey(7, 'train', ''): 4})
 
 
 def test_numbers_of_gpus_that_cannot_be_told_count_together() -> None:
@@ -85,7 +94,7 @@ def test_numbers_of_gpus_that_cannot_be_told_count_together() -> None:
 def test_failures_with_one_name_count_together() -> None:
     failures = (CUDAFailure('cudaMalloc', 2, 'unknown', 2), CUDAFailure('cudaMalloc', 7000, 'unknown', 3))
     series = ProcessSeries().of(report(process(7, failures=failures)), {})
-    assert series.failures == {Failure(7, 'train', 'cudaMalloc', 'unknown'): 5}
+    assert series.failures == {Failure(7, 'train', '', 'cudaMalloc', 'unknown'): 5}
 
 
 def test_a_program_that_has_ended_is_told_for_five_minutes() -> None:

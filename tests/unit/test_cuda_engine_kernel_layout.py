@@ -51,6 +51,9 @@ def test_what_finds_no_room_is_counted_in_the_same_places() -> None:
         ('struct kernel', kernel_layout.KERNEL),
         ('struct allocation', kernel_layout.ALLOCATION),
         ('struct failure_key', kernel_layout.FAILURE_KEY),
+        ('struct graph', kernel_layout.GRAPH),
+        ('struct graph_node', kernel_layout.GRAPH_NODE),
+        ('struct nodes', kernel_layout.NODES),
         ('struct settings', kernel_layout.SETTINGS),
     ],
 )
@@ -88,7 +91,7 @@ def test_the_bounds_in_the_kernel_are_the_defaults() -> None:
 
 
 def test_bounds_that_are_asked_for_are_those_of_the_maps() -> None:
-    asked = Limits(2**17, 11, 12, 13, 14, 15, 16, 17)
+    asked = Limits(2**17, 11, 12, 13, 14, 15, 16, 17, 18)
     assert map_entries(asked) == {
         'followed': 11,
         'processes': 12,
@@ -99,6 +102,10 @@ def test_bounds_that_are_asked_for_are_those_of_the_maps() -> None:
         'contexts': 48,
         'threads': 16,
         'failures': 17,
+        'graphs': 18,
+        'graph_handles': 36,
+        'graph_nodes': 288,
+        'capturing': 15,
         'events': 131_072,
         'notices': 4_194_304,
     }

@@ -7,7 +7,7 @@ from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, FailureTotals, Kern
 
 
 def process(number: int, began: int = 0, ended: int | None = None) -> ProcessTotals:
-    return ProcessTotals(number, 4000 + number, 0, 'train', began, ended, 1, 0)
+    return ProcessTotals(number, 4000 + number, 0, 'train', began, ended, 1, 0, 0)
 
 
 def run(number: int, began: int = 0, ended: int | None = None) -> RunTotals:

@@ -110,9 +110,12 @@ def test_lost_events_are_told_with_all_that_there_were(notes: Notes) -> None:
 
 
 def test_graphs_and_forgotten_programs_are_told(notes: Notes) -> None:
-    notes.graph_launches, notes.left_out = 2000, 3000
+    notes.unknown_graph_launches, notes.left_out = 2000, 3000
     assert notes.all() == (
-        'CUDA graphs launched: 2,000. The kernels that they ran are in no figure here.',
+        (
+            'CUDA graphs launched of which it is not known what they hold: 2,000. They were made before the probe '
+            'came, or in a way that it does not see; their kernels are in no figure here.'
+        ),
         'Ended programs that are left out: 3,000. More than the bound "ended" allows.',
     )
 

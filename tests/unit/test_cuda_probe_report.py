@@ -30,7 +30,7 @@ SECOND = 1_000_000_000
 BEGAN, NOW = 100 * SECOND, 110 * SECOND
 MB = 1_000_000
 
-PROCESS = ProcessTotals(7, 4242, 0, 'train', BEGAN, None, streams=3, graph_launches=0)
+PROCESS = ProcessTotals(7, 4242, 0, 'train', BEGAN, None, streams=3, graph_launches=0, unknown_graph_launches=0)
 FIRST = DeviceTotals(7, 0, 900, 90_000, 5, 2, 50 * MB, 20 * MB, 30 * MB, 40 * MB, 10, SECOND // 2, 4)
 SECOND_GPU = DeviceTotals(7, 1, 100, 20_000, 1, 0, 5 * MB, 0, 5 * MB, 5 * MB, 2, SECOND // 4, 0)
 TOGETHER = DeviceTotals(7, None, 0, 0, 0, 0, 0, 0, 35 * MB, 42 * MB, 0, 0, 0)
@@ -49,6 +49,7 @@ class Program:
     """Stands in for what is known of a program run."""
 
     command: str | None = 'python train.py'
+    control_group = f'/system.slice/docker-{"4f" * 32}.scope'
 
     def __init__(self, *kernels: tuple[int, KernelAt], gpus: dict[int, PhysicalGpu] | None = None) -> None:
         self.visibility = Visibility(gpus or {})
@@ -88,6 +89,8 @@ def test_every_figure_of_a_process_that_runs() -> None:
         'run': 7,
         'name': 'train',
         'command': 'python train.py',
+        'control_group': f'/system.slice/docker-{"4f" * 32}.scope',
+        'container': '4f' * 32,
         'ended': False,
         'seconds': 10.0,
         'launches': 1000,
@@ -107,6 +110,10 @@ def test_every_figure_of_a_process_that_runs() -> None:
         'memory_current': 35 * MB,
         'memory_max': 42 * MB,
         'memory_leaked': None,
+        'host_allocations': 0,
+        'host_memory_current': 0,
+        'host_memory_max': 0,
+        'graph_launches': 0,
         'kernels_total': 0,
         'devices': (),
         'kernels': (),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tracker.cuda_probe.report_tables import process_lines
 from gpu_tracker.cuda_probe.report_text import problem_text, report_text
 from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
 from gpu_tracker.system.terminal_text import width_of
@@ -36,7 +37,7 @@ FOOTNOTES = """\
   late. Active % is the part of the time in which launched work waited like that, and used cores are
   what it could fill at most.
 * Memory is what programs asked CUDA for: an allocator that pools, as that of PyTorch, shows what it
-  has reserved. The kernels that CUDA graphs launch (cudaGraphLaunch) are not seen.
+  has reserved.
 * For GPU memory and utilization the driver (NVML) stays the authority: gpu-tracker gpus shows its
   figures."""
 
@@ -48,6 +49,19 @@ def tables(shown, **options):
 
 def test_all_that_a_report_tells():
     assert report_text(TRAINING, top=1) == f'{TABLES}\n{FOOTNOTES}'
+
+
+def test_graphs_and_page_locked_memory_have_columns_where_they_are_used():
+    shown = report(
+        process(7, name='graphs', launches=30, graph_launches=3, devices=(device(0),)),
+        process(8, name='plain', launches=1, host_memory_max=5_000_000, devices=(device(0),)),
+    )
+    titles, first, second = process_lines(shown.processes, None)
+    assert titles.split()[2:4] == ['launches', 'graphs']
+    assert titles.endswith('leaked  max page-locked  failed')
+    assert first.split()[2:4] == ['30', '3']
+    assert second.endswith('   N/A           5.0 MB       0')
+    assert 'graphs' not in process_lines(shown.processes[1:], None)[0]
 
 
 def test_what_is_not_known_is_no_zero():

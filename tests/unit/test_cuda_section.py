@@ -29,6 +29,7 @@ GROUP_OF_ONE = {
     'memory_max_bytes': 2_000_000,
     'memory_leaked_bytes': None,
     'failed_calls': 2,
+    'graph_launches': 0,
 }
 GROUP_OF_NONE = {
     'processes': 0,
@@ -44,6 +45,7 @@ GROUP_OF_NONE = {
     'memory_max_bytes': 0,
     'memory_leaked_bytes': 0,
     'failed_calls': 0,
+    'graph_launches': 0,
 }
 FIGURES = {
     'launches': 1000,
@@ -74,9 +76,15 @@ SECTION = {
             'pid': 100,
             'name': 'train',
             'command': 'train --epochs=3',
+            'control_group': None,
+            'container': None,
             'ended': False,
             'seconds': 10.0,
             'streams': 2,
+            'host_allocations': 0,
+            'host_memory_current_bytes': 0,
+            'host_memory_max_bytes': 0,
+            'graph_launches': 0,
             'kernels_total': 1,
             **FIGURES,
             'devices': [{'ordinal': 0, 'uuid': 'GPU-00000001-0001-0001-0001-000000000001', **FIGURES}],

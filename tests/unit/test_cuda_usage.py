@@ -46,6 +46,7 @@ CUDA:
       Memory max: 2.0
       Memory leaked: N/A
       Failed calls: 2
+      Graph launches: 0
    Descendants:
       Processes: 0
       Launches: 0
@@ -60,6 +61,7 @@ CUDA:
       Memory max: 0.0
       Memory leaked: 0.0
       Failed calls: 0
+      Graph launches: 0
    Combined:
       Processes: 1
       Launches: 1000
@@ -74,11 +76,14 @@ CUDA:
       Memory max: 2.0
       Memory leaked: N/A
       Failed calls: 2
+      Graph launches: 0
    Processes:
       1:
          PID: 100
          Name: train
          Command: train --epochs=3
+         Control group: N/A
+         Container: N/A
          Ended: False
          Seconds: 10.0
          Launches: 1000
@@ -98,6 +103,10 @@ CUDA:
          Memory current: 1.0
          Memory max: 2.0
          Memory leaked: N/A
+         Host allocations: 0
+         Host memory current: 0.0
+         Host memory max: 0.0
+         Graph launches: 0
          Kernels total: 2
          Devices:
             1:
@@ -170,6 +179,7 @@ def test_as_json_it_has_the_same_fields_unrounded() -> None:
         'memory_max': 2.0,
         'memory_leaked': None,
         'failed_calls': 2,
+        'graph_launches': 0,
     }
     assert cuda['processes'][0]['failures'] == [
         {'function': 'cudaMalloc', 'error': 2, 'error_name': 'cudaErrorMemoryAllocation', 'count': 2}

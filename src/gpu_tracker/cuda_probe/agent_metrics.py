@@ -31,6 +31,8 @@ class RowKey(NamedTuple):
 
     pid: int
     program: str
+    container: str
+    """Its ID; empty: none is known."""
     uuid: str | None
     """None: which GPU that was is not known."""
 
@@ -57,6 +59,7 @@ class ProcessKey(NamedTuple):
 
     pid: int
     program: str
+    container: str
 
 
 class Failure(NamedTuple):
@@ -64,6 +67,7 @@ class Failure(NamedTuple):
 
     pid: int
     program: str
+    container: str
     function: str
     error: str
 
@@ -105,17 +109,16 @@ class ProcessSeries:
         streams: dict[ProcessKey, int] = {}
         failures: dict[Failure, int] = {}
         for process in self._reported(report):
-            program = programs.get(process.pid, process.name)
+            owner = ProcessKey(process.pid, programs.get(process.pid, process.name), process.container or '')
             for device in process.devices:
                 run = process.run, device.ordinal
                 spent[run] = _spent(device, process.seconds)
                 row = _row(device, self._spent.get(run, _Spent(0.0, 0.0)), spent[run], elapsed)
-                key = RowKey(process.pid, program, device.uuid)
+                key = RowKey(*owner, device.uuid)
                 rows[key] = _combined(rows[key], row) if key in rows else row
-            owner = ProcessKey(process.pid, program)
             streams[owner] = streams.get(owner, 0) + process.streams
             for failed in process.failures:
-                failure = Failure(process.pid, program, failed.function, failed.error_name)
+                failure = Failure(*owner, failed.function, failed.error_name)
                 failures[failure] = failures.get(failure, 0) + failed.count
         self._seconds, self._spent = report.seconds, spent
         return Series(rows, streams, failures)
@@ -169,7 +172,7 @@ def _sum(one: float | None, other: float | None) -> float | None:
 
 
 _OF_GPU = ('host', 'uuid', 'index', 'model', 'mig_instance')
-_OF_PROCESS = ('pid', 'program')
+_OF_PROCESS = ('pid', 'program', 'container')
 _LABELS = (*_OF_GPU, 'vendor', 'driver', *_OF_PROCESS)
 _WITHOUT_GPU = ('host', 'vendor', 'driver', *_OF_PROCESS)
 """Of what is counted for a process, and not for each of its GPUs."""
@@ -275,13 +278,12 @@ def _families_without_gpu(series: Series, devices: Sequence[CUDAGpu], host: str)
     of_host = (host, *(_maker(devices[0]) if devices else ('', '')))
     streams = GaugeMetricFamily('gpu_tracker_cuda_streams', 'Streams that had launches.', labels=_WITHOUT_GPU)
     for owner, number in series.streams.items():
-        streams.add_metric((*of_host, str(owner.pid), _program(owner.program)), number)
+        streams.add_metric((*of_host, *_owner(owner)), number)
     yield streams
     labels = (*_WITHOUT_GPU, 'function', 'error')
     failures = CounterMetricFamily('gpu_tracker_cuda_failures', 'Calls that returned an error.', labels=labels)
     for failure, count in series.failures.items():
-        own = (*of_host, str(failure.pid), _program(failure.program), failure.function, failure.error)
-        failures.add_metric(own, count)
+        failures.add_metric((*of_host, *_owner(failure), failure.function, failure.error), count)
     yield failures
 
 
@@ -302,12 +304,12 @@ def _labels(
     known = {'host': host, 'uuid': printable(uuid), 'model': printable((device and device.model) or '')}
     of_gpu = known | dict(gpus.get(uuid, {}))
     maker = ('', '') if device is None else _maker(device)
-    return (*(of_gpu.get(name, '') for name in _OF_GPU), *maker, str(key.pid), _program(key.program))
+    return (*(of_gpu.get(name, '') for name in _OF_GPU), *maker, *_owner(key))
 
 
 def _maker(device: CUDAGpu) -> tuple[str, str]:
     return device.vendor, printable(device.driver or '')
 
 
-def _program(text: str) -> str:
-    return printable(text)[:_LONGEST_PROGRAM]
+def _owner(key: RowKey | ProcessKey | Failure) -> tuple[str, str, str]:
+    return str(key.pid), printable(key.program)[:_LONGEST_PROGRAM], key.container

@@ -10,6 +10,7 @@ from gpu_tracker.cuda_probe.binaries.program_file import hides_runtime
 from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.devices.environment import may_have_begun
 from gpu_tracker.cuda_probe.engine.kernel_layout import NoticeKind
+from gpu_tracker.cuda_probe.kernel_data import HOST_MEMORY
 from gpu_tracker.cuda_probe.libraries import mapped_files
 from gpu_tracker.cuda_probe.limits import ModelLimits
 from gpu_tracker.cuda_probe.model.statistics import Statistics
@@ -46,6 +47,8 @@ class RunTotals(NamedTuple):
     """The memory of all GPUs together."""
     kernels: tuple[KernelTotals, ...]
     failures: tuple[FailureTotals, ...]
+    host: DeviceTotals | None = None
+    """Page-locked memory of the host."""
 
 
 class Archive:
@@ -82,11 +85,14 @@ def by_run(totals: Totals) -> list[RunTotals]:
     """Sort what the kernel has by program runs."""
     devices: dict[int, dict[int, DeviceTotals]] = {}
     together: dict[int, DeviceTotals] = {}
+    host: dict[int, DeviceTotals] = {}
     kernels: dict[int, list[KernelTotals]] = {}
     failures: dict[int, list[FailureTotals]] = {}
     for device in totals.devices:
         if device.device is None:
             together[device.process] = device
+        elif device.device == HOST_MEMORY:
+            host[device.process] = device
         else:
             devices.setdefault(device.process, {})[device.device] = device
     for kernel in totals.kernels:
@@ -100,6 +106,7 @@ def by_run(totals: Totals) -> list[RunTotals]:
             together.get(process.process),
             tuple(kernels.get(process.process, ())),
             tuple(failures.get(process.process, ())),
+            host.get(process.process),
         )
         for process in totals.processes
     ]
@@ -175,6 +182,7 @@ class Collector:
             self.close_window(now)
             self._next_window = now + _WINDOW
             self._free_ended_runs()
+            self._engine.free_graphs()
             self._release_files(now)
 
     def close_window(self, now: int) -> None:
@@ -189,7 +197,7 @@ class Collector:
         called = {run.process.process for run in runs}
         self.notes.too_soon = tuple(name for number, name in self._too_soon.items() if number not in called)
         self.notes.left_out = self.archive.left_out
-        self.notes.graph_launches = sum(run.process.graph_launches for run in runs)
+        self.notes.unknown_graph_launches = sum(run.process.unknown_graph_launches for run in runs)
         return runs
 
     def scan(self, process: int, pid: int, loaded_at: int | None = None) -> bool:

@@ -15,30 +15,49 @@ class What(IntEnum):
     LAUNCH_BY_HANDLE = 3
     GRAPH_LAUNCH = 4
     ALLOCATE = 5
-    ALLOCATE_PITCHED = 6
-    RELEASE = 7
-    SYNCHRONISE_STREAM = 8
-    QUERY_STREAM = 9
-    DESTROY_STREAM = 10
-    SYNCHRONISE_DEVICE = 11
-    RESET_DEVICE = 12
-    SET_DEVICE = 13
-    RECORD_EVENT = 14
-    SYNCHRONISE_EVENT = 15
-    QUERY_EVENT = 16
-    DESTROY_EVENT = 17
-    COPY = 18
-    COPY_ONE_WAY = 19
-    NAME_KERNEL = 20
-    GET_KERNEL = 21
-    RETAIN_CONTEXT = 22
-    CREATE_CONTEXT = 23
-    SET_CONTEXT = 24
-    POP_CONTEXT = 25
-    SET_VARIABLE = 26
-    UNSET_VARIABLE = 27
-    PUT_VARIABLE = 28
-    CHANGE_LIBRARIES = 29
+    ALLOCATE_ON_STREAM = 6
+    ALLOCATE_FROM_POOL = 7
+    ALLOCATE_PITCHED = 8
+    ALLOCATE_3D = 9
+    ALLOCATE_ARRAY = 10
+    ALLOCATE_3D_ARRAY = 11
+    ALLOCATE_DRIVER_ARRAY = 12
+    ALLOCATE_DRIVER_3D_ARRAY = 13
+    ALLOCATE_HOST = 14
+    RELEASE = 15
+    SYNCHRONISE_STREAM = 16
+    QUERY_STREAM = 17
+    DESTROY_STREAM = 18
+    SYNCHRONISE_DEVICE = 19
+    RESET_DEVICE = 20
+    SET_DEVICE = 21
+    RECORD_EVENT = 22
+    SYNCHRONISE_EVENT = 23
+    QUERY_EVENT = 24
+    DESTROY_EVENT = 25
+    COPY = 26
+    COPY_ONE_WAY = 27
+    NAME_KERNEL = 28
+    GET_KERNEL = 29
+    RETAIN_CONTEXT = 30
+    CREATE_CONTEXT = 31
+    SET_CONTEXT = 32
+    POP_CONTEXT = 33
+    WAIT_EVENT = 34
+    BEGIN_CAPTURE = 35
+    BEGIN_CAPTURE_TO_GRAPH = 36
+    END_CAPTURE = 37
+    CREATE_GRAPH = 38
+    CLONE_GRAPH = 39
+    ADD_KERNEL_NODE = 40
+    ADD_CHILD_GRAPH = 41
+    ADD_NODE = 42
+    UPDATE_GRAPH = 43
+    DESTROY_GRAPH = 44
+    SET_VARIABLE = 45
+    UNSET_VARIABLE = 46
+    PUT_VARIABLE = 47
+    CHANGE_LIBRARIES = 48
 
 
 class Library(IntEnum):
@@ -81,10 +100,17 @@ _RUNTIME = (
     ('cudaGraphLaunch', What.GRAPH_LAUNCH, 'ptsz'),
     ('cudaMalloc', What.ALLOCATE, ''),
     ('cudaMallocManaged', What.ALLOCATE, ''),
-    ('cudaMallocAsync', What.ALLOCATE, 'ptsz'),
-    ('cudaMallocFromPoolAsync', What.ALLOCATE, 'ptsz'),
+    ('cudaMallocAsync', What.ALLOCATE_ON_STREAM, 'ptsz'),
+    ('cudaMallocFromPoolAsync', What.ALLOCATE_FROM_POOL, 'ptsz'),
     ('cudaMallocPitch', What.ALLOCATE_PITCHED, ''),
+    ('cudaMalloc3D', What.ALLOCATE_3D, ''),
+    ('cudaMallocArray', What.ALLOCATE_ARRAY, ''),
+    ('cudaMalloc3DArray', What.ALLOCATE_3D_ARRAY, ''),
+    ('cudaMallocHost', What.ALLOCATE_HOST, ''),
+    ('cudaHostAlloc', What.ALLOCATE_HOST, ''),
     ('cudaFree', What.RELEASE, ''),
+    ('cudaFreeArray', What.RELEASE, ''),
+    ('cudaFreeHost', What.RELEASE, ''),
     ('cudaFreeAsync', What.RELEASE, 'ptsz'),
     ('cudaStreamSynchronize', What.SYNCHRONISE_STREAM, 'ptsz'),
     ('cudaStreamQuery', What.QUERY_STREAM, 'ptsz'),
@@ -94,11 +120,27 @@ _RUNTIME = (
     ('cudaSetDevice', What.SET_DEVICE, ''),
     ('cudaEventRecord', What.RECORD_EVENT, 'ptsz'),
     ('cudaEventRecordWithFlags', What.RECORD_EVENT, 'ptsz'),
+    ('cudaStreamWaitEvent', What.WAIT_EVENT, 'ptsz'),
     ('cudaEventSynchronize', What.SYNCHRONISE_EVENT, ''),
     ('cudaEventQuery', What.QUERY_EVENT, ''),
     ('cudaEventDestroy', What.DESTROY_EVENT, ''),
     ('cudaMemcpy', What.COPY, 'ptds'),
     ('cudaGetKernel', What.GET_KERNEL, ''),
+    ('cudaStreamBeginCapture', What.BEGIN_CAPTURE, 'ptsz'),
+    ('cudaStreamBeginCaptureToGraph', What.BEGIN_CAPTURE_TO_GRAPH, 'ptsz'),
+    ('cudaStreamEndCapture', What.END_CAPTURE, 'ptsz'),
+    ('cudaGraphCreate', What.CREATE_GRAPH, ''),
+    ('cudaGraphClone', What.CLONE_GRAPH, ''),
+    ('cudaGraphAddKernelNode', What.ADD_KERNEL_NODE, ''),
+    ('cudaGraphAddChildGraphNode', What.ADD_CHILD_GRAPH, ''),
+    ('cudaGraphAddNode', What.ADD_NODE, ''),
+    ('cudaGraphAddNode_v2', What.ADD_NODE, ''),
+    ('cudaGraphInstantiate', What.CLONE_GRAPH, ''),
+    ('cudaGraphInstantiateWithFlags', What.CLONE_GRAPH, ''),
+    ('cudaGraphInstantiateWithParams', What.CLONE_GRAPH, 'ptsz'),
+    ('cudaGraphExecUpdate', What.UPDATE_GRAPH, ''),
+    ('cudaGraphDestroy', What.DESTROY_GRAPH, ''),
+    ('cudaGraphExecDestroy', What.DESTROY_GRAPH, ''),
     # Before the first <<<...>>> of a kernel, in what nvcc compiles from 12.9 on.
     ('__cudaGetKernel', What.GET_KERNEL, ''),
 )
@@ -109,23 +151,48 @@ _DRIVER = (
     ('cuGraphLaunch', What.GRAPH_LAUNCH, 'ptsz'),
     ('cuMemAlloc_v2', What.ALLOCATE, ''),
     ('cuMemAllocManaged', What.ALLOCATE, ''),
-    ('cuMemAllocAsync', What.ALLOCATE, 'ptsz'),
-    ('cuMemAllocFromPoolAsync', What.ALLOCATE, 'ptsz'),
+    ('cuMemAllocAsync', What.ALLOCATE_ON_STREAM, 'ptsz'),
+    ('cuMemAllocFromPoolAsync', What.ALLOCATE_FROM_POOL, 'ptsz'),
     ('cuMemAllocPitch_v2', What.ALLOCATE_PITCHED, ''),
     ('cuMemCreate', What.ALLOCATE, ''),
+    ('cuArrayCreate_v2', What.ALLOCATE_DRIVER_ARRAY, ''),
+    ('cuArray3DCreate_v2', What.ALLOCATE_DRIVER_3D_ARRAY, ''),
+    ('cuMemAllocHost_v2', What.ALLOCATE_HOST, ''),
+    ('cuMemHostAlloc', What.ALLOCATE_HOST, ''),
     ('cuMemFree_v2', What.RELEASE, ''),
     ('cuMemFreeAsync', What.RELEASE, 'ptsz'),
     ('cuMemRelease', What.RELEASE, ''),
+    ('cuArrayDestroy', What.RELEASE, ''),
+    ('cuMemFreeHost', What.RELEASE, ''),
     ('cuStreamSynchronize', What.SYNCHRONISE_STREAM, 'ptsz'),
     ('cuStreamQuery', What.QUERY_STREAM, 'ptsz'),
     ('cuStreamDestroy_v2', What.DESTROY_STREAM, ''),
     ('cuCtxSynchronize', What.SYNCHRONISE_DEVICE, ''),
     ('cuEventRecord', What.RECORD_EVENT, 'ptsz'),
+    ('cuStreamWaitEvent', What.WAIT_EVENT, 'ptsz'),
     ('cuEventSynchronize', What.SYNCHRONISE_EVENT, ''),
     ('cuEventQuery', What.QUERY_EVENT, ''),
     ('cuEventDestroy_v2', What.DESTROY_EVENT, ''),
     ('cuMemcpyDtoH_v2', What.COPY_ONE_WAY, 'ptds'),
     ('cuMemcpyHtoD_v2', What.COPY_ONE_WAY, 'ptds'),
+    ('cuStreamBeginCapture_v2', What.BEGIN_CAPTURE, 'ptsz'),
+    ('cuStreamBeginCaptureToGraph', What.BEGIN_CAPTURE_TO_GRAPH, 'ptsz'),
+    ('cuStreamEndCapture', What.END_CAPTURE, 'ptsz'),
+    ('cuGraphCreate', What.CREATE_GRAPH, ''),
+    ('cuGraphClone', What.CLONE_GRAPH, ''),
+    ('cuGraphAddKernelNode', What.ADD_KERNEL_NODE, ''),
+    ('cuGraphAddKernelNode_v2', What.ADD_KERNEL_NODE, ''),
+    ('cuGraphAddChildGraphNode', What.ADD_CHILD_GRAPH, ''),
+    ('cuGraphAddNode', What.ADD_NODE, ''),
+    ('cuGraphAddNode_v2', What.ADD_NODE, ''),
+    ('cuGraphInstantiate', What.CLONE_GRAPH, ''),
+    ('cuGraphInstantiate_v2', What.CLONE_GRAPH, ''),
+    ('cuGraphInstantiateWithFlags', What.CLONE_GRAPH, ''),
+    ('cuGraphInstantiateWithParams', What.CLONE_GRAPH, 'ptsz'),
+    ('cuGraphExecUpdate', What.UPDATE_GRAPH, ''),
+    ('cuGraphExecUpdate_v2', What.UPDATE_GRAPH, ''),
+    ('cuGraphDestroy', What.DESTROY_GRAPH, ''),
+    ('cuGraphExecDestroy', What.DESTROY_GRAPH, ''),
     ('cuModuleGetFunction', What.NAME_KERNEL, ''),
     ('cuLibraryGetKernel', What.NAME_KERNEL, ''),
     ('cuDevicePrimaryCtxRetain', What.RETAIN_CONTEXT, ''),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS, error_name
+from gpu_tracker.cuda_probe.devices.control_groups import container_of
 from gpu_tracker.cuda_probe.kernel_data import UNKNOWN_DEVICE
 from gpu_tracker.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu, CUDAKernel, CUDAProcess, base_units
 
@@ -154,6 +155,8 @@ def process_report(record: RunRecord, now: int, kernels_told: int) -> ProcessRep
         run=process.process,
         name=process.name,
         command=None if program is None else program.command,
+        control_group=None if program is None else program.control_group,
+        container=None if program is None or program.control_group is None else container_of(program.control_group),
         ended=has_ended,
         seconds=nanoseconds / _NANOSECONDS,
         **{name: sum(getattr(device, name) for device in devices) for name in _ADDED},
@@ -164,6 +167,10 @@ def process_report(record: RunRecord, now: int, kernels_told: int) -> ProcessRep
         memory_current=0 if has_ended else in_use,
         memory_max=run.together.peak if run.together else 0,
         memory_leaked=in_use if has_ended else None,
+        host_allocations=run.host.allocations if run.host else 0,
+        host_memory_current=run.host.in_use if run.host and not has_ended else 0,
+        host_memory_max=run.host.peak if run.host else 0,
+        graph_launches=process.graph_launches,
         kernels_total=len(run.kernels),
         devices=tuple(devices),
         kernels=tuple(_kernel_report(kernel, record) for kernel in reported_kernels(record, kernels_told)),

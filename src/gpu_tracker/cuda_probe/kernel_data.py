@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 UNKNOWN_DEVICE = -2
 """Stands for the GPU of calls of which it is not known to which they went."""
+HOST_MEMORY = -3
+"""Stands for page-locked memory of the host, whichever GPU it was allocated for."""
 
 
 class ProcessTotals(NamedTuple):
@@ -27,7 +29,9 @@ class ProcessTotals(NamedTuple):
     streams: int
     """The streams to which it has launched, each once."""
     graph_launches: int
-    """Launches of CUDA graphs: what these ran is in no other figure."""
+    """CUDA graphs that it has launched; their kernels count as launches where it is known which these are."""
+    unknown_graph_launches: int
+    """Those of which it is not."""
 
 
 class DeviceTotals(NamedTuple):
@@ -35,8 +39,8 @@ class DeviceTotals(NamedTuple):
 
     process: int
     device: int | None
-    """The process' own number of the GPU, or :data:`UNKNOWN_DEVICE`; None: all of its GPUs together, for which only
-    memory is known."""
+    """The process' own number of the GPU, or :data:`UNKNOWN_DEVICE`. None: all of its GPUs together, for which only
+    memory is known, as for :data:`HOST_MEMORY`."""
     launches: int
     threads: int
     """The threads of all launches together: grid times block."""

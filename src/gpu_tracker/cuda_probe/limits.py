@@ -22,6 +22,7 @@ class Limits:
     :ivar streams: Streams of all processes together.
     :ivar threads: Threads that call CUDA at once.
     :ivar failures: Kinds of failed calls: process, function and error.
+    :ivar graphs: CUDA graphs, those of all processes together; of kernels in them sixteen times as many.
     :ivar ended: Program runs that have ended and are kept: more, and the one that ended first is left out.
     :ivar kernels_told: Kernels of a program run that a report names: so many that were launched most often, and so many
         with the most time.
@@ -40,6 +41,7 @@ class Limits:
     streams: int = 8_192
     threads: int = 16_384
     failures: int = 4_096
+    graphs: int = 4_096
     ended: int = 1_024
     kernels_told: int = 200
     open_seconds: float = 30.0

@@ -24,9 +24,15 @@ _BOUNDS = {
     Overflow.THREAD: 'Calls that are left out: {:,}. More threads called CUDA at once than the bound "threads" allows.',
     Overflow.FAILURE: 'Failed calls that are not reported: {:,}. More kinds of them than the bound "failures" allows.',
     Overflow.PEAK: 'The most memory in use may be too low. Changes of which that is not known: {:,}.',
+    Overflow.GRAPH: 'CUDA graphs whose kernels are not counted: {:,}. More of them than the bound "graphs" allows.',
+    Overflow.GRAPH_NODE: 'Nodes of CUDA graphs whose launches are counted without their kernel: {:,}. More kernels in '
+    'graphs than sixteen times the bound "graphs".',
 }
 _MORE = f'There are more notes: only the first {_MOST} are reported.'
-_GRAPHS = 'CUDA graphs launched: {:,}. The kernels that they ran are in no figure here.'
+_GRAPHS = (
+    'CUDA graphs launched of which it is not known what they hold: {:,}. They were made before the probe came, or in a '
+    'way that it does not see; their kernels are in no figure here.'
+)
 _LOST = (
     'Events that came too fast to be read: {:,} of {:,}. Active time, used cores and the time of kernels lack them. '
     'Counts and bytes are complete.'
@@ -51,8 +57,8 @@ class Notes:
         """See :attr:`gpu_tracker.cuda_probe.kernel_data.Totals.overflows`."""
         self.events = 0
         """Events that were taken."""
-        self.graph_launches = 0
-        """CUDA graphs that were launched."""
+        self.unknown_graph_launches = 0
+        """CUDA graphs that were launched, and whose kernels are not known."""
         self.left_out = 0
         """Program runs that have ended and are in no report."""
 
@@ -131,8 +137,8 @@ class Notes:
             if len(counts) > _MOST_NAMES:
                 names.append('others')
             yield _TOO_SOON.format(', '.join(names))
-        if self.graph_launches:
-            yield _GRAPHS.format(self.graph_launches)
+        if self.unknown_graph_launches:
+            yield _GRAPHS.format(self.unknown_graph_launches)
         if self.events_lost:
             yield _LOST.format(self.events_lost, self.events + self.events_lost)
         if self.left_out:

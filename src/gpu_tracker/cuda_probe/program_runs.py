@@ -13,6 +13,7 @@ from gpu_tracker.cuda_probe.binaries.demangling import demangle
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
 from gpu_tracker.cuda_probe.devices import environment
 from gpu_tracker.cuda_probe.devices.access import AccessReader
+from gpu_tracker.cuda_probe.devices.control_groups import accounting_group, groups_of
 from gpu_tracker.cuda_probe.devices.enumeration import Visibility
 from gpu_tracker.cuda_probe.devices.environment import EnvironmentChange
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus
@@ -44,6 +45,9 @@ class ProgramImage:
         self.command: str | None = _command_line(pid, proc)
         if self.command is None and parent is not None:
             self.command = parent.command
+        self.control_group: str | None = _control_group(pid, proc)
+        if self.control_group is None and parent is not None:
+            self.control_group = parent.control_group
         self.variables = environment.initial_variables(pid, proc)
         """Those that it was started with."""
         self.access = AccessReader(pid, proc)
@@ -89,6 +93,7 @@ class ProgramRun:
 
     def __init__(self, image: ProgramImage, visibility: Visibility) -> None:
         self.command = image.command
+        self.control_group = image.control_group
         self.visibility = visibility
         self.handles: dict[int, str | int] = {}
         """The kernels whose handles were asked for: their mangled names, or their host functions."""
@@ -250,3 +255,12 @@ def _command_line(pid: int, proc: str) -> str | None:
     except OSError:
         return None
     return os.fsdecode(b' '.join(words)) or None
+
+
+def _control_group(pid: int, proc: str) -> str | None:
+    """Return the path of the group that a process is accounted to; None where it is gone, or there are no groups."""
+    try:
+        group = accounting_group(groups_of(pid, proc))
+    except OSError:
+        return None
+    return None if group is None else group.path

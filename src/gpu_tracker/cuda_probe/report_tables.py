@@ -75,6 +75,7 @@ _PROCESS_COLUMNS = (
     Column('pid', 'pid', is_number=True),
     Column('program', 'program', least=8),
     Column('launches', 'launches', is_number=True),
+    Column('graphs', 'graphs', is_number=True),
     Column('rate', 'launches/s', is_number=True),
     Column('active', 'active %', is_number=True),
     Column('cores', 'used cores', is_number=True),
@@ -82,9 +83,22 @@ _PROCESS_COLUMNS = (
     Column('memory', 'memory', is_number=True),
     Column('most', 'max memory', is_number=True),
     Column('leaked', 'leaked', is_number=True),
+    Column('pinned', 'max page-locked', is_number=True),
     Column('failed', 'failed', is_number=True),
 )
-_PROCESS_LEFT_OUT_FIRST = ('failed', 'streams', 'cores', 'rate', 'most', 'active', 'leaked', 'launches')
+_PROCESS_ONLY_WHERE_USED = ('graphs', 'pinned')
+_PROCESS_LEFT_OUT_FIRST = (
+    'failed',
+    'pinned',
+    'graphs',
+    'streams',
+    'cores',
+    'rate',
+    'most',
+    'active',
+    'leaked',
+    'launches',
+)
 """Failed calls have a table of their own."""
 _LONGEST_PROGRAM = 60
 """Columns that a command line may take also where a line may be of any length."""
@@ -120,12 +134,14 @@ def process_lines(processes: Sequence[ProcessReport], width: int | None) -> list
     :param width: How wide a line may be; None: as wide as it is.
     """
     rows = [row for process in processes for row in _process_rows(process, program(process))]
-    lines = table(_PROCESS_COLUMNS, rows, None)
+    unused = {name for name in _PROCESS_ONLY_WHERE_USED if not any(row.get(name) for row in rows)}
+    columns = [column for column in _PROCESS_COLUMNS if column.name not in unused]
+    lines = table(columns, rows, None)
     if width is None or max(map(width_of, lines)) <= width:
         return lines
     # A path says less than the arguments behind it.
     rows = [row for process in processes for row in _process_rows(process, _without_folder(program(process)))]
-    return table(_PROCESS_COLUMNS, rows, width, _PROCESS_LEFT_OUT_FIRST)
+    return table(columns, rows, width, [name for name in _PROCESS_LEFT_OUT_FIRST if name not in unused])
 
 
 def program(process: ProcessReport) -> str:
@@ -146,6 +162,8 @@ def _process_rows(process: ProcessReport, name: str) -> Iterator[dict[str, str]]
         'program': f'{name} (ended)' if process.ended else name,
         'streams': count(process.streams),
         'failed': count(sum(failure.count for failure in process.failures)),
+        'graphs': count(process.graph_launches) if process.graph_launches else '',
+        'pinned': size(process.host_memory_max) if process.host_memory_max else '',
     }
     if len(process.devices) > 1:
         for device in process.devices:

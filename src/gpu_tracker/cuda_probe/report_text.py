@@ -88,8 +88,7 @@ _TIME = (
     'of the time in which launched work waited like that, and used cores are what it could fill at most.'
 )
 _MEMORY = (
-    'Memory is what programs asked CUDA for: an allocator that pools, as that of PyTorch, shows what it has reserved. '
-    'The kernels that CUDA graphs launch (cudaGraphLaunch) are not seen.'
+    'Memory is what programs asked CUDA for: an allocator that pools, as that of PyTorch, shows what it has reserved.'
 )
 _AUTHORITY = 'For GPU memory and utilization the driver (NVML) stays the authority: gpu-tracker gpus shows its figures.'
 FOOTNOTES = (_TIME, _MEMORY, _AUTHORITY)

@@ -32,7 +32,7 @@ _MOST_NOTES = 30
 _LONGEST = 200
 """Characters of a name, a command line or a path."""
 _LONGEST_NOTE = 600
-_ADDED = ('launches', 'synchronisations', 'allocations', 'frees', 'allocated', 'freed')
+_ADDED = ('launches', 'graph_launches', 'synchronisations', 'allocations', 'frees', 'allocated', 'freed')
 """The figures of a group that are the sums of its processes'."""
 
 

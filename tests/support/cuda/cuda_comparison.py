@@ -65,6 +65,9 @@ class Figures(NamedTuple):
     kernels: dict[int, tuple[int, int]]
     """By address: launches, and their threads."""
     failures: dict[tuple[str, int], int]
+    graphs: int
+    host: tuple[int, int, int]
+    """Of page-locked memory: allocations, bytes in use, the most of these."""
 
 
 def assert_told_truly(seen: Probed) -> None:
@@ -120,6 +123,8 @@ def _told(process: ProcessReport) -> Figures:
         devices=_used({device.ordinal: _calls_told(device) for device in process.devices}),
         kernels={kernel.address: (kernel.launches, _threads(kernel)) for kernel in process.kernels},
         failures={(failure.function, failure.error): failure.count for failure in process.failures},
+        graphs=process.graph_launches,
+        host=(process.host_allocations, process.host_memory_current, process.host_memory_max),
     )
 
 
@@ -139,6 +144,8 @@ def _true(truth: Truth) -> Figures:
         devices=_used({number: _calls_true(device, ended=ended) for number, device in truth.devices.items()}),
         kernels={kernel.address: (kernel.launches, kernel.threads) for kernel in truth.kernels.values()},
         failures=failures,
+        graphs=truth.all_devices.graphs,
+        host=(truth.host_allocations, 0 if ended else truth.host_current, truth.host_maximum),
     )
 
 

@@ -31,7 +31,9 @@ _FIGURES = {
 
 def process(pid: int, **figures: Any) -> ProcessReport:
     usual = {'run': pid, 'name': 'python', 'command': None, 'ended': False, 'seconds': 10.0, 'streams': 1}
-    usual |= {'devices': (), 'kernels': (), 'failures': ()}
+    usual |= {'devices': (), 'kernels': (), 'failures': (), 'graph_launches': 0}
+    usual |= {'control_group': None, 'container': None}
+    usual |= {'host_allocations': 0, 'host_memory_current': 0, 'host_memory_max': 0}
     usual['kernels_total'] = len(figures.get('kernels', ()))
     return ProcessReport(pid=pid, **(usual | _FIGURES | figures))
 

@@ -31,6 +31,7 @@ class FakeEngine:
         self.missed: list[tuple[int, int]] = []
         self.few_files = 64
         self.closed = 0
+        self.freed_graphs = 0
         self._waiting: tuple[int, ...] = ()
         self.events: list[tuple[int, ...]] = []
         self.notices: list[Notice] = []
@@ -98,6 +99,9 @@ class FakeEngine:
         devices = tuple(DeviceTotals(number, 0, 1, 1, *[0] * 9) for number in self.processes)
         return Totals(tuple(self.processes.values()), devices, (), (), self.overflows)
 
+    def free_graphs(self) -> None:
+        self.freed_graphs += 1
+
     def ended(self) -> int:
         return sum(process.ended is not None for process in self.processes.values())
 
@@ -117,4 +121,4 @@ class FakeEngine:
         return int(file.shown not in self.without_functions)
 
     def has(self, number: int, ended: int | None = None) -> None:
-        self.processes[number] = ProcessTotals(number, 4000 + number, 0, 'train', number, ended, 1, 0)
+        self.processes[number] = ProcessTotals(number, 4000 + number, 0, 'train', number, ended, 1, 0, 0)

@@ -13,12 +13,28 @@ alloc_pitch NAME WIDTH HEIGHT,
 alloc_async NAME BYTES STREAM, cu_alloc NAME BYTES
 allocs N BYTES, free_all                           Allocates so often, and frees all that this thread has.
 free NAME, free_async NAME STREAM, cu_free NAME    Frees it.
+alloc_3d NAME WIDTH HEIGHT DEPTH                   With cudaMalloc3D; the width is in bytes.
+alloc_array NAME BITS WIDTH HEIGHT, alloc_3d_array Arrays, of two channels of so many bits.
+NAME BITS WIDTH HEIGHT DEPTH, free_array NAME
+cu_alloc_array NAME CHANNELS WIDTH HEIGHT,         The driver's, of floats.
+cu_free_array NAME
+alloc_host NAME BYTES, host_alloc NAME BYTES,      Page-locked memory of the host.
+free_host NAME
 churn N BYTES                                      Allocates and frees so often, as fast as the calls go.
 launch KERNEL STREAM FIGURES                       Calls cudaLaunchKernel; with launch_compiled as ``<<<...>>>`` does,
                                                    with launch_handle with what cudaGetKernel gives, with launch_ex
                                                    cudaLaunchKernelExC, with launch_cooperative the function of that
                                                    name, with cu_launch and cu_launch_ex the driver's.
-launch_graph STREAM                                Calls cudaGraphLaunch.
+launch_graph STREAM                                Calls cudaGraphLaunch with a graph that nobody has made.
+graph NAME, clone NAME GRAPH                       Makes a graph.
+node GRAPH KERNEL FIGURES, node_any, node_v2       Adds a kernel, with cudaGraphAddKernelNode, cudaGraphAddNode or
+                                                   cudaGraphAddNode_v2.
+child GRAPH CHILD, child_any GRAPH CHILD           Adds a graph.
+capture STREAM [GRAPH], end_capture STREAM [NAME], What is launched on the stream goes into a graph; with fail_capture
+fail_capture STREAM                                it is lost.
+instantiate NAME GRAPH, update NAME GRAPH,         Makes an executable graph, changes it, launches it so often.
+run NAME STREAM [N]
+destroy_graph NAME, destroy_executable NAME        Ends them; the names may be given again.
 launches N KERNEL STREAM FIGURES                   Launches so often, as fast as the calls go.
 stream NAME, stream_flags, stream_priority,        Makes and ends streams.
 destroy_stream NAME
@@ -27,8 +43,8 @@ cu_sync STREAM
 device_sync, device_reset, cu_device_sync,         The whole device; each thread begins with device 0.
 set_device N
 event NAME, record NAME STREAM, record_flags NAME  Events.
-STREAM, query NAME, wait_event NAME, destroy_event
-NAME
+STREAM, query NAME, wait_event NAME, stream_wait
+STREAM EVENT, destroy_event NAME
 memcpy BYTES, memcpy_async BYTES STREAM            Copies.
 fail_alloc, fail_free, fail_launch, free_null      Calls that fail with 2, 1 and 9; and one that does nothing.
 default_stream own|shared                          From now on the functions for the thread's own default stream.

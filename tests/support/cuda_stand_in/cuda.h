@@ -14,13 +14,49 @@ enum {
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorSymbolNotFound = 500,
     cudaErrorNotReady = 600,
+    cudaErrorStreamCaptureInvalidated = 901,
 };
 
 typedef struct {
     unsigned x, y, z;
 } dim3;
 
-typedef struct stand_in_handle *cudaStream_t, *cudaEvent_t;
+typedef struct stand_in_handle *cudaStream_t, *cudaEvent_t, *cudaGraph_t, *cudaGraphExec_t;
+typedef void *cudaGraphNode_t, *cudaArray_t;
+
+typedef struct {
+    size_t width, height, depth;
+} cudaExtent;
+
+typedef struct {
+    void *ptr;
+    size_t pitch, xsize, ysize;
+} cudaPitchedPtr;
+
+typedef struct {
+    int x, y, z, w, f;
+} cudaChannelFormatDesc;
+
+typedef struct {
+    void *func;
+    dim3 gridDim, blockDim;
+    unsigned sharedMemBytes;
+    void **kernelParams, **extra;
+} cudaKernelNodeParams;
+
+enum { cudaGraphNodeTypeKernel = 0, cudaGraphNodeTypeGraph = 4 };
+
+typedef struct {
+    int type, reserved0[3];
+    union {
+        long long reserved1[29];
+        cudaKernelNodeParams kernel;
+        struct {
+            cudaGraph_t graph;
+        } graph;
+    };
+    long long reserved2;
+} cudaGraphNodeParams;
 
 #define cudaStreamLegacy ((cudaStream_t)1)
 #define cudaStreamPerThread ((cudaStream_t)2)
@@ -41,7 +77,30 @@ typedef struct {
     EACH(cudaMalloc, (void **pointer, size_t size))                                                                    \
     EACH(cudaMallocManaged, (void **pointer, size_t size, unsigned flags))                                             \
     EACH(cudaMallocPitch, (void **pointer, size_t *pitch, size_t width, size_t height))                                \
+    EACH(cudaMalloc3D, (cudaPitchedPtr * pointer, cudaExtent extent))                                                  \
+    EACH(cudaMallocArray, (cudaArray_t * array, const cudaChannelFormatDesc *channels, size_t width, size_t height,    \
+                           unsigned flags))                                                                            \
+    EACH(cudaMalloc3DArray,                                                                                            \
+         (cudaArray_t * array, const cudaChannelFormatDesc *channels, cudaExtent extent, unsigned flags))              \
+    EACH(cudaMallocHost, (void **pointer, size_t size))                                                                \
+    EACH(cudaHostAlloc, (void **pointer, size_t size, unsigned flags))                                                 \
     EACH(cudaFree, (void *pointer))                                                                                    \
+    EACH(cudaFreeArray, (cudaArray_t array))                                                                           \
+    EACH(cudaFreeHost, (void *pointer))                                                                                \
+    EACH(cudaGraphCreate, (cudaGraph_t * graph, unsigned flags))                                                       \
+    EACH(cudaGraphClone, (cudaGraph_t * clone, cudaGraph_t original))                                                  \
+    EACH(cudaGraphAddKernelNode, (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t *dependencies,      \
+                                  size_t count, const cudaKernelNodeParams *parameters))                               \
+    EACH(cudaGraphAddChildGraphNode, (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t *dependencies,  \
+                                      size_t count, cudaGraph_t child))                                                \
+    EACH(cudaGraphAddNode, (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t *dependencies,            \
+                            size_t count, cudaGraphNodeParams *parameters))                                            \
+    EACH(cudaGraphAddNode_v2, (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t *dependencies,         \
+                               const void *edges, size_t count, cudaGraphNodeParams *parameters))                      \
+    EACH(cudaGraphInstantiate, (cudaGraphExec_t * executable, cudaGraph_t graph, unsigned long long flags))            \
+    EACH(cudaGraphExecUpdate, (cudaGraphExec_t executable, cudaGraph_t graph, void *result))                           \
+    EACH(cudaGraphDestroy, (cudaGraph_t graph))                                                                        \
+    EACH(cudaGraphExecDestroy, (cudaGraphExec_t executable))                                                           \
     EACH(cudaSetDevice, (int device))                                                                                  \
     EACH(cudaGetDevice, (int *device))                                                                                 \
     EACH(cudaDeviceSynchronize, (void))                                                                                \
@@ -64,7 +123,13 @@ typedef struct {
          (const void *function, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream))          \
     EACH(cudaLaunchCooperativeKernel, _ptsz,                                                                           \
          (const void *function, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream))          \
-    EACH(cudaGraphLaunch, _ptsz, (void *graph, cudaStream_t stream))                                                   \
+    EACH(cudaStreamWaitEvent, _ptsz, (cudaStream_t stream, cudaEvent_t event, unsigned flags))                         \
+    EACH(cudaStreamBeginCapture, _ptsz, (cudaStream_t stream, int mode))                                               \
+    EACH(cudaStreamBeginCaptureToGraph, _ptsz,                                                                         \
+         (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *dependencies, const void *edges,              \
+          size_t count, int mode))                                                                                     \
+    EACH(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t * graph))                                      \
+    EACH(cudaGraphLaunch, _ptsz, (cudaGraphExec_t executable, cudaStream_t stream))                                    \
     EACH(__cudaLaunchKernel, _ptsz,                                                                                    \
          (cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream))           \
     EACH(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t *config, const void *function, void **arguments))       \
@@ -78,7 +143,12 @@ typedef struct {
     EACH(cudaMemcpyAsync, _ptsz, (void *to, const void *from, size_t size, int kind, cudaStream_t stream))
 
 typedef unsigned long long CUdeviceptr;
-typedef void *CUfunction, *CUmodule;
+typedef void *CUfunction, *CUmodule, *CUarray;
+
+typedef struct {
+    size_t Width, Height;
+    unsigned Format, NumChannels;
+} CUDA_ARRAY_DESCRIPTOR;
 typedef cudaStream_t CUstream;
 
 typedef struct {
@@ -98,7 +168,9 @@ typedef struct {
     EACH(cuStreamSynchronize, (CUstream stream))                                                                       \
     EACH(cuCtxSynchronize, (void))                                                                                     \
     EACH(cuMemAlloc_v2, (CUdeviceptr * pointer, size_t size))                                                          \
-    EACH(cuMemFree_v2, (CUdeviceptr pointer))
+    EACH(cuMemFree_v2, (CUdeviceptr pointer))                                                                          \
+    EACH(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *description))                                \
+    EACH(cuArrayDestroy, (CUarray array))
 
 #define CUDA_DECLARE(name, parameters) cudaError_t name parameters;
 #define CUDA_DECLARE_TWICE(name, suffix, parameters)                                                                   \

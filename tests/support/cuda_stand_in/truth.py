@@ -64,6 +64,10 @@ class Truth:
     """Different streams with launches; one that has the handle of one that was destroyed is another."""
     maximum: int
     """The most bytes in use at once, on all devices together."""
+    host_allocations: int
+    host_current: int
+    """Bytes of page-locked memory."""
+    host_maximum: int
     devices: dict[int, DeviceTruth]
     failures: dict[tuple[str, int], int]
     """How often a function, named without _ptsz or _ptds, answered an error."""
@@ -83,6 +87,9 @@ class Truth:
             code=told['code'],
             streams=told['streams'],
             maximum=told['maximum'],
+            host_allocations=told['host_allocations'],
+            host_current=told['host_current'],
+            host_maximum=told['host_maximum'],
             devices={int(number): DeviceTruth(**figures) for number, figures in told['devices'].items()},
             failures={(each['function'], each['error']): each['count'] for each in told['failures']},
             not_ready={each['function']: each['count'] for each in told['not_ready']},

@@ -100,6 +100,7 @@ struct registers {
 #define ARGUMENT_8(r) on_stack(r, 2)
 #define RETURNED(r) ((r)->ax)
 #define RETURN_ADDRESS_BYTES 8 // that the call has pushed
+#define LARGE_STRUCT_AT(r, argument) ((r)->sp + RETURN_ADDRESS_BYTES) // on the stack, in front of all others there
 #elif defined(__TARGET_ARCH_arm64)
 struct registers {
     u64 regs[31], sp, pc, pstate;
@@ -115,6 +116,7 @@ struct registers {
 #define ARGUMENT_8(r) on_stack(r, 0)
 #define RETURNED(r) ((r)->regs[0])
 #define RETURN_ADDRESS_BYTES 0
+#define LARGE_STRUCT_AT(r, argument) ARGUMENT_##argument(r) // a copy's address in place of the argument
 #else
 #error "compile with -D__TARGET_ARCH_x86 or -D__TARGET_ARCH_arm64"
 #endif

@@ -1,7 +1,7 @@
 // Launches, streams, and what waits for them.
 #pragma once
 
-#include "finding.h"
+#include "graphs.h"
 
 ALWAYS_INLINE u64 stream_of(u64 stream, u64 cookie)
 {
@@ -70,9 +70,16 @@ ALWAYS_INLINE void count_stream(struct thread *thread)
 ALWAYS_INLINE void launched(struct thread *thread)
 {
     struct handle key = {.address = thread->address, .process = thread->process};
-    struct device *device = find_device(thread->process, thread->device);
-    struct kernel new = {}, *kernel = bpf_map_lookup_elem(&kernels, &key);
+    struct device *device;
+    struct kernel new = {}, *kernel;
+    u32 capture = captured_into(thread->stream, thread->process, 0);
 
+    if (capture) { // nothing runs yet
+        add_kernel(capture, thread->address, thread->value);
+        return;
+    }
+    device = find_device(thread->process, thread->device);
+    kernel = bpf_map_lookup_elem(&kernels, &key);
     if (device) {
         __sync_fetch_and_add(&device->launches, 1);
         __sync_fetch_and_add(&device->threads, thread->value);
@@ -94,8 +101,54 @@ ALWAYS_INLINE void launched(struct thread *thread)
 ALWAYS_INLINE void launched_graph(struct thread *thread)
 {
     struct process *process = bpf_map_lookup_elem(&processes, &thread->process);
+    u32 capture = captured_into(thread->stream, thread->process, 0);
+    u32 number = graph_of(thread->address, thread->process);
+    struct graph *graph = number ? bpf_map_lookup_elem(&graphs, &number) : 0;
+    struct device *device;
+
+    if (capture) {
+        add_child(capture, number);
+        return;
+    }
     if (process)
         __sync_fetch_and_add(&process->graph_launches, 1);
+    if (!graph) {
+        if (process)
+            __sync_fetch_and_add(&process->unknown_graph_launches, 1);
+        return;
+    }
+    __sync_fetch_and_add(&graph->launches, 1);
+    if (!graph->kernels)
+        return;
+    device = find_device(thread->process, thread->device);
+    if (device) {
+        __sync_fetch_and_add(&device->launches, graph->kernels);
+        __sync_fetch_and_add(&device->threads, graph->threads);
+    }
+    count_stream(thread);
+    thread->address = GRAPH_ADDRESS;
+    tell(thread, EVENT_LAUNCH, thread->time, graph->threads / graph->kernels, 0, thread->device);
+}
+
+ALWAYS_INLINE void recorded(struct thread *thread)
+{
+    struct handle key = {.address = thread->address, .process = thread->process, .padding = 1};
+    u32 capture = captured_into(thread->stream, thread->process, 0);
+    if (capture) {
+        capture_into(thread->address, thread->process, 1, capture);
+        return;
+    }
+    if (captured_into(thread->address, thread->process, 1))
+        bpf_map_delete_elem(&capturing, &key);
+    tell(thread, EVENT_EVENT_RECORD, thread->time, 0, 0, thread->device);
+}
+
+// A stream that waits for an event of a capture is captured itself from then on.
+ALWAYS_INLINE void waits_for_event(struct thread *thread)
+{
+    u32 capture = captured_into(thread->value, thread->process, 1);
+    if (capture)
+        capture_into(thread->stream, thread->process, 0, capture);
 }
 
 // At the entry of the call, too: at its return another thread may have got the same handle.

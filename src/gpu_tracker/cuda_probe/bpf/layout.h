@@ -10,7 +10,15 @@ enum what {
     LAUNCH_BY_HANDLE,
     GRAPH_LAUNCH,
     ALLOCATE,
+    ALLOCATE_ON_STREAM,
+    ALLOCATE_FROM_POOL,
     ALLOCATE_PITCHED,
+    ALLOCATE_3D,
+    ALLOCATE_ARRAY,
+    ALLOCATE_3D_ARRAY,
+    ALLOCATE_DRIVER_ARRAY,
+    ALLOCATE_DRIVER_3D_ARRAY,
+    ALLOCATE_HOST,
     RELEASE,
     SYNCHRONISE_STREAM,
     QUERY_STREAM,
@@ -30,6 +38,17 @@ enum what {
     CREATE_CONTEXT,
     SET_CONTEXT,
     POP_CONTEXT,
+    WAIT_EVENT,
+    BEGIN_CAPTURE,
+    BEGIN_CAPTURE_TO_GRAPH,
+    END_CAPTURE,
+    CREATE_GRAPH,
+    CLONE_GRAPH,
+    ADD_KERNEL_NODE,
+    ADD_CHILD_GRAPH,
+    ADD_NODE,
+    UPDATE_GRAPH,
+    DESTROY_GRAPH,
     SET_VARIABLE,
     UNSET_VARIABLE,
     PUT_VARIABLE,
@@ -87,7 +106,7 @@ struct followed {
     u32 is_late; // it may have called CUDA unseen: which devices its threads have chosen is not known
 };
 struct process {
-    u64 began, ended, streams, graph_launches;
+    u64 began, ended, streams, graph_launches, unknown_graph_launches;
     u32 pid, parent;
     char name[16];
 };
@@ -110,6 +129,22 @@ struct allocation {
     u64 size, resets;
     s32 device;
     u32 padding;
+};
+// What a graph runs, as it was captured or built so far. A graph that has been instantiated stays as it is: what is
+// added to it later makes another one, whose first part the instantiated one is.
+struct graph {
+    u64 kernels, threads, launches;
+    u32 process, begins_with;
+    u32 handles; // graphs and executable graphs that are this one; those with none, which are not captured, are gone
+    u8 is_capturing, is_fixed;
+};
+enum node_kind { KERNEL_NODE, CHILD_GRAPH_NODE }; // the address is a kernel's, or the number of a graph
+struct graph_node {
+    u64 address;
+    u32 graph, kind;
+};
+struct nodes {
+    u64 count, threads;
 };
 struct failure_key {
     u32 process, function;
@@ -135,6 +170,10 @@ HASH(streams, struct handle, u8, 8192);
 HASH(contexts, struct handle, s32, 4096);
 HASH(threads, u64, struct thread, 16384);
 HASH(failures, struct failure_key, u64, 4096);
+HASH(graphs, u32, struct graph, 4096);
+HASH(graph_handles, struct handle, u32, 8192);
+HASH(graph_nodes, struct graph_node, struct nodes, 65536);
+HASH(capturing, struct handle, u32, 8192); // by stream, and with the padding set by event
 RING(events, 8388608);
 RING(notices, 4194304);
 #define HALF_OF_THE_NOTICES 2097152
@@ -152,6 +191,8 @@ enum overflow {
     NO_THREAD,
     NO_FAILURE,
     PEAKS,
+    NO_GRAPH,
+    NO_GRAPH_NODE,
     N_OVERFLOWS,
 };
 ARRAY(overflows, u64, N_OVERFLOWS);
@@ -161,11 +202,15 @@ struct settings {
     u32 level;        // of the probe's own PID namespace below the first one
     u64 namespace;    // that namespace
     u64 half_a_ring;  // bytes of events from which on the reader is woken
+    u32 last_graph;   // the highest number of a graph so far
+    s32 captures;     // those that go on now
 };
 ARRAY(settings, struct settings, 1);
 
 #define ALL_DEVICES -1
 #define UNKNOWN_DEVICE -2
+#define HOST_MEMORY -3 // the one device of page-locked memory of the host
+#define GRAPH_ADDRESS 1 // of the kernels of a graph together, in an event
 #define STREAM_OF_THREAD (1ull << 63)
 enum { STREAM_LEGACY = 1, STREAM_PER_THREAD = 2 }; // the handles cudaStreamLegacy and cudaStreamPerThread
 enum { NOT_READY = 600 };                          // an answer to a query, and no failure

@@ -4,10 +4,13 @@
 // `enter` and `leave` are attached to the entry and the return of every function in cuda_api.py; the cookie says which it
 // is. Only the outermost call of a thread counts: what a runtime function calls inside is part of it.
 #include "contexts.h"
+#include "graphs.h"
 #include "launches.h"
 #include "memory.h"
 #include "names.h"
 #include "programs.h"
+
+enum { MOST_DEPENDENCIES = 1 << 20 }; // of a node; no address is as small
 
 ALWAYS_INLINE void remember(struct thread *thread, struct registers *r, u64 cookie)
 {
@@ -21,8 +24,30 @@ ALWAYS_INLINE void remember(struct thread *thread, struct registers *r, u64 cook
     case GRAPH_LAUNCH:
         remember_launch(thread, r, cookie);
         return;
-    case ALLOCATE_PITCHED: // (pointer, pitch, width, height): the pitch is known at the return
-        thread->stream = ARGUMENT_3(r);
+    case ALLOCATE_ON_STREAM:
+    case ALLOCATE_FROM_POOL:
+    case ALLOCATE_PITCHED:
+    case ALLOCATE_3D:
+    case ALLOCATE_ARRAY:
+    case ALLOCATE_3D_ARRAY:
+    case ALLOCATE_DRIVER_ARRAY:
+    case ALLOCATE_DRIVER_3D_ARRAY:
+        remember_allocation(thread, r, cookie);
+        return;
+    case WAIT_EVENT:             // (stream, event, ...)
+    case BEGIN_CAPTURE:          // (stream, mode)
+    case BEGIN_CAPTURE_TO_GRAPH: // (stream, graph, ...)
+    case END_CAPTURE:            // (stream, graph)
+        thread->stream = stream_of(ARGUMENT_0(r), cookie);
+        return;
+    case ADD_KERNEL_NODE:
+    case ADD_CHILD_GRAPH:
+        thread->address = ARGUMENT_1(r);
+        thread->value = ARGUMENT_4(r);
+        return;
+    case ADD_NODE: // from CUDA 13 on (node, graph, dependencies, their data, number of them, parameters)
+        thread->address = ARGUMENT_1(r);
+        thread->value = ARGUMENT_4(r) < MOST_DEPENDENCIES ? ARGUMENT_5(r) : ARGUMENT_4(r);
         return;
     case SYNCHRONISE_STREAM:
     case QUERY_STREAM:
@@ -95,6 +120,8 @@ SEC("uprobe") int enter(struct registers *r)
         begin_release(thread);
     else if (WHAT(cookie) == DESTROY_STREAM)
         destroy_stream(thread);
+    else if (WHAT(cookie) == DESTROY_GRAPH)
+        drop_handle(thread->address, thread->process);
     return 0;
 }
 
@@ -128,6 +155,8 @@ SEC("uretprobe") int leave(struct registers *r)
     if (error) {
         if (WHAT(cookie) == RELEASE)
             undo_release(thread);
+        else if (WHAT(cookie) == END_CAPTURE)
+            end_capture(thread, 0);
         if (error != NOT_READY)
             fail(thread, error);
         return 0;
@@ -142,7 +171,15 @@ SEC("uretprobe") int leave(struct registers *r)
         launched_graph(thread);
         return 0;
     case ALLOCATE:
+    case ALLOCATE_ON_STREAM:
+    case ALLOCATE_FROM_POOL:
     case ALLOCATE_PITCHED:
+    case ALLOCATE_3D:
+    case ALLOCATE_ARRAY:
+    case ALLOCATE_3D_ARRAY:
+    case ALLOCATE_DRIVER_ARRAY:
+    case ALLOCATE_DRIVER_3D_ARRAY:
+    case ALLOCATE_HOST:
         allocated(thread);
         return 0;
     case RELEASE:
@@ -164,7 +201,29 @@ SEC("uretprobe") int leave(struct registers *r)
         tell(thread, EVENT_EVENT_DONE, bpf_ktime_get_ns(), 0, 0, thread->device);
         return 0;
     case RECORD_EVENT:
-        tell(thread, EVENT_EVENT_RECORD, thread->time, 0, 0, thread->device);
+        recorded(thread);
+        return 0;
+    case WAIT_EVENT:
+        waits_for_event(thread);
+        return 0;
+    case BEGIN_CAPTURE:
+    case BEGIN_CAPTURE_TO_GRAPH:
+        begin_capture(thread);
+        return 0;
+    case END_CAPTURE:
+        end_capture(thread, 1);
+        return 0;
+    case CREATE_GRAPH:
+    case CLONE_GRAPH:
+        got_graph(thread);
+        return 0;
+    case ADD_KERNEL_NODE:
+    case ADD_CHILD_GRAPH:
+    case ADD_NODE:
+        add_node(thread);
+        return 0;
+    case UPDATE_GRAPH:
+        updated_graph(thread);
         return 0;
     case DESTROY_EVENT:
         tell(thread, EVENT_EVENT_DESTROY, bpf_ktime_get_ns(), 0, 0, thread->device);

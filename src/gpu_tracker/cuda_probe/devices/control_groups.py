@@ -21,6 +21,7 @@ DEVICES = 'devices'
 
 _OCTAL = re.compile(r'\\([0-7]{3})')
 _DELETED = ' (deleted)'
+_CONTAINER = re.compile(r'(?:/|-|:)([0-9a-f]{64}|[0-9a-f]{32}-[0-9]{1,10})(?=\.scope|/|$)')
 
 
 class Group(NamedTuple):
@@ -88,6 +89,25 @@ def devices_group(groups: Iterable[Group]) -> Group | None:
 def unified_group(groups: Iterable[Group]) -> Group | None:
     """Return the group of version 2; None where there is none."""
     return next((group for group in groups if not group.controllers), None)
+
+
+def accounting_group(groups: Iterable[Group]) -> Group | None:
+    """Return the group that a process is accounted to: that of version 2, or of memory where that has the processes.
+
+    None where there is none. Machines with both versions may have all processes in the root of version 2.
+    """
+    known = [group for group in groups if not group.controllers or 'memory' in group.controllers]
+    known.sort(key=lambda group: (group.is_root, bool(group.controllers)))
+    return known[0] if known else None
+
+
+def container_of(path: str) -> str | None:
+    """Return the ID in the path of a container's group, as Docker, containerd, CRI-O, Podman and ECS write it.
+
+    None where there is none in it: no container, or a group that is seen from inside of it.
+    """
+    found = _CONTAINER.findall(path)
+    return found[-1] if found else None
 
 
 def folder_of(group: Group, mounted: Iterable[Mount]) -> str | None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.engine import kernel_layout
 from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, AttachedFiles, MultiAttacher, PerfAttacher
+from gpu_tracker.cuda_probe.engine.graph_launches import GraphLaunches
 from gpu_tracker.cuda_probe.engine.kernel_layout import forget, read_notices, read_totals
 from gpu_tracker.cuda_probe.engine.libbpf import open_libbpf
 from gpu_tracker.cuda_probe.engine.loading import LoadedObject, explain, read_object
+from gpu_tracker.cuda_probe.kernel_data import KernelTotals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -54,6 +56,7 @@ class Engine:
             programs = loaded.program('enter'), loaded.program('leave')
             attacher: Attacher = MultiAttacher(*programs) if self.kind == MULTI else PerfAttacher(*programs)
             self._loaded, self.files = loaded, AttachedFiles(attacher)
+            self._graphs = GraphLaunches(loaded.maps)
             undoing.callback(self.files.close)
             loaded.trace()
             self.refused = self.files.attach_all(first)
@@ -104,7 +107,19 @@ class Engine:
 
     def totals(self) -> Totals:
         """Read what the kernel has added up."""
-        return read_totals(self._loaded.maps)
+        totals = read_totals(self._loaded.maps)
+        by_graphs = self._graphs.by_kernel()
+        kernels = []
+        for kernel in totals.kernels:
+            more = by_graphs.pop((kernel.process, kernel.address), (0, 0))
+            kernels.append(kernel._replace(launches=kernel.launches + more[0], threads=kernel.threads + more[1]))
+        living = {process.process for process in totals.processes}
+        kernels += (KernelTotals(*key, *launches) for key, launches in by_graphs.items() if key[0] in living)
+        return totals._replace(kernels=tuple(kernels))
+
+    def free_graphs(self) -> None:
+        """Give back the room of CUDA graphs that were destroyed."""
+        self._graphs.free()
 
     def ended(self) -> int:
         """Return how many program runs that have ended still take room in the kernel."""
@@ -112,6 +127,7 @@ class Engine:
 
     def forget(self, processes: Collection[int]) -> None:
         """Give back the room of program runs that have ended."""
+        self._graphs.forget(processes)
         forget(self._loaded.maps, processes)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FOLLOWED_KEY = struct.Struct('<I')
 FOLLOWED = struct.Struct('<III')
 PROCESS_KEY = struct.Struct('<I')
-PROCESS = struct.Struct('<QQQQII16s')
+PROCESS = struct.Struct('<5QII16s')
 DEVICE_KEY = struct.Struct('<Ii')
 DEVICE = struct.Struct('<12Q')
 HANDLE = struct.Struct('<QI4x')
@@ -25,9 +25,13 @@ KERNEL = struct.Struct('<QQ')
 ALLOCATION = struct.Struct('<QQi4x')
 CONTEXT = struct.Struct('<i')
 FAILURE_KEY = struct.Struct('<IIi')
+GRAPH_KEY = struct.Struct('<I')
+GRAPH = struct.Struct('<QQQIIIBB2x')
+GRAPH_NODE = struct.Struct('<QII')
+NODES = struct.Struct('<QQ')
 COUNT = struct.Struct('<Q')
 INDEX = struct.Struct('<I')
-SETTINGS = struct.Struct('<IIQQ')
+SETTINGS = struct.Struct('<IIQQIi')
 EVENT = struct.Struct('<8xQQQQQIiHHI')
 """A record of the ring of events, with its header: the fields of :class:`gpu_tracker.cuda_probe.kernel_data.Event`."""
 NOTICE = struct.Struct('<8xQQQIIII32s1024s')
@@ -44,6 +48,10 @@ MAPS: dict[str, tuple[int, int]] = {
     'streams': (HANDLE.size, 1),
     'contexts': (HANDLE.size, CONTEXT.size),
     'failures': (FAILURE_KEY.size, COUNT.size),
+    'graphs': (GRAPH_KEY.size, GRAPH.size),
+    'graph_handles': (HANDLE.size, GRAPH_KEY.size),
+    'graph_nodes': (GRAPH_NODE.size, NODES.size),
+    'capturing': (HANDLE.size, GRAPH_KEY.size),
     'overflows': (INDEX.size, COUNT.size),
     'settings': (INDEX.size, SETTINGS.size),
 }
@@ -64,6 +72,8 @@ class Overflow(IntEnum):
     THREAD = 8
     FAILURE = 9
     PEAK = 10
+    GRAPH = 11
+    GRAPH_NODE = 12
 
 
 class NoticeKind(IntEnum):
@@ -112,7 +122,10 @@ def _text(raw: bytes) -> str:
 
 
 def read_totals(maps: Mapping[str, KernelMap]) -> Totals:
-    """Read all maps; each of its figures is as new as this call, and none of them is of one moment with another."""
+    """Read all maps; each of its figures is as new as this call, and none of them is of one moment with another.
+
+    Kernels have the launches that were calls; :mod:`.graph_launches` has those by graphs.
+    """
     return Totals(
         processes=tuple(_process(key, value) for key, value in maps['processes'].items()),
         devices=tuple(_device(key, value) for key, value in maps['devices'].items()),
@@ -130,7 +143,7 @@ def forget(maps: Mapping[str, KernelMap], processes: Collection[int]) -> None:
         for key in gone:
             maps[name].remove(key)
 
-    for name in ('kernels', 'streams', 'contexts', 'allocations'):
+    for name in ('kernels', 'streams', 'contexts', 'allocations', 'graph_handles', 'capturing'):
         drop(name, lambda key: int(HANDLE.unpack(key)[1]))
     for name in ('devices', 'failures', 'processes'):
         drop(name, lambda key: int.from_bytes(key[:4], 'little'))
@@ -138,7 +151,7 @@ def forget(maps: Mapping[str, KernelMap], processes: Collection[int]) -> None:
 
 def _process(key: bytes, value: bytes) -> ProcessTotals:
     (number,) = PROCESS_KEY.unpack(key)
-    began, ended, streams, graphs, pid, parent, name = PROCESS.unpack(value)
+    began, ended, streams, graphs, unknown_graphs, pid, parent, name = PROCESS.unpack(value)
     return ProcessTotals(
         process=number,
         pid=pid,
@@ -148,6 +161,7 @@ def _process(key: bytes, value: bytes) -> ProcessTotals:
         ended=ended or None,
         streams=streams,
         graph_launches=graphs,
+        unknown_graph_launches=unknown_graphs,
     )
 
 

@@ -170,7 +170,7 @@ class LoadedObject:
 
     def _set_up(self, half_a_ring: int) -> None:
         settings = self.maps['settings']
-        settings.put(INDEX.pack(0), SETTINGS.pack(_FIRST_NUMBER, 0, 0, half_a_ring))
+        settings.put(INDEX.pack(0), SETTINGS.pack(_FIRST_NUMBER, 0, 0, half_a_ring, 0, 0))
         if self._library.bpf_prog_test_run_opts(self.program('find_level'), _run_options()) != 0:
             raise OSError(errno.EOPNOTSUPP, 'the kernel does not show its PID namespaces')
 
@@ -193,6 +193,10 @@ def map_entries(limits: Limits) -> dict[str, int]:
         'contexts': limits.processes * 4,
         'threads': limits.threads,
         'failures': limits.failures,
+        'graphs': limits.graphs,
+        'graph_handles': limits.graphs * 2,
+        'graph_nodes': limits.graphs * 16,
+        'capturing': limits.streams,
         'events': limits.ring_bytes,
         'notices': _NOTICES_BYTES,
     }

@@ -64,3 +64,13 @@ API CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t size)
 }
 
 API CUresult cuMemFree_v2(CUdeviceptr pointer) { return stand_in_give_back((void *)pointer); }
+
+API CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *description)
+{
+    if (!array || !description)
+        return answer(cudaErrorInvalidValue);
+    size_t rows = description->Height ? description->Height : 1;
+    return stand_in_take(array, 4 * description->NumChannels * description->Width * rows, 0); /* of floats */
+}
+
+API CUresult cuArrayDestroy(CUarray array) { return stand_in_give_back(array); }

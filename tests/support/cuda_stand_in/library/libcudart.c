@@ -4,6 +4,7 @@
 #include "state.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { PITCH = 512 };
@@ -61,6 +62,69 @@ API cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, siz
         *pitch = wide;
     return error;
 }
+
+static size_t rows(size_t height, size_t depth) { return (height ? height : 1) * (depth ? depth : 1); }
+
+API cudaError_t cudaMalloc3D(cudaPitchedPtr *pointer, cudaExtent extent)
+{
+    if (!pointer)
+        return cudaErrorInvalidValue;
+    size_t wide = (extent.width + PITCH - 1) / PITCH * PITCH;
+    cudaError_t error = take(&pointer->ptr, wide * rows(extent.height, extent.depth));
+    if (!error) {
+        pointer->pitch = wide;
+        pointer->xsize = extent.width;
+        pointer->ysize = extent.height;
+    }
+    return error;
+}
+
+static size_t bytes_of(const cudaChannelFormatDesc *channels)
+{
+    return (size_t)(channels->x + channels->y + channels->z + channels->w) / 8;
+}
+
+API cudaError_t cudaMallocArray(cudaArray_t *array, const cudaChannelFormatDesc *channels, size_t width, size_t height,
+                                unsigned flags)
+{
+    (void)flags;
+    return channels ? take(array, bytes_of(channels) * width * rows(height, 0)) : cudaErrorInvalidValue;
+}
+
+API cudaError_t cudaMalloc3DArray(cudaArray_t *array, const cudaChannelFormatDesc *channels, cudaExtent extent,
+                                  unsigned flags)
+{
+    (void)flags;
+    if (!channels)
+        return cudaErrorInvalidValue;
+    return take(array, bytes_of(channels) * extent.width * rows(extent.height, extent.depth));
+}
+
+static cudaError_t take_of_host(void **pointer, size_t size)
+{
+    if (!pointer)
+        return cudaErrorInvalidValue;
+    *pointer = malloc(size);
+    return *pointer ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+API cudaError_t cudaMallocHost(void **pointer, size_t size) { return take_of_host(pointer, size); }
+
+API cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned flags)
+{
+    (void)flags;
+    return take_of_host(pointer, size);
+}
+
+APART cudaError_t give_back_to_host(void *pointer)
+{
+    free(pointer);
+    return cudaSuccess;
+}
+
+API cudaError_t cudaFreeHost(void *pointer) { return give_back_to_host(pointer); }
+
+API cudaError_t cudaFreeArray(cudaArray_t array) { return give_back(array); }
 
 API cudaError_t cudaFree(void *pointer) { return give_back(pointer); }
 
@@ -183,8 +247,115 @@ TWICE(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t *config, const void 
                   : cudaErrorInvalidValue;
 })
 
-TWICE(cudaGraphLaunch, _ptsz, (void *graph, cudaStream_t stream), {
+/* A graph holds nothing here: what is in it, the program that has made it knows. */
+static cudaError_t change(cudaGraph_t graph, const void *parameters)
+{
+    if (!parameters)
+        return cudaErrorInvalidValue;
+    return stand_in_known(stand_in_graphs, graph) ? cudaSuccess : cudaErrorInvalidResourceHandle;
+}
+
+API cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned flags)
+{
+    (void)flags;
+    return stand_in_open(stand_in_graphs, graph);
+}
+
+APART cudaError_t make_again(cudaGraph_t *made, cudaGraph_t graph)
+{
+    return stand_in_known(stand_in_graphs, graph) ? stand_in_open(stand_in_graphs, made) : cudaErrorInvalidValue;
+}
+
+API cudaError_t cudaGraphClone(cudaGraph_t *clone, cudaGraph_t original) { return make_again(clone, original); }
+
+API cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long flags)
+{
+    (void)flags;
+    return make_again(executable, graph);
+}
+
+API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph, void *result)
+{
+    (void)result;
+    return change(executable, stand_in_known(stand_in_graphs, graph));
+}
+
+API cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *dependencies,
+                                       size_t count, const cudaKernelNodeParams *parameters)
+{
+    (void)node, (void)dependencies, (void)count;
+    return change(graph, parameters);
+}
+
+API cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                           const cudaGraphNode_t *dependencies, size_t count, cudaGraph_t child)
+{
+    (void)node, (void)dependencies, (void)count;
+    return change(graph, child);
+}
+
+API cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *dependencies,
+                                 size_t count, cudaGraphNodeParams *parameters)
+{
+    (void)node, (void)dependencies, (void)count;
+    return change(graph, parameters);
+}
+
+API cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *dependencies,
+                                    const void *edges, size_t count, cudaGraphNodeParams *parameters)
+{
+    (void)node, (void)dependencies, (void)edges, (void)count;
+    return change(graph, parameters);
+}
+
+API cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return stand_in_close(stand_in_graphs, graph); }
+API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return stand_in_close(stand_in_graphs, graph); }
+
+static cudaError_t begin_capture(cudaStream_t stream)
+{
+    stream = stand_in_known(stand_in_streams, stream);
+    if (!stream || stream->captured)
+        return cudaErrorInvalidResourceHandle;
+    stream->captured = 1;
+    return cudaSuccess;
+}
+
+/* Without room for the graph the capture ends all the same, as one that was broken does. */
+static cudaError_t end_capture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    stream = stand_in_known(stand_in_streams, stream);
+    if (!stream || !stream->captured)
+        return cudaErrorInvalidResourceHandle;
+    stream->captured = 0;
     if (!graph)
+        return cudaErrorStreamCaptureInvalidated;
+    return *graph ? cudaSuccess : stand_in_open(stand_in_graphs, graph);
+}
+
+TWICE(cudaStreamBeginCapture, _ptsz, (cudaStream_t stream, int mode), {
+    (void)mode;
+    return begin_capture(stream);
+})
+
+TWICE(cudaStreamBeginCaptureToGraph, _ptsz,
+      (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *dependencies, const void *edges, size_t count,
+       int mode),
+      {
+          (void)dependencies, (void)edges, (void)count, (void)mode;
+          return stand_in_known(stand_in_graphs, graph) ? begin_capture(stream) : cudaErrorInvalidValue;
+      })
+
+TWICE(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t *graph), { return end_capture(stream, graph); })
+
+TWICE(cudaStreamWaitEvent, _ptsz, (cudaStream_t stream, cudaEvent_t event, unsigned flags), {
+    (void)flags;
+    if (!stand_in_known(stand_in_events, event))
+        return cudaErrorInvalidResourceHandle;
+    return stand_in_known(stand_in_streams, stream) ? cudaSuccess : cudaErrorInvalidResourceHandle;
+})
+
+TWICE(cudaGraphLaunch, _ptsz, (cudaGraphExec_t executable, cudaStream_t stream), {
+    if (!executable)
         return cudaErrorInvalidValue;
     return stand_in_known(stand_in_streams, stream) ? cudaSuccess : cudaErrorInvalidResourceHandle;
 })

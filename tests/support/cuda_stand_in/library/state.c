@@ -21,7 +21,7 @@ struct block {
 };
 
 struct stand_in_settings stand_in_settings;
-struct stand_in_handle stand_in_streams[MOST_HANDLES], stand_in_events[MOST_HANDLES];
+struct stand_in_handle stand_in_streams[MOST_HANDLES], stand_in_events[MOST_HANDLES], stand_in_graphs[MOST_HANDLES];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *given[BUCKETS], *spare;
@@ -127,6 +127,7 @@ int stand_in_open(struct stand_in_handle *handles, struct stand_in_handle **hand
     for (int number = FIRST_HANDLE; number < MOST_HANDLES; number++)
         if (!handles[number].used && !__atomic_exchange_n(&handles[number].used, 1, __ATOMIC_RELAXED)) {
             handles[number].not_ready = 0;
+            handles[number].captured = 0;
             *handle = &handles[number];
             return cudaSuccess;
         }
@@ -166,6 +167,7 @@ static void in_child(void)
     take_all_back(-1);
     memset(stand_in_streams, 0, sizeof stand_in_streams);
     memset(stand_in_events, 0, sizeof stand_in_events);
+    memset(stand_in_graphs, 0, sizeof stand_in_graphs);
 }
 
 static size_t setting(const char *name, size_t usual)

@@ -19,6 +19,7 @@ enum { MOST_DEVICES = 64, MOST_HANDLES = 1 << 16, MOST_THREADS = 1024 };
 struct stand_in_handle {
     int used;
     int not_ready; /* so many queries are still answered so */
+    int captured;  /* calls on this stream only make a graph */
 };
 
 struct stand_in_settings {
@@ -28,6 +29,7 @@ struct stand_in_settings {
 
 extern struct stand_in_settings stand_in_settings;
 extern struct stand_in_handle stand_in_streams[MOST_HANDLES], stand_in_events[MOST_HANDLES];
+extern struct stand_in_handle stand_in_graphs[MOST_HANDLES]; /* executable ones too */
 
 /* Each returns an error code. */
 int stand_in_take(void **pointer, size_t size, int device);

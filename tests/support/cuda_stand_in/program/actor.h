@@ -19,10 +19,11 @@ enum { LONGEST_NAME = 32 };
 
 struct thing {
     char name[LONGEST_NAME];
-    char kind; /* 'm'emory, 's'tream, 'e'vent */
+    char kind; /* 'm'emory, page-locked memory of the 'h'ost, 's'tream, 'e'vent, 'g'raph, e'x'ecutable graph */
     void *handle;
     long long bytes;
     int device;
+    struct contents *contents; /* of a graph; of a stream or an event: what it is captured into */
     struct thing *next;
 };
 
@@ -54,10 +55,20 @@ void loop_ended(struct loop loop);
 /* pause_in_loop: what the actor's pace asks for before the call of this number. */
 void pause_in_loop(const struct actor *actor, const struct loop *loop, long long number);
 
+/* captured: whether so many launches on the stream only went into a graph, where their truth is kept. */
+int captured(struct actor *actor, cudaStream_t stream, const char *kernel, const void *address, long long count,
+             long long threads);
+
+/* contents_of: what the stream of that name is captured into; NULL: it is not. */
+struct contents *contents_of(struct actor *actor, const char *stream);
+
+const void *kernel_named(const char *name);
+
 /* Each does its part of the commands, and tells whether the command was one of them. */
 int perform_memory(struct actor *actor, const struct command *command);
 int perform_launch(struct actor *actor, const struct command *command);
 int perform_stream(struct actor *actor, const struct command *command);
+int perform_graph(struct actor *actor, const struct command *command);
 int perform_driver(struct actor *actor, const struct command *command);
 int perform_process(struct actor *actor, const struct command *command);
 

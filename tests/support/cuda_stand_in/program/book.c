@@ -36,6 +36,7 @@ static struct {
     int kernel_count, failure_count, stream_count, loop_count;
     int streams_ended;
     long long current, maximum; /* of all devices together */
+    long long host_allocations, host_current, host_maximum;
 } book;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -114,6 +115,16 @@ void book_memory(int device, long long bytes)
             used->freed -= bytes;
         }
         use(used, bytes);
+    });
+}
+
+void book_host_memory(long long bytes)
+{
+    LOCKED({
+        book.host_allocations += bytes > 0;
+        book.host_current += bytes;
+        if (book.host_maximum < book.host_current)
+            book.host_maximum = book.host_current;
     });
 }
 
@@ -240,8 +251,9 @@ static void write_truth(FILE *file, const char *end, int code)
         fprintf(file, "%s{\"call\": \"%s\", \"count\": %lld, \"real_ns\": %lld, \"cpu_ns\": %lld}", number ? ", " : "",
                 l.call, l.count, l.real, l.cpu);
     }
-    fprintf(file, "], \"streams\": %d, \"maximum\": %lld}\n", book.stream_count + book.streams_ended,
-            book.maximum);
+    fprintf(file, "], \"streams\": %d, \"maximum\": %lld, ", book.stream_count + book.streams_ended, book.maximum);
+    fprintf(file, "\"host_allocations\": %lld, \"host_current\": %lld, \"host_maximum\": %lld}\n", book.host_allocations,
+            book.host_current, book.host_maximum);
 }
 
 void book_tell(const char *end, int code, int print)

@@ -16,6 +16,7 @@ void book_launches(int device, const char *kernel, const void *address, uint64_t
                    long long threads);
 void book_stream_ended(uint64_t stream); /* another one may get its handle */
 void book_memory(int device, long long bytes); /* negative: freed */
+void book_host_memory(long long bytes); /* page-locked */
 void book_many(int device, long long count, long long bytes); /* so many allocations, each of them freed again */
 void book_reset_device(int device);
 void book_synchronisations(int device, long long count);

@@ -42,6 +42,26 @@ static void allocate(struct actor *actor, const struct command *command)
     book_memory(0, bytes);
 }
 
+/* NAME CHANNELS WIDTH HEIGHT, each channel a float */
+static void allocate_array(struct actor *actor, const struct command *command)
+{
+    CUDA_ARRAY_DESCRIPTOR description = {.Width = (size_t)number(command, 3), .Height = (size_t)number(command, 4),
+                                         .Format = 0x20, .NumChannels = (unsigned)number(command, 2)};
+    CUarray array = NULL;
+    if (!went_well("cuArrayCreate_v2", driver()->cuArrayCreate_v2(&array, &description)))
+        return;
+    struct thing *memory = new_thing(actor, 'm', word(command, 1));
+    memory->handle = array;
+    memory->bytes = (long long)(4 * description.NumChannels * description.Width * description.Height);
+    book_memory(0, memory->bytes);
+}
+
+static void release_array(struct thing *memory)
+{
+    if (went_well("cuArrayDestroy", driver()->cuArrayDestroy(memory->handle)))
+        book_release(memory);
+}
+
 static void release(struct thing *memory)
 {
     if (went_well("cuMemFree_v2", driver()->cuMemFree_v2((CUdeviceptr)memory->handle)))
@@ -61,6 +81,10 @@ int perform_driver(struct actor *actor, const struct command *command)
         allocate(actor, command);
     else if (strcmp(verb, "cu_free") == 0)
         release(thing_named(actor, 'm', word(command, 1)));
+    else if (strcmp(verb, "cu_alloc_array") == 0)
+        allocate_array(actor, command);
+    else if (strcmp(verb, "cu_free_array") == 0)
+        release_array(thing_named(actor, 'm', word(command, 1)));
     else if (strcmp(verb, "cu_sync") == 0) {
         if (went_well("cuStreamSynchronize", driver()->cuStreamSynchronize(the_stream(actor, word(command, 1)))))
             book_synchronisations(0, 1);

@@ -95,7 +95,7 @@ void perform_command(struct actor *actor, const struct command *command)
         choose_stream(actor, word(command, 1));
     else
         must(perform_memory(actor, command) || perform_launch(actor, command) || perform_stream(actor, command) ||
-                 perform_driver(actor, command) || perform_process(actor, command),
+                 perform_graph(actor, command) || perform_driver(actor, command) || perform_process(actor, command),
              "no such command", verb);
 }
 

@@ -69,6 +69,67 @@ static void release(struct actor *actor, const struct command *command, int in_o
     });
 }
 
+/* NAME and three or four figures: bytes or bits of a channel, then width, height and depth. */
+static void allocate_array(struct actor *actor, const struct command *command, int dimensions)
+{
+    const char *name = word(command, 1);
+    cudaChannelFormatDesc channels = {.x = (int)number(command, 2), .y = (int)number(command, 2)};
+    size_t width = (size_t)number(command, 3), height = (size_t)number(command, 4);
+    size_t depth = dimensions == 3 ? (size_t)number(command, 5) : 0;
+    size_t bytes = (size_t)(channels.x + channels.y) / 8 * width * (height ? height : 1) * (depth ? depth : 1);
+    cudaArray_t array = NULL;
+    BOOKED_TOGETHER({
+        cudaError_t error =
+            dimensions == 3 ? cuda.cudaMalloc3DArray(&array, &channels, (cudaExtent){width, height, depth}, 0)
+                            : cuda.cudaMallocArray(&array, &channels, width, height, 0);
+        if (went_well(dimensions == 3 ? "cudaMalloc3DArray" : "cudaMallocArray", error))
+            book_memory_of(actor, name, array, (long long)bytes);
+    });
+}
+
+static void allocate_3d(struct actor *actor, const struct command *command)
+{
+    cudaExtent extent = {(size_t)number(command, 2), (size_t)number(command, 3), (size_t)number(command, 4)};
+    cudaPitchedPtr made = {0};
+    BOOKED_TOGETHER({
+        if (went_well("cudaMalloc3D", cuda.cudaMalloc3D(&made, extent)))
+            book_memory_of(actor, word(command, 1), made.ptr,
+                           (long long)(made.pitch * extent.height * (extent.depth ? extent.depth : 1)));
+    });
+}
+
+static void allocate_of_host(struct actor *actor, const struct command *command, int with_flags)
+{
+    long long bytes = number(command, 2);
+    void *address = NULL;
+    BOOKED_TOGETHER({
+        if (went_well(with_flags ? "cudaHostAlloc" : "cudaMallocHost",
+                      with_flags ? cuda.cudaHostAlloc(&address, (size_t)bytes, 0)
+                                 : cuda.cudaMallocHost(&address, (size_t)bytes))) {
+            struct thing *memory = new_thing(actor, 'h', word(command, 1));
+            memory->handle = address;
+            memory->bytes = bytes;
+            book_host_memory(bytes);
+        }
+    });
+}
+
+static void release_of_host(struct thing *memory)
+{
+    BOOKED_TOGETHER({
+        if (went_well("cudaFreeHost", cuda.cudaFreeHost(memory->handle)))
+            book_host_memory(-memory->bytes);
+    });
+}
+
+static void release_array(struct thing *memory)
+{
+    BOOKED_TOGETHER({
+        if (went_well("cudaFreeArray", cuda.cudaFreeArray(memory->handle)))
+            book_release(memory);
+    });
+}
+
 /* allocs N BYTES: so many allocations that are kept. */
 static void allocate_many(struct actor *actor, long long count, long long bytes)
 {
@@ -125,6 +186,18 @@ int perform_memory(struct actor *actor, const struct command *command)
         allocate(actor, command, "cudaMallocPitch");
     else if (strcmp(verb, "alloc_async") == 0)
         allocate(actor, command, "cudaMallocAsync");
+    else if (strcmp(verb, "alloc_3d") == 0)
+        allocate_3d(actor, command);
+    else if (strcmp(verb, "alloc_array") == 0)
+        allocate_array(actor, command, 2);
+    else if (strcmp(verb, "alloc_3d_array") == 0)
+        allocate_array(actor, command, 3);
+    else if (strcmp(verb, "alloc_host") == 0 || strcmp(verb, "host_alloc") == 0)
+        allocate_of_host(actor, command, strcmp(verb, "host_alloc") == 0);
+    else if (strcmp(verb, "free_host") == 0)
+        release_of_host(thing_named(actor, 'h', word(command, 1)));
+    else if (strcmp(verb, "free_array") == 0)
+        release_array(thing_named(actor, 'm', word(command, 1)));
     else if (strcmp(verb, "allocs") == 0)
         allocate_many(actor, number(command, 1), number(command, 2));
     else if (strcmp(verb, "churn") == 0)

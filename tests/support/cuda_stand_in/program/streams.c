@@ -67,6 +67,13 @@ static int perform_event(struct actor *actor, const struct command *command)
         event = thing_named(actor, 'e', word(command, 1))->handle;
         went_well("cudaEventRecord",
                   cuda.cudaEventRecord[actor->own_stream](event, the_stream(actor, word(command, 2))));
+        thing_named(actor, 'e', word(command, 1))->contents = contents_of(actor, word(command, 2));
+    } else if (strcmp(verb, "stream_wait") == 0) {
+        struct thing *waited = thing_named(actor, 'e', word(command, 2));
+        if (went_well("cudaStreamWaitEvent", cuda.cudaStreamWaitEvent[actor->own_stream](
+                                                 the_stream(actor, word(command, 1)), waited->handle, 0)) &&
+            waited->contents)
+            thing_named(actor, 's', word(command, 1))->contents = waited->contents;
     } else if (strcmp(verb, "record_flags") == 0) {
         event = thing_named(actor, 'e', word(command, 1))->handle;
         went_well("cudaEventRecordWithFlags",
