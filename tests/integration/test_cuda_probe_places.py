@@ -176,7 +176,7 @@ def mapped_files_of(program: Path, folder: Path) -> list[str]:
 def test_a_container_with_a_loader_of_its_own_that_starts_while_it_is_probed(tmp_path: Path) -> None:
     odd = copied(stand_in(), tmp_path / 'odd')
     program = stand_in().program(late=True)
-    loader = next(file.shown for file in mapped_files(os.getpid()) if Library.LOADER in file.libraries)
+    loader = next(file.shown for file in mapped_files(os.getpid()).files if Library.LOADER in file.libraries)
     script = 'read go; cp "$1" "$2"; mount --bind "$2" "$1"; shift 2; exec "$@"'
     words = [needs('unshare'), '--mount', 'sh', '-ec', script, 'sh', os.path.realpath(loader), str(tmp_path / 'loader')]
     with (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.cuda_probe.binaries.file_systems import FileSystems
 from gpu_tracker.cuda_probe.cuda_api import Library
-from gpu_tracker.cuda_probe.libraries import code_file, libraries_of, mapped_files
+from gpu_tracker.cuda_probe.libraries import MappedFiles, code_file, libraries_of, mapped_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +52,7 @@ class Proc:
     def found(self) -> list[tuple[str, tuple[Library, ...]]]:
         """Return what is found beside the program: where the process sees it, and what it is."""
         self.write()
-        return [(file.shown, file.libraries) for file in mapped_files(PID, str(self.path))[1:]]
+        return [(file.shown, file.libraries) for file in mapped_files(PID, str(self.path)).files[1:]]
 
     def write(self) -> None:
         (self.process / 'maps').write_bytes(os.fsencode(self.maps))
@@ -97,7 +99,7 @@ def test_libraries_that_are_mapped_as_code_are_found_through_the_process_root(pr
     proc.mapped('/opt/cuda/libcudart.so.12')
     proc.mapped('/data/libcuda.so.1', DATA)
     assert proc.found() == [('/lib/libc.so.6', (Library.LIBC,)), ('/opt/cuda/libcudart.so.12', (Library.RUNTIME,))]
-    inside = mapped_files(PID, str(proc.path))[2]
+    inside = mapped_files(PID, str(proc.path)).files[2]
     assert inside.path == f'{proc.path}/42/root/opt/cuda/libcudart.so.12'
     status = os.stat(proc.root / 'opt/cuda/libcudart.so.12')
     assert inside.identity == (status.st_dev, status.st_ino)
@@ -106,7 +108,7 @@ def test_libraries_that_are_mapped_as_code_are_found_through_the_process_root(pr
 
 def test_the_executable_comes_first_and_may_have_the_runtime_linked_in(proc: Proc) -> None:
     proc.write()
-    (program,) = mapped_files(PID, str(proc.path))
+    (program,) = mapped_files(PID, str(proc.path)).files
     assert program.path == f'{proc.path}/42/exe'
     assert program.shown == str(proc.root / 'usr/bin/python3')
     assert program.libraries == (Library.RUNTIME,)
@@ -126,7 +128,7 @@ def test_a_loader_that_is_run_as_the_program_is_both(proc: Proc) -> None:
     proc.runs('/lib/ld-linux-x86-64.so.2')
     proc.mapped('/lib/ld-linux-x86-64.so.2')
     proc.write()
-    (program,) = mapped_files(PID, str(proc.path))
+    (program,) = mapped_files(PID, str(proc.path)).files
     assert program.libraries == (Library.RUNTIME, Library.LOADER)
 
 
@@ -157,14 +159,14 @@ def test_a_library_that_was_replaced_is_reached_through_its_mapping(proc: Proc) 
     proc.file('/opt/libcudart.so.12')
     proc.mapped('/opt/libcudart.so.12 (deleted)', begin=0x400000, there=False)
     assert proc.found() == [('/opt/libcudart.so.12', (Library.RUNTIME,))]
-    assert mapped_files(PID, str(proc.path))[1].identity.inode == old.stat().st_ino
+    assert mapped_files(PID, str(proc.path)).files[1].identity.inode == old.stat().st_ino
 
 
 def test_a_program_that_was_removed_is_reached_through_the_process(proc: Proc) -> None:
     removed = proc.file('/tmp/a.out (deleted)')
     proc.runs('', removed)
     proc.write()
-    (program,) = mapped_files(PID, str(proc.path))
+    (program,) = mapped_files(PID, str(proc.path)).files
     assert program.shown == str(proc.root / 'tmp/a.out')
     assert program.identity.inode == removed.stat().st_ino
 
@@ -190,15 +192,59 @@ def test_what_is_no_file_is_left_out(proc: Proc) -> None:
 
 
 def test_a_process_that_is_gone_has_no_files(proc: Proc) -> None:
-    assert mapped_files(43, str(proc.path)) == []
+    assert mapped_files(43, str(proc.path)).files == ()
     proc.mapped('/lib/libcudart.so.12')
     proc.write()
     (proc.process / 'exe').unlink()  # a zombie has none
-    assert mapped_files(PID, str(proc.path)) == []
+    assert mapped_files(PID, str(proc.path)).files == ()
+
+
+def test_a_cuda_library_that_cannot_be_reached_is_named_with_the_reason(proc: Proc) -> None:
+    proc.mapped('/lib/libcudart.so.12', there=False)
+    proc.mapped('/lib/libother.so', begin=0x7F00_0000_4000, there=False)
+    proc.write()
+    mapped = mapped_files(PID, str(proc.path))
+    assert [file.shown for file in mapped.files] == [str(proc.root / 'usr/bin/python3')]
+    ((file, problem),) = mapped.out_of_reach
+    assert file == '/lib/libcudart.so.12'
+    assert problem.startswith('it is not to be found where the process sees it')
+
+
+def test_what_ended_meanwhile_has_nothing_out_of_reach(proc: Proc) -> None:
+    proc.mapped('/lib/libcudart.so.12', there=False)
+    proc.write()
+
+    class Ending(FileSystems):
+        def answers(self, *_: object) -> bool:
+            (proc.process / 'exe').unlink()
+            return True
+
+    assert mapped_files(PID, str(proc.path), Ending()) == MappedFiles(())
+
+
+def test_files_on_a_file_system_that_does_not_answer_are_left_alone(proc: Proc) -> None:
+    proc.mapped('/mnt/libcudart.so.12')
+    proc.maps = proc.maps.replace('08:01', '00:2f')
+    proc.mapped('/lib/libcuda.so.1', begin=0x7F00_0000_4000)
+    proc.mapped('/mnt/libother.so', begin=0x7F00_0000_8000)
+    proc.maps = proc.maps.replace('08:01 123456                     /mnt', '00:2f 123456                     /mnt')
+    proc.write()
+    asked, never = [], threading.Event()
+
+    def read(path: str) -> None:
+        asked.append(path)
+        if '/mnt/' in path:
+            never.wait()
+
+    mapped = mapped_files(PID, str(proc.path), FileSystems(read, timeout=0.01))
+    assert [file.shown for file in mapped.files] == [str(proc.root / 'usr/bin/python3'), '/lib/libcuda.so.1']
+    assert mapped.out_of_reach == (('/mnt/libcudart.so.12', 'its file system does not answer'),)
+    assert len(asked) == 2
+    never.set()
 
 
 def test_this_process_has_a_c_library_and_a_loader() -> None:
-    mapped = mapped_files(os.getpid())
+    mapped = mapped_files(os.getpid()).files
     assert {Library.LIBC, Library.LOADER} <= {library for file in mapped for library in file.libraries}
 
 

@@ -221,6 +221,16 @@ def test_a_file_that_is_refused_is_told_once_and_the_others_are_attached_to(mach
     assert len(machine.notes()) == 2
 
 
+def test_a_library_that_cannot_be_reached_is_in_a_note(machine: Machine) -> None:
+    path = machine.loads('libcudart.so.12')
+    os.unlink(path)
+    for _ in range(2):
+        machine.tells(NoticeKind.LIBRARIES)
+        machine.poll(1)
+    (note,) = machine.notes()
+    assert note.startswith(f'{path} could not be probed: it is not to be found where the process sees it, and ')
+
+
 def test_a_program_that_ran_before_is_told_to_have_where_it_may_have_called(machine: Machine) -> None:
     machine.collector.attach_running(1, PID)
     assert machine.notes() == ()

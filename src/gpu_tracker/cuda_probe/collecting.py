@@ -6,6 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from gpu_tracker.cuda_probe.binaries.file_systems import FileSystems
 from gpu_tracker.cuda_probe.binaries.program_file import hides_runtime
 from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.devices.environment import may_have_begun
@@ -124,6 +125,7 @@ class Collector:
     """Makes figures of what the kernel reports; used by one thread at a time.
 
     :param clock: The monotonic clock, in nanoseconds.
+    :param file_systems: Those of all files of processes: one that does not answer is left alone.
     """
 
     def __init__(
@@ -133,8 +135,10 @@ class Collector:
         limits: Limits,
         clock: Callable[[], int] = time.monotonic_ns,
         proc: str = '/proc',
+        file_systems: FileSystems | None = None,
     ) -> None:
         self._engine = engine
+        self._file_systems = file_systems or FileSystems()
         self._clock = clock
         self._proc = proc
         self.began = clock()
@@ -275,12 +279,15 @@ class Collector:
             if hides_runtime(file.path):
                 self.notes.runtime_hidden(file)
 
-    def _mapped_files(self, pid: int) -> list[CodeFile]:
+    def _mapped_files(self, pid: int) -> tuple[CodeFile, ...]:
         try:
-            return mapped_files(pid, self._proc)
+            mapped = mapped_files(pid, self._proc, self._file_systems)
         except PermissionError:
             self.notes.not_seen(pid)
-            return []
+            return ()
+        for file, problem in mapped.out_of_reach:
+            self.notes.out_of_reach(file, problem)
+        return mapped.files
 
     def _uuid_of(self, process: int, device: int) -> str | None:
         gpu = self._programs.gpu_of(process, device)

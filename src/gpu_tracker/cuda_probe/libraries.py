@@ -16,6 +16,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.cuda_probe.binaries.elf64 import EM_X86_64, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, Elf
+from gpu_tracker.cuda_probe.binaries.file_systems import FileSystems
 from gpu_tracker.cuda_probe.binaries.region import NotReadableError, OpenFile, code_of
 from gpu_tracker.cuda_probe.cuda_api import Library
 
@@ -73,7 +74,7 @@ def candidates(
         file = code_file(path, path, libraries)
         if file is not None and len(found) < _MOST_FILES:
             found.setdefault(file.identity, file)
-    for file in mapped_files(os.getpid()):  # this process' own C library and loader are most likely theirs
+    for file in mapped_files(os.getpid()).files:  # this process' own C library and loader are most likely theirs
         if Library.LIBC in file.libraries or Library.LOADER in file.libraries:
             found.setdefault(file.identity, file)
     return list(found.values())
@@ -161,6 +162,12 @@ _MOST_OFFSETS = 64
 """A function has one for each of its versions; static ones of the same name stand beside."""
 _MOST_CODE = 16
 """Segments of a file; it has one or two."""
+_CUDA = frozenset({Library.RUNTIME, Library.DRIVER})
+_NO_ANSWER = 'its file system does not answer'
+_NO_WAY = (
+    'it is not to be found where the process sees it, and to reach what a process has mapped takes CAP_SYS_ADMIN or '
+    'CAP_CHECKPOINT_RESTORE'
+)
 _ENDBR64 = b'\xf3\x0f\x1e\xfa'
 """Where indirect calls may arrive, in libraries compiled with ``-fcf-protection=branch``."""
 
@@ -203,12 +210,21 @@ def code_file(path: str, shown: str, libraries: tuple[Library, ...]) -> CodeFile
     return CodeFile(path, shown, FileOnDisk(status.st_dev, status.st_ino), status.st_mtime_ns, libraries)
 
 
-def mapped_files(pid: int, proc: str = '/proc') -> list[CodeFile]:
-    """Return CUDA's libraries, the C library and the loader that a process has mapped, and its executable.
+class MappedFiles(NamedTuple):
+    """The files that a process has mapped, and that may hold probed functions."""
+
+    files: tuple[CodeFile, ...]
+    out_of_reach: tuple[tuple[str, str], ...] = ()
+    """CUDA's libraries that cannot be read: where the process sees them, and why not."""
+
+
+def mapped_files(pid: int, proc: str = '/proc', file_systems: FileSystems | None = None) -> MappedFiles:
+    """Return CUDA's libraries, the C library and the loader that a process has mapped, and first its executable.
 
     The executable may have the runtime linked in; so may every other library, in a process that has the driver's: it
     is what loads that. A process that is gone has none.
 
+    :param file_systems: Those that do not answer are left alone.
     :raises PermissionError: The process is somebody else's.
     """
     folder = f'{proc}/{pid}'
@@ -218,21 +234,38 @@ def mapped_files(pid: int, proc: str = '/proc') -> list[CodeFile]:
     except PermissionError:
         raise
     except OSError:
-        return []
+        return MappedFiles(())
+    file_systems = file_systems or FileSystems()
+    dead = {
+        mapping.device
+        for mapping in {mapping.device: mapping for mapping in code}.values()
+        if not file_systems.answers(mapping, folder)
+    }
+    code_that_answers = [mapping for mapping in code if mapping.device not in dead]
     name = os.path.basename(executable)
-    files = [code_file(f'{folder}/exe', executable, (Library.RUNTIME, *libraries_of(name)))]
-    files += (_mapped_library(folder, mapping) for mapping in code)
+    files: list[CodeFile | None] = []
+    out_of_reach = {mapping.path or '': _NO_ANSWER for mapping in code if mapping.device in dead and _is_cuda(mapping)}
+    if all(mapping.path != executable for mapping in code if mapping.device in dead):
+        files.append(code_file(f'{folder}/exe', executable, (Library.RUNTIME, *libraries_of(name))))
+    for mapping in code_that_answers:
+        files.append(_mapped_library(folder, mapping))
+        if files[-1] is None and _is_cuda(mapping) and os.path.lexists(f'{folder}/exe'):
+            out_of_reach[mapping.path or ''] = _NO_WAY
     if any(file is not None and Library.DRIVER in file.libraries for file in files):
-        files += (_mapped_library(folder, mapping, (Library.RUNTIME,)) for mapping in code)
+        files += (_mapped_library(folder, mapping, (Library.RUNTIME,)) for mapping in code_that_answers)
     found: dict[FileOnDisk, CodeFile] = {}
     for file in files:
         if file is not None:
             found.setdefault(file.identity, file)
-    return list(found.values())
+    return MappedFiles(tuple(found.values()), tuple(out_of_reach.items()))
+
+
+def _is_cuda(mapping: MappedPart) -> bool:
+    return not _CUDA.isdisjoint(libraries_of(os.path.basename(mapping.path or '')))
 
 
 def _mapped_library(folder: str, mapping: MappedPart, otherwise: tuple[Library, ...] = ()) -> CodeFile | None:
-    """Return the file of a mapping, None where its name excludes probed functions.
+    """Return the file of a mapping, None where its name excludes probed functions, or it cannot be reached.
 
     :param otherwise: What it may hold where its name matches nothing.
     """

@@ -95,6 +95,13 @@ class Notes:
         """Report that a file could not be attached to."""
         self.add(f'{file.shown} could not be probed: {error.strerror}.')
 
+    def out_of_reach(self, file: str, problem: str) -> None:
+        """Report that a CUDA library which a process has mapped cannot be read.
+
+        :param problem: Why, in words.
+        """
+        self.add(f'{file} could not be probed: {problem}.')
+
     def not_read(self, file: str, problem: str) -> None:
         """Report that CUDA code could not be read.
 

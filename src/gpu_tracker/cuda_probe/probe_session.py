@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache, cache_folder
+from gpu_tracker.cuda_probe.binaries.file_systems import FileSystems
 from gpu_tracker.cuda_probe.binaries.region import read_stat
 from gpu_tracker.cuda_probe.collecting import Collector
 from gpu_tracker.cuda_probe.cuda_api import Library
@@ -98,9 +99,10 @@ class Probe:
                 _attach(engine, file)
             self._stop_reader, self._stop_writer = os.pipe()
             undoing.pop_all()
-        self._cache = BinaryCache(cache_folder())
+        file_systems = FileSystems()
+        self._cache = BinaryCache(cache_folder(), file_systems)
         self._programs = Programs(self._cache)
-        self._collector = Collector(engine, self._programs, self._limits)
+        self._collector = Collector(engine, self._programs, self._limits, file_systems=file_systems)
         self._collector.report_refused(engine.refused)
         self._engine = engine
 

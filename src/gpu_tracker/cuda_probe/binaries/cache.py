@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from gpu_tracker.cuda_probe.binaries.file_systems import FileSystems
 from gpu_tracker.cuda_probe.binaries.program_file import FileIdentity, ProgramFile, findings_from, identity_of
 from gpu_tracker.system.files import write_whole
 
@@ -38,11 +39,12 @@ class BinaryCache:
 
     ``folder`` is where that is kept from one run to the next, by build id, or by device, inode, size and time of change
     where a file has none; None keeps it in memory only, as does a folder that others may write to. ``lock`` is held by
-    whoever asks.
+    whoever asks, and ``file_systems`` says which of the files may be asked for.
     """
 
-    def __init__(self, folder: str | None = None) -> None:
+    def __init__(self, folder: str | None = None, file_systems: FileSystems | None = None) -> None:
         self._folder = folder
+        self.file_systems = file_systems or FileSystems()
         self._open: OrderedDict[FileIdentity, ProgramFile] = OrderedDict()
         self._without_kernels: OrderedDict[FileIdentity, None] = OrderedDict()
         self.lock = threading.RLock()

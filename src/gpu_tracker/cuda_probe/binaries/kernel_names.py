@@ -183,6 +183,8 @@ class KernelNames:
 
     def _mapped_file(self, mapping: MappedPart) -> _MappedFile:
         """Open a file through the process while that lives, and by its name here after that."""
+        if not self._cache.file_systems.answers(mapping, f'{self._proc}/{self._pid}'):
+            return _MappedFile(mapping, None, None)
         for path in self._paths(mapping):
             try:
                 status = os.stat(path)
