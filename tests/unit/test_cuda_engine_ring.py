@@ -22,7 +22,7 @@ class Kernel:
 
     def __init__(self, begin: int = 0) -> None:
         self.reader = bytearray(mmap.PAGESIZE)
-        self.rest = bytearray(mmap.PAGESIZE + 2 * SIZE)
+        self.rest = bytearray(mmap.PAGESIZE + SIZE)
         struct.pack_into('<Q', self.reader, 0, begin)
         struct.pack_into('<Q', self.rest, 0, begin)
         self.ring = Ring(memoryview(self.reader), memoryview(self.rest), RECORD)
@@ -49,8 +49,7 @@ class Kernel:
 
     def _put(self, position: int, contents: bytes) -> None:
         for number, byte in enumerate(contents):
-            at = mmap.PAGESIZE + (position + number) % SIZE
-            self.rest[at] = self.rest[at + SIZE] = byte  # the same memory, twice in a row
+            self.rest[mmap.PAGESIZE + (position + number) % SIZE] = byte
 
 
 def record(number: int) -> bytes:

@@ -10,8 +10,6 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-import psutil
-
 from gpu_tracker.cuda_probe.binaries.cache import BinaryCache, cache_folder
 from gpu_tracker.cuda_probe.binaries.file_systems import FileSystems
 from gpu_tracker.cuda_probe.binaries.region import read_stat
@@ -279,10 +277,16 @@ def _members(pid: int) -> list[int]:
 
     :raises ProcessLookupError: There is no such process.
     """
-    try:
-        return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
-    except psutil.NoSuchProcess:
-        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from None
+    children: dict[int, list[int]] = {}
+    for other in (int(name) for name in os.listdir('/proc') if name.isdecimal()):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            children.setdefault(stat.parent(read_stat(other)), []).append(other)
+    if not os.path.exists(f'/proc/{pid}/stat'):
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+    members = [pid]
+    for member in members:
+        members += children.get(member, ())
+    return members
 
 
 def _has_ended(pid: int) -> bool:

@@ -193,7 +193,8 @@ class Ring:
     """A ring all records of which have the same size.
 
     :param reader: The page with the reader's position, which is written.
-    :param rest: The page with the writer's position, and the data twice; its size is a power of two.
+    :param rest: The page with the writer's position, and the data, whose size is a power of two. The kernel offers them
+        a second time behind that, which would count twice in the memory of this process.
     :param record_size: Bytes of each record without its header.
     """
 
@@ -201,7 +202,7 @@ class Ring:
         self._taken = reader[:8].cast('Q')
         self._written = rest[:8].cast('Q')
         self._data = rest[mmap.PAGESIZE :]
-        self._mask = len(self._data) // 2 - 1
+        self._mask = len(self._data) - 1
         self._length = record_size
         self._step = _HEADER + (record_size + 7) // 8 * 8
 
@@ -215,7 +216,7 @@ class Ring:
         """
         page = mmap.PAGESIZE
         reader = mmap.mmap(handle, page, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=0)
-        rest = mmap.mmap(handle, page + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
+        rest = mmap.mmap(handle, page + size, mmap.MAP_SHARED, mmap.PROT_READ, offset=page)
         return cls(memoryview(reader), memoryview(rest), record_size)
 
     def take(self) -> bytes:
@@ -228,10 +229,15 @@ class Ring:
         if begin == end:
             return b''
         start = begin & self._mask
-        records = self._data[start : start + (end - begin)]
-        headers = records.cast('I')[:: self._step // 4].tolist()
+        before = self._data[start : start + (end - begin)]
+        behind = self._data[: end - begin - len(before)]  # what goes on at the begin of the memory
+        # Headers first: what they say is complete may be copied. None lies across the end of the memory.
+        headers = before.cast('I')[:: self._step // 4].tolist()
+        if behind:
+            headers += behind[-len(before) % self._step :].cast('I')[:: self._step // 4].tolist()
+        records = b''.join((before, behind))
         if max(headers) <= self._length:
-            taken = bytes(records)
+            taken = records
         else:
             complete = next((number for number, header in enumerate(headers) if header & _BUSY), len(headers))
             taken = b''.join(
