@@ -194,3 +194,24 @@ def test_a_program_with_more_rights_than_the_probe_is_counted_and_what_could_not
             told, _ = probe.process.communicate(b'\n')
     assert told.decode().splitlines()[0] == f'{program.pid} 30 500'
     assert f'Which libraries process {program.pid} has loaded cannot be read' in told.decode()
+
+
+def test_a_living_process_that_proc_hides_is_no_missing_one() -> None:
+    hiding = 'mount -t proc -o hidepid=2 proc /proc && exec "$@"'
+    rights = (
+        '--reuid=65534',
+        '--regid=65534',
+        '--clear-groups',
+        '--inh-caps=+bpf,+perfmon',
+        '--ambient-caps=+bpf,+perfmon',
+    )
+    words = (needs('unshare'), '--mount', 'sh', '-c', hiding, 'sh', needs('setpriv'), *rights, *PROGRAM, 'probe')
+    with running('cat') as pid:
+        seen = run_words((*words, f'--pid={pid}'))
+        assert seen.stderr == (
+            f"gpu-tracker: Process {pid} is another user's, and /proc hides those (mount option hidepid of proc(5)): "
+            'that takes CAP_SYS_PTRACE, or the group in the option gid of that mount, or root.\n'
+        )
+        assert seen.returncode == 125
+    gone = run_words((*words, f'--pid={pid}'))
+    assert gone.stderr == f"gpu-tracker: --pid must be the ID of a running process, not '{pid}'\n"

@@ -11,7 +11,7 @@ from gpu_tracker.cli.launch import HeldCommand
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.cli.probe_request import LIMITS, read_request
 from gpu_tracker.cli.probing import COMPLETE, Probing, attached
-from gpu_tracker.cli.running_process import Waiting, no_process, open_process
+from gpu_tracker.cli.running_process import Waiting, hidden_process, no_process, open_process
 from gpu_tracker.cli.screen import Keys
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
@@ -152,7 +152,7 @@ def _probe_process(request: ProbeRequest, process_id: int, make_probe: ProbeMake
         probing = Probing(request, attached(request, process_id, make_probe))
     except ProcessLookupError:
         request.destination.forget()
-        raise no_process(process_id) from None
+        raise hidden_process(process_id) or no_process(process_id) from None
     except BaseException:
         request.destination.forget()
         raise

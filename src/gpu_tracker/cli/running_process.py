@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker.errors import ParameterError
+from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,6 +47,20 @@ def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | No
 def no_process(process_id: int) -> ParameterError:
     """Return what is to be said where there is no such process."""
     return ParameterError('--pid', str(process_id), _ACCEPTED)
+
+
+def hidden_process(process_id: int) -> GpuTrackerError | None:
+    """Return what is to be said where there is such a process, and /proc does not show it; None where there is none."""
+    try:
+        os.kill(process_id, 0)
+    except PermissionError:
+        return GpuTrackerError(
+            f"Process {process_id} is another user's, and /proc hides those (mount option hidepid of proc(5)): that "
+            'takes CAP_SYS_PTRACE, or the group in the option gid of that mount, or root.'
+        )
+    except (ProcessLookupError, OverflowError):
+        return None
+    return None  # our own, which has just ended
 
 
 class Waiting:
