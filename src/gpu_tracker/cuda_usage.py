@@ -238,7 +238,7 @@ class CUDAUsage:
 
     :ivar problem: Why there are no figures, or why they end early, in a sentence; None: nothing is wrong.
     :ivar unit: The unit of all memory here: that of the GPU RAM.
-    :ivar engine: How the calls were seen: ``uprobe.multi`` or ``perf``.
+    :ivar engine: How the calls were seen: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
     :ivar seconds: How long the calls were observed.
     :ivar main: The tracked process itself.
     :ivar descendants: All processes that it started, directly or not.

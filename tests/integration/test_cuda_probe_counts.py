@@ -102,6 +102,35 @@ def test_failed_calls_are_counted_by_function_and_error_and_as_nothing_else(defa
     }
 
 
+FAILING = 'launches 500 axpy default 1 1 1 2 1 1; sync default; launches 500 axpy default 1 1 1 2 1 1'
+
+
+@pytest.mark.parametrize('engine', ['uprobe.session', 'uprobe.multi'])
+@pytest.mark.parametrize('good', [5, 100, 700])
+def test_launches_that_begin_to_fail_are_seen_after_63_of_them(engine: str, good: int):
+    seen = probed(FAILING, engine=engine, environment={'CUDA_STAND_IN_LAUNCHES': str(good)})
+    assert seen.report.engine == engine
+    assert seen.truth.failures == {('cudaLaunchKernel', 719): 1000 - good}
+    (failed,) = seen.process.failures
+    assert seen.process.launches + failed.count == 1000
+    unseen = 63 if engine == 'uprobe.session' and good > 8 else 0
+    assert 0 <= seen.process.launches - good <= unseen
+
+
+def test_failures_that_do_not_look_like_the_launches_before_are_all_seen():
+    seen = probed(
+        """
+            stream s; launches 300 axpy s 1 1 1 2 1 1; launch axpy unknown 1 1 1 2 1 1
+            launches 300 axpy default 1 1 1 2 1 1; destroy_stream s; launch axpy s 1 1 1 2 1 1
+            launches 100 gemm default 1 1 1 8 1 1; launch gemm default 1 1 1 2048 1 1
+            launches 100 gemm default 1 1 1 8 1 1
+        """,
+        engine='uprobe.session',
+    )
+    assert_told_truly(seen)
+    assert (seen.process.launches, sum(failure.count for failure in seen.process.failures)) == (800, 3)
+
+
 def test_memory_that_could_not_be_freed_is_still_in_use():
     seen = probed('stream s; alloc_async a 70 s; destroy_stream s; free_async a s; free_null; fail_free; wait')
     assert seen.truth.failures == {('cudaFreeAsync', 400): 1, ('cudaFree', 1): 1}
@@ -159,8 +188,9 @@ def test_functions_that_begin_with_another_instruction_count_the_same():
     assert_told_truly(seen)
 
 
-def test_the_other_engine_counts_the_same(tmp_path: Path):
+@pytest.mark.parametrize('engine', ['uprobe.multi', 'perf'])
+def test_the_engines_of_older_kernels_count_the_same(tmp_path: Path, engine: str):
     # A library of its own: each function takes time to be detached from, when this has long ended.
-    seen = probed(CORE, engine='perf', with_driver=False, fake=StandIn(tmp_path))
-    assert seen.report.engine == 'perf'
+    seen = probed(CORE, engine=engine, with_driver=False, fake=StandIn(tmp_path))
+    assert seen.report.engine == engine
     assert_told_truly(seen)

@@ -82,3 +82,17 @@ def test_threads_that_call_both_at_once_are_counted_each_for_itself():
     process = seen.process
     assert (process.launches, process.allocations, process.frees, process.synchronisations) == (800, 800, 800, 800)
     assert (process.memory_leaked, process.failures[0].count) == (0, 400)
+
+
+@pytest.mark.parametrize('environment', [{}, NESTED], ids=['runtime only', 'driver inside'])
+def test_launches_of_the_driver_that_look_like_those_inside_the_runtime_are_counted(environment: dict[str, str]):
+    seen = probed(
+        """
+            repeat 300 { launch axpy default 1 1 1 2 1 1; cu_launch plain default 1 1 1 2 1 1
+                         launch axpy default 1 1 1 2 1 1; launch gemm default 1 1 1 2 1 1 }
+            launches 500 axpy default 1 1 1 2 1 1; repeat 100 { cu_launch plain default 1 1 1 2 1 1 }
+        """,
+        environment=environment,
+    )
+    assert seen.process.launches == 1800
+    assert_told_truly(seen)

@@ -186,7 +186,8 @@ def test_a_named_library_has_to_be_a_file(tmp_path: Path, made: Made, name: str)
 
 
 def test_another_engine_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"^engine must be 'uprobe\.multi' or 'perf', not 'ptrace'$"):
+    accepted = r"^engine must be 'uprobe\.session' or 'uprobe\.multi' or 'perf', not 'ptrace'$"
+    with pytest.raises(ParameterError, match=accepted):
         Probe(engine='ptrace')
 
 

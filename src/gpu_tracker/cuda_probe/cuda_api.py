@@ -90,7 +90,8 @@ class Function(NamedTuple):
     @property
     def cookie(self) -> int:
         """What the kernel's part gets at each of its calls."""
-        return self.number << 16 | self.of_thread << 8 | self.what
+        of_driver = self.library == Library.DRIVER
+        return self.number << 16 | of_driver << 9 | self.of_thread << 8 | self.what
 
 
 _RUNTIME = (

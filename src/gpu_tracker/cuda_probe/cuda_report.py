@@ -77,7 +77,7 @@ class CudaReport:
     """All that a probe has seen.
 
     :ivar seconds: How long the calls were observed.
-    :ivar engine: How it was attached: ``uprobe.multi`` or ``perf``.
+    :ivar engine: How it was attached: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
     :ivar processes: By program run, in the order of their first CUDA calls.
     :ivar devices: The GPUs of this machine.
     :ivar events: Events of which times and spans were made.

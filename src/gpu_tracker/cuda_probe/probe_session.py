@@ -24,7 +24,7 @@ from gpu_tracker.cuda_probe.cuda_report import (
     reported_kernels,
 )
 from gpu_tracker.cuda_probe.devices import environment, host_gpus
-from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF
+from gpu_tracker.cuda_probe.engine.attaching import KINDS
 from gpu_tracker.cuda_probe.engine.engine import Engine
 from gpu_tracker.cuda_probe.libraries import candidates, code_file, libraries_of
 from gpu_tracker.cuda_probe.limits import Limits
@@ -48,7 +48,7 @@ class Probe:
     :param libraries: Files to attach to from the start, beside those that are found: each call of theirs is seen from
         the first on.
     :param command: The command that is about to be started: the libraries of its programs are attached to before.
-    :param engine: ``uprobe.multi`` or ``perf``; None: the first of them that the kernel has.
+    :param engine: ``uprobe.session``, ``uprobe.multi`` or ``perf``; None: the first of them that the kernel has.
     :param folder: Where the command is started; empty: here.
     :param make_engine: Makes the engine, when the probe is opened.
     :raises gpu_tracker.errors.ParameterError: There is no such engine.
@@ -64,8 +64,8 @@ class Probe:
         *,
         make_engine: Callable[[Limits, Sequence[CodeFile], str | None], Engine] = Engine,
     ) -> None:
-        if engine not in {None, MULTI, PERF}:
-            raise ParameterError('engine', engine, f'{MULTI!r} or {PERF!r}')
+        if engine not in {None, *KINDS}:
+            raise ParameterError('engine', engine, ' or '.join(map(repr, KINDS)))
         self._make_engine = make_engine
         self._limits = Limits() if limits is None else limits
         self._libraries = libraries

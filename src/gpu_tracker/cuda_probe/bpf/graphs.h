@@ -5,7 +5,7 @@
 
 // Returns the number of a graph that has one handle to come, or that is captured; 0: there is no room for it. It begins
 // with what another one has.
-ALWAYS_INLINE u32 new_graph(u32 process, u32 begins_with, u8 is_capturing)
+SUBPROGRAM u32 new_graph(u32 process, u32 begins_with, u8 is_capturing)
 {
     struct settings *known = find_settings();
     struct graph new = {
@@ -48,7 +48,7 @@ ALWAYS_INLINE void drop_handle(u64 address, u32 process)
 }
 
 // `counted` says whether the graph has counted this handle already. A number of 0: of that graph nothing is known.
-ALWAYS_INLINE void give_handle(u64 address, u32 process, u32 number, int counted)
+SUBPROGRAM void give_handle(u64 address, u32 process, u32 number, int counted)
 {
     struct handle key = {.address = address, .process = process};
     struct graph *graph = number ? bpf_map_lookup_elem(&graphs, &number) : 0;
@@ -130,7 +130,7 @@ ALWAYS_INLINE void end_capture(struct thread *thread, int has_graph)
     bpf_map_delete_elem(&capturing, &key);
 }
 
-ALWAYS_INLINE void add_nodes(u32 number, enum node_kind kind, u64 address, u64 threads)
+SUBPROGRAM void add_nodes(u32 number, enum node_kind kind, u64 address, u64 threads)
 {
     struct graph_node key = {.graph = number, .kind = kind, .address = address};
     struct nodes new = {}, *nodes = bpf_map_lookup_elem(&graph_nodes, &key);

@@ -12,6 +12,7 @@ typedef long long s64;
 
 #define SEC(name) __attribute__((section(name), used))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define SUBPROGRAM static __attribute__((noinline)) // of which there is one for all that call it
 
 enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_RINGBUF = 27 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
@@ -33,6 +34,9 @@ static void (*bpf_ringbuf_discard)(void *data, u64 flags) = (void *)133;
 static u64 (*bpf_ringbuf_query)(void *ring, u64 what) = (void *)134;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
 static u64 (*bpf_get_attach_cookie)(void *context) = (void *)174;
+
+// Whether a program that is attached to both ends of functions is at the return; kernels have it since 6.13.
+extern _Bool bpf_session_is_return(void) __attribute__((section(".ksyms"), weak));
 
 // A map with room for `most` entries until the loader says otherwise.
 #define HASH(name, key_type, value_type, most)                                                                         \

@@ -49,17 +49,34 @@ ALWAYS_INLINE void remember_launch(struct thread *thread, struct registers *r, u
     }
 }
 
+// Whether the thread's last launch went to the same stream, and no stream was destroyed since.
+ALWAYS_INLINE int is_counted(struct thread *thread, struct settings *known)
+{
+    return thread->has_counted && thread->counted_stream == thread->stream &&
+           thread->counted_after == known->destroyed_streams;
+}
+
 ALWAYS_INLINE void count_stream(struct thread *thread)
 {
     struct handle key = {.address = thread->stream, .process = thread->process};
+    struct settings *known = find_settings();
     struct process *process;
     u8 one = 1;
 
+    if (!known)
+        return;
+    if (is_counted(thread, known))
+        return;
+    thread->counted_after = known->destroyed_streams;
+    thread->counted_stream = thread->stream;
+    thread->has_counted = 1;
     if (bpf_map_lookup_elem(&streams, &key))
         return;
     if (bpf_map_update_elem(&streams, &key, &one, BPF_NOEXIST) != 0) {
-        if (!bpf_map_lookup_elem(&streams, &key))
+        if (!bpf_map_lookup_elem(&streams, &key)) {
+            thread->has_counted = 0;
             count(NO_STREAM);
+        }
         return;
     }
     process = bpf_map_lookup_elem(&processes, &thread->process);
@@ -67,35 +84,138 @@ ALWAYS_INLINE void count_stream(struct thread *thread)
         __sync_fetch_and_add(&process->streams, 1);
 }
 
-ALWAYS_INLINE void launched(struct thread *thread)
+ALWAYS_INLINE struct kernel *find_kernel(struct thread *thread)
 {
     struct handle key = {.address = thread->address, .process = thread->process};
-    struct device *device;
-    struct kernel new = {}, *kernel;
+    struct kernel new = {.inside = OTHERS_INSIDE}, *kernel = bpf_map_lookup_elem(&kernels, &key);
+    if (kernel)
+        return kernel;
+    bpf_map_update_elem(&kernels, &key, &new, BPF_NOEXIST);
+    kernel = bpf_map_lookup_elem(&kernels, &key);
+    if (!kernel)
+        count(NO_KERNEL);
+    return kernel;
+}
+
+ALWAYS_INLINE void count_launch(struct thread *thread, struct kernel *kernel)
+{
+    struct device *device = find_device(thread->process, thread->device);
+
+    if (device) {
+        __sync_fetch_and_add(&device->launches, 1);
+        __sync_fetch_and_add(&device->threads, thread->value);
+    }
+    if (kernel) {
+        __sync_fetch_and_add(&kernel->launches, 1);
+        __sync_fetch_and_add(&kernel->threads, thread->value);
+    }
+    count_stream(thread);
+    tell(thread, EVENT_LAUNCH, thread->time, thread->value, 0, thread->device);
+}
+
+// A launch has returned, and went well.
+ALWAYS_INLINE void launched(struct thread *thread)
+{
     u32 capture = captured_into(thread->stream, thread->process, 0);
+    struct kernel *kernel;
 
     if (capture) { // nothing runs yet
         add_kernel(capture, thread->address, thread->value);
         return;
     }
-    device = find_device(thread->process, thread->device);
-    kernel = bpf_map_lookup_elem(&kernels, &key);
-    if (device) {
-        __sync_fetch_and_add(&device->launches, 1);
-        __sync_fetch_and_add(&device->threads, thread->value);
+    kernel = find_kernel(thread);
+    count_launch(thread, kernel);
+    if (!kernel)
+        return;
+    kernel->known_threads = thread->value;
+    kernel->known_device = thread->device;
+    kernel->inside = thread->others_inside || thread->launches_inside > 1 ? OTHERS_INSIDE
+                     : thread->launches_inside                            ? LAUNCH_INSIDE
+                                                                          : NOTHING_INSIDE;
+}
+
+ALWAYS_INLINE int is_launch(u64 cookie)
+{
+    return WHAT(cookie) == LAUNCH || WHAT(cookie) == LAUNCH_BY_HANDLE || WHAT(cookie) == LAUNCH_BY_CONFIGURATION;
+}
+
+ALWAYS_INLINE u64 returns_to(u64 sp, struct registers *r)
+{
+#if RETURN_ADDRESS_BYTES
+    u64 address = 0;
+    bpf_probe_read_user(&address, sizeof(address), (void *)sp);
+    return address;
+#else
+    return sp == r->sp ? r->regs[30] : 0; // it is in a register, and nobody knows where the function keeps it
+#endif
+}
+
+// The kernel of a launch that is being entered, where that is sure to go well: so many of the same have, and no call has
+// failed since. Else 0.
+ALWAYS_INLINE struct kernel *is_sure(struct thread *thread, struct followed *followed_as)
+{
+    struct handle key = {.address = thread->address, .process = thread->process};
+    struct kernel *kernel = bpf_map_lookup_elem(&kernels, &key);
+    struct settings *known = find_settings();
+
+    if (!known || !is_counted(thread, known))
+        return 0;
+    if (!kernel || kernel->inside == OTHERS_INSIDE || kernel->launches < WAITED_FOR_FIRST ||
+        kernel->launches % WAITED_FOR_EACH == 0 || kernel->known_threads != thread->value ||
+        kernel->known_device != thread->device)
+        return 0;
+    if (followed_as->suspected > 0) {
+        __sync_fetch_and_add(&followed_as->suspected, -1);
+        return 0;
     }
-    if (!kernel) {
-        bpf_map_update_elem(&kernels, &key, &new, BPF_NOEXIST);
-        kernel = bpf_map_lookup_elem(&kernels, &key);
+    if (!RETURN_ADDRESS_BYTES && kernel->inside != NOTHING_INSIDE)
+        return 0;
+    return captured_into(thread->stream, thread->process, 0) ? 0 : kernel;
+}
+
+// Counts a launch at its entry, and lets it go.
+ALWAYS_INLINE void launched_for_sure(struct thread *thread, struct kernel *kernel, struct registers *r)
+{
+    count_launch(thread, kernel);
+    thread->launch.sp = r->sp;
+    thread->launch.cookie = thread->cookie;
+    thread->launch.threads = thread->value;
+    thread->launch.inside_cookie = 0;
+    thread->launch.has_inside = kernel->inside == LAUNCH_INSIDE;
+    if (thread->launch.has_inside)
+        thread->launch.returns_to = returns_to(r->sp, r);
+    thread->sp = 0;
+}
+
+// Whether two entries are of one call: two mounts of one file, as containers of one image have, are two links.
+ALWAYS_INLINE int is_same_call(u64 sp, u64 cookie, struct registers *r, u64 cookie_now)
+{
+    return r->sp == sp && cookie != cookie_now && WITHOUT_LINK(cookie) == WITHOUT_LINK(cookie_now);
+}
+
+// Whether this is the last launch, which is not waited for, once more, or the launch that it makes inside.
+ALWAYS_INLINE int is_of_last_launch(struct thread *thread, struct registers *r, u64 cookie)
+{
+    struct left_behind *launch = &thread->launch;
+    struct thread inner = {.process = thread->process};
+
+    if (!launch->sp)
+        return 0;
+    if (is_same_call(launch->sp, launch->cookie, r, cookie))
+        return 1;
+    if (launch->inside_cookie && is_same_call(launch->inside_sp, launch->inside_cookie, r, cookie))
+        return 1;
+    if (launch->has_inside && !launch->inside_cookie && is_launch(cookie) &&
+        (r->sp < launch->sp || (r->sp == launch->sp && cookie != launch->cookie))) {
+        remember_launch(&inner, r, cookie);
+        if (inner.value == launch->threads && returns_to(launch->sp, r) == launch->returns_to) {
+            launch->inside_sp = r->sp;
+            launch->inside_cookie = cookie;
+            return 1;
+        }
     }
-    if (kernel) {
-        __sync_fetch_and_add(&kernel->launches, 1);
-        __sync_fetch_and_add(&kernel->threads, thread->value);
-    } else {
-        count(NO_KERNEL);
-    }
-    count_stream(thread);
-    tell(thread, EVENT_LAUNCH, thread->time, thread->value, 0, thread->device);
+    launch->sp = 0;
+    return 0;
 }
 
 ALWAYS_INLINE void launched_graph(struct thread *thread)
@@ -155,7 +275,10 @@ ALWAYS_INLINE void waits_for_event(struct thread *thread)
 ALWAYS_INLINE void destroy_stream(struct thread *thread)
 {
     struct handle key = {.address = thread->stream, .process = thread->process};
+    struct settings *known = find_settings();
     bpf_map_delete_elem(&streams, &key);
+    if (known)
+        __sync_fetch_and_add(&known->destroyed_streams, 1);
     tell(thread, EVENT_STREAM_DESTROY, thread->time, 0, 0, thread->device);
 }
 

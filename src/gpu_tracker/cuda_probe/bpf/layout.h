@@ -56,7 +56,9 @@ enum what {
 };
 #define WHAT(cookie) ((cookie) & 0xff)
 #define OF_THREAD(cookie) ((cookie) >> 8 & 1) // its default stream is the thread's own
+#define OF_DRIVER(cookie) ((cookie) >> 9 & 1)
 #define FUNCTION(cookie) ((u32)((cookie) >> 16))
+#define WITHOUT_LINK(cookie) ((cookie) << 16) // its last 16 bits say which link of the probe it is from
 
 // events.py has the same numbers and layout.
 enum event_kind {
@@ -104,6 +106,7 @@ struct notice {
 struct followed {
     u32 process, parent;
     u32 is_late; // it may have called CUDA unseen: which devices its threads have chosen is not known
+    s32 suspected; // so many launches are waited for, because a call has failed
 };
 struct process {
     u64 began, ended, streams, graph_launches, unknown_graph_launches;
@@ -122,8 +125,12 @@ struct handle { // of a kernel, a stream or an allocation
     u64 address;
     u32 process, padding;
 };
+enum inside { NOTHING_INSIDE, LAUNCH_INSIDE, OTHERS_INSIDE }; // probed calls that a launch has made itself
 struct kernel {
     u64 launches, threads;
+    u64 known_threads; // of its last launch that was waited for, and that went well
+    s32 known_device;
+    u32 inside;
 };
 struct allocation {
     u64 size, resets;
@@ -158,7 +165,18 @@ struct thread {
     u32 process, counts;
     s32 device;
     u32 has_chosen; // its device, by a call that was seen
+    u32 launches_inside, others_inside; // probed calls inside the call that it is in
+    u64 counted_stream;                 // the one that it has launched to last
+    u32 counted_after, has_counted;     // so many streams of all processes had been destroyed then
+    struct left_behind {
+        u64 sp, cookie, threads, returns_to;
+        u64 inside_sp, inside_cookie; // of the launch inside it, once that was seen
+        u64 has_inside;               // whether it makes one
+    } launch; // its last one that is not waited for; sp is 0: other calls have come since
 };
+#define WAITED_FOR_FIRST 8  // launches of a kernel
+#define WAITED_FOR_EACH 64  // and one in so many later on: a power of two
+#define WAITED_FOR_AFTER_A_FAILURE 1000
 
 // limits.py has these bounds.
 HASH(followed, u32, struct followed, 16384);
@@ -204,6 +222,7 @@ struct settings {
     u64 half_a_ring;  // bytes of events from which on the reader is woken
     u32 last_graph;   // the highest number of a graph so far
     s32 captures;     // those that go on now
+    u32 destroyed_streams, padding;
 };
 ARRAY(settings, struct settings, 1);
 

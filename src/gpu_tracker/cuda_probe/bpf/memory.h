@@ -106,7 +106,7 @@ ALWAYS_INLINE void remember_allocation(struct thread *thread, struct registers *
 }
 
 // Takes an allocation out of what is in use, and returns what is then.
-ALWAYS_INLINE u64 no_longer_used(u32 process, const struct allocation *gone)
+SUBPROGRAM u64 no_longer_used(u32 process, const struct allocation *gone)
 {
     s32 all_number = gone->device == HOST_MEMORY ? HOST_MEMORY : ALL_DEVICES;
     struct device *device = find_device(process, gone->device), *all = find_device(process, all_number);

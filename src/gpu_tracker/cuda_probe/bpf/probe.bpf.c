@@ -1,8 +1,9 @@
 // The part of the probe that runs in the kernel: at each call of a CUDA function by a followed process it adds to the
 // totals in its maps, which never lose anything, and tells an event through a ring, which does where nobody reads it.
 //
-// `enter` and `leave` are attached to the entry and the return of every function in cuda_api.py; the cookie says which it
-// is. Only the outermost call of a thread counts: what a runtime function calls inside is part of it.
+// `either` is attached to both ends of every function in cuda_api.py; the cookie says which it is. Where the kernel has
+// no such links, `enter` is attached to the entries and `leave` to the returns. Only the outermost call of a thread counts:
+// what a runtime function calls inside is part of it.
 #include "contexts.h"
 #include "graphs.h"
 #include "launches.h"
@@ -75,7 +76,9 @@ ALWAYS_INLINE void remember(struct thread *thread, struct registers *r, u64 cook
     }
 }
 
-SEC("uprobe") int enter(struct registers *r)
+enum { WAIT_FOR_RETURN, NO_RETURN }; // what a program at the entry answers; of a plain uprobe it means nothing
+
+SUBPROGRAM int entered(struct registers *r, int may_leave)
 {
     u64 cookie = bpf_get_attach_cookie(r);
     u32 pid = current_pid();
@@ -83,52 +86,73 @@ SEC("uprobe") int enter(struct registers *r)
     struct thread *thread;
 
     if (!followed_as)
-        return 0;
+        return NO_RETURN;
     if (WHAT(cookie) == CHANGE_LIBRARIES) {
         tell_notice(NOTICE_LIBRARIES, followed_as->process, pid, 0);
-        return 0;
+        return NO_RETURN;
     }
     thread = find_thread(bpf_get_current_pid_tgid());
     if (!thread)
-        return 0;
+        return NO_RETURN;
     if (thread->process != followed_as->process) { // exec has made another program of it
         thread->sp = 0;
+        thread->launch.sp = 0;
         thread->has_chosen = 0;
+        thread->has_counted = 0;
         thread->process = followed_as->process;
         thread->counts = NOT_ASKED;
     }
     // Stacks grow down. Deeper than the call that the thread is in: inside it. As deep and another function: inside it
     // too, by a jump in place of a call. Anything else: that call was left in another way than by its return.
-    if (thread->sp && (r->sp < thread->sp || (r->sp == thread->sp && thread->cookie != cookie)))
-        return 0;
+    if (thread->sp && (r->sp < thread->sp || (r->sp == thread->sp && thread->cookie != cookie))) {
+        if (is_same_call(thread->sp, thread->cookie, r, cookie))
+            return NO_RETURN;
+        if (is_launch(cookie))
+            thread->launches_inside++;
+        else
+            thread->others_inside++;
+        return NO_RETURN;
+    }
+    if (is_of_last_launch(thread, r, cookie))
+        return NO_RETURN;
     if (WHAT(cookie) < SET_VARIABLE) {
         if (thread->counts == NOT_ASKED)
             thread->counts = find_process(followed_as->process, pid, followed_as->parent) ? COUNTS : LEFT_OUT;
         if (thread->counts == LEFT_OUT)
-            return 0;
+            return NO_RETURN;
     }
-    // Two mounts of one file, as containers of one image have, are attached to twice: the same call is told twice.
-    if (thread->sp == r->sp && thread->cookie == cookie && WHAT(cookie) == RELEASE && thread->address == ARGUMENT_0(r))
-        return 0;
     if (!thread->has_chosen)
         thread->device = followed_as->is_late ? UNKNOWN_DEVICE : 0;
     thread->sp = r->sp;
     thread->cookie = cookie;
     thread->time = bpf_ktime_get_ns();
+    thread->launches_inside = thread->others_inside = 0;
     remember(thread, r, cookie);
+    if (may_leave && is_launch(cookie)) {
+        struct kernel *kernel = is_sure(thread, followed_as);
+        if (kernel) {
+            launched_for_sure(thread, kernel, r);
+            return NO_RETURN;
+        }
+    }
     if (WHAT(cookie) == RELEASE)
         begin_release(thread);
     else if (WHAT(cookie) == DESTROY_STREAM)
         destroy_stream(thread);
     else if (WHAT(cookie) == DESTROY_GRAPH)
         drop_handle(thread->address, thread->process);
-    return 0;
+    return WAIT_FOR_RETURN;
 }
 
 ALWAYS_INLINE void fail(struct thread *thread, s32 error)
 {
     struct failure_key key = {.process = thread->process, .function = FUNCTION(thread->cookie), .error = error};
     u64 zero = 0, *failed = bpf_map_lookup_elem(&failures, &key);
+    u32 pid = current_pid();
+    struct followed *followed_as = bpf_map_lookup_elem(&followed, &pid);
+
+    if (followed_as)
+        followed_as->suspected = WAITED_FOR_AFTER_A_FAILURE;
     if (!failed) {
         bpf_map_update_elem(&failures, &key, &zero, BPF_NOEXIST);
         failed = bpf_map_lookup_elem(&failures, &key);
@@ -139,7 +163,7 @@ ALWAYS_INLINE void fail(struct thread *thread, s32 error)
         count(NO_FAILURE);
 }
 
-SEC("uretprobe") int leave(struct registers *r)
+SUBPROGRAM int left(struct registers *r)
 {
     u64 id = bpf_get_current_pid_tgid(), cookie = bpf_get_attach_cookie(r);
     struct thread *thread = bpf_map_lookup_elem(&threads, &id);
@@ -255,5 +279,15 @@ SEC("uretprobe") int leave(struct registers *r)
     }
     return 0;
 }
+
+SEC("uprobe") int either(struct registers *r) { return bpf_session_is_return() ? left(r) : entered(r, 1); }
+
+SEC("uprobe") int enter(struct registers *r)
+{
+    entered(r, 0);
+    return 0;
+}
+
+SEC("uretprobe") int leave(struct registers *r) { return left(r); }
 
 char license_of_the_probe[] SEC("license") = "Dual BSD/GPL";

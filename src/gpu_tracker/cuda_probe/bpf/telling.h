@@ -72,7 +72,7 @@ ALWAYS_INLINE void submit_many(struct notice *notice)
     bpf_ringbuf_submit(notice, waiting < HALF_OF_THE_NOTICES ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
 }
 
-ALWAYS_INLINE void tell_notice(enum notice_kind kind, u32 process, u32 pid, u64 address)
+SUBPROGRAM void tell_notice(enum notice_kind kind, u32 process, u32 pid, u64 address)
 {
     struct notice *notice = new_notice(kind, process, pid);
     if (!notice)

@@ -133,8 +133,12 @@ def _points(file: CodeFile) -> list[ProbePoint]:
     return [ProbePoint(offset, function) for offset, function in sorted(taken.items())]
 
 
+SESSION = 'uprobe.session'
 MULTI = 'uprobe.multi'
 PERF = 'perf'
+KINDS = (SESSION, MULTI, PERF)
+"""How the probe can be attached, the cheapest first."""
+_MOST_LINKS = 1 << 16
 _UPROBES = '/sys/bus/event_source/devices/uprobe'
 _AT_ENTRY_ONLY = {What.CHANGE_LIBRARIES}
 
@@ -162,19 +166,42 @@ class Attacher(Protocol):
         """Detach what has these descriptors."""
 
 
+class SessionAttacher:
+    """One link for both ends of the functions of a file: CAP_BPF and CAP_PERFMON do, from Linux 6.13 on.
+
+    At the entry the program itself says whether the return matters: that would cost as much again.
+    """
+
+    def __init__(self, either: int) -> None:
+        self._program = either
+        self._links = 0
+
+    def attach(self, path: str, points: Sequence[ProbePoint]) -> list[int]:
+        """See :class:`Attacher`."""
+        self._links += 1
+        offsets, cookies = [point.offset for point in points], _cookies(points, self._links)
+        return [libbpf.link_functions(self._program, path, offsets, cookies, at_both=True)]
+
+    def detach(self, handles: list[int]) -> None:
+        """See :class:`Attacher`. The kernel waits until no processor runs the program: 0.1 s a link at most."""
+        _close(handles)
+
+
 class MultiAttacher:
     """One link for all entries of a file and one for all returns: CAP_BPF and CAP_PERFMON do, from Linux 6.6 on."""
 
     def __init__(self, enter: int, leave: int) -> None:
         self._programs = enter, leave
+        self._links = 0
 
     def attach(self, path: str, points: Sequence[ProbePoint]) -> list[int]:
         """See :class:`Attacher`. Returns come first: a call is counted when both its ends were seen."""
         enter, leave = self._programs
+        self._links += 1
         with _undoing() as links:
             for program, chosen in ((leave, _returning(points)), (enter, points)):
                 if chosen:
-                    offsets, cookies = [point.offset for point in chosen], [point.function.cookie for point in chosen]
+                    offsets, cookies = [point.offset for point in chosen], _cookies(chosen, self._links)
                     link = libbpf.link_functions(program, path, offsets, cookies, at_return=program == leave)
                     links.append(link)
         return links
@@ -192,21 +219,23 @@ class PerfAttacher:
 
     def __init__(self, enter: int, leave: int) -> None:
         self._programs = enter, leave
+        self._links = 0
         self._kind = int(_read(f'{_UPROBES}/type'))
         self._return_bit = int(_read(f'{_UPROBES}/format/retprobe').rpartition(':')[2])
 
     def attach(self, path: str, points: Sequence[ProbePoint]) -> list[int]:
         """See :class:`Attacher`."""
         enter, leave = self._programs
+        self._links += 1
         with _undoing() as handles:
             for program, chosen in ((leave, _returning(points)), (enter, points)):
-                for point in chosen:
+                for point, cookie in zip(chosen, _cookies(chosen, self._links), strict=True):
                     bit = self._return_bit
                     event = libbpf.open_uprobe(
                         self._kind, path, point.offset, at_return=program == leave, return_bit=bit
                     )
                     handles.append(event)
-                    handles.append(libbpf.link_perf_event(program, event, point.function.cookie))
+                    handles.append(libbpf.link_perf_event(program, event, cookie))
                     libbpf.enable_perf_event(event)
         return handles
 
@@ -230,6 +259,11 @@ class PerfAttacher:
         os.close(reader)
         _close(handles)
         os.close(writer)
+
+
+def _cookies(points: Sequence[ProbePoint], link: int) -> list[int]:
+    """Return what the program gets at each call: which function that is, and of which link."""
+    return [point.function.cookie | link % _MOST_LINKS << 48 for point in points]
 
 
 def _returning(points: Sequence[ProbePoint]) -> list[ProbePoint]:

@@ -8,7 +8,16 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cuda_probe.engine import kernel_layout
-from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, AttachedFiles, MultiAttacher, PerfAttacher
+from gpu_tracker.cuda_probe.engine.attaching import (
+    KINDS,
+    MULTI,
+    PERF,
+    SESSION,
+    AttachedFiles,
+    MultiAttacher,
+    PerfAttacher,
+    SessionAttacher,
+)
 from gpu_tracker.cuda_probe.engine.graph_launches import GraphLaunches
 from gpu_tracker.cuda_probe.engine.kernel_layout import forget, read_notices, read_totals
 from gpu_tracker.cuda_probe.engine.libbpf import open_libbpf
@@ -31,7 +40,7 @@ class Engine:
     """The loaded probe.
 
     :param first: Files to begin with, on which it is seen how the kernel can attach: one has a probed function.
-    :param kind: ``uprobe.multi`` or ``perf``; None: the first that this kernel has.
+    :param kind: ``uprobe.session``, ``uprobe.multi`` or ``perf``; None: the first that this kernel has.
     :raises gpu_tracker.errors.ProbeUnavailableError: What is missing, in one sentence.
     """
 
@@ -39,11 +48,13 @@ class Engine:
         self._next = 1
         library, contents = open_libbpf(), read_object()
         first = list(first)
-        for chosen in (MULTI, PERF) if kind is None else (kind,):
+        for chosen in KINDS if kind is None else (kind,):
             self.kind = chosen
             try:
-                self._open(LoadedObject(library, contents, limits, multi=chosen == MULTI), first)
+                self._open(LoadedObject(library, contents, limits, chosen), first)
             except OSError as error:
+                if chosen == SESSION and kind is None:
+                    continue  # whatever it is: the others say it better
                 if chosen == PERF or error.errno not in _UNSUPPORTED:
                     raise explain(error, chosen) from error
             else:
@@ -53,14 +64,18 @@ class Engine:
     def _open(self, loaded: LoadedObject, first: Iterable[CodeFile]) -> None:
         with contextlib.ExitStack() as undoing:
             undoing.callback(loaded.close)
-            programs = loaded.program('enter'), loaded.program('leave')
-            attacher: Attacher = MultiAttacher(*programs) if self.kind == MULTI else PerfAttacher(*programs)
-            self._loaded, self.files = loaded, AttachedFiles(attacher)
+            self._loaded, self.files = loaded, AttachedFiles(self._attacher(loaded))
             self._graphs = GraphLaunches(loaded.maps)
             undoing.callback(self.files.close)
             loaded.trace()
             self.refused = self.files.attach_all(first)
             undoing.pop_all()
+
+    def _attacher(self, loaded: LoadedObject) -> Attacher:
+        if self.kind == SESSION:
+            return SessionAttacher(loaded.program('either'))
+        make = MultiAttacher if self.kind == MULTI else PerfAttacher
+        return make(loaded.program('enter'), loaded.program('leave'))
 
     def follow(self, pid: int, *, has_begun: bool = False) -> int | None:
         """Follow a process and all that it starts from now on; return its number, None where it is followed already.
@@ -70,7 +85,7 @@ class Engine:
 
         :raises OSError: There is no room for more.
         """
-        number = kernel_layout.FOLLOWED.pack(self._next, 0, int(has_begun))
+        number = kernel_layout.FOLLOWED.pack(self._next, 0, int(has_begun), 0)
         if not self._loaded.maps['followed'].put(kernel_layout.FOLLOWED_KEY.pack(pid), number, only_new=True):
             return None
         self._next += 1
@@ -81,9 +96,9 @@ class Engine:
         followed, key = self._loaded.maps['followed'], kernel_layout.FOLLOWED_KEY.pack(pid)
         found = followed.get(key)
         if found is not None:
-            number, parent, _ = kernel_layout.FOLLOWED.unpack(found)
+            number, parent, _, suspected = kernel_layout.FOLLOWED.unpack(found)
             if number == process:
-                followed.put(key, kernel_layout.FOLLOWED.pack(number, parent, 1))
+                followed.put(key, kernel_layout.FOLLOWED.pack(number, parent, 1, suspected))
 
     def unfollow(self, pid: int) -> None:
         """Follow a process no more."""

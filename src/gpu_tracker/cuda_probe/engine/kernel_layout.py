@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.engine.libbpf import KernelMap
 
 FOLLOWED_KEY = struct.Struct('<I')
-FOLLOWED = struct.Struct('<III')
+FOLLOWED = struct.Struct('<IIIi')
 PROCESS_KEY = struct.Struct('<I')
 PROCESS = struct.Struct('<5QII16s')
 DEVICE_KEY = struct.Struct('<Ii')
 DEVICE = struct.Struct('<12Q')
 HANDLE = struct.Struct('<QI4x')
-KERNEL = struct.Struct('<QQ')
+KERNEL = struct.Struct('<QQQiI')
 ALLOCATION = struct.Struct('<QQi4x')
 CONTEXT = struct.Struct('<i')
 FAILURE_KEY = struct.Struct('<IIi')
@@ -31,7 +31,7 @@ GRAPH_NODE = struct.Struct('<QII')
 NODES = struct.Struct('<QQ')
 COUNT = struct.Struct('<Q')
 INDEX = struct.Struct('<I')
-SETTINGS = struct.Struct('<IIQQIi')
+SETTINGS = struct.Struct('<IIQQIiI4x')
 EVENT = struct.Struct('<8xQQQQQIiHHI')
 """A record of the ring of events, with its header: the fields of :class:`gpu_tracker.cuda_probe.kernel_data.Event`."""
 NOTICE = struct.Struct('<8xQQQIIII32s1024s')
@@ -172,7 +172,7 @@ def _device(key: bytes, value: bytes) -> DeviceTotals:
 
 def _kernel(key: bytes, value: bytes) -> KernelTotals:
     address, process = HANDLE.unpack(key)
-    return KernelTotals(process, address, *KERNEL.unpack(value))
+    return KernelTotals(process, address, *KERNEL.unpack(value)[:2])
 
 
 def _failure(key: bytes, value: bytes) -> FailureTotals:

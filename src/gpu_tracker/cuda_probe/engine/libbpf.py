@@ -27,6 +27,7 @@ _BPF_F_QUERY_EFFECTIVE = 1
 """Those of the groups above it too."""
 BPF_PERF_EVENT = 41
 BPF_TRACE_UPROBE_MULTI = 48
+BPF_TRACE_UPROBE_SESSION = 57
 _UPROBE_MULTI_RETURN = 1
 _PERF_FLAG_FD_CLOEXEC = 8
 _PERF_EVENT_IOC_ENABLE = 0x2400
@@ -35,10 +36,13 @@ _PERF_EVENT_ATTRIBUTES = 112  # bytes of struct perf_event_attr up to its versio
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def link_functions(program: int, path: str, offsets: list[int], cookies: list[int], *, at_return: bool) -> int:
+def link_functions(
+    program: int, path: str, offsets: list[int], cookies: list[int], *, at_return: bool = False, at_both: bool = False
+) -> int:
     """Attach a program to many functions of a file at once, in every process; return the link's descriptor.
 
-    :raises OSError: EINVAL and EOPNOTSUPP where the kernel is older than 6.6.
+    :param at_both: To the entries, and to the returns of those calls for which it asks for that.
+    :raises OSError: EINVAL and EOPNOTSUPP where the kernel is older than 6.6, at both ends than 6.13.
     """
     name = ctypes.create_string_buffer(os.fsencode(path))
     numbers = ctypes.c_uint64 * len(offsets)
@@ -47,7 +51,7 @@ def link_functions(program: int, path: str, offsets: list[int], cookies: list[in
         '<IIIIQQQQIIII',
         program,
         0,
-        BPF_TRACE_UPROBE_MULTI,
+        BPF_TRACE_UPROBE_SESSION if at_both else BPF_TRACE_UPROBE_MULTI,
         0,
         ctypes.addressof(name),
         ctypes.addressof(offset_array),

@@ -8,9 +8,16 @@ import os
 import platform
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_probe.engine.attaching import MULTI
+from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, SESSION
 from gpu_tracker.cuda_probe.engine.kernel_layout import EVENT_BYTES, INDEX, MAPS, NOTICE_BYTES, SETTINGS, Ring
-from gpu_tracker.cuda_probe.engine.libbpf import BPF_TRACE_UPROBE_MULTI, MACHINE, KernelMap, error_of, is_supported
+from gpu_tracker.cuda_probe.engine.libbpf import (
+    BPF_TRACE_UPROBE_MULTI,
+    BPF_TRACE_UPROBE_SESSION,
+    MACHINE,
+    KernelMap,
+    error_of,
+    is_supported,
+)
 from gpu_tracker.errors import ProbeUnavailableError
 
 if TYPE_CHECKING:
@@ -88,13 +95,14 @@ def _missing_capabilities(has: int, kind: str) -> list[str]:
     """
     if has >> _CAP_SYS_ADMIN & 1:
         return []
-    wanted = _CAPABILITIES if kind == MULTI else {'CAP_SYS_ADMIN': _CAP_SYS_ADMIN}
+    wanted = _CAPABILITIES if kind != PERF else {'CAP_SYS_ADMIN': _CAP_SYS_ADMIN}
     return [name for name, bit in wanted.items() if not has >> bit & 1]
 
 
 _NOTICES_BYTES = 1 << 22
 _FIRST_NUMBER = 1_000_000
 """Program runs that the kernel numbers have higher numbers than those that :meth:`.engine.Engine.follow` numbers."""
+_ATTACH_TYPES = {SESSION: BPF_TRACE_UPROBE_SESSION, MULTI: BPF_TRACE_UPROBE_MULTI}
 _TRACERS = ('forked', 'executed', 'exited')
 
 
@@ -103,12 +111,12 @@ class LoadedObject:
 
     :param library: libbpf.
     :param contents: The object file.
-    :param multi: Load the programs for links to many functions, which kernels have since 6.6.
+    :param kind: How its programs are to be attached.
     :raises OSError: The kernel has refused it.
     :raises gpu_tracker.errors.ProbeUnavailableError: It is no object file.
     """
 
-    def __init__(self, library: ctypes.CDLL, contents: bytes, limits: Limits, *, multi: bool) -> None:
+    def __init__(self, library: ctypes.CDLL, contents: bytes, limits: Limits, kind: str) -> None:
         self._library = library
         self._links: list[int] = []
         self._contents = ctypes.create_string_buffer(contents, len(contents))  # libbpf reads it until it is closed
@@ -119,7 +127,7 @@ class LoadedObject:
                 'install gpu-tracker anew.'
             )
         try:
-            self._load(limits, multi=multi)
+            self._load(limits, kind)
             self.maps = {name: self._map(name, *sizes) for name, sizes in MAPS.items()}
             self._set_up(limits.ring_bytes // 2)
             self.events = Ring.mapped(self.handle('events'), limits.ring_bytes, EVENT_BYTES)
@@ -156,10 +164,12 @@ class LoadedObject:
         self._links.clear()
         self._library.bpf_object__close(self._object)
 
-    def _load(self, limits: Limits, *, multi: bool) -> None:
-        for name in ('enter', 'leave'):
-            if multi:
-                self._library.bpf_program__set_expected_attach_type(self._program(name), BPF_TRACE_UPROBE_MULTI)
+    def _load(self, limits: Limits, kind: str) -> None:
+        for name in ('either', 'enter', 'leave'):
+            program = self._program(name)
+            self._library.bpf_program__set_autoload(program, (name == 'either') == (kind == SESSION))
+            if kind in _ATTACH_TYPES:
+                self._library.bpf_program__set_expected_attach_type(program, _ATTACH_TYPES[kind])
         for name, entries in map_entries(limits).items():
             found = self._library.bpf_object__find_map_by_name(self._object, name.encode())
             self._library.bpf_map__set_max_entries(found, entries)
@@ -169,7 +179,7 @@ class LoadedObject:
 
     def _set_up(self, half_a_ring: int) -> None:
         settings = self.maps['settings']
-        settings.put(INDEX.pack(0), SETTINGS.pack(_FIRST_NUMBER, 0, 0, half_a_ring, 0, 0))
+        settings.put(INDEX.pack(0), SETTINGS.pack(_FIRST_NUMBER, 0, 0, half_a_ring, 0, 0, 0))
         if self._library.bpf_prog_test_run_opts(self.program('find_level'), _run_options()) != 0:
             raise OSError(errno.EOPNOTSUPP, 'the kernel does not show its PID namespaces')
 

@@ -207,6 +207,8 @@ API cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *function)
 /* What <<<...>>> asks for at the first launch of a kernel: the real one of CUDA 12 gives the address back. */
 API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function) { return set(kernel, (void *)function); }
 
+static size_t launches_done;
+
 static inline cudaError_t launch(const void *kernel, const dim3 *grid, const dim3 *block, void **arguments,
                                  size_t shared, cudaStream_t stream)
 {
@@ -215,6 +217,8 @@ static inline cudaError_t launch(const void *kernel, const dim3 *grid, const dim
         return known ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle;
     if (!stand_in_can_launch(grid, block))
         return cudaErrorInvalidConfiguration;
+    if (stand_in_settings.launches != (size_t)-1 && launches_done++ >= stand_in_settings.launches)
+        return cudaErrorLaunchFailure;
     if (stand_in_settings.not_ready)
         __atomic_store_n(&known->not_ready, stand_in_settings.not_ready, __ATOMIC_RELAXED);
     if (!stand_in_driver)

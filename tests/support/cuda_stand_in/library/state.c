@@ -183,6 +183,7 @@ __attribute__((constructor)) static void begin(void)
     stand_in_settings.memory = setting("CUDA_STAND_IN_MEMORY", 16ULL << 30);
     stand_in_settings.not_ready = (int)setting("CUDA_STAND_IN_NOT_READY", 0);
     stand_in_settings.nested = (int)setting("CUDA_STAND_IN_NESTED", 0);
+    stand_in_settings.launches = setting("CUDA_STAND_IN_LAUNCHES", (size_t)-1);
     stand_in_settings.linger = (int)setting("CUDA_STAND_IN_LINGER", 0);
     pthread_atfork(before_fork, in_parent, in_child);
 }

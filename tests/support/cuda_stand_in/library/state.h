@@ -6,6 +6,7 @@
  *     CUDA_STAND_IN_GATE       path of a socket: the runtime's synchronisation of a stream connects to it, and returns when
  *                              the other side closes the connection
  *     CUDA_STAND_IN_NESTED     1: the runtime calls the driver inside its own calls, as the real one does
+ *     CUDA_STAND_IN_LAUNCHES   so many launches of the runtime go well, and all after them fail as on a GPU that has failed
  *     CUDA_STAND_IN_LINGER     microseconds until a free returns that has given memory back: others may have it by
  *                              then (0)
  */
@@ -24,7 +25,7 @@ struct stand_in_handle {
 
 struct stand_in_settings {
     int devices, not_ready, nested, linger;
-    size_t memory;
+    size_t memory, launches;
 };
 
 extern struct stand_in_settings stand_in_settings;
