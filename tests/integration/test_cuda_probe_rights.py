@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.cuda_probe.engine.attaching import MULTI, PERF, SESSION
 from gpu_tracker.cuda_probe.engine.libbpf import open_libbpf
+from gpu_tracker.cuda_probe.engine.loading import LoadedObject, read_object
+from gpu_tracker.cuda_probe.limits import Limits
 from support import tracked_program
 from support.cli_program import PROGRAM
 from support.cuda_stand_in import stand_in
@@ -215,3 +218,12 @@ def test_a_living_process_that_proc_hides_is_no_missing_one() -> None:
         assert seen.returncode == 125
     gone = run_words((*words, f'--pid={pid}'))
     assert gone.stderr == f"gpu-tracker: --pid must be the ID of a running process, not '{pid}'\n"
+
+
+def test_on_a_kernel_that_does_not_know_links_to_both_ends_the_others_are_used() -> None:
+    unknown = read_object().replace(b'bpf_session_is_return', b'bpf_session_is_unborn')
+    assert unknown != read_object()
+    with pytest.raises(OSError, match=r'.'):
+        LoadedObject(open_libbpf(), unknown, Limits(), SESSION)
+    for kind in (MULTI, PERF):
+        LoadedObject(open_libbpf(), unknown, Limits(), kind).close()
