@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from benchmarks import idle_cost, idle_noticing, idle_yield
+from benchmarks import idle_cost, idle_noticing, idle_units, idle_yield
 from benchmarks.environments import Environment
 from benchmarks.idle import PART
 from benchmarks.idle_cost import FUSER_EACH, SCAN_EACH, Scene
@@ -114,6 +114,13 @@ def test_each_way_of_being_told_has_its_figures(session):
         (ROW, 'looks'): told,
     }
     assert session.results.rounds(PART, RIGHTS, 'inotify', 'refused') == {0: 0.0}
+
+
+def test_a_program_that_ends_after_each_unit_has_a_share_of_the_time(session):
+    idle_units.measure(session, PART, [0.2], least_window=2.5)
+    assert session.results.gaps == []
+    (share,) = session.results.rounds(PART, idle_units.ROW, OURS.name, '0.2').values()
+    assert 0 < share < 0.5  # a second or more lies between two runs
 
 
 def test_a_way_that_the_kernel_refuses_says_so(tmp_path):

@@ -6,6 +6,7 @@ from benchmarks.idle_cost import FUSER_EACH, SCAN_EACH, SCENES
 from benchmarks.idle_monitors import configuration
 from benchmarks.idle_noticing import RIGHTS, ROW, WAYS
 from benchmarks.idle_tables import idle_tables
+from benchmarks.idle_units import ROW as UNITS_ROW
 from benchmarks.idle_yield import CASES, LOOKING, PEER, TOLD
 from benchmarks.peers import FUSER, OURS
 from benchmarks.report import text_of
@@ -137,3 +138,9 @@ def test_the_configuration_is_what_the_monitor_reads(tmp_path):
 def test_no_two_rows_have_the_same_name():
     for kind in (CASES, SCENES, WAYS):
         assert len({one.name for one in kind}) == len(kind)
+
+
+def test_the_share_of_units_of_work_is_a_percentage_of_each_that_was_measured(results):
+    results.add(PART, UNITS_ROW, OURS.name, 0, {'2': 0.614, '299': 0.998})
+    table = idle_tables(results)[-1]
+    assert table.rows == [['2', '61%', '1'], ['299', '100%', '1']]
