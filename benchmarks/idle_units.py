@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 import time
 import uuid
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.idle_monitors import configuration, make_devices_of_nobody, monitor, nothing_left, with_mark
 from benchmarks.peers import OURS
-from benchmarks.running import fresh_folder
+from benchmarks.running import PROGRAMS, fresh_folder
 from benchmarks.session import FailedError
 
 if TYPE_CHECKING:
@@ -33,13 +32,6 @@ _LEAST_WINDOW = 90
 _UNITS_IN_WINDOW = 2.5
 _LONGEST_START = 60.0
 _PAUSE = 0.1
-_UNIT = """
-import sys, time
-log = open(sys.argv[2], 'a', 1)
-print(time.time(), file=log)
-time.sleep(float(sys.argv[1]))
-print(time.time(), file=log)
-"""
 
 
 @dataclass(frozen=True)
@@ -101,6 +93,6 @@ def _watch(stack: contextlib.ExitStack, environment: Environment, unit: float, w
     stack.enter_context(nothing_left(mark))
     make_devices_of_nobody(folder, 1)
     log = folder / 'units'
-    command = with_mark(mark, sys.executable, '-I', '-c', _UNIT, str(unit), str(log))
+    command = with_mark(mark, environment.python, '-I', str(PROGRAMS / 'unit_of_work.py'), str(unit), str(log))
     stack.enter_context(monitor(environment, folder, configuration(_INTERVAL, [command]), uuid.uuid4().hex))
     return _Watched(unit, window, log)
