@@ -1,4 +1,5 @@
 # The calls of nvidia-ml-py (import name pynvml) that gpu_tracker makes; the package itself has no annotations.
+from collections.abc import Sequence
 from ctypes import c_void_p
 
 class NVMLError(Exception):
@@ -41,6 +42,15 @@ class _Sample:
     timeStamp: int
     sampleValue: _Value
 
+class _FieldValue:
+    nvmlReturn: int
+    valueType: int
+    value: _Value
+
+class c_nvmlEventData_t:
+    device: c_void_p
+    eventData: int
+
 class _ProcessUtilizationSample:
     pid: int
     timeStamp: int
@@ -60,6 +70,7 @@ NVML_ERROR_INVALID_ARGUMENT: int
 NVML_ERROR_NOT_SUPPORTED: int
 NVML_ERROR_NO_PERMISSION: int
 NVML_ERROR_NOT_FOUND: int
+NVML_ERROR_TIMEOUT: int
 NVML_ERROR_INSUFFICIENT_SIZE: int
 NVML_ERROR_DRIVER_NOT_LOADED: int
 NVML_ERROR_LIBRARY_NOT_FOUND: int
@@ -74,6 +85,18 @@ NVML_GPU_UTILIZATION_SAMPLES: int
 NVML_CLOCK_SM: int
 NVML_TEMPERATURE_GPU: int
 nvmlMemory_v2: int
+NVML_FI_DEV_ECC_SBE_VOL_TOTAL: int
+NVML_FI_DEV_ECC_DBE_VOL_TOTAL: int
+NVML_FI_DEV_ECC_SBE_AGG_TOTAL: int
+NVML_FI_DEV_ECC_DBE_AGG_TOTAL: int
+NVML_FI_DEV_REMAPPED_COR: int
+NVML_FI_DEV_REMAPPED_UNC: int
+NVML_FI_DEV_REMAPPED_PENDING: int
+NVML_FI_DEV_REMAPPED_FAILURE: int
+NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION: int
+NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX: int
+NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX: int
+nvmlEventTypeXidCriticalError: int
 
 def nvmlInit() -> None: ...
 def nvmlShutdown() -> None: ...
@@ -106,6 +129,11 @@ def nvmlDeviceGetMaxMigDeviceCount(device: c_void_p) -> int: ...
 def nvmlDeviceGetMigDeviceHandleByIndex(device: c_void_p, index: int) -> c_void_p: ...
 def nvmlDeviceGetGpuInstanceId(device: c_void_p) -> int: ...
 def nvmlDeviceGetComputeInstanceId(device: c_void_p) -> int: ...
+def nvmlDeviceGetFieldValues(handle: c_void_p, fieldIds: Sequence[int | tuple[int, int]]) -> Sequence[_FieldValue]: ...
+def nvmlDeviceGetCurrentClocksThrottleReasons(handle: c_void_p) -> int: ...
+def nvmlEventSetCreate() -> c_void_p: ...
+def nvmlDeviceRegisterEvents(handle: c_void_p, eventTypes: int, eventSet: c_void_p) -> None: ...
+def nvmlEventSetWait_v2(eventSet: c_void_p, timeoutms: int) -> c_nvmlEventData_t: ...
 def nvmlDeviceGetAccountingMode(handle: c_void_p) -> int: ...
 def nvmlDeviceSetAccountingMode(handle: c_void_p, mode: int) -> None: ...
 def nvmlDeviceGetAccountingStats(handle: c_void_p, pid: int) -> _AccountingStats: ...

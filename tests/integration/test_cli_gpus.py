@@ -185,6 +185,7 @@ def test_json_has_all_that_the_table_has(eight: Machine) -> None:
         'sm_clock_hertz': 1_410_000_000,
         'power_watts': 287.9,
         'power_limit_watts': None,
+        'health': dict.fromkeys(gpus[1]['health']),
         'processes': [
             {
                 'pid': NO_SUCH_PROCESS,

@@ -36,6 +36,7 @@ IN_USE_AS_JSON = {
     'sm_clock_hertz': 1_410_000_000,
     'power_watts': 287.4,
     'power_limit_watts': 400.0,
+    'health': None,
     'processes': [
         {
             'pid': 4242,
@@ -66,6 +67,7 @@ LOST_AS_JSON = {
     'sm_clock_hertz': None,
     'power_watts': None,
     'power_limit_watts': None,
+    'health': None,
     'processes': None,
     'claim': None,
     'mig_devices': None,
@@ -86,6 +88,7 @@ MIG_DEVICE_AS_JSON = {
     'sm_clock_hertz': None,
     'power_watts': None,
     'power_limit_watts': None,
+    'health': None,
     'processes': [],
     'claim': {
         'user': 'alice',

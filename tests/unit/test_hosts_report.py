@@ -10,7 +10,24 @@ from gpu_tracker.fleet.hosts.host import HostState, host_as_json
 from gpu_tracker.fleet.hosts.nvgpu import parse_nvgpu_report
 from gpu_tracker.fleet.hosts.report import ClaimReport, GpuReport, HostReport, ProcessReport, ReportError, parse_report
 from gpu_tracker.fleet.hosts.totals import totals_of
+from gpu_tracker.gpus.model import GpuHealth
 
+HEALTH = GpuHealth(
+    xid_errors=((48, 1), (63, 2)),
+    ecc_volatile_corrected=5,
+    ecc_volatile_uncorrected=1,
+    ecc_aggregate_corrected=50,
+    ecc_aggregate_uncorrected=2,
+    remapped_corrected=3,
+    remapped_uncorrected=1,
+    remap_pending=True,
+    remap_failed=False,
+    throttled=('power_cap', 'hardware_thermal'),
+    energy=1234.5,
+    pcie_sent=10_000,
+    pcie_received=20_000,
+)
+FINDINGS = ['XID 48', 'XID 63 (2)', 'ECC errors: 1', 'reset to replace memory row', 'slowed: hot']
 GPU = {
     'index': 0,
     'uuid': 'GPU-1',
@@ -26,6 +43,23 @@ GPU = {
     'sm_clock_hertz': 1_410_000_000,
     'power_watts': 300.5,
     'power_limit_watts': 400.0,
+    'health': {
+        'xid_errors': {'48': 1, '63': 2},
+        'ecc_volatile_corrected': 5,
+        'ecc_volatile_uncorrected': 1,
+        'ecc_aggregate_corrected': 50,
+        'ecc_aggregate_uncorrected': 2,
+        'remapped_rows_corrected': 3,
+        'remapped_rows_uncorrected': 1,
+        'row_remap_pending': True,
+        'row_remap_failed': False,
+        'throttle_reasons': ['power_cap', 'hardware_thermal'],
+        'energy_joules': 1234.5,
+        'pcie_sent_bytes': 10_000,
+        'pcie_received_bytes': 20_000,
+        'nvlink_sent_bytes': None,
+        'nvlink_received_bytes': None,
+    },
     'processes': [
         {
             'pid': 14586,
@@ -95,6 +129,7 @@ def test_an_honest_report_is_read_whole():
                 sm_clock_hertz=1_410_000_000,
                 power_watts=300.5,
                 power_limit_watts=400.0,
+                health=HEALTH,
                 processes=(
                     ProcessReport(
                         14586, 'alice', 'python train.py', 'train.py', 1_700_000_000.5, 19_000, computes=True
@@ -129,8 +164,25 @@ def test_what_a_browser_is_told_has_the_keys_of_the_report():
         'agent': 'gpu-tracker 6.0.0',
         'driver_problem': None,
         'claims_problem': None,
-        'gpus': [GPU | {'key': 'GPU-1', 'running_since': None}],
+        'gpus': [GPU | {'key': 'GPU-1', 'running_since': None, 'health': GPU['health'] | {'findings': FINDINGS}}],
     }
+
+
+def test_health_that_is_none_is_not_believed():
+    assert gpu_with(health=None).health is None
+    assert gpu_with(health=[]).health is None
+    health = gpu_with(
+        health={
+            'xid_errors': {'79': 1, '-1': 5, 'x': 2, '99999': 3, '13': 'many', '١٢': 1},
+            'throttle_reasons': ['hardware_thermal', 'because', 7, {}],
+            'energy_joules': 'much',
+            'row_remap_pending': 1,
+            'pcie_sent_bytes': -5,
+        }
+    ).health
+    assert health == GpuHealth(xid_errors=((79, 1),), throttled=('hardware_thermal',))
+    part = GPU | {'uuid': 'MIG-1', 'index': 1}
+    assert gpu_with(mig_devices=[part]).mig_devices[0].health is None
 
 
 def test_mig_devices_are_read_with_their_gpu():

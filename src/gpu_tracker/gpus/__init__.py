@@ -51,6 +51,9 @@ if TYPE_CHECKING:
             without sensors temperature, clock and power are left out. Whether a GPU can be read depends on neither.
             """
 
+        def watch_errors(self) -> None:
+            """Count the errors that the driver reports, from now on, for ``GpuReading.health`` of each survey."""
+
         def details(self) -> list[Gpu]:
             """Return what all GPUs and MIG devices are, in PCI bus order."""
 

@@ -31,6 +31,7 @@ class Inventory:
     :param backends: The vendors' openers.
     :param timeout: Seconds to wait for an answer.
     :param report: Called once with a text for people where an answer is long in coming.
+    :param watches_errors: Have the drivers count the errors that they report, as long as they are open.
     """
 
     def __init__(
@@ -38,7 +39,10 @@ class Inventory:
         backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS,
         timeout: float = DRIVER_TIMEOUT,
         report: Callable[[str], None] = lambda _: None,
+        *,
+        watches_errors: bool = False,
     ) -> None:
+        self._watches_errors = watches_errors
         self._reported = Reported(report)
         self._openers = backends
         self._timeout = timeout
@@ -96,6 +100,8 @@ class Inventory:
         if self._opened is None:
             opened = {vendor: opener() for vendor, opener in self._openers.items()}
             self._opened = {vendor: backend for vendor, backend in opened.items() if backend is not None}
+            for backend in self._opened.values() if self._watches_errors else ():
+                backend.watch_errors()
         return [
             _of_vendor(reading, vendor)
             for vendor, backend in self._opened.items()

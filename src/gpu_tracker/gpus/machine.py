@@ -11,6 +11,7 @@ from gpu_tracker.errors import ClaimsError, GpuError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.command_lines import FULL, PROGRAM, without_arguments
 from gpu_tracker.gpus.constraints import status_of
+from gpu_tracker.gpus.health import health_as_json
 from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, without_claims
 from gpu_tracker.system.users import user_name
 
@@ -43,6 +44,7 @@ class Machine:
     :param report: Called with a text for people.
     :param inventory: The GPUs; None: those of this machine.
     :param clock: Monotonic seconds.
+    :param watches_errors: Count the errors that the drivers report; with an ``inventory`` that says so itself.
     :raises gpu_tracker.errors.ParameterError: The environment variable ``GPU_TRACKER_CLAIMS`` is no absolute path.
     """
 
@@ -51,8 +53,10 @@ class Machine:
         report: Callable[[str], None],
         inventory: Inventory | None = None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        watches_errors: bool = False,
     ) -> None:
-        self._inventory = Inventory(report=report) if inventory is None else inventory
+        self._inventory = Inventory(report=report, watches_errors=watches_errors) if inventory is None else inventory
         self._identities = Identities()
         self._claims = ClaimFolder()
         self._driver_changes = Changes(report, 'the GPUs can be read again', clock)
@@ -154,6 +158,11 @@ def snapshot(
     - ``problem``: why it cannot be read, in words; null where it can
     - ``utilization_percent``, ``memory_total_bytes``, ``memory_used_bytes``, ``memory_free_bytes``,
       ``temperature_celsius``, ``sm_clock_hertz``, ``power_watts``, ``power_limit_watts``
+    - ``health``: null for a MIG device, else ``xid_errors`` (how many by code, since the agent began; null: not
+      watched), ``ecc_volatile_corrected``, ``ecc_volatile_uncorrected``, ``ecc_aggregate_corrected``,
+      ``ecc_aggregate_uncorrected``, ``remapped_rows_corrected``, ``remapped_rows_uncorrected``, ``row_remap_pending``,
+      ``row_remap_failed``, ``throttle_reasons``, ``energy_joules``, ``pcie_sent_bytes``, ``pcie_received_bytes``,
+      ``nvlink_sent_bytes``, ``nvlink_received_bytes``; each null where the driver does not report it
     - ``processes``: null where the driver does not list them; of a GPU with MIG devices also those on them, once for
       each. Each has ``pid``, ``user``, ``command`` (the whole command line), ``program`` (what it is about),
       ``started`` in seconds since 1970, ``memory_bytes``, and ``computes``, which is false where it only draws; of one
@@ -195,6 +204,7 @@ def _gpu(gpu: GpuReading, user_name: Callable[[int], str], commands: str) -> dic
         'sm_clock_hertz': gpu.sm_clock,
         'power_watts': gpu.power,
         'power_limit_watts': gpu.power_limit,
+        'health': None if gpu.health is None else health_as_json(gpu.health),
         'processes': None if gpu.processes is None else [_process(process, commands) for process in gpu.processes],
         'claim': None if gpu.claim is None else _claim(gpu.claim, user_name, commands),
         'mig_devices': None

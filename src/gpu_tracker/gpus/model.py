@@ -126,6 +126,49 @@ class Gpu(NamedTuple):
     """Whether accounting mode is on; known where it is monitored."""
 
 
+THROTTLE_REASONS = (
+    'power_cap',
+    'hardware_slowdown',
+    'sync_boost',
+    'software_thermal',
+    'hardware_thermal',
+    'power_brake',
+    'board_limit',
+    'reliability',
+)
+"""Why a GPU may run slower than it could. That it is idle, or is set to a lower clock, is no such reason."""
+
+
+class GpuHealth(NamedTuple):
+    """What a whole GPU reports of its state and of its errors; None is what the driver does not report."""
+
+    xid_errors: tuple[tuple[int, int], ...] | None = None
+    """The driver's XID errors since this process watches for them: (code, how many)."""
+    ecc_volatile_corrected: int | None = None
+    """Memory errors since the driver was loaded."""
+    ecc_volatile_uncorrected: int | None = None
+    ecc_aggregate_corrected: int | None = None
+    """Memory errors in the GPU's life."""
+    ecc_aggregate_uncorrected: int | None = None
+    remapped_corrected: int | None = None
+    """Rows of memory that were replaced after errors that could be corrected."""
+    remapped_uncorrected: int | None = None
+    remap_pending: bool | None = None
+    """Whether a row is replaced when the GPU is next reset."""
+    remap_failed: bool | None = None
+    """Whether a row could not be replaced: the GPU has no spare ones left, and is to be exchanged."""
+    throttled: tuple[str, ...] | None = None
+    """Those of :data:`THROTTLE_REASONS` that slow it down now."""
+    energy: float | None = None
+    """Joules since the driver was loaded."""
+    pcie_sent: int | None = None
+    """Bytes that the GPU has sent; the driver's counter may begin anew at 0."""
+    pcie_received: int | None = None
+    nvlink_sent: int | None = None
+    """Bytes through all NVLinks together."""
+    nvlink_received: int | None = None
+
+
 class GpuReading(NamedTuple):
     """What one reading of a GPU, or of a MIG device, shows; None is what the driver does not report."""
 
@@ -153,6 +196,8 @@ class GpuReading(NamedTuple):
     """Watts."""
     power_limit: float | None = None
     """Watts."""
+    health: GpuHealth | None = None
+    """None: not asked for, or a MIG device."""
     processes: tuple[GpuProcess, ...] | None = None
     """Those on it; on a GPU in MIG mode those of its MIG devices too. None: the driver does not list them."""
     ended: tuple[Account, ...] = ()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.gpus import constraints
 from gpu_tracker.gpus.claims.claim import describe
-from gpu_tracker.gpus.table_cells import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK, Row, rows
+from gpu_tracker.gpus.table_cells import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK, ONLY_WHERE_USED, Row, rows
 from gpu_tracker.system.terminal_text import GAP, cut, layout, padded, shortened, width_of
 
 if TYPE_CHECKING:
@@ -33,8 +33,11 @@ def table_lines(
 ) -> list[list[Span]]:
     """Return the table with its claims; no line ends in blanks, and none is wider than ``width``."""
     content = rows(gpus, now)
-    titles = Row(HEADER, {column.name: column.title for column in COLUMNS})
-    places = layout(COLUMNS, _content_widths([titles, *content]), width, LEFT_OUT_FIRST)
+    unused = {name for name in ONLY_WHERE_USED if not any(row.cells.get(name) for row in content)}
+    columns = [column for column in COLUMNS if column.name not in unused]
+    titles = Row(HEADER, {column.name: column.title for column in columns})
+    left_out_first = [name for name in LEFT_OUT_FIRST if name not in unused]
+    places = layout(columns, _content_widths([titles, *content]), width, left_out_first)
     header = Span(''.join(span.text for span in _line(titles, places)), HEADER)
     table = [[header], *(_line(row, places) for row in content)]
     claims = [[Span(line)] for line in claim_lines(gpus, now, user_name)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.gpus import constraints as status
+from gpu_tracker.gpus.health import findings
 from gpu_tracker.system.terminal_text import Column, printable
 
 if TYPE_CHECKING:
@@ -24,13 +25,16 @@ COLUMNS = (
     Column('temperature', 'temp', is_number=True),
     Column('clock', 'MHz', is_number=True),
     Column('power', 'power', is_number=True),
+    Column('health', 'health', least=8),
     Column('users', 'users', least=8),
     Column('since', 'since', least=11),
     Column('pids', 'pids', least=7),
     Column('command', 'command', least=10),
 )
 
-LEFT_OUT_FIRST = ('clock', 'power', 'since', 'temperature', 'pids', 'type', 'command', 'utilization', 'users')
+ONLY_WHERE_USED = ('health',)
+"""Columns that are there only where a row has something in them."""
+LEFT_OUT_FIRST = ('clock', 'power', 'since', 'temperature', 'pids', 'type', 'command', 'utilization', 'users', 'health')
 """Which columns go where there is no room, the first of these first; the others stay."""
 
 
@@ -103,6 +107,7 @@ def _row(gpu: GpuReading, now: float) -> Row:
         'type': _type(gpu),
         'utilization': _figure(gpu.utilization, '%'),
         'memory': _memory(gpu),
+        **_health(gpu),
         **_sensors(gpu, unknown=_UNKNOWN if gpu.parent is None else ''),
         **_process_cells(_own_processes(gpu), now),
     }
@@ -120,6 +125,11 @@ def _type(gpu: GpuReading) -> str:
         name = name.removeprefix(gpu.parent.name + ' ')
     first, _, rest = name.partition(' ')
     return printable(rest if first.lower() == gpu.gpu.vendor else name)
+
+
+def _health(gpu: GpuReading) -> dict[str, str]:
+    found = [] if gpu.health is None else findings(gpu.health)
+    return {'health': ', '.join(found)} if found else {}
 
 
 def _memory(gpu: GpuReading) -> str:

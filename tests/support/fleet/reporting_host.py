@@ -7,7 +7,10 @@ import json
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.gpus.machine import snapshot
+from gpu_tracker.gpus.model import GpuHealth
 from support.gpus.example_gpus import GPUS, NOW, user_name
+
+HEALTH = GpuHealth(((79, 1),), 1, 2, 3, 4, 5, 6, True, False, ('power_cap',), 7.5, 8, 9, 10, 11)
 
 
 class ReportingHost:
@@ -18,7 +21,8 @@ class ReportingHost:
 
     def __init__(self, time: float) -> None:
         self.time = time
-        told = snapshot(GPUS, hostname='node01', now=NOW, user_name=user_name)
+        gpus = [GPUS[0]._replace(health=HEALTH), *GPUS[1:]]
+        told = snapshot(gpus, hostname='node01', now=NOW, user_name=user_name)
         self.report = parse_report(json.dumps(told).encode())
 
     def state(self) -> HostState:

@@ -129,6 +129,21 @@ class Gpu:
     power: Value = None
     power_limit: Value = None
     energy: Value = None
+    ecc_volatile_corrected: Value = None
+    ecc_volatile_uncorrected: Value = None
+    ecc_aggregate_corrected: Value = None
+    ecc_aggregate_uncorrected: Value = None
+    remapped_corrected: Value = None
+    remapped_uncorrected: Value = None
+    remap_pending: Value = None
+    remap_failed: Value = None
+    throttle_reasons: Value = None
+    """The bits nvmlClocksThrottleReason*."""
+    pcie_sent: Value = None
+    pcie_received: Value = None
+    nvlink_sent: Value = None
+    """KiB through all links."""
+    nvlink_received: Value = None
     fan: Value = None
     graphics_clock: Value = None
     sm_clock: Value = None
@@ -147,6 +162,8 @@ class Gpu:
     """None: the GPU is not in MIG mode; a list, be it empty: it is."""
     processes: list[Process] = field(default_factory=list)
     accounts: list[Account] = field(default_factory=list)
+    xid_errors: list[tuple[int, float]] = field(default_factory=list)
+    """The codes of XID errors, each with the second of the script at which it comes; see the option ``events``."""
     missing: bool = False
     """The driver counts this GPU but says that it is lost."""
 
@@ -180,7 +197,7 @@ class Hang:
 
 
 _FILE_NAMES = {'starts': 'from', 'ends': 'until'}
-_NO_FIELDS_OF_THE_FILE = {'processes', 'accounts', 'missing'}
+_NO_FIELDS_OF_THE_FILE = {'processes', 'accounts', 'xid_errors', 'missing'}
 
 
 def _line(kind: str, entry: object, **more: object) -> str:
@@ -232,7 +249,7 @@ class SimulatedDriver:
         :param now: Freezes the script at that second.
         :param options: ``live=True`` lists only processes that exist; ``garbage=True`` adds nonsense samples;
             ``duplicates=True`` lists each process twice; ``idle_success=True`` answers 0 process samples with success
-            instead of NOT_FOUND; ``driver``, ``nvml`` and ``cuda`` are versions.
+            instead of NOT_FOUND; ``events=True`` reports XID errors; ``driver``, ``nvml`` and ``cuda`` are versions.
         """
         lines = [f'clock\tstart={self.start!r}' + (f'\tnow={now!r}' if now is not None else '')]
         lines += [f'option\t{name}={int(v) if isinstance(v, bool) else v}' for name, v in options.items()]
@@ -258,6 +275,7 @@ def _gpu_lines(index: int, gpu: Gpu) -> list[str]:
     lines += [_line('mig', mig, gpu=index, index=number) for number, mig in enumerate(gpu.mig or [])]
     lines += [_line('process', process, gpu=index) for process in gpu.processes]
     lines += [_line('account', account, gpu=index) for account in gpu.accounts]
+    lines += [f'xid\tgpu={index}\tcode={code}\tat={at}' for code, at in gpu.xid_errors]
     if gpu.missing:
         lines.append(_line('fail', Failure('nvmlDevice*', GPU_IS_LOST, gpu=index)))
     return lines

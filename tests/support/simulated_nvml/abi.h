@@ -22,6 +22,7 @@ typedef enum {
     NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7,
     DRIVER_NOT_LOADED = 9,
+    TIMEOUT = 10,
     GPU_IS_LOST = 15,
     ARGUMENT_VERSION_MISMATCH = 25,
 } Result;
@@ -70,6 +71,8 @@ typedef struct {
 /* nvmlSamplingType_t, nvmlValueType_t and the nvmlFieldId values that are simulated. */
 enum { SAMPLES_POWER = 0, SAMPLES_GPU_UTILIZATION = 1, SAMPLES_MEMORY_UTILIZATION = 2 };
 enum { VALUE_U32 = 1, VALUE_U64 = 3 };
+typedef struct { Device device; u64 type, data; u32 gpu_instance, compute_instance; } EventData;
+enum { EVENT_XID = 8 };
 enum { FIELD_ENERGY = 83, FIELD_POWER_AVERAGE = 185, FIELD_POWER_INSTANT = 186 };
 
 _Static_assert(sizeof(Memory) == 24, "nvmlMemory_t");
@@ -82,6 +85,7 @@ _Static_assert(sizeof(ProcessUtilization) == 32, "nvmlProcessUtilizationSample_t
 _Static_assert(sizeof(ProcessUtilizationInfo) == 40, "nvmlProcessUtilizationInfo_v1_t");
 _Static_assert(sizeof(ProcessUtilizationList) == 24, "nvmlProcessesUtilizationInfo_v1_t");
 _Static_assert(sizeof(AccountingStats) == 56, "nvmlAccountingStats_t");
+_Static_assert(sizeof(EventData) == 32, "nvmlEventData_t");
 _Static_assert(sizeof(PciInfo) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(DeviceAttributes) == 40, "nvmlDeviceAttributes_t");
 

@@ -181,22 +181,58 @@ API Result nvmlDeviceGetTotalEnergyConsumption(Device device, u64 *millijoules)
     END(call.mig < 0 && device_number(&call, "energy", millijoules) ? SUCCESS : NOT_SUPPORTED);
 }
 
+static const struct {
+    u32 id, type;
+    const char *key;
+} FIELDS[] = {
+    {FIELD_ENERGY, VALUE_U64, "energy"},
+    {FIELD_POWER_AVERAGE, VALUE_U32, "power"},
+    {FIELD_POWER_INSTANT, VALUE_U32, "power"},
+    {3, VALUE_U64, "ecc_volatile_corrected"},
+    {4, VALUE_U64, "ecc_volatile_uncorrected"},
+    {5, VALUE_U64, "ecc_aggregate_corrected"},
+    {6, VALUE_U64, "ecc_aggregate_uncorrected"},
+    {138, VALUE_U64, "nvlink_sent"},     /* KiB, of all links */
+    {139, VALUE_U64, "nvlink_received"}, /* KiB */
+    {142, VALUE_U32, "remapped_corrected"},
+    {143, VALUE_U32, "remapped_uncorrected"},
+    {144, VALUE_U32, "remap_pending"},
+    {145, VALUE_U32, "remap_failed"},
+    {197, VALUE_U32, "pcie_sent"},
+    {198, VALUE_U32, "pcie_received"},
+};
+
 API Result nvmlDeviceGetFieldValues(Device device, int count, FieldValue *fields)
 {
     BEGIN_DEVICE(device);
     for (int i = 0; i < count; i++) {
         FieldValue *field = &fields[i];
-        int is_energy = field->id == FIELD_ENERGY;
-        int is_power = field->id == FIELD_POWER_AVERAGE || field->id == FIELD_POWER_INSTANT;
         u64 value = 0;
-        int known = (is_energy || is_power) && device_number(&call, is_energy ? "energy" : "power", &value);
+        int known = 0;
+        field->value_type = VALUE_U32;
+        for (size_t n = 0; n < sizeof FIELDS / sizeof *FIELDS; n++)
+            if (FIELDS[n].id == field->id) {
+                known = call.mig < 0 && device_number(&call, FIELDS[n].key, &value);
+                field->value_type = FIELDS[n].type;
+            }
+        if ((field->id == 138 || field->id == 139) && field->scope != ~0u)
+            known = 0; /* of one link alone */
         field->time_us = (long long)now_us(&call);
         field->latency_us = 0;
-        field->value_type = is_energy ? VALUE_U64 : VALUE_U32;
         field->result = known ? SUCCESS : NOT_SUPPORTED;
         field->value.as_u64 = value;
     }
     END(SUCCESS);
+}
+
+API Result nvmlDeviceGetCurrentClocksThrottleReasons(Device device, u64 *reasons)
+{
+    BEGIN_DEVICE(device);
+    END(call.mig < 0 && device_number(&call, "throttle_reasons", reasons) ? SUCCESS : NOT_SUPPORTED);
+}
+API Result nvmlDeviceGetCurrentClocksEventReasons(Device device, u64 *reasons)
+{
+    return nvmlDeviceGetCurrentClocksThrottleReasons(device, reasons);
 }
 
 enum { BUFFERED_SAMPLES = 100 };

@@ -8,6 +8,7 @@
  *   process gpu=0 pid=12 memory=na types=CG
  *   mig     gpu=0 index=1 gi=1 ci=0
  *   account gpu=0 pid=12 max_memory=1000
+ *   xid     gpu=0 code=79 at=2.5
  *   fail    functions=nvmlDeviceGet* code=15 gpu=0 mig=-1 from=1 until=2 after=3 times=1
  *   hang    functions=nvmlInit* seconds=60
  *
@@ -20,7 +21,7 @@
 
 #include "abi.h"
 
-#define MAX_FIELDS 48
+#define MAX_FIELDS 80
 
 typedef struct {
     const char *kind;

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
+from gpu_tracker.fleet.agent.health_metrics import health_families
 from gpu_tracker.fleet.hosts.host import UP
 from gpu_tracker.fleet.hosts.nvgpu import KINDS, kind_of
 from gpu_tracker.fleet.hosts.report import STATUSES
@@ -94,6 +95,7 @@ class HostCollector(Collector):
             return
         yield _statuses(devices)
         yield from (_figure(figure, devices) for figure in _FIGURES)
+        yield from health_families([(gpu.health, labels) for gpu, labels in devices if gpu.health is not None], _LABELS)
         if self._export_processes:
             yield _processes(devices, with_users=self._export_users)
         if self._export_users:

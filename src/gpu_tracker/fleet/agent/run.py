@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
+from prometheus_client import ProcessCollector
 from starlette.applications import Starlette
 
 from gpu_tracker.fleet.agent.answers import Answers, ClusterStatus
@@ -65,7 +66,7 @@ def run(
     :raises gpu_tracker.errors.GpuTrackerError: A port is taken, a TLS file of the cluster's cannot be used, or where
         claims are kept is no absolute path.
     """
-    watch = Watch(Machine(complain), settings.interval, commands=settings.commands)
+    watch = Watch(Machine(complain, watches_errors=True), settings.interval, commands=settings.commands)
     agent = _Agent(settings, watch, version, complain)
 
     async def reload() -> Access:
@@ -105,7 +106,8 @@ class _Agent:
             ProbedMetrics(name, watch.peek, settings.interval, lambda text: complain(f'agent: {text}'))
             for name in settings.probes
         ]
-        routes = Answers(host, self._cluster, [collector, *self._probed]).routes()
+        own = ProcessCollector(registry=None)  # process_*: what the agent itself uses
+        routes = Answers(host, self._cluster, [collector, *self._probed, own]).routes()
         if self._has_page:  # nvgpu's way to switch the page off
             routes += page_routes(self._source, host_name())
         app = Starlette(routes=routes)

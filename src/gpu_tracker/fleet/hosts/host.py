@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpu_tracker.fleet.hosts import untrusted
+from gpu_tracker.gpus.health import findings, health_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,6 +175,7 @@ def _gpu_as_json(gpu: GpuReport) -> dict[str, object]:
     fields = gpu._asdict()
     fields['index'] = fields.pop('number')
     fields['processes'] = None if gpu.processes is None else [process._asdict() for process in gpu.processes]
+    fields['health'] = None if gpu.health is None else {**health_as_json(gpu.health), 'findings': findings(gpu.health)}
     fields['claim'] = None if gpu.claim is None else gpu.claim._asdict()
     fields['mig_devices'] = None if gpu.mig_devices is None else [_gpu_as_json(part) for part in gpu.mig_devices]
     return fields

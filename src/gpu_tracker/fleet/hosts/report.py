@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.hosts import untrusted
 from gpu_tracker.fleet.hosts.untrusted import has_more_parts
 from gpu_tracker.gpus.constraints import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN, UNREADABLE
+from gpu_tracker.gpus.model import THROTTLE_REASONS, GpuHealth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +19,7 @@ Part = TypeVar('Part')
 
 STATUSES = (FREE, IN_USE, IN_USE_UNSEEN, CLAIMED, UNKNOWN, SPLIT, UNREADABLE)
 
+_XID = re.compile(r'[0-9]{1,4}', re.ASCII)
 _LONGEST_NAME = 200
 _MOST_OBJECTS = 20_000
 """GPUs, processes and claims: what a host may make this process work through."""
@@ -81,6 +84,7 @@ class GpuReport(NamedTuple):
     sm_clock_hertz: int | None = None
     power_watts: float | None = None
     power_limit_watts: float | None = None
+    health: GpuHealth | None = None
     processes: tuple[ProcessReport, ...] | None = None
     claim: ClaimReport | None = None
     mig_devices: tuple[GpuReport, ...] | None = None
@@ -198,7 +202,7 @@ def _gpu(gpu: Mapping[str, object], parent: str = '') -> GpuReport:
     uuid = untrusted.text(gpu.get('uuid'), _LONGEST_NAME)
     key = uuid or f'{parent}index:{"?" if number is None else number}'
     status = gpu.get('status')
-    claim, parts = gpu.get('claim'), gpu.get('mig_devices')
+    claim, parts, health = gpu.get('claim'), gpu.get('mig_devices'), gpu.get('health')
     return GpuReport(
         key=key,
         number=number,
@@ -215,12 +219,42 @@ def _gpu(gpu: Mapping[str, object], parent: str = '') -> GpuReport:
         sm_clock_hertz=untrusted.whole(gpu.get('sm_clock_hertz')),
         power_watts=untrusted.number(gpu.get('power_watts')),
         power_limit_watts=untrusted.number(gpu.get('power_limit_watts')),
+        health=_health(health) if isinstance(health, dict) and not parent else None,
         processes=_list(gpu.get('processes'), 'processes', _process),
         claim=_claim(claim) if isinstance(claim, dict) else None,
         mig_devices=None
         if parts is None or parent
         else _list(parts, 'mig_devices', lambda part: _gpu(part, f'{key}/')),
     )
+
+
+def _health(health: Mapping[str, object]) -> GpuHealth:
+    errors, throttled = health.get('xid_errors'), health.get('throttle_reasons')
+    return GpuHealth(
+        xid_errors=_xid_errors(errors) if isinstance(errors, dict) else None,
+        ecc_volatile_corrected=untrusted.whole(health.get('ecc_volatile_corrected')),
+        ecc_volatile_uncorrected=untrusted.whole(health.get('ecc_volatile_uncorrected')),
+        ecc_aggregate_corrected=untrusted.whole(health.get('ecc_aggregate_corrected')),
+        ecc_aggregate_uncorrected=untrusted.whole(health.get('ecc_aggregate_uncorrected')),
+        remapped_corrected=untrusted.whole(health.get('remapped_rows_corrected')),
+        remapped_uncorrected=untrusted.whole(health.get('remapped_rows_uncorrected')),
+        remap_pending=untrusted.flag(health.get('row_remap_pending')),
+        remap_failed=untrusted.flag(health.get('row_remap_failed')),
+        throttled=tuple(reason for reason in THROTTLE_REASONS if reason in throttled)
+        if isinstance(throttled, list)
+        else None,
+        energy=untrusted.number(health.get('energy_joules')),
+        pcie_sent=untrusted.whole(health.get('pcie_sent_bytes')),
+        pcie_received=untrusted.whole(health.get('pcie_received_bytes')),
+        nvlink_sent=untrusted.whole(health.get('nvlink_sent_bytes')),
+        nvlink_received=untrusted.whole(health.get('nvlink_received_bytes')),
+    )
+
+
+def _xid_errors(errors: Mapping[str, object]) -> tuple[tuple[int, int], ...]:
+    """Return the counts by code; what is no code or no count is left out."""
+    counts = ((code, untrusted.whole(count)) for code, count in errors.items() if _XID.fullmatch(code))
+    return tuple(sorted((int(code), count) for code, count in counts if count is not None))
 
 
 def _process(process: Mapping[str, object]) -> ProcessReport:

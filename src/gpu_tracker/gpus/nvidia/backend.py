@@ -8,7 +8,7 @@ import pynvml
 
 from gpu_tracker.background import Reported
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
+from gpu_tracker.gpus.model import Gpu, GpuHealth, GpuProcess, GpuReading
 from gpu_tracker.gpus.nvidia.calls import (
     CLOCK_TOLERANCE_US,
     FULL,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ctypes import c_void_p
     from typing import TypeVar
 
+    from gpu_tracker.gpus.nvidia.health import XidErrors
     from gpu_tracker.gpus.nvidia.monitor import NvidiaMonitor
 
     T = TypeVar('T')
@@ -71,6 +72,9 @@ class NvidiaBackend:
         self._accounted: set[str] = set()
         self._calls = Calls()
         self._gpus: tuple[Gpu, ...] | None = None
+        self._xid_errors: XidErrors | None = None
+        self._watched: dict[int, str] = {}
+        """The UUIDs of the GPUs whose errors are counted, by index."""
         pynvml.nvmlDeviceGetCount()  # fails where the driver does not work
 
     def gpus(self) -> tuple[Gpu, ...]:
@@ -87,9 +91,28 @@ class NvidiaBackend:
         from gpu_tracker.gpus.nvidia.survey import survey  # noqa: PLC0415 - a run's sampler needs none of it
 
         try:
-            return survey(self._calls, with_load=with_load, with_sensors=with_sensors)
+            readings = survey(self._calls, with_load=with_load, with_sensors=with_sensors)
         except pynvml.NVMLError as error:
             raise GpuError(*explain_failed_init(error.value)) from error
+        return readings if self._xid_errors is None else [self._with_xid_errors(reading) for reading in readings]
+
+    def watch_errors(self) -> None:
+        """Count the XID errors of all GPUs from now on, in a thread."""
+        from gpu_tracker.gpus.nvidia.health import XidErrors  # noqa: PLC0415 - a run's sampler needs none of it
+
+        if self._xid_errors is None:
+            known = [(gpu.number, gpu.uuid, handle) for gpu, handle, _ in open_gpus() if gpu.uuid and handle]
+            self._watched = {number: uuid for number, uuid, _ in known}
+            self._xid_errors = XidErrors((uuid, handle) for _, uuid, handle in known)
+
+    def _with_xid_errors(self, reading: GpuReading) -> GpuReading:
+        """Add the XID errors, to a GPU that is lost too: they say why."""
+        if self._xid_errors is None:
+            return reading
+        errors = self._xid_errors.of(reading.uuid or self._watched.get(reading.number))
+        if errors is None:
+            return reading
+        return reading._replace(health=(reading.health or GpuHealth())._replace(xid_errors=errors))
 
     def details(self) -> list[Gpu]:
         """Return what all GPUs and their MIG devices are.
@@ -162,6 +185,8 @@ class NvidiaBackend:
 
     def close(self) -> None:
         """Shut NVML down."""
+        if self._xid_errors is not None:
+            self._xid_errors.stop()
         try:
             pynvml.nvmlShutdown()
         except pynvml.NVMLError:

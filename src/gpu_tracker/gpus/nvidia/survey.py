@@ -19,6 +19,7 @@ from gpu_tracker.gpus.nvidia.calls import (
 )
 from gpu_tracker.gpus.nvidia.devices import open_gpus
 from gpu_tracker.gpus.nvidia.errors import problem_of
+from gpu_tracker.gpus.nvidia.health import read_health
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def _with_sensors(reading: GpuReading, handle: c_void_p) -> GpuReading:
         sm_clock=None if clock is None else clock * _MEGA,
         power=_watts(quietly(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))),
         power_limit=_watts(quietly(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))),
+        health=read_health(handle),
     )
 
 

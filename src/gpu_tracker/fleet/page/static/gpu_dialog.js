@@ -118,6 +118,7 @@ function factsOf(gpu, facts, now) {
     ['Temperature', facts.temperature],
     ['SM clock', facts.clock],
     ['Power', gpu.power_watts === null ? facts.power : `${facts.power}${limit}`],
+    ['Health', (gpu.health?.findings ?? []).map(printable).join(', ')],
     ['In use', gpu.running_since ? printable(gpu.running_since) : null],
     ['Claim', claim, ...claimEnd(gpu.claim, now)],
     ['UUID', gpu.uuid === null ? null : printable(gpu.uuid)],

@@ -1,0 +1,51 @@
+"""The health of a GPU for people, in a few words, and as plain data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpu_tracker.gpus.model import GpuHealth
+
+_SLOWED = {
+    'hardware_slowdown': 'slowed',
+    'software_thermal': 'slowed: hot',
+    'hardware_thermal': 'slowed: hot',
+    'power_brake': 'slowed: power',
+    'reliability': 'slowed: voltage',
+}
+"""What is said of the reasons for which a GPU runs slower, but for limits that are there to be reached."""
+
+
+def findings(health: GpuHealth) -> list[str]:
+    """Return in a few words what is wrong with a GPU; nothing where all is well, or nothing is known."""
+    found = [f'XID {code}' if count == 1 else f'XID {code} ({count:,})' for code, count in health.xid_errors or ()]
+    if health.ecc_volatile_uncorrected:
+        found.append(f'ECC errors: {health.ecc_volatile_uncorrected:,}')
+    if health.remap_failed:
+        found.append('memory row not replaced')
+    elif health.remap_pending:
+        found.append('reset to replace memory row')
+    return [*found, *dict.fromkeys(_SLOWED[reason] for reason in health.throttled or () if reason in _SLOWED)]
+
+
+def health_as_json(health: GpuHealth) -> dict[str, object]:
+    """Return what ``json.dumps`` takes: the keys of ``health`` in :func:`gpu_tracker.gpus.machine.snapshot`."""
+    errors = health.xid_errors
+    return {
+        'xid_errors': None if errors is None else {str(code): count for code, count in errors},
+        'ecc_volatile_corrected': health.ecc_volatile_corrected,
+        'ecc_volatile_uncorrected': health.ecc_volatile_uncorrected,
+        'ecc_aggregate_corrected': health.ecc_aggregate_corrected,
+        'ecc_aggregate_uncorrected': health.ecc_aggregate_uncorrected,
+        'remapped_rows_corrected': health.remapped_corrected,
+        'remapped_rows_uncorrected': health.remapped_uncorrected,
+        'row_remap_pending': health.remap_pending,
+        'row_remap_failed': health.remap_failed,
+        'throttle_reasons': None if health.throttled is None else list(health.throttled),
+        'energy_joules': health.energy,
+        'pcie_sent_bytes': health.pcie_sent,
+        'pcie_received_bytes': health.pcie_received,
+        'nvlink_sent_bytes': health.nvlink_sent,
+        'nvlink_received_bytes': health.nvlink_received,
+    }
