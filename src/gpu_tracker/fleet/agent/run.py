@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.applications import Starlette
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.fleet.agent.answers import Answers, ClusterStatus
 from gpu_tracker.fleet.agent.local_host import Audience, LocalHost, LocalSource
 from gpu_tracker.fleet.agent.metrics import HostCollector
@@ -15,7 +16,7 @@ from gpu_tracker.fleet.config.cluster import INTERVAL
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.web.gate import HEALTH
-from gpu_tracker.fleet.web.serve import read_again, serve
+from gpu_tracker.fleet.web.serve import serve
 from gpu_tracker.gpus.command_lines import PROGRAM
 from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine, host_name
@@ -69,7 +70,7 @@ def run(
     agent = _Agent(settings, watch, version, complain)
 
     async def reload() -> Access:
-        new, new_access = await read_again(read)
+        new, new_access = await in_thread(read)
         agent.update(new.cluster)
         return new_access
 

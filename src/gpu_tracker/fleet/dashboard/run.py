@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.applications import Starlette
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.fleet.dashboard.polled import PolledAnswers
 from gpu_tracker.fleet.hosts.fleet import Fleet, History
 from gpu_tracker.fleet.page.routes import page_routes
@@ -14,7 +15,7 @@ from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
 from gpu_tracker.fleet.program_answers import health
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from gpu_tracker.fleet.web.listener import allow_many_files
-from gpu_tracker.fleet.web.serve import read_again, serve
+from gpu_tracker.fleet.web.serve import serve
 from gpu_tracker.gpus.command_lines import PROGRAM
 from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine
@@ -80,7 +81,7 @@ def run(
     dashboard = _Polled(settings, complain) if isinstance(settings, PolledHosts) else _FromPrometheus(settings)
 
     async def reload() -> Access:
-        new, new_access = await read_again(read)
+        new, new_access = await in_thread(read)
         dashboard.update(new)
         return new_access
 
