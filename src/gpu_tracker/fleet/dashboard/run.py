@@ -11,7 +11,7 @@ from gpu_tracker.fleet.dashboard.polled import PolledAnswers
 from gpu_tracker.fleet.hosts.fleet import Fleet, History
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.polling.http_client import most_connections, too_few_for
-from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
+from gpu_tracker.fleet.polling.poller import Poller, tls_contexts, waiting_hosts
 from gpu_tracker.fleet.program_answers import health
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from gpu_tracker.fleet.web.listener import allow_many_files
@@ -82,7 +82,7 @@ def run(
 
     async def reload() -> Access:
         new, new_access = await in_thread(read)
-        dashboard.update(new)
+        await dashboard.update(new)
         return new_access
 
     serve(
@@ -110,11 +110,13 @@ class _Polled:
         self.source = Poller(cluster, fleet, watch=self._watch_for(settings))
         self.app = application(self.source, PolledAnswers(self.source).routes())
 
-    def update(self, settings: Settings) -> None:
+    async def update(self, settings: Settings) -> None:
         """Ask other hosts from now on."""
         if isinstance(settings, PolledHosts):
-            self.source.update(settings.cluster, self._watch_for(settings))
-            self._warn(settings.cluster)
+            cluster = settings.cluster
+            contexts = await in_thread(lambda: tls_contexts(cluster))
+            self.source.update(cluster, self._watch_for(settings), contexts)
+            self._warn(cluster)
 
     def stop(self) -> None:
         """Let pages that are open end."""
@@ -144,7 +146,7 @@ class _FromPrometheus:
         self.source = PrometheusSource(settings.endpoint, interval=settings.interval, deadline=settings.deadline)
         self.app = application(self.source)
 
-    def update(self, settings: Settings) -> None:
+    async def update(self, settings: Settings) -> None:
         """Ask with other secrets from now on."""
         if isinstance(settings, Prometheus):
             self.source.update(settings.endpoint)
