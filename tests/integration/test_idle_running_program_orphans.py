@@ -52,8 +52,8 @@ class Monitor:
         )
         assert self.process.stdout is not None
         self._answers = self.process.stdout
-        told = self._answer()
-        self.guardian, self.program = told['guardian'], told['program']
+        answer = self._answer()
+        self.guardian, self.program = answer['guardian'], answer['program']
 
     def __enter__(self) -> Self:
         return self

@@ -58,7 +58,9 @@ def test_a_program_gets_the_environment_of_the_monitor_its_own_and_its_gpus(log:
         'environment'
     ]
     added = {'MODE': 'a b', 'LANG': 'C.UTF-8', 'CUDA_VISIBLE_DEVICES': '0,3', 'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}
-    assert re.fullmatch(rf'{os.getpid()}-[0-9a-f]{{16}}', environment.pop('GPU_TRACKER_IDLE'))
+    assert re.fullmatch(
+        rf'{os.getpid()}-{os.stat("/proc/self/ns/pid").st_ino}-[0-9a-f]{{16}}', environment.pop('GPU_TRACKER_IDLE')
+    )
     assert environment == {**inherited, **added}
 
 

@@ -19,8 +19,9 @@ import asyncio, json, logging, os, subprocess, sys
 from gpu_tracker.idle.running.strays import end_strays, find_strays
 
 NOBODY = 4_000_000
-def job(monitor, *words, **options):
-    marked = {**os.environ, 'GPU_TRACKER_IDLE': f'{monitor}-0123456789abcdef'}
+HERE, OUTSIDE = os.stat('/proc/self/ns/pid').st_ino, sys.argv[1]
+def job(monitor, *words, namespace=HERE, **options):
+    marked = {**os.environ, 'GPU_TRACKER_IDLE': f'{monitor}-{namespace}-0123456789abcdef'}
     return subprocess.Popen(words or ('sleep', '1000'), env=marked, **options)
 
 GUARDIAN = '''
@@ -36,10 +37,12 @@ jobs = {
     'stubborn': job(NOBODY, 'sh', '-c', STUBBORN, stdin=subprocess.PIPE, stdout=subprocess.PIPE),
     'ours': job(os.getpid()),
     'of another user': job(NOBODY, user=54321),
+    'of a monitor of the machine': job(NOBODY, namespace=OUTSIDE),
+    'of an unknown namespace': job(NOBODY, namespace=0),
     'without a mark': subprocess.Popen(['sleep', '1000']),
     'no mark': subprocess.Popen(['sleep', '1000'], env={**os.environ, 'GPU_TRACKER_IDLE': str(NOBODY)}),
     'guardian': subprocess.Popen(
-        [sys.executable, '-c', GUARDIAN, f'{NOBODY}-0123456789abcdef'], stdout=subprocess.PIPE
+        [sys.executable, '-c', GUARDIAN, f'{NOBODY}-{HERE}-0123456789abcdef'], stdout=subprocess.PIPE
     ),
 }
 jobs['stubborn'].stdout.readline()
@@ -63,8 +66,13 @@ print(json.dumps([found, said, {name: job.poll() for name, job in jobs.items()}]
 @as_root
 def test_strays_of_this_user_are_ended_and_others_named() -> None:
     words = tool('unshare', '--pid', '--fork', '--mount-proc', '--kill-child')
+    outside = str(os.stat('/proc/self/ns/pid').st_ino)
     run = subprocess.run(
-        [*words, sys.executable, '-c', PROGRAM], env=environment(), stdout=subprocess.PIPE, text=True, check=True
+        [*words, sys.executable, '-c', PROGRAM, outside],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     found, said, ended = json.loads(run.stdout)
     assert sorted(found) == ['left', 'of another user', 'stubborn']
@@ -77,6 +85,8 @@ def test_strays_of_this_user_are_ended_and_others_named() -> None:
         'stubborn': -9,
         'ours': None,
         'of another user': None,
+        'of a monitor of the machine': None,
+        'of an unknown namespace': None,
         'without a mark': None,
         'no mark': None,
         'guardian': None,
@@ -101,3 +111,16 @@ def kill_together(monitor: IdleMonitor) -> None:
         for pid in pids:
             os.kill(pid, number)
     monitor.process.wait()
+
+
+def test_a_monitor_that_ends_leaves_nothing_alive_that_it_has_begun_to_end(tmp_path) -> None:
+    make_program(tmp_path, 'job', "trap '' TERM; echo ready; sleep 3600 & while :; do wait; done\n")
+    with IdleMonitor(tmp_path, config(process('p0', 'job'))) as monitor:
+        monitor.running('p0')
+        eventually(lambda: monitor.log.count('ready\n') == 1)
+        left = monitor.marked
+        kill_together(monitor)
+        with IdleMonitor(tmp_path, config(process('p1', 'job', '1'))) as second:
+            eventually(lambda: 'which an idle monitor that was killed has left' in second.log)
+            second.end()
+        assert not left.processes('3600')

@@ -177,6 +177,28 @@ def test_a_source_ends_also_where_a_query_fails_at_the_moment_in_which_it_is_can
     asyncio.run(story())
 
 
+def test_a_query_that_is_under_way_at_a_reload_is_answered():
+    async def story():
+        async with fake_prometheus() as prometheus:
+            prometheus.tell_one_host(sample(), TOLD, [gpu('0')], [FREE])
+            async with asyncio.timeout(TIMEOUT), Running(prometheus.url) as running:
+                await running.until(is_state('up'))
+                source, former = running.source, running.source._client
+                gate = prometheus.gate = asyncio.Event()
+                query = asyncio.create_task(former.now('up'))
+                await prometheus.is_awaited.wait()
+                source.update(endpoint(prometheus.url))
+                (closing,) = source._closing
+                await asyncio.sleep(0)
+                gate.set()
+                assert await query == []
+                await asyncio.wait([closing])
+                assert former._session is None
+                assert source._client is not former
+
+    asyncio.run(story())
+
+
 def test_the_past_is_taken_from_prometheus():
     async def story():
         async with fake_prometheus() as prometheus:

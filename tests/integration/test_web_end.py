@@ -98,6 +98,19 @@ def test_it_ends_with_a_reason_where_its_own_work_has_ended(kind, text):
         assert server.log == f'gpu-tracker: serving {server.url}\ngpu-tracker: {text}\n'
 
 
+@pytest.mark.parametrize(
+    ('kind', 'text'),
+    [('fails', 'the configuration has gone'), ('breaks', 'internal error: ValueError: broken')],
+)
+def test_it_goes_on_as_it_was_where_a_reload_fails_in_any_way(kind, text):
+    with WebServer(f'--reload={kind}') as server, server.client() as client:
+        server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: f'gpu-tracker: SIGHUP: nothing changes: {text}\n' in server.log)
+        client.get()
+        client.until(b'hello\n')
+        assert server.end() == 0
+
+
 def test_ctrl_c_ends_it_as_it_ends_any_program():
     with WebServer() as server:
         assert server.end(signal.SIGINT) == -signal.SIGINT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import shutil
 import signal
 import ssl
@@ -18,6 +19,7 @@ from support.simulated_nvml import Gpu
 from support.waiting import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[Gpu(uuid='GPU-a', total=GB)])]
@@ -101,3 +103,48 @@ def test_a_renewed_certificate_is_served(machine: Machine, tmp_path: Path) -> No
         assert certificate_served() in other.read_text()
         served.process.terminate()
         assert served.process.wait() == 0
+
+
+def read_by_nobody_else(fifo: Path) -> int | None:
+    """Return a descriptor that keeps who reads a FIFO waiting; None while nobody has opened it."""
+    try:
+        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> Iterator[tuple[Dashboard, Path]]:
+    """Give a dashboard that reads its password file again, which does not end."""
+    passwords = tmp_path / 'passwords'
+    passwords.write_text('ann:correct horse\n')
+    passwords.chmod(0o600)
+    with Dashboard(f'--password-file={passwords}') as shown:
+        passwords.unlink()
+        os.mkfifo(passwords, 0o600)
+        shown.process.send_signal(signal.SIGHUP)
+        writer = eventually(lambda: read_by_nobody_else(passwords))
+        try:
+            yield shown, passwords
+        finally:
+            os.close(writer)
+
+
+@pytest.mark.parametrize(('number', 'status'), [(signal.SIGTERM, 0), (signal.SIGINT, -signal.SIGINT)])
+def test_a_server_ends_while_a_reload_hangs(
+    hanging: tuple[Dashboard, Path], number: signal.Signals, status: int
+) -> None:
+    shown, _ = hanging
+    assert shown.end(number) == status
+
+
+def test_another_reload_takes_the_place_of_one_that_hangs(hanging: tuple[Dashboard, Path]) -> None:
+    shown, passwords = hanging
+    passwords.unlink()
+    passwords.write_text('ben:battery staple\n')
+    passwords.chmod(0o600)
+    reload(shown)
+    ben = {'Authorization': f'Basic {base64.b64encode(b"ben:battery staple").decode()}'}
+    assert shown.get('/', **ben)[0] == 200
+    assert 'SIGHUP: the reload before this one was given up, since it had not read all files yet\n' in shown.log
+    assert shown.end() == 0

@@ -143,6 +143,30 @@ def test_after_a_change_of_the_cluster_the_new_hosts_are_asked_and_the_old_ones_
     asyncio.run(asyncio.wait_for(ask(), 30))
 
 
+def test_a_change_of_the_cluster_during_a_round_changes_nothing_of_its_reports() -> None:
+    made: list[Others] = []
+
+    def make() -> Others:
+        made.append(Others(answers=False))
+        return made[-1]
+
+    async def ask() -> None:
+        status = ClusterStatus(cluster('http://node02', 'http://node03', None), Host(), make)
+        waiting = asyncio.create_task(status.reports())
+        await asyncio.sleep(0)
+        status.update(cluster(None, 'http://node04', 'http://node05', 'http://node06'), make)
+        fleet = made[0].fleet
+        fleet.put(fleet.state('0').reported(HostReport('node02', 'nvgpu', ()), NOW))
+        fleet.put(fleet.state('1').failed('no answer within 1.5 s'))
+        assert await waiting == [
+            {'hostname': 'node02', 'gpus': []},
+            {'error': 'Connection timeout'},
+            {'hostname': 'this', 'gpus': []},
+        ]
+
+    asyncio.run(asyncio.wait_for(ask(), 30))
+
+
 def test_the_others_are_asked_often_whatever_the_interval_of_the_cluster_is() -> None:
     def interval_with(configured: float) -> float:
         make = others_of(cluster(None, 'http://node02:1080')._replace(interval=configured))

@@ -12,7 +12,7 @@ import pytest
 from gpu_tracker.errors import ClaimsError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.claims.record import MOST_BYTES
-from gpu_tracker.gpus.claims.record_files import MOST_FILES, MOST_RECORDS
+from gpu_tracker.gpus.claims.record_files import MOST_RECORDS
 from gpu_tracker.system.users import user_name
 from support.claims.claiming_machine import Machine, claim, claimed
 from support.tracked_program import as_root
@@ -161,15 +161,17 @@ def test_so_many_claims_of_one_user_are_read_and_no_more_can_be_made(folder: Cla
     claim(folder, 'GPU-2')
 
 
-def test_a_folder_with_too_many_files_is_not_read(folder: ClaimFolder, path: Path) -> None:
+def test_a_folder_with_too_many_files_that_are_named_as_claims_is_not_read(path: Path) -> None:
+    folder = ClaimFolder(str(path), lock_timeout=5, circumstances=Machine().moment, most_files=5000)
     held = claim(folder, 'GPU-1')
-    for number in range(MOST_FILES - 1):
-        (path / str(number)).touch()
+    for number in range(4999):
+        (path / f'54321-7-{number:016x}.json').touch()
     assert claimed(folder) == [('GPU-1',)]
-    (path / 'one too many').touch()
+    (path / '54322-7-0123456789abcdef.json').touch()
     why = (
-        f'GPU claims cannot be kept in {path}: it has more than 5000 files, most of them of {user_name(os.geteuid())}. '
-        'Claims are a few of them only: remove the others. GPU_TRACKER_CLAIMS chooses another folder.'
+        f'GPU claims cannot be kept in {path}: it has more than 5000 files, most of them of {user_name(os.geteuid())}, '
+        'that are named as claims. A few of them only are claims: remove the others. GPU_TRACKER_CLAIMS chooses '
+        'another folder.'
     )
     with pytest.raises(ClaimsError) as caught:
         folder.claims()
@@ -178,6 +180,27 @@ def test_a_folder_with_too_many_files_is_not_read(folder: ClaimFolder, path: Pat
         claim(folder, 'GPU-2')
     held.release()  # and is no more than 5000 again
     assert claimed(folder) == []
+
+
+@pytest.mark.parametrize('name', ['{}', '{:016x}.json', '.54321-7-{:016x}.tmp', '.0-7-{:016x}.tmp'])
+def test_files_with_other_names_keep_nobody_from_claiming(path: Path, name: str) -> None:
+    folder = ClaimFolder(str(path), lock_timeout=5, circumstances=Machine().moment, most_files=5)
+    claim(folder, 'GPU-1')
+    for number in range(6000):
+        (path / name.format(number)).touch()
+    claim(folder, 'GPU-2')
+    assert claimed(folder) == [('GPU-1',), ('GPU-2',)]
+
+
+@as_root
+def test_thousands_of_files_of_strangers_keep_nobody_from_claiming(folder: ClaimFolder, path: Path) -> None:
+    claim(folder, 'GPU-1')
+    for number in range(6000):  # under a name that others would write under
+        file = path / f'{os.geteuid()}-7-{number:016x}.json'
+        file.touch()
+        os.chown(file, 54321, -1)
+    claim(folder, 'GPU-2')
+    assert claimed(folder) == [('GPU-1',), ('GPU-2',)]
 
 
 def test_void_claims_in_any_number_are_in_nobodys_way_for_long(folder: ClaimFolder, path: Path) -> None:

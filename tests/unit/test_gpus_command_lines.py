@@ -54,6 +54,59 @@ def test_what_a_command_line_is_about(words: list[str], program: str) -> None:
         ("python train.py --key 'sec…", 'python train.py', 'train.py'),
         ("''", '', ''),
         ('', '', ''),
+        # code from a pipe or an argument, and what follows
+        ('python - secret.py', 'python', 'python'),
+        ('python -u - secret.py', 'python', 'python'),
+        ('bash -s secret.sh', 'bash', 'bash'),
+        ('bash -es -- secret.sh', 'bash', 'bash'),
+        ('bash -- secret.sh', 'bash', 'bash'),
+        ('python -mhttp.server secret.py', 'python http.server', 'http.server'),
+        ('python -um http.server secret.py', 'python http.server', 'http.server'),
+        ('python -mipykernel_launcher secret.py', 'python ipykernel_launcher', 'ipykernel_launcher'),
+        ("python -m'a secret' secret.py", 'python', 'python'),
+        ('R --no-save --args secret.R', 'R', 'R'),
+        # the first word that is no option is the script, whatever comes after it
+        ('python -u train secret.py', 'python train', 'train'),
+        ('python -W ignore -X dev train secret.py', 'python train', 'train'),
+        ('python -Wignore -m train secret.py', 'python train', 'train'),
+        ('bash -eo pipefail run secret.sh', 'bash run', 'run'),
+        ('bash +x run secret.sh', 'bash run', 'run'),
+        ('bash --rcfile secret.sh run.sh', 'bash run.sh', 'run.sh'),
+        ('java -cp secret.jar Main secret.jar', 'java Main', 'Main'),
+        ('node --some-option secret app.js', 'node', 'node'),
+        ('node --import secret.js app.js', 'node app.js', 'app.js'),
+        ('julia -t 4 train.jl secret', 'julia train.jl', 'train.jl'),
+        ('ruby -I secret app.rb', 'ruby', 'ruby'),
+        # it has to look like a path
+        ('python token=secret', 'python', 'python'),
+        ('php https://user:secret@example.org/x.php', 'php', 'php'),
+        ("bash 'echo secret'", 'bash', 'bash'),
+        ('python run.py?secret', 'python', 'python'),
+        ('python train.py?token=secret.py', 'python', 'python'),
+        # launchers
+        ('torchrun --nproc-per-node 4 -m train secret.py', 'torchrun', 'torchrun'),
+        ('torchrun -mtrain secret.py', 'torchrun', 'torchrun'),
+        ("mpirun -np 4 sh -c 'secret.sh' secret.sh", 'mpirun', 'mpirun'),
+        ('mpirun --oversubscribe numactl -c secret.sh', 'mpirun', 'mpirun'),
+        ('mpirun -np 4 ./solver secret.py', 'mpirun', 'mpirun'),
+        ('mpirun -np 4 python - secret.py', 'mpirun', 'mpirun'),
+        ('mpirun -np 4 -- ./solver secret.py', 'mpirun', 'mpirun'),
+        ('mpirun -np 4 python3 -m train secret.py', 'mpirun train', 'train'),
+        ('srun -c 4 --gres=gpu:1 python train.py secret', 'srun train.py', 'train.py'),
+        ('srun --gres=gpu:1 ./solver secret.py', 'srun', 'srun'),
+        ('accelerate launch train.py secret', 'accelerate train.py', 'train.py'),
+        ('torchrun https://user:secret@example.org/train.py', 'torchrun', 'torchrun'),
+        # arguments of programs that run no scripts, and titles that a process has given itself
+        ('mysql -psecret', 'mysql', 'mysql'),
+        ("'mysqld --password=secret'", 'mysqld', 'mysqld'),
+        ('password=secret', '', ''),
+        ("'password=secret in the title'", '', ''),
+        ('postgres://user:secret@example.org', '', ''),
+        ("'worker?token' secret", '', ''),
+        ('user:secret@example.org', '', ''),
+        ("'sshd: ann@pts/0'", 'sshd:', 'sshd:'),
+        ("'ray::train secret' '' ''", 'ray::train', 'ray::train'),
+        ("'python train.py --token secret' '' ''", 'python', 'python'),
     ],
 )
 def test_the_names_of_program_and_script_alone(command: str, names: str, program: str) -> None:
@@ -64,3 +117,24 @@ def test_the_names_of_program_and_script_alone(command: str, names: str, program
 def test_no_word_behind_those_of_a_program_that_runs_no_scripts_is_shown(words: list[str], cut: int) -> None:
     command = shlex.join(['/opt/simulate', *words])[: cut + 13]
     assert without_arguments(command) == ('simulate', 'simulate')
+
+
+def test_what_was_parsed_at_the_last_reading_is_not_parsed_again() -> None:
+    command = 'python train.py --only-for-this-test'
+    assert without_arguments(command) is without_arguments(command)
+
+
+PYTHON, LAUNCHERS = ['python', 'python3.12'], ['mpirun -np 4', 'torchrun']
+ENDS = ['-', '--', 'train.py', './train.py', '-c x', '--run=x', 'token=x', 'x://y']
+
+
+@given(
+    st.one_of(
+        st.tuples(st.sampled_from([*PYTHON, *LAUNCHERS, 'bash', 'java', 'node', 'perl']), st.sampled_from(ENDS)),
+        st.tuples(st.sampled_from([*PYTHON, *LAUNCHERS]), st.sampled_from(['-m train', '-mtrain'])),
+    ),
+    st.lists(st.sampled_from(['secret', 'secret.py', 'a/secret.py', '-u', '--x', '-psecret', 'secret.sh']), max_size=4),
+)
+def test_no_argument_is_shown_behind_a_script_a_module_or_code(begun: tuple[str, str], arguments: list[str]) -> None:
+    shown = without_arguments(' '.join([*begun, *arguments]))
+    assert not any('secret' in name for name in shown)

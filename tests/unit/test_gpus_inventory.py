@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from gpu_tracker.errors import GpuError
+from gpu_tracker.gpus import open_first
 from gpu_tracker.gpus.inventory import Inventory, with_claims, without_claims
 from gpu_tracker.gpus.model import GpuProcess
 from support.gpus.brief_gpus import claim, gpu, mig, split, state
@@ -92,6 +93,65 @@ def test_what_the_driver_raises_is_raised() -> None:
 
     with pytest.raises(GpuError, match='it does not work'):
         Inventory({'one': fail}).read()
+
+
+class Vendors:
+    """A vendor whose driver works, and one whose driver is broken at first."""
+
+    def __init__(self) -> None:
+        self.working, self.repaired = Backend(state(0)), Backend(state(0))
+        self.is_broken = True
+        self.opened = 0
+        self.reports: list[str] = []
+
+    def open_working(self) -> Backend:
+        self.opened += 1
+        return self.working
+
+    def open_broken(self) -> Backend:
+        if self.is_broken:
+            raise GpuError('it does not work', 'broken')
+        return self.repaired
+
+    def inventory(self, *names: str) -> Inventory:
+        openers = {'working': self.open_working, 'broken': self.open_broken}
+        return Inventory({name: openers[name] for name in names}, report=self.reports.append)
+
+
+@pytest.mark.parametrize('order', [('working', 'broken'), ('broken', 'working')])
+def test_a_driver_that_does_not_work_hides_nothing_of_the_others(order: tuple[str, str]) -> None:
+    vendors = Vendors()
+    inventory = vendors.inventory(*order)
+    assert [reading.gpu.vendor for reading in inventory.read()] == ['working']
+    assert len(inventory.read()) == 1
+    assert inventory.has_driver
+    assert vendors.reports == ['GPUs of broken cannot be read: it does not work']
+    vendors.is_broken = False
+    assert [reading.gpu.vendor for reading in inventory.read()] == list(order)
+    inventory.close()
+    assert (vendors.opened, vendors.working.is_closed, vendors.repaired.is_closed) == (1, True, True)
+
+
+def test_the_first_driver_that_works_is_opened_and_why_one_before_it_does_not_work_is_reported() -> None:
+    vendors = Vendors()
+    openers = {'none': lambda: None, 'broken': vendors.open_broken, 'working': vendors.open_working}
+    assert open_first(None, vendors.reports.append, openers) is vendors.working
+    assert vendors.reports == ['it does not work']
+    assert open_first('working', vendors.reports.append, openers) is vendors.working
+    assert len(vendors.reports) == 1
+    with pytest.raises(GpuError, match='it does not work'):
+        open_first('broken', vendors.reports.append, openers)
+
+
+def test_a_driver_without_gpus_does_not_hide_that_another_does_not_work() -> None:
+    vendors = Vendors()
+    vendors.working = Backend()
+    inventory = vendors.inventory('working', 'broken')
+    for _ in range(2):
+        with pytest.raises(GpuError, match='it does not work'):
+            inventory.read()
+    inventory.close()
+    assert (vendors.opened, vendors.working.is_closed, vendors.reports) == (1, True, [])
 
 
 def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:

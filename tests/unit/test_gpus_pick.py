@@ -326,9 +326,83 @@ def test_an_idle_program_that_does_not_leave_is_no_free_gpu() -> None:
     picker = Picker(Machine([used(0, 9, IDLE_PROGRAM)]), claims, lambda: clock.now, clock.sleep)
     with pytest.raises(GpusUnavailableError) as error:
         picker.pick(Request(), TERMS)
-    assert error.value.reasons == ('GPU 0: an idle program was on it and has not left',)
+    assert error.value.reasons == ('GPU 0 (Model A): an idle program was on it and has not left',)
     assert claims.held[0].is_released
-    assert clock.now == 120.0
+    assert len(claims.held) == 1
+    assert clock.now == 30.0
+
+
+def test_an_idle_program_has_no_longer_than_its_user_waits() -> None:
+    clock, claims = Clock(), Claims()
+    with pytest.raises(GpusUnavailableError, match=r'GPU 0 .*an idle program was on it and has not left'):
+        pick(Request(), Machine([used(0, 9, IDLE_PROGRAM)]), claims, TERMS, clock.waiting(5.5), clock)
+    assert clock.now == 5.5
+    assert claims.held[0].is_released
+
+
+@pytest.mark.parametrize(('seconds', 'then'), [(None, 120.0), (200.5, 120.0), (None, 30.0)])
+def test_other_gpus_are_tried_where_an_idle_program_does_not_leave(seconds: float | None, then: float) -> None:
+    clock, claims = Clock(), Claims()
+    waiting = clock.waiting(seconds) if then > 30 else None
+
+    class Changing(Machine):
+        def read(self, *, with_load):
+            return [used(0, 9, IDLE_PROGRAM), used(1, 9, SEEN) if clock.now < 10 else gpu(1)]
+
+    picked = pick(Request(exactly=1), Changing([]), claims, TERMS, waiting, clock)
+    assert [one.label for one in picked.chosen] == ['GPU 1']
+    assert [held.is_released for held in claims.held] == [True, False]
+    assert clock.now == then
+
+
+def test_all_idle_programs_together_have_one_time_where_nobody_waits() -> None:
+    clock, claims = Clock(), Claims()
+    with pytest.raises(GpusUnavailableError) as error:
+        pick(
+            Request(exactly=1),
+            Machine([used(0, 9, IDLE_PROGRAM), used(1, 9, IDLE_PROGRAM)]),
+            claims,
+            TERMS,
+            None,
+            clock,
+        )
+    assert error.value.reasons == (
+        'GPU 0 (Model A): an idle program was on it and has not left',
+        'GPU 1 (Model A): an idle program was on it and has not left',
+    )
+    assert clock.now == 30.0
+
+
+def test_somebody_else_who_has_come_is_named_and_not_the_idle_program() -> None:
+    clock, claims = Clock(), Claims()
+    idle = [used(0, 9, IDLE_PROGRAM)]
+    machine = Machine(idle, idle, idle, [used(0, 9, SEEN)])
+    with pytest.raises(GpusUnavailableError) as error:
+        pick(Request(), machine, claims, TERMS, None, clock)
+    assert error.value.reasons == ('GPU 0 (Model A): 90.0 % of its memory is in use; at most 20 % may be',)
+    assert claims.held[0].is_released
+    assert clock.now < 5
+
+
+def test_a_gpu_is_tried_again_once_its_idle_program_has_left_after_all() -> None:
+    clock, claims = Clock(), Claims()
+
+    class Changing(Machine):
+        def read(self, *, with_load):
+            return [used(0, 9, IDLE_PROGRAM) if clock.now < 150 else gpu(0)]
+
+    pick(Request(), Changing([]), claims, TERMS, clock.waiting(), clock)
+    assert (clock.now, len(claims.held)) == (150.0, 2)
+
+
+def test_two_picks_of_one_picker_wait_as_long_as_one() -> None:
+    clock = Clock()
+    picking = picker(Machine([BUSY], [BUSY], [FREE], [BUSY]), Claims(), clock)
+    picking.pick(Request(), None, clock.waiting(5.5))
+    assert clock.now == 2.0
+    with pytest.raises(GpusUnavailableError):
+        picking.pick(Request(), TERMS, clock.waiting(5.5))
+    assert clock.now == 5.5
 
 
 def test_a_gpu_without_an_idle_program_comes_first() -> None:

@@ -21,6 +21,8 @@ COMMENT = 'what follows the ; or # belongs to the value: a comment stands on a l
         ('gpu', '; did you mean [gpu-NAME]?'),
         ('gpux', '; did you mean [gpu-NAME]?'),
         ('weather', ''),
+        ('0', ''),
+        ('1foo', ''),
     ],
 )
 def test_unknown_sections(section, meant):

@@ -27,8 +27,8 @@ KEY = ConnectionKey('node02', 1080, False, True, None, None, None)
     ],
 )
 def test_connections(error: OSError, expected: str):
-    told = failures.of_connection(aiohttp.ClientConnectorError(KEY, error), over_tls=False)
-    assert (str(told), told.for_nvgpu) == (expected, 'Host not available')
+    failure = failures.of_connection(aiohttp.ClientConnectorError(KEY, error), over_tls=False)
+    assert (str(failure), failure.for_nvgpu) == (expected, 'Host not available')
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,14 @@ def test_connections(error: OSError, expected: str):
     ],
 )
 def test_names(error: OSError, expected: str):
-    told = failures.of_connection(aiohttp.ClientConnectorDNSError(KEY, error), over_tls=False)
-    assert str(told) == f'cannot connect: {expected}'
+    failure = failures.of_connection(aiohttp.ClientConnectorDNSError(KEY, error), over_tls=False)
+    assert str(failure) == f'cannot connect: {expected}'
 
 
 def test_tls():
     odd = ssl.SSLError(1, '[SSL] odd')
-    told = failures.of_connection(aiohttp.ClientConnectorSSLError(KEY, odd), over_tls=True)
-    assert str(told) == 'cannot connect: no TLS there (the connection ended)'
+    failure = failures.of_connection(aiohttp.ClientConnectorSSLError(KEY, odd), over_tls=True)
+    assert str(failure) == 'cannot connect: no TLS there (the connection ended)'
     ended = failures.of_connection(aiohttp.ServerDisconnectedError(), over_tls=True)
     assert str(ended) == 'the connection ended before the answer: it may want a client certificate'
 

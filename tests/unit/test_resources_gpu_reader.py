@@ -54,6 +54,17 @@ class OneGpu:
         pass
 
 
+def test_what_opening_the_driver_gives_rise_to_is_reported() -> None:
+    def open_backend() -> OneGpu:
+        source.warn('another driver does not work')
+        return OneGpu()
+
+    source = GpuReader(open_backend, 3600, None, in_initial_pid_namespace=True)
+    source.start()
+    assert source.wait(TIMEOUT)
+    assert source.take_messages() == [('warning', 'another driver does not work')]
+
+
 def test_the_last_reading_knows_the_last_members() -> None:
     source = GpuReader(OneGpu, 3600, None, in_initial_pid_namespace=True)
     source.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.resources import entry_of, function_at
 from gpu_tracker.resources.cuda import Cuda, open_reader
 from gpu_tracker.resources.energy import Energy
+from gpu_tracker.resources.energy import open_resource as open_energy
 from gpu_tracker.resources.threaded import Target, ThreadedReader, problem_of
 from support.waiting import eventually
 
@@ -107,7 +109,7 @@ def test_a_run_that_ends_while_it_looks_has_the_figures_before() -> None:
     assert reader.take_messages() == [
         (
             'warning',
-            'What probes CUDA calls had not told its last figures when the run ended; those before them are given.',
+            'What probes CUDA calls had not reported its last figures when the run ended; those before them are given.',
         )
     ]
     assert reader.result() == {'seconds': 1.0}
@@ -235,3 +237,14 @@ def test_a_row_has_the_joules_of_the_last_reading(found: dict[str, object], row:
     reader.open(lambda _: source, Target(10))
     finish(reader, 60)
     assert list(Energy(reader, source, None).row()) == row
+
+
+def test_no_extra_is_recommended_for_energy_which_has_none() -> None:
+    def missing(_: Target) -> Source:
+        raise ModuleNotFoundError("No module named 'pynvml'", name='pynvml')
+
+    reader = open_energy(SimpleNamespace(config={'brand': None}, tree=None))._reader
+    reader.open(missing, TARGET)
+    assert reader.result() == {
+        'problem': "the energy of GPUs cannot be probed: ModuleNotFoundError: No module named 'pynvml'."
+    }

@@ -214,6 +214,34 @@ def test_right_and_wrong_secrets_wait_alike(secret, status, verdict):
     assert waited.events == ['waited at 192.0.2.7', verdict]
 
 
+@pytest.mark.parametrize(
+    ('replaced_by', 'status'), [(Token('0123456789abcdef'), 200), (Token('fedcba9876543210'), 401), (None, 200)]
+)
+def test_a_secret_is_compared_with_those_that_hold_when_the_wait_ends(replaced_by, status):
+    class Reloaded(Waited):
+        async def wait(self, address):
+            gate.credentials = replaced_by
+            return True
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    gate = Gate(
+        Application(),
+        names=HostNames(['localhost']),
+        credentials=Token('0123456789abcdef') if status == 401 else Token('of before the reload'),
+        limits=Limits(),
+        complain=[].append,
+        refused=[].append,
+        guesses=Reloaded(),
+    )
+    scope = {'type': 'http', 'method': 'GET', 'path': '/', 'raw_path': b'/', 'query_string': b''}
+    asyncio.run(gate(scope | {'headers': [HOST, BEARER]}, None, send))
+    assert sent[0]['status'] == status
+
+
 def test_too_many_that_wait_are_refused_before_their_secret_is_compared():
     waited = Waited(has_room=False)
     sent = asked(Application(), HOST, BEARER, credentials=Token('0123456789abcdef'), guesses=waited)

@@ -10,7 +10,7 @@ from gpu_tracker.errors import GpuError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Protocol
 
     from gpu_tracker.gpus.model import Gpu, GpuMonitor, GpuProcess, GpuReading
@@ -87,14 +87,20 @@ BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {'nvidia': _opener('gpu_t
 :class:`~gpu_tracker.errors.GpuError` where the driver is there and does not work."""
 
 
-def open_first(vendor: str | None = None) -> GpuBackend | None:
+def open_first(
+    vendor: str | None = None,
+    report: Callable[[str], None] = lambda _: None,
+    backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS,
+) -> GpuBackend | None:
     """Open the driver of a vendor; None: the first driver in the table that this machine has.
 
+    :param report: Takes what is wrong with the driver of another vendor, where one works.
+    :param backends: The table.
     :returns: None where the machine has no such driver.
     :raises gpu_tracker.errors.GpuError: A driver is there and does not work, and no other is there.
     """
     problem: GpuError | None = None
-    for name, opener in BACKENDS.items():
+    for name, opener in backends.items():
         if vendor in {None, name}:
             try:
                 backend = opener()
@@ -102,6 +108,8 @@ def open_first(vendor: str | None = None) -> GpuBackend | None:
                 problem = problem or error
                 continue
             if backend is not None:
+                if problem is not None:
+                    report(str(problem))
                 return backend
     if problem is not None:
         raise problem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.background import Call, Reported
 from gpu_tracker.errors import GpuError
@@ -23,14 +23,24 @@ _SLOW = 5.0
 """Seconds after which it is reported that an answer is awaited."""
 
 
+class _Answer(NamedTuple):
+    """What all drivers together have answered."""
+
+    readings: list[GpuReading]
+    problems: dict[str, GpuError]
+    """By vendor: drivers that are there and do not work."""
+
+
 class Inventory:
     """The drivers of this machine's GPUs, opened at the first reading.
 
-    The drivers are asked in a thread of their own, since a call into a driver that hangs cannot be interrupted.
+    The drivers are asked in a thread of their own, since a call into a driver that hangs cannot be interrupted. One
+    that does not work hides nothing of the others.
 
     :param backends: The vendors' openers.
     :param timeout: Seconds to wait for an answer.
-    :param report: Called once with a text for people where an answer is long in coming.
+    :param report: Called once with a text for people where an answer is long in coming, or where one driver of several
+        does not work.
     :param watches_errors: Have the drivers count the errors that they report, as long as they are open.
     """
 
@@ -46,49 +56,59 @@ class Inventory:
         self._reported = Reported(report)
         self._openers = backends
         self._timeout = timeout
-        self._opened: dict[str, GpuBackend] | None = None
+        self._opened: dict[str, GpuBackend | None] = {}
+        """By vendor; None: this machine has no such driver. One that could not be opened is missing: it is tried again
+        at the next reading."""
         self._question: Call | None = None
 
     @property
     def has_driver(self) -> bool:
         """Whether the last reading has found a driver."""
-        return bool(self._opened)
+        return any(backend is not None for backend in self._opened.values())
 
     def read(self, *, with_load: bool = True) -> list[GpuReading]:
         """Read all GPUs and their MIG devices.
 
         :param with_load: Ask for utilization, sensors and processes too; else they are None, but for the processes of
             GPUs that do not report their memory.
-        :raises GpuError: A driver is there and does not work, or does not answer.
+        :raises GpuError: A driver is there and does not work, and no other has a GPU; or one does not answer.
         """
-        readings = self._ask_in_time(with_load=with_load)
+        readings, problems = self._ask_in_time(with_load=with_load)
+        if problems and not readings:
+            raise next(iter(problems.values()))
+        for vendor, problem in problems.items():
+            self._reported.once(vendor, f'GPUs of {vendor} cannot be read: {problem}')
+        self._reported.keep({_SLOW, *problems})
         lookup = ProcessLookup(compute_files=self._compute_files())
         return [_with_processes(reading, lookup) for reading in readings]
 
     def _compute_files(self) -> frozenset[str]:
-        return frozenset().union(*(backend.compute_files for backend in (self._opened or {}).values()))
+        return frozenset().union(*(backend.compute_files for _, backend in self._backends()))
+
+    def _backends(self) -> list[tuple[str, GpuBackend]]:
+        return [(vendor, backend) for vendor, backend in self._opened.items() if backend is not None]
 
     def close(self) -> None:
         """Let go of the drivers; of one that still has to answer only the end of this process can let go."""
         if self._question is None:
-            for backend in (self._opened or {}).values():
+            for _, backend in self._backends():
                 backend.close()
-        self._opened = None
+        self._opened = {}
 
-    def _ask_in_time(self, *, with_load: bool) -> list[GpuReading]:
+    def _ask_in_time(self, *, with_load: bool) -> _Answer:
         if self._question is not None:
             self._wait()  # for an earlier question, whose answer is old when it comes
         self._question = Call(lambda: self._ask(with_load=with_load))
         return self._wait()
 
-    def _wait(self) -> list[GpuReading]:
+    def _wait(self) -> _Answer:
         """Return the answer to the open question.
 
         :raises GpuError: It does not come in time.
         """
         question = self._question
         if question is None:
-            return []
+            return _Answer([], {})
         if not question.has_ended(min(_SLOW, self._timeout)):
             self._reported.once(_SLOW, 'waiting for the GPU driver to answer')
         if not question.has_ended(max(0, self._timeout - _SLOW)):
@@ -96,17 +116,25 @@ class Inventory:
         self._question = None
         return question.result()  # type: ignore[return-value] # that of _ask
 
-    def _ask(self, *, with_load: bool) -> list[GpuReading]:
-        if self._opened is None:
-            opened = {vendor: opener() for vendor, opener in self._openers.items()}
-            self._opened = {vendor: backend for vendor, backend in opened.items() if backend is not None}
-            for backend in self._opened.values() if self._watches_errors else ():
-                backend.watch_errors()
-        return [
-            _of_vendor(reading, vendor)
-            for vendor, backend in self._opened.items()
-            for reading in backend.survey(with_load=with_load)
-        ]
+    def _ask(self, *, with_load: bool) -> _Answer:
+        opened, answer = self._opened, _Answer([], {})
+        for vendor, opener in self._openers.items():
+            try:
+                if vendor not in opened:
+                    opened[vendor] = self._open(opener)
+                backend = opened[vendor]
+                found = [] if backend is None else backend.survey(with_load=with_load)
+            except GpuError as error:
+                answer.problems[vendor] = error
+            else:
+                answer.readings.extend(_of_vendor(reading, vendor) for reading in found)
+        return answer
+
+    def _open(self, opener: Callable[[], GpuBackend | None]) -> GpuBackend | None:
+        backend = opener()
+        if backend is not None and self._watches_errors:
+            backend.watch_errors()
+        return backend
 
 
 def with_claims(gpus: Iterable[GpuReading], claims: Iterable[Claim]) -> list[GpuReading]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpu_tracker.errors import ClaimsLockedError, GpusUnavailableError
 from gpu_tracker.gpus.claims.folder import LOCK_TIMEOUT
-from gpu_tracker.gpus.constraints import rejection
+from gpu_tracker.gpus.constraints import IN_USE, Rejection, rejection
 from gpu_tracker.gpus.inventory import with_claims
 from gpu_tracker.gpus.selection import Choice, choose
 
@@ -36,7 +36,10 @@ FRESH = 1.0
 
 
 LEAVING_TIMEOUT = 120.0
-"""Seconds that idle programs have to leave GPUs that were claimed."""
+"""Seconds that idle programs have at most to leave GPUs that were claimed, by somebody who waits."""
+LEAVING_TIMEOUT_UNASKED = 30.0
+"""The same in all where waiting is not wanted: what an idle monitor and its program take, with a margin. It notes a
+claim within 10 s and gives a program 5 s, unless told otherwise."""
 
 
 class Terms(NamedTuple):
@@ -103,19 +106,27 @@ class Picker:
         self._clock = clock
         self._sleep = sleep
         self._report = report
+        self._deadline: float | None = None
+        self._leaving_deadline: float | None = None
+        self._refused: dict[str, Rejection] = {}
+        """By UUID: GPUs whose idle programs do not leave."""
         self.held: HeldClaim | None = None
 
     def pick(self, request: Request, terms: Terms | None = None, waiting: Waiting | None = None) -> Picked:
         """Pick GPUs as the request says, claiming them on the terms given.
 
         GPUs that only programs of an idle monitor use are free. A claim makes these leave, and this returns when they
-        have left. Nothing stays claimed where this raises.
+        have left; where they do not, other GPUs are tried. Nothing stays claimed where this raises.
+
+        Where this is called again, the time to wait goes on from the first call.
 
         :raises GpusUnavailableError: Too few are free, and waiting is not wanted, does not help, or took too long.
         :raises GpuError: A driver does not work.
         :raises ClaimsError: The claims cannot be read or written, or are locked and waiting is not wanted.
         """
-        deadline = None if waiting is None or waiting.seconds is None else self._clock() + waiting.seconds
+        if self._deadline is None and waiting is not None and waiting.seconds is not None:
+            self._deadline = self._clock() + waiting.seconds
+        deadline = None if waiting is None else self._deadline
         has_told = False
         known: Choice | None = None
         while True:
@@ -125,9 +136,9 @@ class Picker:
             except ClaimsLockedError as error:
                 picked, blocked = None, error
             if picked is not None:
-                if terms is not None:
-                    self._wait_until_left(picked, request, deadline)
-                return picked
+                if terms is None or self._have_left(picked, request, self._leaving_end(waiting)):
+                    return picked
+                continue
             if blocked is None:
                 continue
             known = blocked if isinstance(blocked, Choice) else known
@@ -161,12 +172,12 @@ class Picker:
         earlier = self._folder.claims()
         gpus = self._read(request, earlier)
         if terms is None:
-            choice = choose(with_claims(gpus, [*self._folder.claims(), *earlier]), request)
+            choice = self._choose(gpus, [*self._folder.claims(), *earlier], request)
             return (Picked(choice.chosen, gpus) if choice.is_enough else None), choice
         made: list[Choice] = []
 
         def decide(claims: Sequence[Claim]) -> list[str]:
-            made.append(choose(with_claims(gpus, [*claims, *earlier]), request))
+            made.append(self._choose(gpus, [*claims, *earlier], request))
             return made[-1].uuids if made[-1].is_enough else []
 
         try:
@@ -179,7 +190,7 @@ class Picker:
                 lock_timeout=None if deadline is None else min(LOCK_TIMEOUT, deadline - self._clock()),
             )
         except ClaimsLockedError:
-            choice = choose(with_claims(gpus, earlier), request)
+            choice = self._choose(gpus, earlier, request)
             if choice.is_enough:
                 raise
             return None, choice  # the lock would not have helped
@@ -196,6 +207,9 @@ class Picker:
         self.release()
         return None, None
 
+    def _choose(self, gpus: Sequence[GpuReading], claims: Sequence[Claim], request: Request) -> Choice:
+        return choose(with_claims(gpus, claims), request, self._refused)
+
     def _read(self, request: Request, claims: Sequence[Claim]) -> list[GpuReading]:
         """Read all GPUs; their processes too where GPUs are in use and not enough are free without these."""
         gpus = self._inventory.read(with_load=request.needs_load)
@@ -206,29 +220,37 @@ class Picker:
                 return self._inventory.read(with_load=True)
         return gpus
 
-    def _wait_until_left(self, picked: Picked, request: Request, deadline: float | None) -> None:
-        """Wait until no idle program is on the GPUs that were claimed.
+    def _leaving_end(self, waiting: Waiting | None) -> float:
+        """Return until when idle programs have time to leave."""
+        now = self._clock()
+        if waiting is None:
+            if self._leaving_deadline is None:
+                self._leaving_deadline = now + LEAVING_TIMEOUT_UNASKED
+            return self._leaving_deadline
+        return now + LEAVING_TIMEOUT if self._deadline is None else min(now + LEAVING_TIMEOUT, self._deadline)
 
-        :raises GpusUnavailableError: One has not left in time; nothing stays claimed.
-        """
+    def _have_left(self, picked: Picked, request: Request, end: float) -> bool:
+        """Wait until no idle program is on the GPUs that were claimed; False: they are given back, and not free."""
         if not any(gpu.idle_programs for gpu in picked.chosen):
-            return
+            return True
         uuids = {gpu.uuid for gpu in picked.chosen}
-        end = max(self._clock() + LEAVING_TIMEOUT, deadline or 0.0)
         labels = ', '.join(gpu.label for gpu in picked.chosen if gpu.idle_programs)
         self._report(f'waiting until the idle program on {labels} has left')
         try:
             occupied = self._occupied(uuids, request)
-            while occupied and self._clock() < end:
-                self._sleep(PAUSE)
+            while occupied and self._clock() < end and not any(_has_others(gpu, request) for gpu in occupied):
+                self._sleep(min(PAUSE, end - self._clock()))
                 occupied = self._occupied(uuids, request)
         except BaseException:
             self.release()
             raise
-        if occupied:
-            self.release()
-            reasons = [f'{gpu.label}: an idle program was on it and has not left' for gpu in occupied]
-            raise GpusUnavailableError('no GPU is available', reasons)
+        if not occupied:
+            return True
+        self.release()
+        for gpu in occupied:
+            if gpu.uuid is not None and not _has_others(gpu, request):
+                self._refused[gpu.uuid] = Rejection(IN_USE, 'an idle program was on it and has not left')
+        return False
 
     def _occupied(self, uuids: set[str | None], request: Request) -> list[GpuReading]:
         devices = [device for gpu in self._inventory.read(with_load=True) for device in gpu.devices()]
@@ -242,6 +264,12 @@ class Picker:
         """Read again, after the first reading or the lock took long: what was free may have been taken meanwhile."""
         gpus = self._read(request, [])
         return set(choice.uuids) <= set(choose(gpus, request._replace(exactly=None, at_most=None)).uuids)
+
+
+def _has_others(gpu: GpuReading, request: Request) -> bool:
+    """Return whether somebody else uses a GPU: a program that ends may be listed as one that cannot be looked up."""
+    is_seen = any(process.is_seen and not process.is_idle_program for process in gpu.processes or ())
+    return is_seen and rejection(gpu, request.limits) is not None
 
 
 def _in_vain(blocked: Choice | ClaimsLockedError) -> GpuTrackerError:

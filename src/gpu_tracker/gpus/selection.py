@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
@@ -12,7 +13,7 @@ from gpu_tracker.gpus.visible_devices import VARIABLE, find, visible
 from gpu_tracker.units import SIZES_ACCEPTED, parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpu_tracker.gpus.model import GpuReading
 
@@ -145,6 +146,7 @@ def _size(name: str, value: object) -> int | None:
 
 
 _LEFT_OUT = 'left_out'
+_NOTHING: Mapping[str, Rejection] = MappingProxyType({})
 
 
 class Choice(NamedTuple):
@@ -187,9 +189,10 @@ class Choice(NamedTuple):
         return GpusUnavailableError('no GPU is available', reasons or ['this machine has no GPU with a driver'])
 
 
-def choose(gpus: Sequence[GpuReading], request: Request) -> Choice:
+def choose(gpus: Sequence[GpuReading], request: Request, refused: Mapping[str, Rejection] = _NOTHING) -> Choice:
     """Choose as many as requested of those that nothing stands in the way of.
 
+    :param refused: GPUs, by UUID, that are not chosen as long as the program of an idle monitor is on them.
     :raises ParameterError: A GPU to exclude does not exist.
     """
     left_out = _left_out(gpus, request)
@@ -197,6 +200,8 @@ def choose(gpus: Sequence[GpuReading], request: Request) -> Choice:
     others: list[tuple[GpuReading, Rejection]] = []
     for gpu in _nameable(gpus, request):
         found = left_out.get(id(gpu)) or rejection(gpu, request.limits)
+        if found is None and gpu.idle_programs:
+            found = refused.get(gpu.uuid or '')
         if found is None:
             free.append(gpu)
         else:

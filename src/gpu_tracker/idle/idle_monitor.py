@@ -106,7 +106,7 @@ class _Monitor:
                 stack.push_async_callback(server.close)
             if not self._options.dry_run:
                 strays = asyncio.create_task(end_strays(self._log, self._names.name))
-                stack.callback(strays.cancel)
+                stack.push_async_callback(_give_up, strays)
             stack.callback(self._alarm.close)
             self._alarm.listen(self._devices_changed)
             self._log_start(first)
@@ -290,3 +290,9 @@ class _Monitor:
         return to_json(
             status_of(monitor, programs, self._state, self._observation, self._tally, self._keeper.pids, now, to_iso)
         )
+
+
+async def _give_up(task: asyncio.Task[None]) -> None:
+    """Cancel what goes on beside, and wait until it has tidied up."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

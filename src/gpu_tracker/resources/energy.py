@@ -237,7 +237,7 @@ def open_resource(context: Context) -> Energy:
     from gpu_tracker.gpus.process_ids import in_initial_pid_namespace  # noqa: PLC0415 - as above
 
     source = EnergySource(lambda: open_first(context.config['brand']), are_ours=in_initial_pid_namespace())
-    return Energy(ThreadedReader(_NAME, _TITLE, dict), source, context.tree)
+    return Energy(ThreadedReader(_NAME, _TITLE, dict, has_extra=False), source, context.tree)
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.EnergyUsage]:

@@ -67,10 +67,11 @@ class Target(NamedTuple):
 class ThreadedReader:
     """Reads one source once a second.
 
-    :param name: The extra that installs what the source needs.
+    :param name: Of the source, and of the extra that installs what it needs.
     :param title: What is measured, as messages call it.
     :param check: Raises where a reading cannot be made a part of the result.
     :param monotonic: The clock, in seconds.
+    :param has_extra: Whether there is an extra of that name.
     """
 
     def __init__(
@@ -79,8 +80,10 @@ class ThreadedReader:
         title: str,
         check: Callable[[Mapping[str, object]], object],
         monotonic: Callable[[], float] = time.monotonic,
+        *,
+        has_extra: bool = True,
     ) -> None:
-        self._name = name
+        self._extra = name if has_extra else None
         self._title = title
         self._check = check
         self._monotonic = monotonic
@@ -133,7 +136,7 @@ class ThreadedReader:
         :param timeout: Seconds to wait at most.
         """
         if self._thread.is_alive() and not self._is_finished.wait(timeout):
-            self._report_delay('had not told its last figures when the run ended; those before them are given')
+            self._report_delay('had not reported its last figures when the run ended; those before them are given')
 
     def result(self) -> dict[str, object]:
         """Return the last reading, with a ``problem`` where there is one. Never waits for it."""
@@ -185,7 +188,7 @@ class ThreadedReader:
 
     def _fail(self, error: Exception) -> None:
         """Report what went wrong; what was known until then stays."""
-        problem = problem_of(self._title, error, extra=self._name)
+        problem = problem_of(self._title, error, extra=self._extra)
         self._published = {**self._published, 'problem': problem}
         self._messages.append(('warning', problem))
 
@@ -224,15 +227,15 @@ class ThreadedResource(Resource):
         return self._reader.take_messages()
 
 
-def problem_of(title: str, error: Exception, *, extra: str) -> str:
+def problem_of(title: str, error: Exception, *, extra: str | None) -> str:
     """Return in a sentence why something cannot be probed; what is raised as ours is such a sentence already.
 
     :param title: What cannot be probed.
-    :param extra: The extra of the package that installs what is needed for that.
+    :param extra: The extra of the package that installs what is needed for that; None: nothing beside it is needed.
     """
     if isinstance(error, GpuTrackerError):
         return str(error)
-    if isinstance(error, ModuleNotFoundError):
+    if isinstance(error, ModuleNotFoundError) and extra is not None:
         return str(ProbeUnavailableError.without_extra(title, extra))
     return f'{title} cannot be probed: {type(error).__name__}: {error}.'
 

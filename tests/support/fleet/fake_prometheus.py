@@ -30,6 +30,10 @@ class FakePrometheus:
         """Answers every query where it is set."""
         self.asked: list[dict[str, str]] = []
         self.headers: list[dict[str, str]] = []
+        self.gate: asyncio.Event | None = None
+        """All wait for it where it is set."""
+        self.is_awaited = asyncio.Event()
+        """Somebody waits for the gate."""
         self._silence = asyncio.Event()
 
     def tell(self, query: str, *samples: Sample) -> None:
@@ -60,6 +64,9 @@ class FakePrometheus:
         form = {key: str(value) for key, value in (await request.post()).items()}
         self.asked.append({'path': request.path, 'method': request.method, **form})
         self.headers.append(dict(request.headers))
+        if self.gate is not None:
+            self.is_awaited.set()
+            await self.gate.wait()
         if self.response is not None:
             return self.response()
         kind = 'matrix' if request.path.endswith('_range') else 'vector'

@@ -25,6 +25,7 @@ Options:
   --password-file=<file>    Passwords.
   --limits=<json>           Limits. [default: {{}}]
   --background=<kind>       fails, breaks, ends, stubborn or busy.
+  --reload=<kind>           As above, at SIGHUP.
 """
 
 
@@ -130,6 +131,7 @@ def run(arguments):
             complain=complain,
             background=globals()[values['--background']] if values['--background'] else None,
             on_stop=application.stopped.set,
+            reload=globals()[values['--reload']] if values['--reload'] else None,
             limits=Limits(**json.loads(values['--limits'])),
         )
 

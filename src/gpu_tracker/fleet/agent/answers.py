@@ -79,17 +79,18 @@ class ClusterStatus:
 
         Where nobody has asked lately, this waits for one round.
         """
+        are_self = self._are_self  # another cluster may take its place while this waits
         if self._make_others is None:
-            return [self._of_this_machine() for _ in self._are_self]
+            return [self._of_this_machine() for _ in are_self]
         others = self._others = self._others or self._make_others()
         self._asked.set()
         try:
             await asyncio.wait_for(_first_round(others), self._deadline)
         except TimeoutError:
-            pass  # whoever has not answered by now is told as such
+            pass  # whoever has not answered by now is reported as such
         now = self._now()
-        told = (nvgpu_state(state, others.error_for_nvgpu(state.id), now) for state in others.fleet.states())
-        return [self._of_this_machine() if is_self else next(told) for is_self in self._are_self]
+        answered = (nvgpu_state(state, others.error_for_nvgpu(state.id), now) for state in others.fleet.states())
+        return [self._of_this_machine() if is_self else next(answered) for is_self in are_self]
 
     async def run(self) -> None:
         """Ask the other hosts while somebody wants to know of them, until cancelled."""

@@ -40,6 +40,7 @@ class OnGpus(NamedTuple):
 
     gpus: list[dict[str, str]]
     programs: dict[int, str]
+    """Process ID -> what it is about; empty where that is shown to nobody."""
 
 
 class ProbedMetrics(Collector):
@@ -134,5 +135,6 @@ def on_gpus(snapshot: Mapping[str, Any]) -> OnGpus:
 def _add(found: OnGpus, device: Mapping[str, Any], labels: dict[str, str]) -> None:
     found.gpus.append(labels | {'uuid': printable(device['uuid'] or ''), 'model': printable(device['type'] or '')})
     for process in device['processes'] or ():
-        if process['program'] is not None:
-            found.programs[process['pid']] = process['program']
+        # Where readers may know of no program there is no name, but what can be looked up from here has its start.
+        if process['program'] is not None or process.get('started') is not None:
+            found.programs[process['pid']] = process['program'] or ''

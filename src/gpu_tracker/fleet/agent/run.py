@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prometheus_client import ProcessCollector
 from starlette.applications import Starlette
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.fleet.agent.answers import Answers, ClusterStatus
 from gpu_tracker.fleet.agent.local_host import Audience, LocalHost, LocalSource
 from gpu_tracker.fleet.agent.metrics import HostCollector
@@ -16,7 +17,7 @@ from gpu_tracker.fleet.config.cluster import INTERVAL
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.web.gate import HEALTH
-from gpu_tracker.fleet.web.serve import read_again, serve
+from gpu_tracker.fleet.web.serve import serve
 from gpu_tracker.gpus.command_lines import PROGRAM
 from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine, host_name
@@ -70,8 +71,8 @@ def run(
     agent = _Agent(settings, watch, version, complain)
 
     async def reload() -> Access:
-        new, new_access = await read_again(read)
-        agent.update(new.cluster)
+        new, new_access = await in_thread(read)
+        await agent.update(new.cluster)
         return new_access
 
     watch.start()
@@ -114,9 +115,9 @@ class _Agent:
         app.router.redirect_slashes = False  # a path with a slash too many is not there
         self.app = audience.around(app)
 
-    def update(self, cluster: Cluster) -> None:
+    async def update(self, cluster: Cluster) -> None:
         """Report the hosts of another cluster from now on."""
-        self._cluster.update(cluster, others_of(cluster))
+        self._cluster.update(cluster, await in_thread(lambda: others_of(cluster)))
         if bool(cluster.hosts) != self._has_page:
             self._complain('agent: whether there is a page changes with the next start')
 
@@ -135,17 +136,17 @@ class _Agent:
 
 
 def others_of(cluster: Cluster) -> Callable[[], OtherHosts] | None:
-    """Return what makes that which asks the hosts other than this one; None where there are none."""
+    """Return what makes that which asks the hosts other than this one; None where there are none.
+
+    :raises gpu_tracker.fleet.config.cluster.ClusterError: A TLS file of theirs cannot be used.
+    """
     # Nobody sees how old these reports are, so that they must not get old.
     interval = min(cluster.interval, INTERVAL)
     others = cluster._replace(hosts=tuple(host for host in cluster.hosts if host.url is not None), interval=interval)
     if not others.hosts:
         return None
     # Here, since it imports aiohttp, which most agents do not need.
-    from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts  # noqa: PLC0415
+    from gpu_tracker.fleet.polling.poller import Poller, tls_contexts, waiting_hosts  # noqa: PLC0415
 
-    def ask() -> Poller:
-        return Poller(others, Fleet(waiting_hosts(others), interval=others.interval))
-
-    ask()  # for what is wrong with its TLS files
-    return ask
+    contexts = tls_contexts(others)  # once: asking begins in the event loop, again and again
+    return lambda: Poller(others, Fleet(waiting_hosts(others), interval=others.interval), contexts=contexts)

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.applications import Starlette
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.fleet.dashboard.polled import PolledAnswers
 from gpu_tracker.fleet.hosts.fleet import Fleet, History
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.polling.http_client import most_connections, too_few_for
-from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
+from gpu_tracker.fleet.polling.poller import Poller, tls_contexts, waiting_hosts
 from gpu_tracker.fleet.program_answers import health
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from gpu_tracker.fleet.web.listener import allow_many_files
-from gpu_tracker.fleet.web.serve import read_again, serve
+from gpu_tracker.fleet.web.serve import serve
 from gpu_tracker.gpus.command_lines import PROGRAM
 from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine
@@ -80,8 +81,8 @@ def run(
     dashboard = _Polled(settings, complain) if isinstance(settings, PolledHosts) else _FromPrometheus(settings)
 
     async def reload() -> Access:
-        new, new_access = await read_again(read)
-        dashboard.update(new)
+        new, new_access = await in_thread(read)
+        await dashboard.update(new)
         return new_access
 
     serve(
@@ -109,11 +110,13 @@ class _Polled:
         self.source = Poller(cluster, fleet, watch=self._watch_for(settings))
         self.app = application(self.source, PolledAnswers(self.source).routes())
 
-    def update(self, settings: Settings) -> None:
+    async def update(self, settings: Settings) -> None:
         """Ask other hosts from now on."""
         if isinstance(settings, PolledHosts):
-            self.source.update(settings.cluster, self._watch_for(settings))
-            self._warn(settings.cluster)
+            cluster = settings.cluster
+            contexts = await in_thread(lambda: tls_contexts(cluster))
+            self.source.update(cluster, self._watch_for(settings), contexts)
+            self._warn(cluster)
 
     def stop(self) -> None:
         """Let pages that are open end."""
@@ -143,7 +146,7 @@ class _FromPrometheus:
         self.source = PrometheusSource(settings.endpoint, interval=settings.interval, deadline=settings.deadline)
         self.app = application(self.source)
 
-    def update(self, settings: Settings) -> None:
+    async def update(self, settings: Settings) -> None:
         """Ask with other secrets from now on."""
         if isinstance(settings, Prometheus):
             self.source.update(settings.endpoint)

@@ -16,12 +16,23 @@ from gpu_tracker.fleet.polling.own_report import ThisMachine, not_yet
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, TlsFiles
     from gpu_tracker.fleet.hosts.fleet import Fleet, Past
     from gpu_tracker.fleet.hosts.report import HostReport
     from gpu_tracker.gpus.latest_reading import Watch
+
+    Contexts = Mapping[TlsFiles, ssl.SSLContext]
+
+
+def tls_contexts(cluster: Cluster) -> Contexts:
+    """Return the contexts of all TLS files of a cluster. Reading them may take long, beside an event loop in a thread.
+
+    :raises gpu_tracker.fleet.config.cluster.ClusterError: A TLS file cannot be used.
+    """
+    wanted = dict.fromkeys(host.tls for host in cluster.hosts if host.url is not None and _is_https(host.url))
+    return {files: tls_context(files) for files in wanted}
 
 
 def waiting_hosts(cluster: Cluster) -> list[HostState]:
@@ -66,6 +77,7 @@ class Poller:
     :param fleet: Has the hosts of :func:`waiting_hosts`.
     :param watch: Looks at this machine; needed where the cluster has 'self'. Others start it.
     :param longest_pause: Seconds.
+    :param contexts: Those of :func:`tls_contexts`; None: the files are read here.
     :raises gpu_tracker.fleet.config.cluster.ClusterError: A TLS file cannot be used.
     """
 
@@ -78,6 +90,7 @@ class Poller:
         longest_pause: float = LONGEST,
         clock: Callable[[], float] = time.monotonic,
         make_client: Callable[[], HttpClient] | None = None,
+        contexts: Contexts | None = None,
     ) -> None:
         self.fleet = fleet
         self._longest_pause = longest_pause
@@ -86,20 +99,20 @@ class Poller:
         self._errors: dict[str, AgentError] = {}
         self._has_new_names = False
         self._next_id = len(cluster.hosts)
-        self._take(cluster, [str(number) for number in range(self._next_id)], watch)
+        self._take(cluster, [str(number) for number in range(self._next_id)], watch, contexts)
 
-    def update(self, cluster: Cluster, watch: Watch | None = None) -> None:
+    def update(self, cluster: Cluster, watch: Watch | None, contexts: Contexts) -> None:
         """Ask the hosts of another cluster from the next round on; a host that was asked before keeps what is known.
 
         :param watch: As before.
-        :raises gpu_tracker.fleet.config.cluster.ClusterError: A TLS file cannot be used; nothing has changed then.
+        :param contexts: Those of :func:`tls_contexts` for this cluster.
         """
         known: dict[str | None, list[str]] = {}
         for asked in self._asked:
             known.setdefault(asked.url, []).append(asked.host_id)
         names = {asked.host_id: asked.hostname for asked in self._asked}
         ids = [known[host.url].pop(0) if known.get(host.url) else self._new_id() for host in cluster.hosts]
-        self._take(cluster, ids, watch)
+        self._take(cluster, ids, watch, contexts)
         states = []
         for asked, host in zip(self._asked, cluster.hosts, strict=True):
             asked.hostname = names.get(asked.host_id)
@@ -114,9 +127,10 @@ class Poller:
         self._next_id += 1
         return str(self._next_id - 1)
 
-    def _take(self, cluster: Cluster, ids: list[str], watch: Watch | None) -> None:
+    def _take(self, cluster: Cluster, ids: list[str], watch: Watch | None, contexts: Contexts | None) -> None:
         """Take the hosts of a cluster as those to ask."""
-        contexts: dict[TlsFiles, ssl.SSLContext] = {}
+        if contexts is None:
+            contexts = tls_contexts(cluster)
         if watch is None and any(host.url is None for host in cluster.hosts):
             raise ValueError("a cluster with 'self' needs a watch")
         self._asked = [
@@ -225,13 +239,12 @@ class Poller:
             self.fleet.put(state.failed(str(error)))
 
 
-def _agent(host: ConfiguredHost, contexts: dict[TlsFiles, ssl.SSLContext], clock: Callable[[], float]) -> Agent | None:
+def _agent(host: ConfiguredHost, contexts: Contexts, clock: Callable[[], float]) -> Agent | None:
     """Return how a host is asked; None for this machine. Hosts with the same TLS files share a context."""
     if host.url is None:
         return None
-    context = None
-    if host.url.startswith('https:'):
-        context = contexts.get(host.tls)
-        if context is None:
-            context = contexts[host.tls] = tls_context(host.tls)
-    return Agent(host.url, host.token, context, clock)
+    return Agent(host.url, host.token, contexts[host.tls] if _is_https(host.url) else None, clock)
+
+
+def _is_https(url: str) -> bool:
+    return url.startswith('https:')

@@ -119,6 +119,9 @@ class Client:
         self._most_bytes = most_bytes
         self._resolver = Resolver()
         self._session: aiohttp.ClientSession | None = None
+        self._under_way = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
 
     async def now(self, query: str, time: float | None = None) -> list[Sample]:
         """Return the values of a query now, or at a moment by Prometheus's own clock.
@@ -151,7 +154,24 @@ class Client:
             await session.close()
             await self._resolver.close()
 
+    async def retire(self) -> None:
+        """End all connections once the queries that are under way have ended, or at once where this is cancelled."""
+        try:
+            await self._is_idle.wait()
+        finally:
+            await self.close()
+
     async def _ask(self, what: str, form: Mapping[str, str]) -> bytes:
+        self._under_way += 1
+        self._is_idle.clear()
+        try:
+            return await self._answer(what, form)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._is_idle.set()
+
+    async def _answer(self, what: str, form: Mapping[str, str]) -> bytes:
         url = f'{self.url}/api/v1/{what}'
         fields = {**form, 'timeout': f'{self._deadline:g}s'}  # has Prometheus itself give up then
         try:

@@ -58,8 +58,8 @@ class PrometheusSource:
         self._viewers = asyncio.Semaphore(_VIEWERS_AT_A_TIME)
 
     def update(self, endpoint: Endpoint) -> None:
-        """Ask with another secret, or trust other authorities, from the next question on."""
-        closing = asyncio.get_running_loop().create_task(self._client.close())
+        """Ask with another secret, or trust other authorities, from the next question on; those under way go on."""
+        closing = asyncio.get_running_loop().create_task(self._client.retire())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
         self._client = Client(endpoint, deadline=self._deadline)
@@ -77,6 +77,9 @@ class PrometheusSource:
                 took = self._clock() - began
                 await asyncio.sleep(max(self.fleet.interval - took, took))
         finally:
+            for closing in self._closing:
+                closing.cancel()
+            await asyncio.gather(*self._closing, return_exceptions=True)
             await self._client.close()
 
     async def past(self, host_id: str, seconds: float) -> Past | None:

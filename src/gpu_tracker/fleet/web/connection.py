@@ -27,7 +27,7 @@ class Connection(H11Protocol):
     """Answers requests, one after the other.
 
     :param limits: The times after which it gives the client up.
-    :param slot: Is told how it goes with the client, and left when the connection is closed.
+    :param slot: Takes note of what the client does, and is left when the connection is closed.
     """
 
     def __init__(self, config: uvicorn.Config, state: ServerState, limits: Limits, slot: Slot) -> None:

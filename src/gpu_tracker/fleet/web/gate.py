@@ -203,6 +203,9 @@ class Gate:
         is_trusted = scope.get('state', {}).get(IS_TRUSTED, bool)()
         if not is_trusted and not await self._guesses.wait(address):
             return TOO_MANY_GUESSES
+        if self.credentials is None:
+            return None
+        credentials = self.credentials  # a reload may have replaced them while this client waited
         if len(given) == 1 and credentials.accepts(given[0]):
             self._guesses.was_right(address)
             return None

@@ -75,11 +75,6 @@ class DaemonThreads(ThreadPoolExecutor):
                 self._free += 1
 
 
-async def read_again(read: Callable[[], Result]) -> Result:
-    """Return what ``read`` returns, which may take long: files may be far away, and names are looked up."""
-    return await asyncio.get_running_loop().run_in_executor(None, read)
-
-
 class BackgroundError(GpuTrackerError):
     """What a server needs beside its clients has ended."""
 
@@ -106,8 +101,8 @@ def serve(
     :param complain: Takes lines about what went wrong with a client or a request.
     :param background: Runs beside the answering, and is cancelled when that ends. It has to go on for ever.
     :param on_stop: Called first when the end has begun: streams of events should end here.
-    :param reload: Reads what was configured again, for SIGHUP; what it raises of GpuTrackerError is reported, and all
-        stays as it was.
+    :param reload: Reads what was configured again, for SIGHUP; what it raises is reported, and all stays as it was. It
+        may take for ever, and is cancelled where another SIGHUP comes.
     :param limits: By default those of :class:`~gpu_tracker.fleet.web.connection.Limits`.
     :raises AddressTakenError: Another program has the port.
     :raises BackgroundError: ``background`` has ended; one of its own GpuTrackerErrors is passed on as it is.
@@ -173,17 +168,67 @@ async def _end_of(
 ) -> signal.Signals:
     """Return the signal that ends a server; those before it have it reload."""
     has_terminal = os.isatty(_STANDARD_ERROR)
+    reloads = None if reload is None else _Reloads(service, reload, complain)
     while True:
         number = await signals.get()
-        if number != signal.SIGHUP or reload is None or (has_terminal and not os.isatty(_STANDARD_ERROR)):
+        if number != signal.SIGHUP or reloads is None or (has_terminal and not os.isatty(_STANDARD_ERROR)):
             return number
+        reloads.begin()
+
+
+class _Reloads:
+    """Reads what was configured again, beside the waiting for signals: reading a file may take for ever.
+
+    A later reload takes the place of one that still reads.
+    """
+
+    def __init__(
+        self, service: Service, reload: Callable[[], Awaitable[Access]], complain: Callable[[str], None]
+    ) -> None:
+        self._service = service
+        self._reload = reload
+        self._complain = complain
+        self._reading: asyncio.Task[None] | None = None
+        self._running: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+
+    def begin(self) -> None:
+        """Begin a reload; what goes wrong with it is reported, and the server goes on."""
+        if self._reading is not None:
+            self._reading.cancel()
+            self._complain('SIGHUP: the reload before this one was given up, since it had not read all files yet')
+        self._reading = asyncio.get_running_loop().create_task(self._in_turn())
+        self._running.add(self._reading)
+        self._reading.add_done_callback(self._running.discard)
+
+    async def _in_turn(self) -> None:
+        async with self._turn:
+            await self._run()
+
+    async def _run(self) -> None:
         try:
-            access = await reload()
+            access = await self._reload()
         except GpuTrackerError as error:
-            complain(f'SIGHUP: nothing changes: {error}')
-            continue
-        await service.update(access)
-        complain('SIGHUP: certificates, secrets and hosts were read again')
+            self._failed(str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is, the server goes on with what it has
+            self._failed(_described(error))
+            return
+        self._reading = None  # the rest takes a moment only, and has to be done to its end
+        try:
+            await self._service.update(access)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._complain(f'SIGHUP: {_described(error)}')
+        else:
+            self._complain('SIGHUP: certificates, secrets and hosts were read again')
+
+    def _failed(self, reason: str) -> None:
+        self._reading = None
+        self._complain(f'SIGHUP: nothing changes: {reason}')
+
+
+def _described(error: Exception) -> str:
+    return f'internal error: {type(error).__name__}: {error}'
 
 
 def _signals() -> asyncio.Queue[signal.Signals]:

@@ -40,6 +40,15 @@ class _Terms(NamedTuple):
     command: str | None
 
 
+class _Found(NamedTuple):
+    """The claims in the folder."""
+
+    holding: list[RecordFile]
+    void: list[RecordFile]
+    of_user: int
+    """See :class:`gpu_tracker.gpus.claims.record_files.Records`."""
+
+
 class _FolderGoneError(Exception):
     """The folder was removed after it was locked."""
 
@@ -50,6 +59,7 @@ class ClaimFolder:
     :param path: Where they stand; None: where all users of this machine look for them.
     :param lock_timeout: How many seconds to wait at most until others are done with reading and writing claims.
     :param circumstances: Reads the clock and the machine.
+    :param most_files: How many files may be named as those of claims, of all users; with more, nothing is read.
     :raises ParameterError: if the path, or the environment variable ``GPU_TRACKER_CLAIMS``, is no absolute path.
     """
 
@@ -59,6 +69,7 @@ class ClaimFolder:
         *,
         lock_timeout: float = LOCK_TIMEOUT,
         circumstances: Callable[[], Circumstances] = liveness.now,
+        most_files: int = record_files.MOST_FILES,
     ) -> None:
         if path is None:
             path = shared_folder.default_path()
@@ -67,6 +78,7 @@ class ClaimFolder:
         self.path = path.rstrip('/') or '/'
         self._lock_timeout = lock_timeout
         self._circumstances = circumstances
+        self._most_files = most_files
 
     def claims(self) -> list[Claim]:
         """Return the claims that hold now, in the order in which their files were written.
@@ -81,8 +93,7 @@ class ClaimFolder:
             return []
         try:
             circumstances = self._circumstances()
-            holding, _ = self._read(folder, circumstances)
-            return _claims_of(holding, circumstances)
+            return _claims_of(self._read(folder, circumstances).holding, circumstances)
         except _FolderGoneError:
             return []
         finally:
@@ -154,9 +165,9 @@ class ClaimFolder:
     def _claim(self, terms: _Terms, written: Written, folder: int) -> HeldClaim | None:
         """Choose, and write what was chosen; under the lock."""
         circumstances = self._circumstances()
-        holding, void = self._read(folder, circumstances)
-        self._tidy_up(folder, void, circumstances)
-        claims = _claims_of(holding, circumstances)
+        found = self._read(folder, circumstances)
+        is_full = found.of_user - self._tidy_up(folder, found.void, circumstances) >= record_files.MOST_RECORDS
+        claims = _claims_of(found.holding, circumstances)
         uuids = _unclaimed(tuple(terms.choose(claims)), claims)
         if not uuids:
             return None
@@ -174,24 +185,30 @@ class ClaimFolder:
             command=record.bounded(terms.command),
             started=circumstances.started,
         )
+        if is_full:
+            raise ClaimsError(
+                f'No GPU can be claimed: {self.path} has {record_files.MOST_RECORDS} files of this user, and more '
+                'would not be read. What holds no more is removed with each claim; files that are no claims stay.'
+            )
         self._write(folder, new, written)
         return HeldClaim(record.claim_of(new, os.geteuid(), circumstances), new, written)
 
-    def _read(self, folder: int, circumstances: Circumstances) -> tuple[list[RecordFile], list[RecordFile]]:
-        """Return the claims that hold and those that are void."""
+    def _read(self, folder: int, circumstances: Circumstances) -> _Found:
         try:
-            files = record_files.read_records(folder)
+            records = record_files.read_records(folder, self._most_files)
         except (OSError, record_files.CrowdedError) as error:
             raise self._fault(error) from error
         holding: list[RecordFile] = []
         void: list[RecordFile] = []
-        for file in files:
+        for file in records.files:
             is_void = record.is_void(file.record, circumstances, is_held=file.is_held)
             (void if is_void else holding).append(file)
-        return holding, void
+        return _Found(holding, void, records.of_user)
 
-    def _tidy_up(self, folder: int, void: list[RecordFile], circumstances: Circumstances) -> None:
+    def _tidy_up(self, folder: int, void: list[RecordFile], circumstances: Circumstances) -> int:
         """Remove what is of no use any more and belongs to this user (to anybody, for root); under the lock.
+
+        Return how many files of this user are gone.
 
         A process of another PID namespace may have closed the file of its claim and still run, so such files stay as
         long as they are few: there the claim holds.
@@ -208,25 +225,21 @@ class ClaimFolder:
         }
         if len(uncertain) > _MOST_LEFT:
             uncertain.clear()
-        for file in own:
-            if file.name not in uncertain:
-                record_files.remove(folder, file.name)
+        useless = [file for file in own if file.name not in uncertain]
+        for file in useless:
+            record_files.remove(folder, file.name)
         try:
             record_files.remove_unfinished(folder)
-        except (OSError, record_files.CrowdedError) as error:
+        except OSError as error:
             raise self._fault(error) from error
+        return sum(file.owner == os.geteuid() for file in useless)
 
     def _write(self, folder: int, new: record.Record, written: Written) -> None:
         """Write a claim, where it would be read."""
         try:
-            if record_files.is_full(folder):
-                raise ClaimsError(
-                    f'No GPU can be claimed: {self.path} has {record_files.MOST_RECORDS} files of this user, and more '
-                    'would not be read. What holds no more is removed with each claim; files that are no claims stay.'
-                )
             lock = None if new.pid is None else written.lock
             record_files.write_record(folder, written.name, record.encode(new), lock)
-        except (OSError, record_files.CrowdedError) as error:
+        except OSError as error:
             raise self._fault(error) from error
 
     def _fault(self, error: OSError | record_files.CrowdedError) -> Exception:
@@ -235,7 +248,7 @@ class ClaimFolder:
         While the folder is empty, a cleaner of /tmp may remove it in spite of the lock: it is made anew then.
         """
         if isinstance(error, record_files.CrowdedError):
-            return shared_folder.crowded(self.path, record_files.MOST_FILES, error.owner)
+            return shared_folder.crowded(self.path, self._most_files, error.owner)
         return _FolderGoneError() if isinstance(error, FileNotFoundError) else shared_folder.unusable(self.path, error)
 
 

@@ -18,6 +18,8 @@ from gpu_tracker.gpus.claims.record import MOST_BYTES, decode
 from gpu_tracker.system.files import write_all
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpu_tracker.gpus.claims.locks import RecordLock
     from gpu_tracker.gpus.claims.record import Record
 
@@ -27,8 +29,10 @@ _UNFINISHED = re.compile(r'\.\d+-\d+-[0-9a-f]{16}\.tmp')
 _MODE = 0o644
 MOST_RECORDS = 256
 """How many of one user are read: a stranger with thousands must not make everybody wait."""
-MOST_FILES = 5000
-"""How many files there may be of all users: whose they are has to be asked for each."""
+MOST_FILES = 100_000
+"""How many files named as those of claims there may be of all users: whose they are has to be asked for each, whatever
+name it has, so that nobody can hide the claims of others among their own."""
+_MOST_UNFINISHED = 5000
 _TEN_YEARS = 10 * 365 * 86400
 
 
@@ -52,7 +56,7 @@ class RecordFile(NamedTuple):
 
 
 class CrowdedError(Exception):
-    """There are more than :data:`MOST_FILES` files.
+    """There are too many files that are named as those of claims.
 
     :ivar owner: The user who has most of those that were found first; None: they are gone meanwhile.
     """
@@ -62,30 +66,33 @@ class CrowdedError(Exception):
         self.owner = owner
 
 
-def read_records(folder: int) -> list[RecordFile]:
-    """Return the files that claims stand in, those first that were written first; all others are passed over.
+class Records(NamedTuple):
+    """What was read of all users."""
 
-    Of each user only the first :data:`MOST_RECORDS` files are opened.
+    files: list[RecordFile]
+    """Those with a claim in them, those first that were written first."""
+    of_user: int
+    """How many there are of this user that may have claims in them, whether they were read or not."""
 
+
+def read_records(folder: int, most_files: int = MOST_FILES) -> Records:
+    """Return the files that claims stand in; all others are passed over.
+
+    Of each user only the first :data:`MOST_RECORDS` files are opened. Files with other names cost next to nothing.
+
+    :param most_files: How many may be named as those of claims.
     :raises OSError: if the folder cannot be listed.
     :raises CrowdedError: if there are too many files.
     """
     found = []
-    for listed in _listed(folder).values():
-        for file in sorted(listed)[:MOST_RECORDS]:
+    listed = _listed(folder, most_files)
+    for of_owner in listed.values():
+        for file in sorted(of_owner)[:MOST_RECORDS]:
             read = read_record(folder, file.name)
             if read is not None:
                 found.append(read)
-    return sorted(found, key=lambda file: (file.changed, file.name))
-
-
-def is_full(folder: int) -> bool:
-    """Return whether this user has so many files that one more would not be read.
-
-    :raises OSError: if the folder cannot be listed.
-    :raises CrowdedError: if there are too many files of all users.
-    """
-    return len(_listed(folder).get(os.geteuid(), ())) >= MOST_RECORDS
+    in_order = sorted(found, key=lambda file: (file.changed, file.name))
+    return Records(in_order, len(listed.get(os.geteuid(), ())))
 
 
 def new_name() -> str:
@@ -132,13 +139,14 @@ def remove(folder: int, name: str) -> None:
 def remove_unfinished(folder: int) -> None:
     """Remove what writers have left that were killed; under the lock, where no other writer can be at work.
 
-    Those of this user only, or all of them for root.
+    Those of this user only, or all of them for root. Where others have left thousands, some may stay for the next time.
 
     :raises OSError: if the folder cannot be listed.
-    :raises CrowdedError: if there are too many files.
     """
-    for name in _names(folder):
-        if _UNFINISHED.fullmatch(name):
+    user = os.geteuid()
+    of_user = f'.{user}-' if user else '.'
+    for name in islice(_names(folder, _UNFINISHED), _MOST_UNFINISHED):
+        if name.startswith(of_user):
             try:
                 owner = os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
             except FileNotFoundError:
@@ -173,26 +181,27 @@ def read_record(folder: int, name: str) -> RecordFile | None:
     return None if record is None else RecordFile(name, info.st_uid, info.st_ctime_ns, record, held)
 
 
-def _listed(folder: int) -> dict[int, list[_Listed]]:
+def _listed(folder: int, most_files: int) -> dict[int, list[_Listed]]:
     """Return the files that claims may stand in, by their owners."""
+    names = list(islice(_names(folder, _RECORD), most_files + 1))
+    if len(names) > most_files:
+        raise CrowdedError(_owner_of_most(folder, names))
     found: dict[int, list[_Listed]] = {}
-    for name in _names(folder):
-        if _RECORD.fullmatch(name):
-            try:
-                info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            except OSError:
-                continue  # removed since it was listed
-            if stat.S_ISREG(info.st_mode) and info.st_size <= MOST_BYTES:
-                found.setdefault(info.st_uid, []).append(_Listed(info.st_ctime_ns, name))
+    for name in names:
+        try:
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            continue  # removed since it was listed
+        if stat.S_ISREG(info.st_mode) and info.st_size <= MOST_BYTES:
+            found.setdefault(info.st_uid, []).append(_Listed(info.st_ctime_ns, name))
     return found
 
 
-def _names(folder: int) -> list[str]:
+def _names(folder: int, pattern: re.Pattern[str]) -> Iterator[str]:
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in islice(entries, MOST_FILES + 1)]
-    if len(names) > MOST_FILES:
-        raise CrowdedError(_owner_of_most(folder, names))
-    return names
+        for entry in entries:
+            if pattern.fullmatch(entry.name):
+                yield entry.name
 
 
 def _owner_of_most(folder: int, names: list[str]) -> int | None:

@@ -166,14 +166,14 @@ def unusable(path: str, error: OSError) -> ClaimsError:
 
 
 def crowded(path: str, most: int, owner: int | None) -> ClaimsError:
-    """Return what to raise where the folder has more than ``most`` files, so that reading it would take too long.
+    """Return what to raise where the folder has more than ``most`` files of claims: reading it would take too long.
 
     :param owner: Who has most of them; None: unknown.
     """
     whose = '' if owner is None else f', most of them of {user_name(owner)}'
     return ClaimsError(
-        f'GPU claims cannot be kept in {path}: it has more than {most} files{whose}. Claims are a few of them only: '
-        f'remove the others. {_OTHER_CHOICE}'
+        f'GPU claims cannot be kept in {path}: it has more than {most} files{whose}, that are named as claims. '
+        f'A few of them only are claims: remove the others. {_OTHER_CHOICE}'
     )
 
 

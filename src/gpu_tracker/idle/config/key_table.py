@@ -262,7 +262,7 @@ def kind_of(section: str) -> str | None:
 
 def _has_name(section: str, prefix: str) -> bool:
     """Return whether a section is ``gpu-NAME``, or ``gpu0`` as gpu_mon takes it too."""
-    return section.startswith(prefix) or re.match(r'[0-9]', section.removeprefix(prefix[:-1])) is not None
+    return section.startswith(prefix) or re.match(re.escape(prefix.removesuffix('-')) + '[0-9]', section) is not None
 
 
 def prefix_of(kind: str) -> str:

@@ -111,8 +111,16 @@ VARIABLE = 'GPU_TRACKER_IDLE'
 
 @cache
 def mark() -> str:
-    """Return the value for the programs of this process: its pid and 16 random digits."""
-    return f'{os.getpid()}-{os.urandom(8).hex()}'
+    """Return the value for the programs of this process: its pid, what numbers it, and 16 random digits."""
+    return f'{os.getpid()}-{pid_namespace()}-{os.urandom(8).hex()}'
+
+
+def pid_namespace(pid: int | None = None) -> int:
+    """Return what numbers a process, this one by default; 0 where that is not to be seen."""
+    try:
+        return os.stat(f'/proc/{"self" if pid is None else pid}/ns/pid').st_ino
+    except OSError:
+        return 0
 
 
 def has_mark(pid: int) -> bool:

@@ -8,9 +8,10 @@ import re
 import signal
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.background import in_thread
 from gpu_tracker.gpus.process_ids import IDLE_GUARDIAN
 from gpu_tracker.idle.running import descendants
-from gpu_tracker.idle.running.program_orphans import VARIABLE
+from gpu_tracker.idle.running.program_orphans import VARIABLE, pid_namespace
 from gpu_tracker.processes import process_exists
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL: what the program was given is known to nobody any more."""
 
-_MARK = re.compile(rb'(?:\A|\0)%s=(\d+)-[0-9a-f]{16}(?:\0|\Z)' % VARIABLE.encode())
+_MARK = re.compile(rb'(?:\A|\0)%s=(\d+)-(\d+)-[0-9a-f]{16}(?:\0|\Z)' % VARIABLE.encode())
 
 
 class Stray(NamedTuple):
@@ -53,19 +54,25 @@ def find_strays() -> list[Stray]:
 
 
 async def end_strays(log: logging.Logger, name_of: Callable[[int], str], grace: float = GRACE) -> None:
-    """End those of this user, and name those of others, which only they or root's own hand may end."""
+    """End those of this user, and name those of others, which only they or root's own hand may end.
+
+    Where this is cancelled they have no time left.
+    """
     own = []
-    for stray in find_strays():
+    for stray in await in_thread(find_strays):  # it reads a file of each process, and some may hang
         words = f'{stray.name} (pid {stray.process.pid}), which an idle monitor that was killed has left'
         if stray.user == os.geteuid():
             log.warning('ending %s', words)
             own.append(stray)
         else:
             log.warning('%s, belongs to %s and is not ended', words, name_of(stray.user))
-    for stray in own:
-        descendants.send(stray.process, signal.SIGTERM, signal.SIGCONT)
-    if own:
+    if not own:
+        return
+    try:
+        for stray in own:
+            descendants.send(stray.process, signal.SIGTERM, signal.SIGCONT)
         await asyncio.sleep(grace)
+    finally:
         for stray in own:
             descendants.send(stray.process, signal.SIGKILL)
 
@@ -81,13 +88,20 @@ def _own_line(everybody: Mapping[int, Process]) -> set[int]:
 
 
 def _monitor_of(pid: int) -> int | None:
-    """Return the pid of the monitor that has started a process, or what it descends from; None: none has."""
+    """Return the pid of the monitor that has started a process, or what it descends from.
+
+    None: none has, or one that is numbered elsewhere than both are here. The monitor of a machine cannot be seen in a
+    container that its program has made, and its number means nobody, or somebody else, there.
+    """
     try:
         with open(f'/proc/{pid}/environ', 'rb') as file:
             mark = _MARK.search(file.read())
     except OSError:
         return None
-    return None if mark is None else int(mark[1])
+    here = pid_namespace()
+    if mark is None or not here or {int(mark[2]), pid_namespace(pid)} != {here}:
+        return None
+    return int(mark[1])
 
 
 def _is_stray(process: Process, monitor: int, everybody: Mapping[int, Process]) -> bool:
@@ -97,7 +111,7 @@ def _is_stray(process: Process, monitor: int, everybody: Mapping[int, Process]) 
     # A process with the monitor's number that was started later than the program is another one.
     if alive is not None and not alive.ended and alive.start <= process.start:
         return False
-    return not _has_guardian(process, everybody) and _is_numbered_here(process.pid)
+    return not _has_guardian(process, everybody)
 
 
 def _has_guardian(process: Process, everybody: Mapping[int, Process]) -> bool:
@@ -110,11 +124,3 @@ def _has_guardian(process: Process, everybody: Mapping[int, Process]) -> bool:
         seen.add(above.pid)
         above = everybody.get(above.parent)
     return False
-
-
-def _is_numbered_here(pid: int) -> bool:
-    """Return whether its monitor's pid is one of this PID namespace: in a container numbers mean other processes."""
-    try:
-        return os.stat(f'/proc/{pid}/ns/pid').st_ino == os.stat('/proc/self/ns/pid').st_ino
-    except OSError:
-        return False

@@ -89,7 +89,7 @@ def open_resource(context: Context) -> Gpu:
     config = context.config
     share = config['overhead']
     reader = GpuReader(
-        lambda: open_first(config['brand']),
+        lambda: open_first(config['brand'], reader.warn),
         config['interval'],
         config['uuids'],
         most_share=None if share is None else share * _SHARE,

@@ -129,6 +129,10 @@ class GpuReader:
         """Return the figures of the last reading: see ``GpuFigures.row``. Never waits for the driver."""
         return self._row
 
+    def warn(self, text: str) -> None:
+        """Have a warning reported, which has come from any thread."""
+        self._messages.append(('warning', text))
+
     def take_messages(self) -> list[tuple[str, str]]:
         """Return what is to be reported and was not taken yet: ('info' or 'warning', text), once for each cause."""
         if self._poll.is_overdue:
