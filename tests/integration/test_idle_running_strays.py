@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from gpu_tracker.idle.running import GUARDIAN_MARK
 from support.claims.claim_actors import tool
 from support.idle.idle_monitor import IdleMonitor, config, make_program, process
 from support.tracked_program import as_root, environment
 from support.waiting import eventually
+
+
+def own_group() -> Path | None:
+    """Return this process' control group of version 2, where groups can be made and killed."""
+    path = next((line[3:] for line in Path('/proc/self/cgroup').read_text().splitlines() if line[:3] == '0::'), None)
+    mounted = [line.split()[1] for line in Path('/proc/mounts').read_text().splitlines() if ' cgroup2 rw' in line]
+    made = Path(f'{mounted[0]}{path}', f'made-by-a-test-{os.getpid()}') if path and mounted else None
+    try:
+        assert made is not None
+        made.mkdir()
+    except (AssertionError, OSError):
+        return None
+    has_kill = (made / 'cgroup.kill').exists()
+    made.rmdir()
+    return made.parent if has_kill else None
+
+
+OWN_GROUP = own_group()
+needs_groups = pytest.mark.skipif(OWN_GROUP is None, reason='needs the right to make control groups of version 2')
 
 PROGRAM = """
 import asyncio, json, logging, os, subprocess, sys
@@ -102,6 +125,67 @@ def test_a_new_monitor_ends_what_one_has_left_that_was_killed_with_its_guardians
         kill_together(monitor)
         with IdleMonitor(tmp_path, config(process('p1', 'job', '1'))):
             eventually(lambda: not left.processes('3600'))
+
+
+@needs_groups
+def test_a_process_without_its_mark_is_known_by_its_control_group(tmp_path) -> None:
+    make_program(tmp_path, 'job', 'env -i setsid sleep 3611 & echo ready; wait\n')
+    with IdleMonitor(tmp_path, config(process('p0', 'job'))) as monitor:
+        monitor.running('p0')
+        eventually(lambda: monitor.log.count('ready\n') == 1)
+        folder = groups_of(monitor)[0]
+        pid = eventually(lambda: in_group(folder).get(b'sleep\0003611\0'))
+        kill_together(monitor)
+        with IdleMonitor(tmp_path, config(process('p1', 'job', '1'))):
+            eventually(lambda: not folder.exists())
+    eventually(lambda: not Path(f'/proc/{pid}').exists())
+
+
+@needs_groups
+def test_a_program_that_ends_takes_its_control_group_with_it(tmp_path) -> None:
+    make_program(tmp_path, 'job', 'echo ready; env -i setsid sleep 3612 & wait\n')
+    with IdleMonitor(tmp_path, config(process('p0', 'job'))) as monitor:
+        monitor.running('p0')
+        eventually(lambda: monitor.log.count('ready\n') == 1)
+        assert len(groups_of(monitor)) == 1
+        monitor.end()
+        assert groups_of(monitor) == []
+
+
+@needs_groups
+def test_the_group_of_a_program_whose_guardian_was_killed_is_removed(tmp_path) -> None:
+    make_program(tmp_path, 'job', 'echo ready; sleep 3613\n')
+    with IdleMonitor(tmp_path, config(process('p0', 'job'))) as monitor:
+        pid = monitor.running('p0')
+        (first,) = groups_of(monitor)
+        for guardian in monitor.marked.processes(GUARDIAN_MARK):
+            os.kill(guardian, signal.SIGKILL)
+        monitor.running('p0', but=pid)
+        assert not first.exists()
+        assert len(groups_of(monitor)) == 1
+
+
+@needs_groups
+def test_groups_in_which_nothing_is_left_are_removed_at_the_next_start(tmp_path) -> None:
+    namespace = os.stat('/proc/self/ns/pid').st_ino
+    empty = (OWN_GROUP or Path()) / f'gpu-tracker-idle-4000000-{namespace}-0123456789abcdef.7'
+    empty.mkdir()
+    make_program(tmp_path, 'job')
+    with IdleMonitor(tmp_path, config(process('p0', 'job'))):
+        eventually(lambda: not empty.exists())
+
+
+def in_group(folder: Path) -> dict[bytes, int]:
+    """Return the processes of a control group by their command lines."""
+    found = {}
+    for word in (folder / 'cgroup.procs').read_text().split():
+        with contextlib.suppress(OSError):
+            found[Path(f'/proc/{word}/cmdline').read_bytes()] = int(word)
+    return found
+
+
+def groups_of(monitor: IdleMonitor) -> list[Path]:
+    return list((OWN_GROUP or Path()).glob(f'gpu-tracker-idle-{monitor.process.pid}-*'))
 
 
 def kill_together(monitor: IdleMonitor) -> None:

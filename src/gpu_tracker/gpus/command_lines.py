@@ -54,6 +54,8 @@ _INTERPRETERS = {
     **dict.fromkeys(('lua', 'perl', 'R', 'Rscript', 'ruby'), _OTHER),
 }
 _LAUNCHERS = frozenset({'accelerate', 'deepspeed', 'horovodrun', 'mpiexec', 'mpirun', 'srun', 'torchrun'})
+_OF_PYTHON = frozenset({'accelerate', 'deepspeed', 'torchrun'})
+"""The launchers that run scripts of Python only."""
 _STOPS = frozenset({'-', '--', '--args'})
 """What follows are arguments, or the program comes from a pipe."""
 _SUFFIX = r'\.(py|pyc|pyz|sh|pl|rb|js|mjs|R|r|jl|lua|php|jar)'
@@ -104,7 +106,7 @@ def _script(program: str, words: Sequence[str]) -> str | None:
     interpreter = _INTERPRETERS.get(program.rstrip('0123456789.'))
     if interpreter is not None:
         return _interpreted(interpreter, words)
-    return _launched(words) if program in _LAUNCHERS else None
+    return _launched(program, words) if program in _LAUNCHERS else None
 
 
 class _Option(NamedTuple):
@@ -159,9 +161,13 @@ def _option(interpreter: _Interpreter, word: str) -> _Option:
     return _Option(values, is_certain=not interpreter.has_other_valued)
 
 
-def _launched(words: Sequence[str]) -> str | None:
-    """Return what a launcher runs; which of its options have values is not known."""
-    may_be_value = True  # or a command, as launch of accelerate
+def _launched(program: str, words: Sequence[str]) -> str | None:
+    """Return what a launcher runs; which of its options have values is not known.
+
+    Behind what may be a value, or a program with arguments of its own, only an interpreter's script is certain.
+    """
+    may_be_value = program == 'accelerate'  # or its command, launch
+    is_certain = True
     for number, word in enumerate(words):
         following = next(iter(words[number + 1 :]), '')
         if word in _STOPS or _CODE.match(word) or word.startswith('-m'):
@@ -170,7 +176,7 @@ def _launched(words: Sequence[str]) -> str | None:
             return None
         if _OPTION.match(word):
             may_be_value = '=' not in word
-        elif _SCRIPT.fullmatch(word):
+        elif is_certain and _SCRIPT.fullmatch(word):
             return os.path.basename(word)
         elif os.path.basename(word).rstrip('0123456789.') in _INTERPRETERS:
             return _script(os.path.basename(word), words[number + 1 :])
@@ -178,6 +184,7 @@ def _launched(words: Sequence[str]) -> str | None:
             return None  # a program that runs no scripts
         else:
             may_be_value = False
+            is_certain = is_certain and (program in _OF_PYTHON or word.isdecimal())
     return None
 
 

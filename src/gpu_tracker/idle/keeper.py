@@ -8,7 +8,8 @@ import signal
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.idle.running.guardian_protocol import Ended, LaunchError, Lost, NotStarted, Started, Stuck, orders_for
-from gpu_tracker.idle.running.program_orphans import Orphans
+from gpu_tracker.idle.running.program_groups import empty_groups
+from gpu_tracker.idle.running.program_orphans import Orphans, mark
 from gpu_tracker.idle.running.running_program import RunningProgram
 
 if TYPE_CHECKING:
@@ -188,6 +189,9 @@ class GuardedPrograms:
         if is_any_left:
             asyncio.get_running_loop().call_later(pause, self._end_orphans, min(2 * pause, _LONG_PAUSE))
             return
+        for of_monitor, group in empty_groups():
+            if of_monitor == mark():
+                group.remove()
         gone, self._lost = self._lost, {}
         for name, one in gone.items():
             self._ended(name, one.end)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpu_tracker.idle.running.guardian_events import GuardianEvents
+    from gpu_tracker.idle.running.program_groups import ProgramGroup
     from gpu_tracker.processes.process import Process
 
 _SHORT_PAUSE, _LONG_PAUSE = 0.01, 1.0
@@ -30,10 +31,17 @@ class ProgramProcesses:
     :param events: Returns when it is to end.
     :param stuck: Called once with a text that names the processes which SIGKILL does not end.
     :param spares_samplers: Whether this process may have a sampler of its own among its children, which ends with it.
+    :param group: The control group that the program and all its descendants are in; None: there is none.
     """
 
     def __init__(
-        self, program: int, events: GuardianEvents, stuck: Callable[[str], None], *, spares_samplers: bool = False
+        self,
+        program: int,
+        events: GuardianEvents,
+        stuck: Callable[[str], None],
+        *,
+        spares_samplers: bool = False,
+        group: ProgramGroup | None = None,
     ) -> None:
         self.status: int | None = None
         """How the program has ended, as wait(2) returns it; None as long as it runs."""
@@ -49,6 +57,7 @@ class ProgramProcesses:
         self._events = events
         self._stuck = stuck
         self._spares_samplers = spares_samplers
+        self._group = group
         self._terminated: set[tuple[int, float]] = set()
 
     def wait(self) -> None:
@@ -134,6 +143,8 @@ class ProgramProcesses:
 
     def _kill(self) -> list[Process]:
         """Send SIGKILL to all that are found, and return them."""
+        if self._group is not None:
+            self._group.kill()
         if self.status is None:
             self._signal_group(signal.SIGKILL)
         left = self._left()

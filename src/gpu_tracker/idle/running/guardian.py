@@ -19,11 +19,15 @@ from gpu_tracker.idle.running.ending import ProgramProcesses, end_all
 from gpu_tracker.idle.running.guardian_events import GuardianEvents
 from gpu_tracker.idle.running.held_program import HeldProgram
 from gpu_tracker.idle.running.measurement import Measurement
+from gpu_tracker.idle.running.program_groups import make_group
+from gpu_tracker.idle.running.program_orphans import VARIABLE
 from gpu_tracker.idle.wording import line_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from gpu_tracker.idle.running.program_groups import ProgramGroup
 
 _LONGEST_TRACKER_START = 15.0
 """Seconds after which the program is started whether it is measured or not."""
@@ -65,6 +69,7 @@ class _Guardian:
         self._status = status
         self._events = GuardianEvents(control, orders['monitor'], orders['grace'])
         self._log = LogWriter()
+        self._group: ProgramGroup | None = None
         self._words = shlex.join(orders['command'])
         is_long = len(self._words) > _MOST_OF_A_COMMAND
         self._short_words = f'{self._words[:_MOST_OF_A_COMMAND]}...' if is_long else self._words
@@ -82,9 +87,14 @@ class _Guardian:
             self._log.write(f'stopped {self._short_words} before it was started: {error}')
             return
         _send(self._status, 'started', pid=program.pid, unmeasured=measurement.problem)
-        processes = ProgramProcesses(program.pid, self._events, self._report_stuck, spares_samplers=measurement.is_late)
+        processes = ProgramProcesses(
+            program.pid, self._events, self._report_stuck, spares_samplers=measurement.is_late, group=self._group
+        )
         processes.wait()
         seconds = time.monotonic() - started
+        if self._group is not None:
+            self._group.kill()  # for what is in it and no descendant, if there is anything
+            self._group.remove()
         self._report_end(processes, measurement, seconds)
 
     def _start(self) -> tuple[HeldProgram, Measurement, float]:
@@ -107,6 +117,8 @@ class _Guardian:
             return program, *self._start_held(program)
         except (_NotStartedError, _StoppedError):
             program.kill()  # and not waited for: it may be stuck in a file system that hangs
+            if self._group is not None:
+                self._group.remove()
             raise
 
     def _start_held(self, program: HeldProgram) -> tuple[Measurement, float]:
@@ -121,6 +133,7 @@ class _Guardian:
             measurement.give_up()
         descendants.become_subreaper()  # only now: the sampler is nobody's descendant, so that it is not ended as one
         self._log.write(f'starting {self._words} (pid {program.pid}) on {orders["gpus"]}{_because(orders["reason"])}')
+        self._group = make_group(orders['mark'][VARIABLE], program.pid)
         started = time.monotonic()
         program.let_go()
         while not self._events.wait(None, program.exec_handle):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.background import in_thread
 from gpu_tracker.gpus.process_ids import IDLE_GUARDIAN
 from gpu_tracker.idle.running import descendants
+from gpu_tracker.idle.running.program_groups import empty_groups, group_of, mark_by_group
 from gpu_tracker.idle.running.program_orphans import VARIABLE, pid_namespace
 from gpu_tracker.processes import process_exists
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Mapping
 
+    from gpu_tracker.idle.running.program_groups import ProgramGroup
     from gpu_tracker.processes.process import Process
 
 GRACE = 5.0
@@ -34,6 +36,16 @@ class Stray(NamedTuple):
     """Of the process."""
     user: int
     """Whose it is."""
+    group: ProgramGroup | None = None
+    """The control group of its program; None: it has none."""
+
+
+def remove_groups() -> None:
+    """Remove the control groups in which monitors that are no more have left nothing."""
+    for of_monitor, group in empty_groups():
+        pid, namespace, _ = of_monitor.split('-')
+        if int(namespace) == pid_namespace() and not process_exists(int(pid)):
+            group.remove()
 
 
 def find_strays() -> list[Stray]:
@@ -47,7 +59,8 @@ def find_strays() -> list[Stray]:
             try:
                 with open(f'/proc/{process.pid}/comm', encoding='utf-8', errors='replace') as file:
                     name = file.read().rstrip('\n')
-                found.append(Stray(process, name, os.stat(f'/proc/{process.pid}').st_uid))
+                owner = os.stat(f'/proc/{process.pid}').st_uid
+                found.append(Stray(process, name, owner, group_of(process.pid)))
             except OSError:
                 pass  # it has ended meanwhile
     return found
@@ -66,6 +79,7 @@ async def end_strays(log: logging.Logger, name_of: Callable[[int], str], grace: 
             own.append(stray)
         else:
             log.warning('%s, belongs to %s and is not ended', words, name_of(stray.user))
+    await in_thread(remove_groups)
     if not own:
         return
     try:
@@ -75,6 +89,9 @@ async def end_strays(log: logging.Logger, name_of: Callable[[int], str], grace: 
     finally:
         for stray in own:
             descendants.send(stray.process, signal.SIGKILL)
+        for group in {stray.group.folder: stray.group for stray in own if stray.group is not None}.values():
+            group.kill()  # with what was forked meanwhile
+            group.remove()
 
 
 def _own_line(everybody: Mapping[int, Process]) -> set[int]:
@@ -97,11 +114,12 @@ def _monitor_of(pid: int) -> int | None:
         with open(f'/proc/{pid}/environ', 'rb') as file:
             mark = _MARK.search(file.read())
     except OSError:
-        return None
+        mark = None
+    found = mark_by_group(pid) if mark is None else (int(mark[1]), int(mark[2]))
     here = pid_namespace()
-    if mark is None or not here or {int(mark[2]), pid_namespace(pid)} != {here}:
+    if found is None or not here or {found[1], pid_namespace(pid)} != {here}:
         return None
-    return int(mark[1])
+    return found[0]
 
 
 def _is_stray(process: Process, monitor: int, everybody: Mapping[int, Process]) -> bool:
