@@ -29,7 +29,7 @@ _UNFINISHED = re.compile(r'\.\d+-\d+-[0-9a-f]{16}\.tmp')
 _MODE = 0o644
 MOST_RECORDS = 256
 """How many of one user are read: a stranger with thousands must not make everybody wait."""
-MOST_FILES = 100_000
+MOST_FILES = 20_000
 """How many files named as those of claims there may be of all users: whose they are has to be asked for each, whatever
 name it has, so that nobody can hide the claims of others among their own."""
 _MOST_UNFINISHED = 5000
