@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,32 @@ def in_time_namespace(actors: Actors) -> Actor:
     return actors.start(words=tool('unshare', '--time', '--boottime', '1000000'))
 
 
+def in_nspawn(actors: Actors) -> Actor:
+    """Start an actor in a container of systemd-nspawn, which has all folders of this machine but its own /etc."""
+    shared = Path(actors.path).parent
+    root = Path(tempfile.mkdtemp(prefix='root-', dir=shared))
+    for name in ('etc', 'tmp', 'usr'):
+        (root / name).mkdir()
+    (root / 'etc' / 'os-release').write_text('ID=test\n')
+    binds = [f'--bind={shared}']
+    for folder in sorted(Path('/').iterdir()):
+        if folder.is_symlink():
+            (root / folder.name).symlink_to(folder.readlink())
+        elif folder.is_dir() and folder.name not in {'dev', 'etc', 'proc', 'run', 'sys', 'tmp'}:
+            binds.append(f'--bind-ro={folder}')
+    words = ('--quiet', '--pipe', '--register=no', '--keep-unit', f'--directory={root}', '--', '/usr/bin/env')
+    variables = [f'{name}={os.environ[name]}' for name in ('PATH', 'PYTHONPATH') if name in os.environ]
+    return actors.start(words=(*tool('systemd-nspawn'), *binds, *words, *variables))
+
+
+IN_NSPAWN = [in_nspawn] if shutil.which('systemd-nspawn') else []
+"""Not everywhere is systemd-nspawn installed."""
+
+
 def kill(actor: Actor) -> None:
+    if is_program(actor.pid, 'systemd-nspawn'):  # what runs in it outlives it
+        for pid in Path(f'/proc/{actor.pid}/task/{actor.pid}/children').read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
     actor.end(signal.SIGKILL)
 
 
@@ -100,6 +126,9 @@ def running(pid: int) -> Iterator[None]:
         (on_host, in_time_namespace),
         (in_time_namespace, on_host),
         (in_time_namespace, in_container_with_boot_id),
+        *((on_host, nspawn) for nspawn in IN_NSPAWN),
+        *((nspawn, on_host) for nspawn in IN_NSPAWN),
+        *((nspawn, nspawn) for nspawn in IN_NSPAWN),
     ],
 )
 def test_a_claim_is_seen_everywhere_and_ends_everywhere_with_its_process(
@@ -126,6 +155,8 @@ def test_a_claim_is_seen_everywhere_and_ends_everywhere_with_its_process(
         (in_container_with_boot_id, on_host),
         (on_host, in_time_namespace),
         (in_time_namespace, on_host),
+        *((on_host, nspawn) for nspawn in IN_NSPAWN),
+        *((nspawn, on_host) for nspawn in IN_NSPAWN),
     ],
 )
 def test_a_claim_for_a_time_is_seen_where_boot_id_or_clock_are_others(
