@@ -11,7 +11,7 @@ with memory in another unit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from gpu_tracker import units
 
@@ -179,8 +179,8 @@ class CUDAProcess:
     pid: int
     name: str
     command: str | None
-    control_group: str | None
-    container: str | None
+    control_group: str | None = field(default=None, kw_only=True)
+    container: str | None = field(default=None, kw_only=True)
     ended: bool
     seconds: float
     launches: int
@@ -200,10 +200,10 @@ class CUDAProcess:
     memory_current: float
     memory_max: float
     memory_leaked: float | None
-    host_allocations: int
-    host_memory_current: float
-    host_memory_max: float
-    graph_launches: int
+    host_allocations: int | None = field(default=None, kw_only=True)
+    host_memory_current: float | None = field(default=None, kw_only=True)
+    host_memory_max: float | None = field(default=None, kw_only=True)
+    graph_launches: int | None = field(default=None, kw_only=True)
     kernels_total: int
     devices: tuple[CUDADevice, ...]
     kernels: tuple[CUDAKernel, ...]

@@ -14,8 +14,10 @@ from gpu_tracker.fleet.agent.metrics import HostCollector
 from gpu_tracker.fleet.hosts.nvgpu import KINDS
 from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.fleet.prometheus import queries
+from gpu_tracker.gpus.model import GpuHealth
 from support.fleet.prometheus_server import DOCUMENTED, backfill, prometheus, promtool, with_prometheus
 from support.fleet.reporting_host import ReportingHost
+from support.gpus.example_gpus import GPUS
 
 pytestmark = pytest.mark.server
 
@@ -29,8 +31,10 @@ _METRIC = re.compile(r'\bgpu_tracker_\w+')
 
 def exposition():
     """Return what an agent tells that exports everything."""
+    health = GpuHealth(((79, 1),), 1, 2, 3, 4, 5, 6, True, False, ('power_cap',), 7.5, 8, 9, 10, 11)
+    host = ReportingHost(time.time(), [GPUS[0]._replace(health=health), *GPUS[1:]])
     registry = CollectorRegistry()
-    registry.register(HostCollector(ReportingHost(time.time()), '6.0.0', export_processes=True, export_users=True))
+    registry.register(HostCollector(host, '6.0.0', export_processes=True, export_users=True))
     return generate_latest(registry).decode()
 
 

@@ -96,8 +96,6 @@ typedef struct {
                                       size_t count, cudaGraph_t child))                                                \
     EACH(cudaGraphAddNode, (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t *dependencies,            \
                             size_t count, cudaGraphNodeParams *parameters))                                            \
-    EACH(cudaGraphAddNode_v2, (cudaGraphNode_t * node, cudaGraph_t graph, const cudaGraphNode_t *dependencies,         \
-                               const void *edges, size_t count, cudaGraphNodeParams *parameters))                      \
     EACH(cudaGraphInstantiate, (cudaGraphExec_t * executable, cudaGraph_t graph, unsigned long long flags))            \
     EACH(cudaGraphExecUpdate, (cudaGraphExec_t executable, cudaGraph_t graph, void *result))                           \
     EACH(cudaGraphDestroy, (cudaGraph_t graph))                                                                        \
@@ -177,6 +175,11 @@ typedef struct {
 #define CUDA_DECLARE_TWICE(name, suffix, parameters)                                                                   \
     cudaError_t name parameters;                                                                                       \
     cudaError_t name##suffix parameters;
+
+/* Not in every version of the runtime. */
+cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *dependencies,
+                                const void *edges, size_t count, cudaGraphNodeParams *parameters)
+    __attribute__((weak));
 
 CUDA_RUNTIME(CUDA_DECLARE)
 CUDA_RUNTIME_TWICE(CUDA_DECLARE_TWICE)

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.gpus.machine import snapshot
-from gpu_tracker.gpus.model import GpuHealth
 from support.gpus.example_gpus import GPUS, NOW, user_name
 
-HEALTH = GpuHealth(((79, 1),), 1, 2, 3, 4, 5, 6, True, False, ('power_cap',), 7.5, 8, 9, 10, 11)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker.gpus.model import GpuReading
 
 
 class ReportingHost:
     """Stands in for the LocalHost of an agent.
 
     :param time: Of its reading, in seconds since 1970.
+    :param gpus: What it has.
     """
 
-    def __init__(self, time: float) -> None:
+    def __init__(self, time: float, gpus: Sequence[GpuReading] = GPUS) -> None:
         self.time = time
-        gpus = [GPUS[0]._replace(health=HEALTH), *GPUS[1:]]
         told = snapshot(gpus, hostname='node01', now=NOW, user_name=user_name)
         self.report = parse_report(json.dumps(told).encode())
 

@@ -64,15 +64,20 @@ SUBPROGRAM void give_handle(u64 address, u32 process, u32 number, int counted)
     }
 }
 
+ALWAYS_INLINE int is_anything_captured(void)
+{
+    struct settings *known = find_settings();
+    return known && known->captures > 0;
+}
+
 // The graph that calls on a stream are captured into, or that an event was recorded in; 0: none.
 ALWAYS_INLINE u32 captured_into(u64 address, u32 process, u32 is_event)
 {
-    struct settings *known = find_settings();
     struct handle key = {.address = address, .process = process, .padding = is_event};
     struct graph *graph;
     u32 *number;
 
-    if (!known || known->captures <= 0)
+    if (!is_anything_captured())
         return 0;
     number = bpf_map_lookup_elem(&capturing, &key);
     if (!number)

@@ -115,6 +115,8 @@ SUBPROGRAM int entered(struct registers *r, int may_leave)
     }
     if (is_of_last_launch(thread, r, cookie))
         return NO_RETURN;
+    if (WHAT(cookie) == WAIT_EVENT && !is_anything_captured()) // programs with several streams call it all the time
+        return NO_RETURN;
     if (WHAT(cookie) < SET_VARIABLE) {
         if (thread->counts == NOT_ASKED)
             thread->counts = find_process(followed_as->process, pid, followed_as->parent) ? COUNTS : LEFT_OUT;

@@ -99,7 +99,7 @@ static void add_kernel(struct thing *graph, const struct command *command)
     else if (strcmp(verb, "node_any") == 0)
         error = cuda.cudaGraphAddNode(&made, graph->handle, NULL, 0, &any);
     else
-        error = cuda.cudaGraphAddNode_v2(&made, graph->handle, NULL, NULL, 0, &any);
+        error = cudaGraphAddNode_v2(&made, graph->handle, NULL, NULL, 0, &any);
     if (went_well("cudaGraphAddNode", error))
         add(graph->contents, node);
 }
