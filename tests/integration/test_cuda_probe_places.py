@@ -24,7 +24,7 @@ from support.cuda_stand_in.running import started
 from support.gpus.gpu_machine import Machine
 from support.simulated_nvml import Gpu
 from support.tracked_program import IN_CI, environment
-from support.waiting import eventually
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -304,7 +304,42 @@ def test_python_may_load_several_runtimes_and_choose_its_gpu_by_a_variable(tmp_p
     assert run.stdout.splitlines() == ['True 2001 2', "(0, 'GPU-b')", 'GPU-a GPU-b GPU-c']
 
 
-def test_containers_of_one_image_are_each_counted_once(tmp_path: Path) -> None:
+ALTERNATING = """
+import ctypes, sys
+
+class Dim3(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint) for name in 'xyz']
+
+launches = [ctypes.CDLL(path).cudaLaunchKernel for path in sys.argv[1:]]
+for launch in launches:
+    launch.argtypes = [ctypes.c_void_p, Dim3, Dim3, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+print('waiting', flush=True)
+sys.stdin.readline()
+for _ in range(300):
+    for launch in launches:
+        assert launch(4096, Dim3(1, 1, 1), Dim3(2, 1, 1), None, 0, None) == 0
+"""
+
+
+@pytest.mark.parametrize('nested', ['0', '1'])
+def test_launches_through_two_runtimes_from_one_place_are_all_counted(nested: str) -> None:
+    runtimes = [str(stand_in().runtime), str(stand_in(version=13).runtime)]
+    assert stand_in().driver.exists()
+    assert stand_in(version=13).driver.exists()
+    command = [sys.executable, '-c', ALTERNATING, *runtimes]
+    with opened(libraries=runtimes) as probe, started(command, {'CUDA_STAND_IN_NESTED': nested}) as running:
+        running.wait_until_waiting()
+        probe.follow(running.pid)
+        probe.start()
+        running.go_on()
+        assert running.process.wait(TIMEOUT) == 0
+        probe.close()
+    (process,) = probe.report().processes
+    assert (process.launches, process.mean_threads) == (600, 2)
+
+
+@pytest.mark.parametrize('nested', ['0', '1'])
+def test_containers_of_one_image_are_each_counted_once(tmp_path: Path, nested: str) -> None:
     image = copied(stand_in(), tmp_path / 'image')
     runs: list[Running] = []
     with opened() as probe, contextlib.ExitStack() as undoing:
@@ -317,7 +352,9 @@ def test_containers_of_one_image_are_each_counted_once(tmp_path: Path) -> None:
             if subprocess.run(['mount', '-t', 'overlay', 'overlay', '-o', options, merged], check=False).returncode:
                 pytest.skip('overlay file systems cannot be mounted here')
             undoing.callback(subprocess.run, ['umount', '--lazy', str(merged)], check=True)
-            running = undoing.enter_context(started([str(merged / 'program'), f'wait; {WORK}'], {}))
+            script = f'wait; launches 500 gemm default 1 1 1 8 1 1; {WORK}'
+            environment = {'CUDA_STAND_IN_NESTED': nested}
+            running = undoing.enter_context(started([str(merged / 'program'), script], environment))
             running.wait_until_waiting()
             probe.follow(running.pid)
             runs.append(running)

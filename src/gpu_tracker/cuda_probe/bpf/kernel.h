@@ -103,6 +103,7 @@ struct registers {
 #define ARGUMENT_7(r) on_stack(r, 1)
 #define ARGUMENT_8(r) on_stack(r, 2)
 #define RETURNED(r) ((r)->ax)
+#define INSTRUCTION(r) ((r)->ip)
 #define RETURN_ADDRESS_BYTES 8 // that the call has pushed
 #define LARGE_STRUCT_AT(r, argument) ((r)->sp + RETURN_ADDRESS_BYTES) // on the stack, in front of all others there
 #elif defined(__TARGET_ARCH_arm64)
@@ -119,6 +120,7 @@ struct registers {
 #define ARGUMENT_7(r) ((r)->regs[7])
 #define ARGUMENT_8(r) on_stack(r, 0)
 #define RETURNED(r) ((r)->regs[0])
+#define INSTRUCTION(r) ((r)->pc)
 #define RETURN_ADDRESS_BYTES 0
 #define LARGE_STRUCT_AT(r, argument) ARGUMENT_##argument(r) // a copy's address in place of the argument
 #else

@@ -178,6 +178,7 @@ ALWAYS_INLINE void launched_for_sure(struct thread *thread, struct kernel *kerne
 {
     count_launch(thread, kernel);
     thread->launch.sp = r->sp;
+    thread->launch.instruction = thread->instruction;
     thread->launch.cookie = thread->cookie;
     thread->launch.threads = thread->value;
     thread->launch.inside_cookie = 0;
@@ -188,31 +189,41 @@ ALWAYS_INLINE void launched_for_sure(struct thread *thread, struct kernel *kerne
 }
 
 // Whether two entries are of one call: two mounts of one file, as containers of one image have, are two links.
-ALWAYS_INLINE int is_same_call(u64 sp, u64 cookie, struct registers *r, u64 cookie_now)
+ALWAYS_INLINE int is_same_call(u64 sp, u64 instruction, u64 cookie, struct registers *r, u64 cookie_now)
 {
-    return r->sp == sp && cookie != cookie_now && WITHOUT_LINK(cookie) == WITHOUT_LINK(cookie_now);
+    return r->sp == sp && INSTRUCTION(r) == instruction && cookie != cookie_now;
+}
+
+// Whether a call inside another is the driver's part of that launch: so many threads.
+ALWAYS_INLINE int is_same_launch(u64 threads, u32 process, struct registers *r, u64 cookie)
+{
+    struct thread inner = {.process = process};
+    if (!is_launch(cookie) || !OF_DRIVER(cookie))
+        return 0;
+    remember_launch(&inner, r, cookie);
+    return inner.value == threads;
 }
 
 // Whether this is the last launch, which is not waited for, once more, or the launch that it makes inside.
 ALWAYS_INLINE int is_of_last_launch(struct thread *thread, struct registers *r, u64 cookie)
 {
     struct left_behind *launch = &thread->launch;
-    struct thread inner = {.process = thread->process};
 
     if (!launch->sp)
         return 0;
-    if (is_same_call(launch->sp, launch->cookie, r, cookie))
+    if (is_same_call(launch->sp, launch->instruction, launch->cookie, r, cookie))
         return 1;
-    if (launch->inside_cookie && is_same_call(launch->inside_sp, launch->inside_cookie, r, cookie))
+    if (launch->inside_cookie &&
+        is_same_call(launch->inside_sp, launch->inside_instruction, launch->inside_cookie, r, cookie))
         return 1;
-    if (launch->has_inside && !launch->inside_cookie && is_launch(cookie) &&
-        (r->sp < launch->sp || (r->sp == launch->sp && cookie != launch->cookie))) {
-        remember_launch(&inner, r, cookie);
-        if (inner.value == launch->threads && returns_to(launch->sp, r) == launch->returns_to) {
-            launch->inside_sp = r->sp;
-            launch->inside_cookie = cookie;
-            return 1;
-        }
+    if (launch->has_inside && !launch->inside_cookie &&
+        (r->sp < launch->sp || (r->sp == launch->sp && cookie != launch->cookie)) &&
+        is_same_launch(launch->threads, thread->process, r, cookie) &&
+        returns_to(launch->sp, r) == launch->returns_to) {
+        launch->inside_sp = r->sp;
+        launch->inside_instruction = INSTRUCTION(r);
+        launch->inside_cookie = cookie;
+        return 1;
     }
     launch->sp = 0;
     return 0;

@@ -57,8 +57,7 @@ enum what {
 #define WHAT(cookie) ((cookie) & 0xff)
 #define OF_THREAD(cookie) ((cookie) >> 8 & 1) // its default stream is the thread's own
 #define OF_DRIVER(cookie) ((cookie) >> 9 & 1)
-#define FUNCTION(cookie) ((u32)((cookie) >> 16))
-#define WITHOUT_LINK(cookie) ((cookie) << 16) // its last 16 bits say which link of the probe it is from
+#define FUNCTION(cookie) ((u32)((cookie) >> 16)) // the last 16 bits say which link of the probe it is from
 
 // events.py has the same numbers and layout.
 enum event_kind {
@@ -160,7 +159,7 @@ struct failure_key {
 enum counts { NOT_ASKED, COUNTS, LEFT_OUT }; // whether there is room for the program of a thread
 struct thread {
     u64 sp; // at the entry of the call that it is in; 0: in none
-    u64 cookie, time, address, stream, value;
+    u64 instruction, cookie, time, address, stream, value;
     struct allocation released; // what the call releases
     u32 process, counts;
     s32 device;
@@ -169,8 +168,8 @@ struct thread {
     u64 counted_stream;                 // the one that it has launched to last
     u32 counted_after, has_counted;     // so many streams of all processes had been destroyed then
     struct left_behind {
-        u64 sp, cookie, threads, returns_to;
-        u64 inside_sp, inside_cookie; // of the launch inside it, once that was seen
+        u64 sp, instruction, cookie, threads, returns_to;
+        u64 inside_sp, inside_instruction, inside_cookie; // of the launch inside it, once that was seen
         u64 has_inside;               // whether it makes one
     } launch; // its last one that is not waited for; sp is 0: other calls have come since
 };

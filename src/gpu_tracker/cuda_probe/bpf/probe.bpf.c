@@ -105,9 +105,9 @@ SUBPROGRAM int entered(struct registers *r, int may_leave)
     // Stacks grow down. Deeper than the call that the thread is in: inside it. As deep and another function: inside it
     // too, by a jump in place of a call. Anything else: that call was left in another way than by its return.
     if (thread->sp && (r->sp < thread->sp || (r->sp == thread->sp && thread->cookie != cookie))) {
-        if (is_same_call(thread->sp, thread->cookie, r, cookie))
+        if (is_same_call(thread->sp, thread->instruction, thread->cookie, r, cookie))
             return NO_RETURN;
-        if (is_launch(cookie))
+        if (is_same_launch(thread->value, thread->process, r, cookie))
             thread->launches_inside++;
         else
             thread->others_inside++;
@@ -126,6 +126,7 @@ SUBPROGRAM int entered(struct registers *r, int may_leave)
     if (!thread->has_chosen)
         thread->device = followed_as->is_late ? UNKNOWN_DEVICE : 0;
     thread->sp = r->sp;
+    thread->instruction = INSTRUCTION(r);
     thread->cookie = cookie;
     thread->time = bpf_ktime_get_ns();
     thread->launches_inside = thread->others_inside = 0;
