@@ -62,6 +62,52 @@ def test_a_root_that_does_not_exist(proc: ProcFolder) -> None:
         LinuxProcessTree(51, own_pid=SAMPLER, proc=str(proc.path))
 
 
+def test_who_is_read_below_a_parent_that_ends_meanwhile_is_found_below_its_adopter(
+    proc: ProcFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = open_tree(proc)
+    files = tree._files
+    opened = type(files).open
+
+    def open_while_60_ends(pid: int):
+        process = opened(files, pid) if pid != 60 else None
+        if pid == 61 and process.parent == 60:
+            proc.remove(60)
+            proc.put(61, ROOT, words=f'python\0-c\0x\0{SAMPLER_MARK}')
+        return process
+
+    monkeypatch.setattr(files, 'open', open_while_60_ends)
+    proc.put(60, ROOT)
+    proc.put(61, 60, words=f'python\0-c\0x\0{SAMPLER_MARK}')
+    tree.refresh()
+    assert (pids(tree), list(tree.samplers)) == ([ROOT], [61])
+
+
+@pytest.mark.parametrize('together', [True, False])
+def test_a_sampler_is_known_from_the_time_on_when_what_starts_it_still_runs(
+    proc: ProcFolder,
+    together: bool,
+) -> None:
+    words = f'sh\0-c\0x\0{SAMPLER_MARK}'
+    tree = open_tree(proc)
+    proc.put(60, ROOT, words=words)
+    if not together:
+        tree.refresh()
+    proc.put(61, 60, words=words)
+    tree.refresh()
+    assert (pids(tree), list(tree.samplers)) == ([ROOT], [60, 61])
+    proc.cpu[60] = 0.25
+    tree.refresh()
+    proc.remove(60)
+    proc.put(61, ROOT, words=words)
+    proc.cpu[61] = 1.5
+    tree.refresh()
+    proc.remove(61)
+    tree.refresh()
+    assert (pids(tree), list(tree.samplers)) == ([ROOT], [])
+    assert tree.foreign_cpu == 1.75
+
+
 def test_samplers_are_no_members_whoever_started_them(proc: ProcFolder) -> None:
     proc.put(SAMPLER, ROOT)
     proc.put(60, ROOT, words=f'python\0-c\0x\0{SAMPLER_MARK}')

@@ -138,6 +138,20 @@ def test_of_a_process_that_has_ended_all_is_known_where_its_page_faults_were(wat
     assert watched.bounds.all_are_waited_for
 
 
+@pytest.mark.parametrize(('is_still', 'most'), [(True, 32 + 40), (False, 40 + 40)])
+def test_pages_counted_while_copies_are_made_may_be_more_of_the_descendants(
+    watched: Watched, is_still: bool, most: float
+) -> None:
+    watched.tree.put(12, private=30, parent=ROOT)
+    assert watched.sample()[1] == 50
+    watched.exact.found(watched.tree, 32, 40)
+    watched.exact.last.is_still = is_still
+    assert watched.sample()[1] == 50
+    watched.child.mark += 40 * MEGABYTE
+    watched.child.faults += 40 * 256
+    assert watched.sample()[1] == most
+
+
 def test_page_faults_of_a_grandchild_turn_up_with_the_root(watched: Watched) -> None:
     watched.tree.put(12, private=5, parent=CHILD, faults=100)
     assert watched.sample() == [10, 25, 35]

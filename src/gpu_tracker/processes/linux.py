@@ -325,20 +325,33 @@ class LinuxProcessTree:
             return
         self.listings += 1
         new = [pid for pid in started if pid not in self.members and pid != self._own_pid]
-        if not new:
-            return
+        while new:
+            new = self._admit_those(new)
+
+    def _admit_those(self, new: list[int]) -> list[int]:
+        """Take in those of the ``new`` pids that belong to the tree; return those that have got another parent since.
+
+        Whose parent ended while both were read was found below no member, and belongs to who has adopted it. Children
+        of samplers are known as well: what starts a sampler ends at once, and a member may adopt the sampler.
+        """
         waiting: dict[int, list[Process]] = {}
         for pid in self._of_concern(new):
             process = self._files.open(pid)
             if process is not None:
                 waiting.setdefault(self._parent_in_tree(process), []).append(process)
-        found = [parent for parent in self.members if parent in waiting]
+        found = [parent for parent in (*self.members, *self._samplers) if parent in waiting]
         for parent in found:  # grows while it is walked: a new process may have new children
-            admitted = filter(self._admit, waiting.pop(parent))
-            found += [process.pid for process in admitted if process.pid in waiting]
+            children = waiting.pop(parent)
+            for process in children:
+                self._admit(process)
+            found += [process.pid for process in children if process.pid in waiting]
+        moved: list[int] = []
         for strangers in waiting.values():
             for process in strangers:
                 self._files.close(process)
+                if process.parent != self._files.parent(process.pid) is not None:
+                    moved.append(process.pid)
+        return moved
 
     def _of_concern(self, new: list[int]) -> list[int]:
         """Return those of the ``new`` pids that may belong to the tree: most are others', and are read no further."""
@@ -347,15 +360,20 @@ class LinuxProcessTree:
             pid
             for pid, parent in parents.items()
             if parent is not None
-            and (parent in self.members or parent in parents or (self._orphans and self._orphans.may_adopt(parent)))
+            and (
+                parent in self.members
+                or parent in self._samplers
+                or parent in parents
+                or (self._orphans and self._orphans.may_adopt(parent))
+            )
         ]
 
-    def _admit(self, process: Process) -> bool:
-        """Make a new ``process`` a member, unless it is a sampler; tell which."""
-        is_sampler = self._is_sampler(process)
+    def _admit(self, process: Process) -> None:
+        """Make a new ``process`` a member, unless it is a sampler or was started by one."""
+        is_sampler = process.parent in self._samplers or self._is_sampler(process)
         if is_sampler:
             self._samplers[process.pid] = process
-            return False
+            return
         self._note_change()
         self._take_in(process)
         process.relative = self._relative_of(process)
@@ -372,7 +390,6 @@ class LinuxProcessTree:
             _put_off(process)
         if process.shares_memory and not process.is_twin:
             process.threads = 0
-        return True
 
     def _parent_in_tree(self, process: Process) -> int:
         """Return the pid of the member through which a new ``process`` may belong to the tree, else its parent's."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from gpu_tracker.resources import FIRST, GAUGE, GROUPS, Column, Resource, larger
+from gpu_tracker.resources import FIRST, GAUGE, GROUPS, WHOSE, Column, Resource, larger
 from gpu_tracker.resources.ram.reading import RamMaxima, RamReading, Resident
 
 TYPE_CHECKING = False
@@ -59,8 +59,12 @@ class Ram(Resource):
     """
 
     columns = (
-        *(Column(f'{group}_{size}_rss', 'bytes', GAUGE) for group in GROUPS for size in ('total', 'private', 'shared')),
-        Column('system_ram', 'bytes', GAUGE),
+        *(
+            Column(f'{group}_{size}_rss', 'bytes', GAUGE, f'{size} resident memory of {WHOSE[group]}')
+            for group in GROUPS
+            for size in ('total', 'private', 'shared')
+        ),
+        Column('system_ram', 'bytes', GAUGE, 'memory in use on the whole machine'),
     )
 
     def __init__(self, reader: RamReader, machine: System) -> None:

@@ -134,13 +134,14 @@ class ExactReadings:
     def _most_changed(self, counted: Sequence[Process], then: dict[Process, Seen]) -> int:
         """Return how many bytes at most were not there at the last exact reading or were shared then.
 
-        A process that was forked brings no page but by a fault; of any other new one all may be new.
+        A process that was forked brings no page but by a fault; of any other new one all may be new. What came while
+        pages were counted may have come after they were.
         """
         changed = 0
         for process in counted:
             seen = then.get(process)
             if seen is not None:
-                changed += max(0, process.faults - seen.faults) * PAGE_SIZE
+                changed += max(0, process.faults - seen.faults_before) * PAGE_SIZE
             elif process.forked:
                 changed += min(process.resident, process.faults * PAGE_SIZE)
             else:

@@ -73,11 +73,13 @@ class Split:
     """One exact reading of a tree, and what each process that was ``counted`` had then.
 
     ``copied`` are the bytes that processes shared with others of their fork families, added up; ``is_firm`` tells that
-    hardly anything was mapped while it was made. ``handed_over`` are the bytes of descendants, and of all, that may
-    count with two processes, because one has given them back after it was read and another got them before it was.
+    hardly anything was mapped while it was made, and ``is_still`` that there was hardly any page fault: a page of which
+    a copy is made meanwhile may look as if others had it who are not counted. ``handed_over`` are the bytes of
+    descendants, and of all, that may count with two processes, because one has given them back after it was read and
+    another got them before it was.
     """
 
-    __slots__ = ('combined', 'copied', 'counted', 'descendants', 'handed_over', 'is_firm', 'main')
+    __slots__ = ('combined', 'copied', 'counted', 'descendants', 'handed_over', 'is_firm', 'is_still', 'main')
 
     def __init__(self, main: Resident, descendants: Resident, combined: Resident) -> None:
         self.main = main
@@ -85,7 +87,7 @@ class Split:
         self.combined = combined
         self.counted: dict[Process, Seen] = {}
         self.copied = 0
-        self.is_firm = True
+        self.is_firm = self.is_still = True
         self.handed_over = (0, 0)
 
 
@@ -150,7 +152,10 @@ class SplitReader:
             _handed_over([got[process] for process in processes if process is not root]),
             _handed_over(of_all),
         )
-        split.is_firm = come + lost <= _MOST_COME * (split.combined.total or 0)
+        most_come = _MOST_COME * (split.combined.total or 0)
+        faults = sum([seen.faults - seen.faults_before for seen in split.counted.values()])
+        split.is_firm = come + lost <= most_come
+        split.is_still = faults * stat.PAGE_SIZE <= most_come
         took = self._cpu_time() - before
         estimate = self._mappings_cost if detailed else self._sums_cost
         estimate.learn(len(processes), sum(process.resident for process in processes), took)

@@ -179,7 +179,8 @@ class UpperBounds:
                 for process in counted
                 if process.forked and process not in then and process.parent == root.pid
             ]
-            of_split = (self._split.descendants.total or 0) + brought + max(inherited, default=0)
+            base = self._split.descendants if self._split.is_still else self._split.combined
+            of_split = (base.total or 0) + brought + max(inherited, default=0)
             bounds[0] = min(bounds[0], of_split)
             of_split = (self._split.combined.total or 0) + brought + (main.brought if main else 0)
             bounds[1] = min(bounds[1], of_split)
