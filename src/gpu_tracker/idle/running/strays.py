@@ -79,10 +79,10 @@ async def end_strays(log: logging.Logger, name_of: Callable[[int], str], grace: 
             own.append(stray)
         else:
             log.warning('%s, belongs to %s and is not ended', words, name_of(stray.user))
-    await in_thread(remove_groups)
-    if not own:
-        return
     try:
+        await in_thread(remove_groups)
+        if not own:
+            return
         for stray in own:
             descendants.send(stray.process, signal.SIGTERM, signal.SIGCONT)
         await asyncio.sleep(grace)
