@@ -38,6 +38,18 @@ class SamplerError(GpuTrackerError, RuntimeError):
     """The sampling subprocess could not be started, or ended before it had measured anything."""
 
 
+class RecordingError(GpuTrackerError):
+    """A recording cannot be written or read; the text names the file and says what is wrong with it."""
+
+
+class SubTrackingError(GpuTrackerError, ValueError):
+    """A file of code blocks, of what was measured, or of results is something else; the text names it and says what."""
+
+
+class MissingPackageError(GpuTrackerError, ImportError):
+    """A package is not installed that is needed for what was asked for; the text says which."""
+
+
 class GpuError(GpuTrackerError):
     """A GPU driver is there but does not answer as it should; ``cause`` is a short, stable name of the reason."""
 

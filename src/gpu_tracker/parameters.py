@@ -9,6 +9,7 @@ import os
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.gpus import BACKENDS
 from gpu_tracker.processes import process_exists
+from gpu_tracker.recording.writing import tracking_file as files
 from gpu_tracker.resources import SECTIONS
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
 
@@ -42,6 +43,9 @@ class Parameters:
         max_overhead_percent: float | None = None,
         cuda: bool = False,
         sections: Sequence[str] = (),
+        tracking_file: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
+        per_process: bool = False,
     ) -> None:
         self.sleep_time = _positive('sleep_time', sleep_time, 'a positive number of seconds')
         self.ram_unit = _one_of('ram_unit', ram_unit, MEMORY_UNITS)
@@ -58,6 +62,27 @@ class Parameters:
         self.max_overhead_percent = None if max_overhead_percent is None else _percent(max_overhead_percent)
         self.sections = _sections(sections, cuda=_flag('cuda', cuda))
         """The names of what is wanted beside the documented sections."""
+        self.overwrite = _flag('overwrite', overwrite)
+        self.per_process = _flag('per_process', per_process)
+        self.tracking_file = None if tracking_file is None else self._tracking_file(tracking_file)
+        if self.per_process and (self.tracking_file is None or self.records_rows_only):
+            raise ParameterError('per_process', per_process, 'False without a tracking_file that is a recording')
+
+    @property
+    def records_rows_only(self) -> bool:
+        """Whether the tracking file is a CSV file."""
+        return self.tracking_file is not None and self.tracking_file.endswith('.csv')
+
+    def _tracking_file(self, value: object) -> str:
+        if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+            raise ParameterError('tracking_file', value, 'the path of a file in a folder that can be written')
+        path = files.whole_path(value)
+        if os.fsdecode(value).endswith('/'):
+            raise ParameterError('tracking_file', value, 'the path of a file, not of a folder')
+        files.check(path, value, overwrite=self.overwrite)
+        if self.resource_usage_file is not None and path == files.whole_path(self.resource_usage_file):
+            raise ParameterError('tracking_file', value, 'another file than resource_usage_file')
+        return path
 
 
 def _positive(name: str, value: object, accepted: str) -> float:

@@ -74,7 +74,15 @@ def as_json(usage: ResourceUsage) -> str:
     return json.dumps(as_dictionary(usage), indent=1)
 
 
-FORMATS: dict[str, Callable[[ResourceUsage], str]] = {'text': as_text, 'json': as_json}
+def as_summary(usage: ResourceUsage) -> str:
+    """Return twelve lines at most with the figures by which people decide, each in the unit that suits it."""
+    from gpu_tracker import summary  # noqa: PLC0415 - where it is asked for
+
+    return summary.as_summary(usage)
+
+
+FORMATS: dict[str, Callable[[ResourceUsage], str]] = {'text': as_text, 'json': as_json, 'summary': as_summary}
+FORMATS_ACCEPTED = 'text, json or summary'
 
 
 def _fields(usage: ResourceUsage) -> dict[str, object]:

@@ -8,6 +8,8 @@ import time
 
 from gpu_tracker.errors import ParameterError, SamplerError
 from gpu_tracker.processes import default_reader, proc_fault
+from gpu_tracker.recording.writing.run_regions import RunRegions, load_regions
+from gpu_tracker.recording.writing.tracking_file import TrackingFile
 from gpu_tracker.resources import settle as settle_sections
 from gpu_tracker.resources.rusage import forget_bounds, settle_children
 from gpu_tracker.sampler.session import Session
@@ -19,10 +21,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.parameters import Parameters
+    from gpu_tracker.recording.reading.model import Region
     from gpu_tracker.sampling import Sampling
-    from gpu_tracker.totals import Configuration, Totals
+    from gpu_tracker.totals import Configuration, RecordingRequest, Totals
     from gpu_tracker.usage import ResourceUsage
 
+_LONGEST_DISCARD = 2.0
+"""Seconds to wait for a sampler that removes what it has recorded."""
+_OF_RECORDING = ('recorded_command', 'commit_interval')
+"""What the sampler is told of the recording alone."""
 _READERS = ('proc', 'psutil')
 _NO_RESULT = 'The sampler has left no result.'
 
@@ -54,6 +61,8 @@ class Run:
         self._notified = 0
         self._first_messages: Sequence[tuple[str, str]] = ()
         self._more = configuration or {}
+        self._file: TrackingFile | None = None
+        self._regions: RunRegions | None = None
         self._started_at = 0.0
         self._largest_child: int | None = None
         self._own_faults = 0
@@ -69,17 +78,27 @@ class Run:
         fault = proc_fault() if sys.platform == 'linux' else None
         if fault is not None:
             raise SamplerError(fault)
-        session = Session(self._configuration())
+        self._make_files()
         try:
+            session = Session(self._configuration())
+        except BaseException:
+            self._discard_files()
+            raise
+        try:
+            if self._file is not None:
+                self._file.hand_over()
             if meanwhile is not None:
                 meanwhile()
             ready = session.wait_until_ready()
         except BaseException as error:
             session.end()
+            self._discard_files()
             if isinstance(error, SamplerError):
                 self._raise_refusal(error, session.refusal)
             raise
         self.session = session
+        if self._regions is not None:
+            self._regions.join()
         self._first_messages = ready['messages']
         self._largest_child = self._largest_child_so_far()
         self._own_faults = OwnChildren.faults
@@ -103,11 +122,15 @@ class Run:
         largest_child = self._largest_child_so_far()
         own_faults = OwnChildren.faults - self._own_faults
         switches = self._own_switches()
+        if self._regions is not None:
+            self._regions.leave()
         try:
             self.problem = session.stop(self.seconds, self.parameters.n_join_attempts, self.parameters.join_timeout)
         finally:
             self.totals = session.totals()
-            session.end()
+            if not session.is_recording or self.totals is None:
+                session.end()
+                self._end_regions()
         totals = self.require_totals()
         totals['record']['tracked_seconds'] = self.seconds  # also where the sampler was ended from outside
         if switches is not None and self._switches is not None:
@@ -119,10 +142,68 @@ class Run:
             settle_children(totals, max(self._largest_child, OwnChildren.peak), largest_child, own_faults)
         self._notify_new([*totals['messages'], ('warning', self.problem)] if self.problem else totals['messages'])
 
+    def finish(self, exit_code: int | None = None) -> None:
+        """Have the totals, which are settled now, put into the recording, and complete that.
+
+        :param exit_code: That of the command, where there was one.
+        """
+        session = self.session
+        if session is None or not session.is_recording or self.totals is None:
+            return
+        try:
+            problem = session.finish(self.totals, exit_code, self.parameters.join_timeout)
+        finally:
+            session.end()
+            self._end_regions()
+        if problem is not None and not self.parameters.disable_logs:
+            self._notify('warning', problem)
+
+    def keep_file(self) -> None:
+        """Let go of the file that the recording replaces: the run has begun."""
+        if self._file is not None:
+            self._file.keep()
+
     def discard(self) -> None:
         """End the sampler without a result."""
         if self.session is not None:
+            if self._file is not None:
+                self.session.discard(_LONGEST_DISCARD)
             self.session.end()
+        self._discard_files()
+
+    @property
+    def recording(self) -> str | None:
+        """The path of the recording; None where none was asked for."""
+        return None if self.parameters.records_rows_only else self.parameters.tracking_file
+
+    def regions(self) -> tuple[Region, ...]:
+        """Return the regions of this process and of what it has started."""
+        if self.recording is not None:
+            return load_regions(self.recording)
+        return () if self._regions is None else self._regions.load()
+
+    def _make_files(self) -> None:
+        """Make the file to record into, and the log of regions where this process is the one that is tracked."""
+        parameters = self.parameters
+        if parameters.tracking_file is not None:
+            self._file = TrackingFile(parameters.tracking_file, overwrite=parameters.overwrite)
+            self._file.create()
+        if parameters.process_id == os.getpid():
+            try:
+                self._regions = RunRegions()
+            except OSError:
+                pass  # there is no room for a log: then there are no regions
+
+    def _discard_files(self) -> None:
+        if self._file is not None:
+            self._file.discard()
+        if self._regions is not None:
+            self._regions.remove()
+
+    def _end_regions(self) -> None:
+        if self._regions is not None:
+            self._regions.remove()
+            self._regions.take()
 
     def require_totals(self) -> Totals:
         """Return the totals.
@@ -172,10 +253,34 @@ class Run:
             'units': self._units(),
             'sections': parameters.sections,
             'command': None,
+            'recording': self._recording(),
+            'rows_file': parameters.tracking_file if parameters.records_rows_only else None,
+            'recording_handle': None if self._file is None else self._file.handle,
+            'regions': None if self._regions is None else self._regions.path,
         }
-        more: Any = self._more
-        found.update(more)
+        known: Any = {name: value for name, value in self._more.items() if name not in _OF_RECORDING}
+        found.update(known)
         return found
+
+    def _recording(self) -> RecordingRequest | None:
+        parameters = self.parameters
+        path = parameters.tracking_file
+        is_temporary = path is None or parameters.records_rows_only
+        if is_temporary:
+            if self._regions is None:
+                return None
+            path = self._regions.recording_path
+        own = parameters.process_id == os.getpid()
+        from gpu_tracker import __version__  # noqa: PLC0415 - that module imports this one
+
+        return {
+            'path': path or '',
+            'is_temporary': is_temporary,
+            'per_process': parameters.per_process,
+            'commit_interval': self._more.get('commit_interval'),
+            'command': self._more.get('recorded_command') or (tuple(sys.orig_argv) if own else None),
+            'version': __version__,
+        }
 
     def _largest_child_so_far(self) -> int | None:
         """Return the peak of the largest child that this process has waited for, in bytes; None where not of interest.
@@ -208,6 +313,8 @@ class Run:
             raise ParameterError('process_id', self.parameters.process_id, 'the id of a process that exists') from None
         if refusal == 'uuids':
             raise ParameterError('gpu_uuids', uuids, str(error)) from None
+        if refusal == 'recording':
+            raise ParameterError('tracking_file', self.parameters.tracking_file, str(error)) from None
         if refusal == 'driver':
             raise ParameterError('gpu_uuids', uuids, f'left out: the GPU driver {error}') from None
 

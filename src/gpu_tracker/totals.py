@@ -17,6 +17,23 @@ Sizes = list[int | None]
 """Total, private and shared bytes; None where unknown."""
 
 
+class RecordingRequest(TypedDict):
+    """Where a run is recorded."""
+
+    path: str
+    """The absolute path of a file, which is there and empty, unless it is temporary."""
+    is_temporary: bool
+    """It is begun where a region is, and the tracker removes it."""
+    per_process: bool
+    """Each process has rows of its own."""
+    commit_interval: float | None
+    """Seconds after which what was measured is in the file; None: those of every recording."""
+    command: Sequence[str] | None
+    """The words of the target; None: the sampler looks them up."""
+    version: str
+    """That of this package."""
+
+
 class Configuration(TypedDict):
     """What a tracker asks of its sampler."""
 
@@ -49,6 +66,13 @@ class Configuration(TypedDict):
     """The names of the optional resources that are wanted."""
     command: tuple[tuple[str, ...], str] | None
     """The words of the target that is held back, and the folder where it starts, for these."""
+    recording: RecordingRequest | None
+    rows_file: str | None
+    """The path of a CSV file for the samples in the layout of gpu-tracker 5."""
+    recording_handle: int | None
+    """A descriptor by which the file is locked."""
+    regions: str | None
+    """The path of the log that the tracked processes write regions to."""
 
 
 class SamplerConfiguration(Configuration):
@@ -72,6 +96,10 @@ class Message(TypedDict, total=False):
     text: str
     watching: bool
     done: bool
+    is_recording: bool
+    """It waits for the settled totals, for its recording."""
+    unfinished: str | None
+    """Why that is incomplete all the same."""
 
 
 class CpuTotals(TypedDict):

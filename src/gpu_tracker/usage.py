@@ -243,3 +243,9 @@ class ResourceUsage:
     cuda: CUDAUsage | None = None
     io: IOUsage | None = None
     energy: EnergyUsage | None = None
+
+    def _repr_html_(self) -> str:
+        """Return the figures as a table, for notebooks."""
+        from gpu_tracker.views.html import usage_html  # noqa: PLC0415 - programs that show no HTML need none of it
+
+        return usage_html(self)

@@ -39,7 +39,7 @@ def test_every_recorded_run_is_compared() -> None:
 def test_totals_make_the_same_report_as_ever(name: str, report_format: str) -> None:
     recorded = json.loads((FOLDER / f'{name}.totals.json').read_text())
     report = FORMATS[report_format](build(recorded['totals'], Units(*recorded['units'])))
-    ending = {'text': 'report.txt', 'json': 'report.json'}[report_format]
+    ending = {'text': 'report.txt', 'json': 'report.json', 'summary': 'summary.txt'}[report_format]
     assert f'{report}\n' == (FOLDER / f'{name}.{ending}').read_text()
 
 

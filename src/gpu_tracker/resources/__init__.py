@@ -30,6 +30,14 @@ LAST = 'last'
 GROUPS: tuple[Group, ...] = ('main', 'descendants', 'combined')
 """The tracked process, all that it started, and both together."""
 
+WHOSE = {
+    'main': 'the tracked process',
+    'descendants': 'all that it started',
+    'combined': 'the tracked process and all that it started',
+    'system': 'the whole machine',
+}
+"""The groups in the words of columns."""
+
 GAUGE = 'gauge'
 """The kind of a column that holds a value of the moment."""
 COUNTER = 'counter'
@@ -42,14 +50,50 @@ class Column:
     :ivar name: Its name, unique among all resources.
     :ivar unit: Its base unit: ``bytes``, ``seconds``, ``percent``, ``joules`` or ``count``.
     :ivar kind: :data:`GAUGE` or :data:`COUNTER`.
+    :ivar meaning: What it is, in a few words for people.
     """
 
-    __slots__ = ('kind', 'name', 'unit')
+    __slots__ = ('kind', 'meaning', 'name', 'unit')
 
-    def __init__(self, name: str, unit: str, kind: str) -> None:
+    def __init__(self, name: str, unit: str, kind: str, meaning: str) -> None:
         self.name = name
         self.unit = unit
         self.kind = kind
+        self.meaning = meaning
+
+
+class DeviceReading:
+    """What one device had when it was read.
+
+    :ivar at: Seconds on the sampler's clock.
+    :ivar uuid: The device.
+    :ivar name: Its name; None where unknown.
+    :ivar total_ram: Bytes of memory that it has; None where unknown, as all below.
+    :ivar ram: Bytes of it in use.
+    :ivar combined_ram: Bytes of it that the tracked processes have.
+    :ivar utilization: Percent of the time for which it worked, lately.
+    """
+
+    __slots__ = ('at', 'combined_ram', 'name', 'ram', 'total_ram', 'utilization', 'uuid')
+
+    def __init__(
+        self,
+        at: float,
+        uuid: str,
+        *,
+        name: str | None,
+        total_ram: int | None,
+        ram: int | None,
+        combined_ram: int | None,
+        utilization: float | None,
+    ) -> None:
+        self.at = at
+        self.uuid = uuid
+        self.name = name
+        self.total_ram = total_ram
+        self.ram = ram
+        self.combined_ram = combined_ram
+        self.utilization = utilization
 
 
 class RefusedError(GpuTrackerError):
@@ -114,6 +158,10 @@ class Resource:
     def row(self) -> Sequence[float | None]:
         """Return the values of :attr:`columns` at the last sample; None where unknown."""
         return ()
+
+    def take_devices(self) -> list[DeviceReading]:
+        """Return what single devices had at readings that were not taken yet, for recordings."""
+        return []
 
     def totals(self) -> dict[str, object]:
         """Return what the whole run has used so far, as plain values in base units."""

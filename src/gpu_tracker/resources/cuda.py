@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tracker.resources import COUNTER, GAUGE, GROUPS, Column, entry_of, function_at
+from gpu_tracker.resources import COUNTER, GAUGE, GROUPS, WHOSE, Column, entry_of, function_at
 from gpu_tracker.resources.threaded import Target, ThreadedReader, ThreadedResource
 
 TYPE_CHECKING = False
@@ -22,17 +22,21 @@ _NAME = 'cuda'
 _LONGEST_END = 2.0
 """Seconds that the end of a run waits for the probe: nothing says later what that has not said by then."""
 _COLUMNS = (
-    ('launches', 'count', COUNTER),
-    ('allocated', 'bytes', COUNTER),
-    ('freed', 'bytes', COUNTER),
-    ('memory_current', 'bytes', GAUGE),
+    ('launches', 'count', COUNTER, 'CUDA kernels launched by'),
+    ('allocated', 'bytes', COUNTER, 'GPU memory allocated by'),
+    ('freed', 'bytes', COUNTER, 'GPU memory freed by'),
+    ('memory_current', 'bytes', GAUGE, 'GPU memory allocated and not freed by'),
 )
 
 
 class Cuda(ThreadedResource):
     """The figures that the probe's thread has published last: all of these since the first sample."""
 
-    columns = tuple(Column(f'{group}_cuda_{name}', unit, kind) for group in GROUPS for name, unit, kind in _COLUMNS)
+    columns = tuple(
+        Column(f'{group}_cuda_{name}', unit, kind, f'{meaning} {WHOSE[group]}')
+        for group in GROUPS
+        for name, unit, kind, meaning in _COLUMNS
+    )
 
     def __init__(self, reader: ThreadedReader) -> None:
         super().__init__(reader, _LONGEST_END)
@@ -42,7 +46,7 @@ class Cuda(ThreadedResource):
         found: Mapping[str, Any] = self._reader.result()
         groups = [found.get(group, {}) for group in GROUPS]
         return [
-            group.get(f'{name}_bytes' if unit == 'bytes' else name) for group in groups for name, unit, _ in _COLUMNS
+            group.get(f'{name}_bytes' if unit == 'bytes' else name) for group in groups for name, unit, *_ in _COLUMNS
         ]
 
 

@@ -46,7 +46,10 @@ class Energy(ThreadedResource):
     :param tree: Whose root and members are looked for on the GPUs.
     """
 
-    columns = (Column('gpu_energy', 'joules', COUNTER), Column('cpu_package_energy', 'joules', COUNTER))
+    columns = (
+        Column('gpu_energy', 'joules', COUNTER, 'energy of the GPUs that the tracked processes were seen on'),
+        Column('cpu_package_energy', 'joules', COUNTER, 'energy of all CPU packages'),
+    )
 
     def __init__(self, reader: ThreadedReader, source: EnergySource, tree: ProcessTree) -> None:
         super().__init__(reader, _LONGEST_END)

@@ -7,7 +7,16 @@ import select
 
 from gpu_tracker.processes import process_exists
 from gpu_tracker.sampler.descriptors import open_process
-from gpu_tracker.sampler.messages import LAUNCH_MESSAGE, SECONDS_LENGTH, STOP_MESSAGE, seconds_of_stop
+from gpu_tracker.sampler.messages import (
+    DISCARD_MESSAGE,
+    FINISH_MESSAGE,
+    LAUNCH_MESSAGE,
+    LONGEST_EXIT_CODE,
+    SECONDS_LENGTH,
+    STOP_MESSAGE,
+    exit_code_of_finish,
+    seconds_of_stop,
+)
 
 STOP = 'stop'
 """The tracker asks for the last sample."""
@@ -15,6 +24,10 @@ LAUNCH = 'launch'
 """The tracker is about to let the command go."""
 ABANDONED = 'abandoned'
 """The tracked program has lost its end of the pipe, or the program that started the tracker has ended."""
+FINISH = 'finish'
+"""The tracker has settled the totals."""
+DISCARD = 'discard'
+"""The tracker has nothing to track."""
 TARGET_ENDED = 'target ended'
 """The tracked process has ended; its tracker has not said anything yet."""
 
@@ -37,6 +50,8 @@ class Control:
     def __init__(self, handle: int, owner: int, target: int) -> None:
         self.tracked_seconds: float | None = None
         """How long was tracked, which the tracker tells with its stop."""
+        self.exit_code: int | None = None
+        """How the command has ended, which the tracker tells with the settled totals."""
         self._handle = handle
         self._owner = owner
         self._owner_handle = open_process(owner)
@@ -65,7 +80,10 @@ class Control:
             if message == STOP_MESSAGE:
                 self.tracked_seconds = seconds_of_stop(os.read(self._handle, SECONDS_LENGTH))
                 return STOP
-            return LAUNCH if message == LAUNCH_MESSAGE else ABANDONED
+            if message == FINISH_MESSAGE:
+                self.exit_code = exit_code_of_finish(os.read(self._handle, LONGEST_EXIT_CODE))
+                return FINISH
+            return {LAUNCH_MESSAGE: LAUNCH, DISCARD_MESSAGE: DISCARD}.get(message, ABANDONED)
         if self._owner_handle in ready:
             return ABANDONED
         self._handles.remove(ready[0])  # the target has ended once and for all

@@ -9,9 +9,9 @@ import sys
 if sys.platform != 'win32':
     import fcntl  # here, and not where it is used: there may be no descriptor left to load it with
 
-STATUS, STORE, CONTROL, EXEC = 1, 3, 4, 5
+STATUS, STORE, CONTROL, EXEC, RECORDING = 1, 3, 4, 5, 6
 """The sampler's descriptors on Linux: standard output and error go to the tracker too until it is ready."""
-FIRST_FOREIGN = 6
+FIRST_FOREIGN = 7
 """From here on a sampler has inherited only what the program has left open for its own children."""
 _STANDARD = 3
 """The descriptors below are standard input, output and error, whatever is open there."""

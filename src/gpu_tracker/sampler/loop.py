@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.sampler.grid import Grid
     from gpu_tracker.sampler.lineage import Lineage
+    from gpu_tracker.sampler.recorders import Recorders
 
     class Publish(Protocol):
         """Puts the totals where they are found."""
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
         tracked_seconds: float | None
         """How long was tracked, which the tracker sends with its stop."""
+        exit_code: int | None
+        """How the command has ended, which the tracker sends with the settled totals."""
 
         def wait(self, seconds: float | None) -> str | None:
             """Return what happens within ``seconds`` (None: without end); None where nothing does."""
@@ -96,6 +99,7 @@ class Loop:
     :param exec_handle: Becomes readable when a command that is held back has called execve(2).
     :param publish: Called after each sample.
     :param monotonic: The clock.
+    :param recorders: What records the run; None: nothing.
     :param early: Samples young processes between the points of the grid, where the system allows that.
     """
 
@@ -112,11 +116,13 @@ class Loop:
         exec_handle: int | None,
         monotonic: Callable[[], float],
         early: EarlySamples | None = None,
+        recorders: Recorders | None = None,
     ) -> None:
         self._tree = tree
         self._lineage = lineage
         self._resources = resources
         self._early = early
+        self._recorders = recorders
         self._grid = grid
         self._interval = interval
         self._publish = publish
@@ -150,11 +156,10 @@ class Loop:
             if self._close_due == _NEVER and self._lineage.has_ended():
                 wait = None
                 grid.finish(now)
-            elif self._early is not None:
-                wait = min(point, self._early.due()) - now
+            else:
+                wait = min(point, *self._dues()) - now
             event = control.wait(wait)
-            if event is None and self._early is not None and self._monotonic() < point:
-                self._sample_early(self._early)
+            if event is None and self._monotonic() < point and self._do_between():
                 continue
             if event == LAUNCH:
                 self._watch_launch()
@@ -169,6 +174,24 @@ class Loop:
                 self._sample(LAST, abandoned=event == ABANDONED)
                 return event
             grid.go_on(self._monotonic())
+
+    def _dues(self) -> tuple[float, float]:
+        """Return when an early sample, and a commit of what is recorded, is due between two samples."""
+        return (
+            _NEVER if self._early is None else self._early.due(),
+            _NEVER if self._recorders is None else self._recorders.due(),
+        )
+
+    def _do_between(self) -> bool:
+        """Do what is due before the next sample; return False where that is nothing."""
+        early, commit = self._dues()
+        if self._recorders is not None and commit < early:
+            self._recorders.commit(self._monotonic())
+        elif self._early is not None:
+            self._sample_early(self._early)
+        else:
+            return False
+        return True
 
     def _sample_closely(self) -> None:
         """Sample soon after the start, since much changes then and many programs end soon."""
@@ -226,6 +249,8 @@ class Loop:
         if kind == LAST:
             for resource in self._resources:
                 resource.wait_for_last()
+        if self._recorders is not None:
+            self._recorders.sampled(now)
         self._publish(
             now,
             seconds=now - self._start,

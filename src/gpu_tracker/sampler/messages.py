@@ -22,12 +22,30 @@ STOP_MESSAGE = b'S'
 LAUNCH_MESSAGE = b'L'
 """The command that was held back is about to run."""
 
+FINISH_MESSAGE = b'F'
+"""The totals of a run that is recorded are settled and in the store. Followed by the exit code, see
+:func:`finish_message`."""
+DISCARD_MESSAGE = b'D'
+"""There was no run: remove what was recorded."""
+
 SECONDS_LENGTH = 9
+LONGEST_EXIT_CODE = 16
 
 
 def stop_message(seconds: float) -> bytes:
     """Return what asks for the last sample after ``seconds`` of tracking."""
     return STOP_MESSAGE + marshal.dumps(float(seconds))
+
+
+def finish_message(exit_code: int | None) -> bytes:
+    """Return what says that the totals are settled."""
+    return FINISH_MESSAGE + marshal.dumps(exit_code)
+
+
+def exit_code_of_finish(content: bytes) -> int | None:
+    """Return the exit code that follows :data:`FINISH_MESSAGE`."""
+    exit_code: int | None = marshal.loads(content) if content else None  # noqa: S302 - from our own process
+    return exit_code
 
 
 def seconds_of_stop(content: bytes) -> float | None:

@@ -11,7 +11,7 @@ from gpu_tracker.processes import SAMPLER_NAME, proc_fault
 from gpu_tracker.resources import RefusedError, chosen
 from gpu_tracker.resources.context import Context
 from gpu_tracker.sampler import messages
-from gpu_tracker.sampler.control import ABANDONED
+from gpu_tracker.sampler.control import ABANDONED, DISCARD, FINISH, STOP, TARGET_ENDED
 from gpu_tracker.sampler.descriptors import FIRST_FOREIGN
 from gpu_tracker.sampler.grid import Grid
 from gpu_tracker.sampler.lineage import Lineage
@@ -21,10 +21,16 @@ from gpu_tracker.sampler.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
+    from gpu_tracker.resources import Resource
     from gpu_tracker.sampler.loop import Waiter
+    from gpu_tracker.sampler.recorders import Recorders
     from gpu_tracker.totals import Message, Record, SamplerConfiguration
+
+_LONGEST_SETTLEMENT = 60.0
+"""Seconds that the sampler waits for the totals which the tracker reports."""
 
 
 def main(config: SamplerConfiguration, control_handle: int, status_handle: int) -> None:
@@ -128,11 +134,20 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         complete: Record = found
         return complete
 
+    try:
+        recorders = _open_recorders(config, context, resources)
+        for resource in resources.values():
+            resource.wait_until_ready()
+    except RefusedError as error:
+        _refuse(status_handle, error.reason, str(error))
+        return
+    store = _open_store(config)
     publisher = Publisher(
         config,
-        store=_open_store(config),
+        store=store,
         resources=resources,
         record=record,
+        recorders=recorders,
     )
     loop = Loop(
         tree=tree,
@@ -145,13 +160,8 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         early=early,
         watching=lambda: _tell(status_handle, {'watching': True}),
         monotonic=time.monotonic,
+        recorders=recorders,
     )
-    try:
-        for resource in resources.values():
-            resource.wait_until_ready()
-    except RefusedError as error:
-        _refuse(status_handle, error.reason, str(error))
-        return
     loop.first()
     gc.freeze()
     if config['sections']:
@@ -162,9 +172,40 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
     )
     _silence(status_handle)
     _announce(config, None)
-    if loop.run(control) != ABANDONED:
-        _tell(status_handle, {'done': True})
+    end = loop.run(control)
+    is_recording = recorders is not None and recorders.is_recording
+    if end not in {ABANDONED, DISCARD}:
+        _tell(status_handle, {'done': True, 'is_recording': is_recording})
+    if recorders is not None:
+        _finish(recorders, control, store, end)
+        if is_recording or end == DISCARD:
+            _tell(status_handle, {'done': True, 'unfinished': recorders.unfinished()})
     _announce(config, time.process_time())
+
+
+def _open_recorders(
+    config: SamplerConfiguration, context: Context, resources: Mapping[str, Resource]
+) -> Recorders | None:
+    """Return what records the run; None: nothing does."""
+    if config['recording'] is None and config['rows_file'] is None:
+        return None
+    from gpu_tracker.sampler.recorders import open_recorders  # noqa: PLC0415 - most runs need none
+
+    return open_recorders(config, context, resources)
+
+
+def _finish(recorders: Recorders, control: Waiter, store: Store, end: str) -> None:
+    """Wait for the totals that the tracker reports, and end what was recorded with them."""
+    from gpu_tracker.recording import schema  # noqa: PLC0415 - as above
+
+    while recorders.is_recording and end in {STOP, TARGET_ENDED}:
+        end = control.wait(_LONGEST_SETTLEMENT) or ABANDONED
+    if end == FINISH:
+        recorders.finish(schema.STOPPED, store.read(), control.exit_code)
+    elif end == DISCARD:
+        recorders.discard()
+    else:
+        recorders.finish(schema.ABANDONED, None, None)
 
 
 def _open_control(handle: int, owner: int, target: int) -> Waiter:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from gpu_tracker.resources import Resource
+    from gpu_tracker.resources import Message, Resource
+    from gpu_tracker.sampler.recorders import Recorders
     from gpu_tracker.sampler.store import Store
     from gpu_tracker.totals import Configuration, Record, Totals
 
@@ -29,6 +30,7 @@ class Publisher:
     :param config: The sampler's configuration: ``report`` is a path and a format, or None; ``units`` are for that file.
     :param resources: What is sampled, by name.
     :param record: Returns how the run was sampled so far, and what else only the sampler knows of it.
+    :param recorders: What records the run; None: nothing.
     """
 
     def __init__(
@@ -38,10 +40,12 @@ class Publisher:
         store: Store,
         resources: Mapping[str, Resource],
         record: Callable[[], Record],
+        recorders: Recorders | None = None,
     ) -> None:
         self._store = store
         self._resources = resources
         self._record = record
+        self._recorders = recorders
         self._next = float('-inf')
         self._limited = _LIMITED.format(100 * (config['overhead'] or 0.0), config['interval'])
         self._tracker_settles = config['settles']
@@ -49,7 +53,7 @@ class Publisher:
         if config['report'] is not None:
             path, report_format = config['report']
             self._report = _ReportFile(path, report_format, config['units'])
-        self.messages: list[tuple[str, str]] = []
+        self.messages: list[Message] = []
         """Those for the user, as (level, text); each cause once."""
 
     def publish(self, now: float, *, seconds: float, samples: int, last: bool, abandoned: bool) -> None:
@@ -60,7 +64,8 @@ class Publisher:
         :param last: Nothing will come after this, perhaps.
         :param abandoned: Nobody is there any more to take the totals.
         """
-        if now < self._next and not last:
+        recorders = self._recorders
+        if now < self._next and not last and not (recorders is not None and recorders.is_due(now)):
             return
         self._next = now + _INTERVAL
         record = self._record()
@@ -69,6 +74,8 @@ class Publisher:
         for resource in self._resources.values():
             for level, text in resource.take_messages():
                 self._add(level, text)
+        for level, text in () if recorders is None else recorders.take_messages():
+            self._add(level, text)
         found: Any = {'seconds': seconds, 'samples': samples}
         found |= {name: resource.totals() for name, resource in self._resources.items()}
         found |= {'record': record, 'messages': self.messages}
@@ -81,6 +88,8 @@ class Publisher:
             if problem:
                 self._add('warning', problem)
                 self._store.write(totals)
+        if recorders is not None:
+            recorders.published(now, totals, last=last)
 
     def _add(self, level: str, text: str) -> None:
         if (level, text) not in self.messages:

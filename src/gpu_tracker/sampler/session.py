@@ -10,7 +10,7 @@ import sys
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.descriptors import open_process
-from gpu_tracker.sampler.messages import LAUNCH_MESSAGE, stop_message
+from gpu_tracker.sampler.messages import DISCARD_MESSAGE, LAUNCH_MESSAGE, finish_message, stop_message
 from gpu_tracker.sampler.spawn import OwnChildren, spawn
 from gpu_tracker.sampler.store import LARGE_PLACE, PLACE, create_store
 
@@ -28,6 +28,7 @@ _CLOSED = (
     'A resource_usage_file keeps it.'
 )
 _FAILED = 'The sampler has failed; the result is what it had measured until then. {}'
+_UNFINISHED = 'The recording is incomplete: {}.'
 _STUCK = 'The sampler has not answered for {:g} s and was ended; the result is what it had measured until then.'
 
 
@@ -54,6 +55,8 @@ class Session:
         self._handle: int | None = None
         self._is_child = sys.platform != 'linux'
         self._open = True
+        self.is_recording = False
+        """Whether the sampler has stopped, and waits for :meth:`finish`."""
         self.refusal: str | None = None
         """The short name of the reason for which the sampler has refused to start."""
 
@@ -107,12 +110,39 @@ class Session:
             return _STUCK.format(attempts * timeout)
         return self._last_word()
 
+    def finish(self, totals: Totals, exit_code: int | None, timeout: float) -> str | None:
+        """Hand the settled totals to a sampler that has stopped and keeps a recording; wait until that is complete.
+
+        Return what went wrong, as a text for the user, or None.
+
+        :param exit_code: That of the command, where there was one.
+        """
+        try:
+            self._store.replace(totals)
+        except OSError as error:
+            return _UNFINISHED.format(error.strerror)
+        if not self._send(finish_message(exit_code)) or not self._readable(timeout):
+            return _UNFINISHED.format('the sampler does not answer')
+        try:
+            answer = messages.receive(self._channels.status)
+        except EOFError:
+            return _UNFINISHED.format('the sampler was ended from outside')
+        if 'done' not in answer:
+            return _UNFINISHED.format(_last_line(answer['text']))
+        return answer.get('unfinished')
+
+    def discard(self, timeout: float) -> None:
+        """Have the sampler remove what it has recorded, and wait until it has."""
+        if self._open and self._send(DISCARD_MESSAGE):
+            self._readable(timeout)
+
     def _last_word(self) -> str | None:
         """Return what was wrong with a sampler that has ended, as a text for the user, or None."""
         try:
             answer = messages.receive(self._channels.status)
         except EOFError:
             return _KILLED
+        self.is_recording = answer.get('is_recording', False)
         return None if 'done' in answer else _FAILED.format(_last_line(answer['text']))
 
     def totals(self) -> Totals | None:

@@ -17,7 +17,7 @@ import sys
 
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.processes import SAMPLER_MARK
-from gpu_tracker.sampler.descriptors import CONTROL, EXEC, STATUS, STORE, copy_from, pipe
+from gpu_tracker.sampler.descriptors import CONTROL, EXEC, RECORDING, STATUS, STORE, copy_from, pipe
 
 if sys.platform == 'linux':
     # The kernel's own: gevent's os.waitpid waits for a SIGCHLD that is held back here, and eventlet's sleeps.
@@ -130,6 +130,9 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
     exec_handle = config['exec_handle']
     if exec_handle is not None:
         config = {**config, 'exec_handle': EXEC}
+    recording_handle = config['recording_handle']
+    if recording_handle is not None:
+        config = {**config, 'recording_handle': RECORDING if sys.platform == 'linux' else None}
     store.write_configuration(
         {**config, 'path': _search_path(), 'store_handle': STORE, 'store_path': path, 'store_place': store.place}
     )
@@ -145,7 +148,16 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
         words = [executable, *_FLAGS, '-c', _BOOTSTRAP, SAMPLER_MARK]
         if sys.platform == 'linux':
             words += [str(CONTROL), str(STATUS), str(STORE), str(store.configuration_place)]
-            _spawn_adopted(words, {STATUS: status_write, STORE: store.handle, CONTROL: control_read, EXEC: exec_handle})
+            _spawn_adopted(
+                words,
+                {
+                    STATUS: status_write,
+                    STORE: store.handle,
+                    CONTROL: control_read,
+                    EXEC: exec_handle,
+                    RECORDING: recording_handle,
+                },
+            )
         else:
             words += ['0', '1', path or str(store.handle), str(store.configuration_place)]
             _spawn_child(words, control_read, status_write)

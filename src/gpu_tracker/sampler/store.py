@@ -66,19 +66,31 @@ class Store:
         header = self._number.to_bytes(8, 'big') + len(content).to_bytes(4, 'big') + _CHECK
         _write_at(self.handle, header, place)
 
+    def replace(self, totals: Totals) -> None:
+        """Put ``totals`` in after those that another process, which has ended its writing, has put in last."""
+        newest = self._newest()
+        if newest is not None:
+            self._number = newest[0]
+        self.write(totals)
+
     def read(self) -> Totals | None:
         """Return the last totals that were written completely; None where there are none."""
+        newest = self._newest()
+        if newest is None:
+            return None
+        _, place, length = newest
+        totals: Totals = marshal.loads(_read_at(self.handle, length, place + _HEADER))  # noqa: S302 - our own file
+        return totals
+
+    def _newest(self) -> tuple[int, int, int] | None:
+        """Return number, place and length of the last totals."""
         newest: tuple[int, int, int] | None = None
         for place in (0, self.place):
             header = _read_at(self.handle, _HEADER, place)
             if len(header) == _HEADER and header.endswith(_CHECK):
                 found = (int.from_bytes(header[:8], 'big'), place, int.from_bytes(header[8:12], 'big'))
                 newest = found if newest is None else max(newest, found)
-        if newest is None:
-            return None
-        _, place, length = newest
-        totals: Totals = marshal.loads(_read_at(self.handle, length, place + _HEADER))  # noqa: S302 - our own file
-        return totals
+        return newest
 
     def close(self) -> None:
         """Close the file."""

@@ -9,6 +9,11 @@ import errno
 import os
 import stat
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PIECE = 1 << 20
 _MOST_LINKS = 40  # as many symbolic links in one path as Linux follows, path_resolution(7)
 
 
@@ -20,12 +25,16 @@ def write_whole(path: str, text: str) -> None:
 
     Raises OSError where that fails; the file then is as it was, unless it was written in place.
     """
+    write_pieces(path, [text.encode(errors='surrogateescape')])
+
+
+def write_pieces(path: str, pieces: Iterable[bytes]) -> None:
+    """Write the same of bytes that come some at a time; where ``pieces`` fails, the file is as it was as well."""
     target = replaceable_file(path)
-    data = text.encode(errors='surrogateescape')
     if target is None:
-        _write_in_place(path, data)
+        _write_in_place(path, pieces)
     else:
-        _replace(target, data)
+        _replace(target, pieces)
 
 
 def check_writable(path: str) -> None:
@@ -118,38 +127,52 @@ def _descriptor_name(path: str) -> str | None:
     return None
 
 
-def _write_in_place(path: str, data: bytes) -> None:
+def _write_in_place(path: str, pieces: Iterable[bytes]) -> None:
     """Write into what ``path`` is already, at its end where it has one."""
     own = own_descriptor(path)
     if own is not None:
         # Opening it anew would start at offset 0 of a redirected file, over what the command has written there.
-        write_all(own, data)
+        _write_pieces(own, pieces)
         return
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOCTTY)
     try:
-        write_all(descriptor, data)
+        _write_pieces(descriptor, pieces)
     finally:
         os.close(descriptor)
 
 
-def _replace(target: str, data: bytes) -> None:
-    """Put a new file with ``data`` in the place of ``target``."""
+def _write_pieces(descriptor: int, pieces: Iterable[bytes]) -> None:
+    for piece in pieces:
+        write_all(descriptor, piece)
+
+
+def _replace(target: str, pieces: Iterable[bytes]) -> None:
+    """Put a new file with ``pieces`` in the place of ``target``."""
     descriptor, temporary = _create_beside(target)
     try:
         try:
-            write_all(descriptor, data)
+            _write_pieces(descriptor, pieces)
             _take_over_mode(descriptor, target)
         finally:
             os.close(descriptor)
-        os.replace(temporary, target)
-    except BaseException as error:
+        try:
+            os.replace(temporary, target)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            # A single file mounted into a container: it can be written, but nothing can be renamed onto it.
+            _copy_into(temporary, target)
+            os.unlink(temporary)
+    except BaseException:
         os.unlink(temporary)
-        if not (isinstance(error, OSError) and error.errno == errno.EBUSY):
-            raise
-        # A single file mounted into a container: it can be written, but nothing can be renamed onto it.
+        raise
+
+
+def _copy_into(source: str, target: str) -> None:
+    with open(source, 'rb') as file:
         descriptor = os.open(target, os.O_WRONLY | os.O_TRUNC)
         try:
-            write_all(descriptor, data)
+            _write_pieces(descriptor, iter(lambda: file.read(_PIECE), b''))
         finally:
             os.close(descriptor)
 

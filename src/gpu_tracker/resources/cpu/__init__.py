@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from gpu_tracker.processes import stat
-from gpu_tracker.resources import COUNTER, GAUGE, GROUPS, Column, Resource
+from gpu_tracker.resources import COUNTER, GAUGE, GROUPS, WHOSE, Column, Resource
 from gpu_tracker.resources.rates import MaximalRate
 
 TYPE_CHECKING = False
@@ -30,8 +30,8 @@ class Cpu(Resource):
     """
 
     columns = (
-        *(Column(f'{group}_cpu', 'seconds', COUNTER) for group in (*GROUPS, 'system')),
-        *(Column(f'{group}_n_threads', 'count', GAUGE) for group in GROUPS),
+        *(Column(f'{group}_cpu', 'seconds', COUNTER, f'CPU time of {whose}') for group, whose in WHOSE.items()),
+        *(Column(f'{group}_n_threads', 'count', GAUGE, f'threads of {WHOSE[group]}') for group in GROUPS),
     )
 
     def __init__(self, tree: ProcessTree, machine: System, missed: MissedTime | None = None) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gpu_tracker.resources import GAUGE, Column, RefusedError, Resource
+from gpu_tracker.resources import GAUGE, WHOSE, Column, RefusedError, Resource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpu_tracker import usage
-    from gpu_tracker.resources import Message
+    from gpu_tracker.resources import DeviceReading, Message
     from gpu_tracker.resources.context import Context
     from gpu_tracker.resources.gpu.reader import GpuReader
     from gpu_tracker.totals import Totals
@@ -33,8 +33,8 @@ class Gpu(Resource):
     """
 
     columns = (
-        *(Column(f'{group}_gpu_ram', 'bytes', GAUGE) for group in ('main', 'descendants', 'combined', 'system')),
-        Column('gpu_utilization', 'percent', GAUGE),
+        *(Column(f'{group}_gpu_ram', 'bytes', GAUGE, f'GPU memory of {whose}') for group, whose in WHOSE.items()),
+        Column('gpu_utilization', 'percent', GAUGE, 'utilization of the expected GPUs, added up'),
     )
 
     def __init__(self, reader: GpuReader, *, has_uuids: bool = False) -> None:
@@ -71,6 +71,10 @@ class Gpu(Resource):
     def row(self) -> Sequence[float | None]:
         """Return the memory in use and the utilization, as the driver's thread has read them last."""
         return self._reader.row()
+
+    def take_devices(self) -> list[DeviceReading]:
+        """Return what single GPUs had at readings that were not taken yet."""
+        return self._reader.take_devices()
 
     def totals(self) -> dict[str, object]:
         """Return what :class:`.GpuFigures` has folded: sizes are bytes, utilization is percent."""

@@ -16,6 +16,7 @@ import time
 from functools import partial
 
 from gpu_tracker.gpus import process_ids
+from gpu_tracker.resources import DeviceReading
 from gpu_tracker.resources.gpu.folding import AccountedPeaks, Maximum, UtilizationSum
 
 TYPE_CHECKING = False
@@ -92,6 +93,9 @@ class GpuFigures:
         self._roles: dict[int, str] = {}
         self._utilization = UtilizationSum(self._expected)
         self._present: dict[str, float | None] = {}
+        self._devices: dict[str, int | None] = {}
+        """Bytes that the tree has of each GPU, at the last reading."""
+        self._readings: dict[str, GpuReading] = {}
         self._now: dict[str, int | None] = {}
         """Bytes in use at the last reading."""
         self._latest: dict[str, float | None] = {}
@@ -104,7 +108,7 @@ class GpuFigures:
         :param descendants: The process IDs of the rest of the tree.
         :param since_us: Utilization before this time (microseconds since 1970) is not the run's; None: none is as yet.
         """
-        readings = {uuid: self._backend.read(uuid) for uuid in self._opened}
+        self._readings = readings = {uuid: self._backend.read(uuid) for uuid in self._opened}
         self._note_system(readings)
         self._note_processes(readings, main, descendants)
         for uuid in self._expected:
@@ -136,6 +140,23 @@ class GpuFigures:
         latest = [self._latest.get(uuid) for uuid in self._expected]
         return *sizes, None if None in latest else sum(percent for percent in latest if percent is not None)
 
+    def devices(self, at: float) -> list[DeviceReading]:
+        """Return what each GPU had at the last reading, which was at ``at``; utilization of the expected ones only."""
+        is_hidden = self._attribution.is_unknown
+        return [
+            DeviceReading(
+                at,
+                gpu.uuid,
+                name=gpu.name,
+                total_ram=gpu.memory_total,
+                ram=self._readings[gpu.uuid].memory_used,
+                combined_ram=None if is_hidden else self._devices.get(gpu.uuid),
+                utilization=self._latest.get(gpu.uuid),
+            )
+            for gpu in self._gpus
+            if gpu.uuid is not None and gpu.uuid in self._readings
+        ]
+
     def take_messages(self, *, last: bool) -> list[tuple[str, str]]:
         """Return what is to be reported and was not taken yet, at the last reading also what might have passed."""
         messages, self._messages = self._messages, []
@@ -165,6 +186,7 @@ class GpuFigures:
             'descendants': _sum_of_memory([process for _, process in own if process.pid != main]),
             'combined': _sum_of_memory([process for _, process in own]),
         }
+        self._devices = {uuid: _sum_of_memory([process for place, process in own if place == uuid]) for uuid in lists}
         is_complete = len(lists) == len(readings)
         for role, figure in sums.items():
             self._maxima[role].note(figure, complete=is_complete)

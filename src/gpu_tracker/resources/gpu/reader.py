@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.resources import DeviceReading
 
 _SHORTEST_INTERVAL = 0.1
 """Seconds; drivers renew their figures no more than ten times a second, and asking costs the GPU's work time."""
@@ -30,6 +31,9 @@ _LIMIT = 2.0
 _COLUMNS = 5
 """The length of a row."""
 
+_MOST_DEVICE_READINGS = 1024
+"""Readings of single GPUs that wait for being recorded; most runs are not."""
+_NO_GPUS_ROW = (0, 0, 0, 0, 0.0)
 _NO_THREAD = 'The GPUs cannot be read, because no thread can be started here: their figures are unknown.'
 _NO_DRIVER = 'No GPU driver is at work on this machine: GPU figures are 0.'
 
@@ -77,6 +81,7 @@ class GpuReader:
         self._since_us: int | None = None
         self._published = UNKNOWN
         self._row: tuple[float | None, ...] = (None,) * _COLUMNS
+        self._devices: deque[DeviceReading] = deque(maxlen=_MOST_DEVICE_READINGS)
         self._messages: deque[tuple[str, str]] = deque()
         self._figures: GpuFigures | None = None
         self._start = 0.0
@@ -129,6 +134,10 @@ class GpuReader:
         """Return the figures of the last reading: see ``GpuFigures.row``. Never waits for the driver."""
         return self._row
 
+    def take_devices(self) -> list[DeviceReading]:
+        """Return what single GPUs had at readings that were not taken yet."""
+        return [self._devices.popleft() for _ in range(len(self._devices))]
+
     def warn(self, text: str) -> None:
         """Have a warning reported, which has come from any thread."""
         self._messages.append(('warning', text))
@@ -180,6 +189,7 @@ class GpuReader:
         self.error = unknown_uuids(self._uuids or (), () if backend is None else backend.gpus())
         if backend is None:
             self._published = NO_GPUS
+            self._row = _NO_GPUS_ROW
             self._messages.append(('info', _NO_DRIVER))
             return None
         if self.error is not None:
@@ -201,6 +211,7 @@ class GpuReader:
         figures.read(*self._members, self._since_us)
         self._published = figures.totals()
         self._row = figures.row()
+        self._devices.extend(figures.devices(self._monotonic()))
         self._messages.extend(figures.take_messages(last=is_last))
         if is_last:
             return None

@@ -16,7 +16,7 @@ import sys
 import time
 
 from gpu_tracker.processes import stat
-from gpu_tracker.resources import COUNTER, FIRST, GROUPS, Column, Resource
+from gpu_tracker.resources import COUNTER, FIRST, GROUPS, WHOSE, Column, Resource
 from gpu_tracker.resources.io.readers import BYTES, NONE, IoFiles, PsutilFigures, parsed, summed
 from gpu_tracker.resources.rates import MaximalRate
 
@@ -55,6 +55,13 @@ if TYPE_CHECKING:
 
 _RATES = ('read', 'written', 'read_by_calls', 'written_by_calls')
 _FAULTS = ('minor_page_faults', 'major_page_faults')
+_MEANINGS = {
+    'read': 'read from storage',
+    'written': 'written to storage',
+    'cancelled': 'written to files that were removed or cut before storage had them',
+    'read_by_calls': 'read by calls',
+    'written_by_calls': 'written by calls',
+}
 _PORTABLE_FIGURES = len(BYTES) + len(_FAULTS)
 _NO_FILES = 'This system keeps no account of I/O that can be read here (/proc/PID/io): it is unknown (N/A).'
 _UNREADABLE = (
@@ -70,8 +77,16 @@ class Io(Resource):
     """
 
     columns = (
-        *(Column(f'{group}_io_{name}', 'bytes', COUNTER) for group in GROUPS for name in BYTES),
-        *(Column(f'{group}_{name}', 'count', COUNTER) for group in GROUPS for name in _FAULTS),
+        *(
+            Column(f'{group}_io_{name}', 'bytes', COUNTER, f'bytes {_MEANINGS[name]} by {WHOSE[group]}')
+            for group in GROUPS
+            for name in BYTES
+        ),
+        *(
+            Column(f'{group}_{name}', 'count', COUNTER, f'{name.replace("_", " ")} of {WHOSE[group]}')
+            for group in GROUPS
+            for name in _FAULTS
+        ),
     )
 
     def __init__(self, tree: ProcessTree, reader: Reader, monotonic: Callable[[], float] | None = None) -> None:

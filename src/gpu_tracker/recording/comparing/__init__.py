@@ -1,0 +1,1 @@
+"""Groups of runs compared, and conditions on which a comparison fails."""

@@ -1,0 +1,258 @@
+"""Groups of runs compared: what one version of a program uses, in several runs, and what another one does."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpu_tracker.errors import ParameterError
+from gpu_tracker.recording.comparing.compared import (
+    LARGER,
+    SMALLER,
+    UNCHANGED,
+    UNCLEAR,
+    ComparedFigure,
+    ComparedRun,
+    Difference,
+    Finding,
+    Group,
+    GroupValues,
+    UnpairedRegion,
+)
+from gpu_tracker.recording.comparing.conditions import check
+from gpu_tracker.recording.comparing.run_figures import REGIONS, figures_of, region_figures, written
+from gpu_tracker.recording.comparing.statistics import geometric_mean, ratio_of
+from gpu_tracker.recording.reading.recording import Recording, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpu_tracker.recording.comparing.run_figures import Figure, Name
+
+    Run = str | os.PathLike[str] | Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Groups of runs, each compared with the first of them.
+
+    :ivar groups: The groups and their runs.
+    :ivar figures: Each figure once for each group but the first. Figures that no run has are missing.
+    :ivar differences: In what else runs differ: the machine, versions, the sampling interval, the command.
+    :ivar unpaired_regions: Regions that not all groups have.
+    """
+
+    groups: tuple[Group, ...]
+    figures: tuple[ComparedFigure, ...]
+    differences: tuple[Difference, ...]
+    unpaired_regions: tuple[UnpairedRegion, ...]
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """The recordings that do not have all of their run: their figures are those up to where they end."""
+        return tuple(run.path for group in self.groups for run in group.runs if not run.is_complete)
+
+    def check(self, expression: str) -> Finding:
+        """Return whether a condition on which a comparison is to fail applies.
+
+        ``FIGURE > +5 %`` applies where the figure has grown by more than 5 %, ``FIGURE < -5 %`` where it has shrunk by
+        more, and ``FIGURE > 2 GB`` where it is above 2 GB in a run of any group but the first. Where both groups have
+        two or more runs, a change counts only if 1 is not in the 95 % interval of the ratio. A condition does not pass
+        if the figure is unknown in a run, if a run is incomplete, or if the change is one from or to 0.
+
+        :raises ValueError: where the expression cannot be understood; it says what is accepted.
+        """
+        return check(expression, self.figures, self.incomplete)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as what JSON knows: dictionaries, lists, texts, numbers and None."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        plain['incomplete'] = list(self.incomplete)
+        for difference in plain['differences']:
+            difference['values'] = dict(difference['values'])
+        return plain
+
+    def _repr_html_(self) -> str:
+        """Return what differs as tables, for notebooks."""
+        from gpu_tracker.views.comparison_html import comparison_html  # noqa: PLC0415 - most comparisons are printed
+
+        return comparison_html(self)
+
+
+def compare(groups: Mapping[str, Run | Sequence[Run]], *, salvage: bool = False) -> Comparison:
+    """Compare groups of runs: ``compare({'old': ['a.db', 'b.db'], 'new': ['c.db', 'd.db']})``.
+
+    :param groups: Two or more: the name of each, and its recordings, as paths or as what
+        :func:`gpu_tracker.load` returns.
+    :param salvage: Read files that were cut off or damaged as far as they go.
+    :raises ValueError: where there are fewer than two groups, or one has no recording, or one twice.
+    :raises RecordingError: where a recording cannot be read.
+    """
+    if len(groups) < 2:  # noqa: PLR2004 - to compare
+        raise ParameterError('groups', list(groups), 'two or more groups of recordings')
+    checked = {name: _without_doubles(name, runs) for name, runs in groups.items()}
+    read = {name: [_read(run, salvage=salvage) for run in runs] for name, runs in checked.items()}
+    return Comparison(
+        groups=tuple(Group(name, tuple(run.shown for run in runs)) for name, runs in read.items()),
+        figures=tuple(_compared(read)),
+        differences=tuple(_differences(read)),
+        unpaired_regions=tuple(_unpaired(read)),
+    )
+
+
+class _Read(NamedTuple):
+    """A run that was read."""
+
+    shown: ComparedRun
+    figures: dict[Name, Figure]
+    facts: dict[str, str]
+
+
+def _without_doubles(group: str, runs: Run | Sequence[Run]) -> list[Run]:
+    given = [runs] if isinstance(runs, (str, os.PathLike, Recording)) else list(runs)
+    if not given:
+        raise ParameterError('groups', {group: []}, 'groups of one or more recordings')
+    found: dict[object, str] = {}
+    for run in given:
+        path = _path_of(run)
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue  # whoever opens it says what is wrong
+        identity = (status.st_dev, status.st_ino)
+        if identity in found:
+            raise ParameterError('groups', {group: [found[identity], path]}, 'groups that have each recording once')
+        found[identity] = path
+    return given
+
+
+def _path_of(run: Run) -> str:
+    return run.path if isinstance(run, Recording) else os.fsdecode(run)
+
+
+def _read(run: Run, *, salvage: bool) -> _Read:
+    if isinstance(run, Recording):
+        return _figures_and_facts(run)
+    with load(run, salvage=salvage) as recording:
+        return _figures_and_facts(recording)
+
+
+def _figures_and_facts(recording: Recording) -> _Read:
+    meta = recording.meta
+    # A run that was killed in its first seconds has no result; it is named as incomplete.
+    figures = {} if meta.totals is None or meta.units is None else figures_of(recording.summary())
+    gpus = sorted(gpu.name or 'unknown' for gpu in recording.gpus)
+    facts = {
+        'host': meta.host,
+        'machine': meta.machine,
+        'system': meta.system,
+        'cores': meta.cores,
+        'RAM capacity': meta.ram_capacity,
+        'GPUs': ', '.join(gpus) or 'none',
+        'program': meta.program,
+        'python': meta.python,
+        'interval': meta.interval,
+        'sections': ', '.join(meta.sections) or 'none',
+        'expected cores': None if meta.units is None else meta.units[3] or 'all',
+        'command': None if meta.command is None else shlex.join(meta.command),
+    }
+    return _Read(
+        ComparedRun(recording.path, meta.started, meta.is_complete, meta.exit_code),
+        figures | region_figures(recording.regions),
+        {name: 'unknown' if value is None else str(value) for name, value in facts.items()},
+    )
+
+
+def _compared(read: Mapping[str, Sequence[_Read]]) -> Iterable[ComparedFigure]:
+    first, *others = read
+    for other in others:
+        units: dict[Name, str] = {}
+        for run in (*read[first], *read[other]):
+            units |= {name: figure.unit for name, figure in run.figures.items()}
+        for name in sorted(units, key=lambda name: name[0] == REGIONS):  # the others as they are
+            yield _figure(name, units[name], _values(first, name, read[first]), _values(other, name, read[other]))
+
+
+def _values(group: str, name: Name, runs: Iterable[_Read]) -> GroupValues:
+    values = tuple(_number(run.figures[name].value) if name in run.figures else None for run in runs)
+    positive = [value for value in values if value is not None and value > 0]
+    return GroupValues(group, values, geometric_mean(positive) if len(positive) == len(values) else None)
+
+
+def _number(value: object) -> float | None:
+    """Return a value that a file has given, None where it is no number that one can compute with."""
+    is_usable = type(value) in {int, float} and -sys.float_info.max <= value <= sys.float_info.max  # type: ignore[operator]
+    return value if is_usable else None  # type: ignore[return-value]
+
+
+def _figure(name: Name, unit: str, first: GroupValues, other: GroupValues) -> ComparedFigure:
+    problem = _problem(first, other)
+    if problem is not None:
+        return ComparedFigure(written(name), unit, first, other, None, None, None, None, problem)
+    ratio = ratio_of(_known(first), _known(other))
+    return ComparedFigure(
+        written(name), unit, first, other, ratio.value, ratio.low, ratio.high, _verdict(ratio.low, ratio.high), None
+    )
+
+
+def _known(group: GroupValues) -> list[float]:
+    return [value for value in group.values if value is not None]
+
+
+def _verdict(low: float | None, high: float | None) -> str | None:
+    if low is None or high is None:
+        return None
+    if low == high == 1:
+        return UNCHANGED
+    if low > 1:
+        return LARGER
+    return SMALLER if high < 1 else UNCLEAR
+
+
+def _problem(*groups: GroupValues) -> str | None:
+    """Return why there is no ratio of the groups' means."""
+    unknown = [_part(group, lambda value: value is None) for group in groups]
+    if any(unknown):
+        return f'unknown in {" and ".join(part for part in unknown if part)}'
+    if all(value == 0 for group in groups for value in group.values):
+        return '0 in all runs'
+    zero = [_part(group, lambda value: value is not None and value <= 0) for group in groups]
+    return f'not above 0 in {" and ".join(part for part in zero if part)}' if any(zero) else None
+
+
+def _part(group: GroupValues, applies: Any) -> str | None:  # noqa: ANN401 - a function of a value
+    """Return of how many runs of a group something is true, None for none."""
+    number = sum(1 for value in group.values if applies(value))
+    if number == 0:
+        return None
+    if number == len(group.values):
+        return f'{group.group}' if number == 1 else f'all runs of {group.group}'
+    return f'{number} of {len(group.values)} runs of {group.group}'
+
+
+def _differences(read: Mapping[str, Sequence[_Read]]) -> Iterable[Difference]:
+    runs = [run for group in read.values() for run in group]
+    for name in runs[0].facts:
+        if len({run.facts[name] for run in runs}) > 1:
+            found = {group: tuple(dict.fromkeys(run.facts[name] for run in members)) for group, members in read.items()}
+            yield Difference(name, tuple(found.items()))
+
+
+def _unpaired(read: Mapping[str, Sequence[_Read]]) -> Iterable[UnpairedRegion]:
+    by_group = {
+        group: dict.fromkeys(name[1] for run in runs for name in run.figures if name[0] == REGIONS)
+        for group, runs in read.items()
+    }
+    for region in dict.fromkeys(region for regions in by_group.values() for region in regions):
+        present = tuple(group for group, regions in by_group.items() if region in regions)
+        if len(present) < len(read):
+            yield UnpairedRegion(region, present, tuple(group for group in read if group not in present))
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - as asdict
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,160 @@
+"""A comparison as text: a table of the figures, one of the regions, and what else differs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.recording.comparing.run_figures import REGIONS
+from gpu_tracker.system.terminal_text import GAP, padded, printable, width_of
+from gpu_tracker.units import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpu_tracker.recording.comparing.compared import ComparedFigure, Finding, GroupValues
+    from gpu_tracker.recording.comparing.comparison import Comparison
+
+_PER_UNIT = '_hardware_percent'
+"""These percentages are the others divided by a number that is the same in all runs of a machine."""
+_UNKNOWN = 'N/A'
+_REGION_PREFIX = f'{REGIONS}.'
+
+
+class Tables(NamedTuple):
+    """What there is to see of a group and the first one.
+
+    :ivar heading: How many runs each has.
+    :ivar result: Rows of cells, that of the titles first.
+    :ivar regions: The same of the regions; the titles alone where there are none.
+    """
+
+    heading: str
+    result: Sequence[Sequence[str]]
+    regions: Sequence[Sequence[str]]
+
+
+def as_text(comparison: Comparison, findings: Sequence[Finding] = ()) -> str:
+    """Return a comparison, and what was found of the conditions that it was checked for.
+
+    Figures that are 0 or unknown in all runs are left out, and percentages by hardware; ``to_dict()`` has them.
+    """
+    lines: list[str] = []
+    for tables in tables_of(comparison):
+        lines += [tables.heading, '', *_table(tables.result)]
+        if len(tables.regions) > 1:
+            lines += ['', *_table(tables.regions)]
+        lines.append('')
+    for title, entries in (('Notes', notes(comparison)), ('Conditions', _conditions(findings))):
+        found = list(entries)
+        if found:
+            lines += [f'{title}:', *(f'   {entry}' for entry in found), '']
+    return '\n'.join(printable(line) for line in lines[:-1])
+
+
+def tables_of(comparison: Comparison) -> Iterator[Tables]:
+    """Yield what there is to see of each group but the first."""
+    first, *others = comparison.groups
+    for other in others:
+        runs = f'{_number(len(first.runs), "run")} of {first.name}, {_number(len(other.runs), "run")} of {other.name}'
+        figures = [figure for figure in comparison.figures if figure.other.group == other.name]
+        hidden = _called_once(figures)
+        unpaired = tuple(_unpaired(figures))
+        shown = [
+            figure
+            for figure in figures
+            if figure.name not in hidden and not figure.name.startswith(unpaired) and _is_shown(figure)
+        ]
+        result = [_cells(figure) for figure in shown if not figure.name.startswith(_REGION_PREFIX)]
+        regions = [_cells(figure) for figure in shown if figure.name.startswith(_REGION_PREFIX)]
+        titles = ('', first.name, other.name, 'ratio', '95 % interval', 'verdict')
+        yield Tables(runs, [titles, *result], [titles, *regions])
+
+
+def _is_shown(figure: ComparedFigure) -> bool:
+    if figure.name.endswith(_PER_UNIT):
+        return False
+    return any(value for group in (figure.first, figure.other) for value in group.values)
+
+
+_CALLS = '.calls'
+
+
+def _called_once(figures: Iterable[ComparedFigure]) -> set[str]:
+    """Return the names of the figures that say nothing of regions which each run has called once."""
+    alone = {
+        figure.name.removesuffix(_CALLS)
+        for figure in figures
+        if figure.name.startswith(_REGION_PREFIX)
+        and figure.name.endswith(_CALLS)
+        and {*figure.first.values, *figure.other.values} <= {1, None}
+    }
+    return {f'{region}{figure}' for region in alone for figure in (_CALLS, '.mean_wall_time', '.longest_call')}
+
+
+def _unpaired(figures: Iterable[ComparedFigure]) -> Iterator[str]:
+    """Yield what the names of figures begin with whose region only one of the groups has: the notes name these."""
+    for figure in figures:
+        if figure.name.startswith(_REGION_PREFIX) and figure.name.endswith(_CALLS):
+            sides = (figure.first.values, figure.other.values)
+            if any(all(value is None for value in values) for values in sides):
+                yield figure.name.removesuffix('calls')
+
+
+def _cells(figure: ComparedFigure) -> tuple[str, ...]:
+    values = (_mean_text(figure.first, figure.unit), _mean_text(figure.other, figure.unit))
+    if figure.ratio is None:
+        return figure.name, *values, _UNKNOWN, '', figure.problem or ''
+    interval = '' if figure.low is None or figure.high is None else f'{figure.low:.3f} to {figure.high:.3f}'
+    return figure.name, *values, f'{figure.ratio:.3f}', interval, figure.verdict or ''
+
+
+def _mean_text(group: GroupValues, unit: str) -> str:
+    """Return the mean, or the only value: that may be 0."""
+    value = group.values[0] if len(group.values) == 1 else group.mean
+    return _UNKNOWN if value is None else text_of(value, unit)
+
+
+_LEFT = {0, 5}
+"""The columns that hold words."""
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the rows with their cells below each other; columns without contents, but for their title, are left out."""
+    if len(rows) == 1:
+        yield 'No figure is known.'
+        return
+    columns = [index for index in range(len(rows[0])) if any(row[index] for row in rows[1:])]
+    widths = {index: max(width_of(printable(row[index])) for row in rows) for index in columns}
+    for row in rows:
+        cells = [padded(printable(row[index]), widths[index], to_the_right=index not in _LEFT) for index in columns]
+        yield (' ' * GAP).join(cells).rstrip()
+
+
+def notes(comparison: Comparison) -> Iterator[str]:
+    """Yield what may be why figures differ."""
+    for difference in comparison.differences:
+        values = '; '.join(f'{group}: {", ".join(found)}' for group, found in difference.values)
+        yield f'The runs differ in {difference.name}: {values}.'
+    for region in comparison.unpaired_regions:
+        yield f'The region {region.name} is in {_list(region.present)} only.'
+    for group in comparison.groups:
+        for run in group.runs:
+            if not run.is_complete:
+                yield f'{run.path} ({group.name}) is incomplete: its figures are those up to where it ends.'
+            if run.exit_code:
+                yield f'The command of {run.path} ({group.name}) ended with exit code {run.exit_code}.'
+    if all(len(group.runs) == 1 for group in comparison.groups):
+        yield 'One run a group has no interval and no verdict: two runs of the same program differ as well.'
+
+
+def _conditions(findings: Iterable[Finding]) -> Iterator[str]:
+    for finding in findings:
+        yield f'{"passed" if finding.passed else "FAILED"}  {finding.expression}: {finding.text}'
+
+
+def _number(number: int, what: str) -> str:
+    return f'{number} {what}' if number == 1 else f'{number} {what}s'
+
+
+def _list(names: Sequence[str]) -> str:
+    return ' and '.join([', '.join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]

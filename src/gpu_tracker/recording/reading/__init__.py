@@ -1,0 +1,1 @@
+"""Recordings that are read: opened, checked, and as samples, regions and text."""

@@ -1,0 +1,259 @@
+"""A recording that is read: what run it was, its samples, its regions, and its result."""
+
+from __future__ import annotations
+
+import keyword
+import os
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from gpu_tracker import report
+from gpu_tracker.errors import RecordingError
+from gpu_tracker.recording.reading.database import (
+    INTEGER,
+    INTEGER_OR_NONE,
+    NUMBER,
+    TEXT,
+    TEXT_OR_NONE,
+    Database,
+)
+from gpu_tracker.recording.reading.meta import read_meta
+from gpu_tracker.recording.reading.model import (
+    ClockPoint,
+    Column,
+    Gpu,
+    GpuSample,
+    Message,
+    ProcessRecord,
+    ProcessSample,
+)
+from gpu_tracker.recording.reading.region_rows import read_regions
+from gpu_tracker.recording.reading.samples import Samples, StoredColumn, check_sums
+from gpu_tracker.recording.reading.span_figures import SpanFigures
+from gpu_tracker.units import Units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gpu_tracker.recording.reading.model import Meta, Region
+    from gpu_tracker.usage import ResourceUsage
+    from gpu_tracker.views.frame import ReportFrame
+
+_NAME = re.compile(r'[a-z][a-z0-9_]{0,99}', re.ASCII)
+_MICRO = 1e6
+_KIB = 1024
+_PERCENT = 100
+
+
+def load(path: str | os.PathLike[str], *, salvage: bool = False) -> Recording:
+    """Return the recording in the file ``path``. Its run may still be going on: what is there now is read.
+
+    :param salvage: Read a file that was cut off or damaged as far as it goes.
+    :raises RecordingError: where it is no recording, is of a newer version, or cannot be read.
+    """
+    return Recording(os.fsdecode(path), salvage=salvage)
+
+
+class Recording:
+    """A recording. Use it as a context manager, or close it.
+
+    :ivar path: The file.
+    :ivar meta: What run was recorded.
+    :ivar columns: The columns of the samples.
+    :ivar samples: All samples.
+    :ivar gpus: The GPUs of the machine.
+    """
+
+    def __init__(self, path: str, *, salvage: bool = False) -> None:
+        self.path = path
+        self._database = Database(path, salvage=salvage)
+        try:
+            with self._database as database:
+                self.meta: Meta = read_meta(database)
+                self.columns, stored = read_columns(database)
+                self.gpus = tuple(
+                    Gpu(number, uuid, name, None if ram is None else ram * _KIB)
+                    for number, uuid, name, ram in database.rows('gpus', _GPUS)
+                )
+                last = last_time(database)
+        except BaseException:
+            self._database.close()
+            raise
+        self.samples = Samples(self._database, stored, None, -1 if last is None else last)
+        self._last = None if last is None else last / _MICRO
+
+    def __repr__(self) -> str:
+        """Return which file it is."""
+        return f'<Recording {self.path}>'
+
+    def _repr_html_(self) -> str:
+        """Return the run, its result over time and its regions as tables, for notebooks."""
+        from gpu_tracker.views.html import recording_html  # noqa: PLC0415 - most readers show no HTML
+
+        return recording_html(self)
+
+    def __enter__(self) -> Self:
+        """Return the recording."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the file. What was read stays; samples cannot be read any more."""
+        self._database.close()
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds from the first sample to the last."""
+        return self._last
+
+    @cached_property
+    def regions(self) -> tuple[Region, ...]:
+        """The regions in the order of their start, with what was used in each."""
+        return read_regions(self._database, lambda: self.span_figures, self.meta.root_pid)
+
+    @cached_property
+    def span_figures(self) -> SpanFigures:
+        """What all tracked processes used in any span of time; the samples are read when this is first asked for."""
+        return SpanFigures(self.samples, self.columns)
+
+    @cached_property
+    def processes(self) -> tuple[ProcessRecord, ...]:
+        """The tracked processes, where they were recorded, in the order in which they were seen."""
+        return tuple(
+            ProcessRecord(number, pid, parent, name, t / _MICRO)
+            for number, pid, parent, name, t in self._database.rows('processes', _PROCESSES)
+        )
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """What the tracker has said to its user."""
+        rows = self._database.rows('messages', {'rowid': INTEGER, 't': INTEGER, 'level': TEXT, 'text': TEXT})
+        return tuple(Message(t / _MICRO, level, text) for _, t, level, text in rows)
+
+    @cached_property
+    def clock(self) -> tuple[ClockPoint, ...]:
+        """Moments on both clocks, which show where the date was set while the run went on."""
+        rows = self._database.rows('clock', {'t': INTEGER, 'unix': INTEGER})
+        return tuple(ClockPoint(t / _MICRO, unix / _MICRO) for t, unix in rows)
+
+    def gpu_samples(self) -> Iterator[GpuSample]:
+        """Yield what each GPU showed at each sample, in the order of time."""
+        for t, gpu, ram, combined_ram, utilization in self._database.rows('gpu_samples', _GPU_SAMPLES, keys=2):
+            yield GpuSample(
+                t / _MICRO,
+                gpu,
+                _bytes(ram),
+                _bytes(combined_ram),
+                None if utilization is None else utilization / _PERCENT,
+            )
+
+    def process_samples(self) -> Iterator[ProcessSample]:
+        """Yield what each process showed at each sample, in the order of time, where processes were recorded."""
+        for t, process, rss, cpu, n_threads in self._database.rows('process_samples', _PROCESS_SAMPLES, keys=2):
+            yield ProcessSample(t / _MICRO, process, _bytes(rss), None if cpu is None else cpu / _MICRO, n_threads)
+
+    def summary(self) -> ResourceUsage:
+        """Return what the run has printed; of a run that is not complete, the same up to what was recorded last.
+
+        :raises RecordingError: where nothing had been recorded yet.
+        """
+        totals, units = self.meta.totals, self.meta.units
+        if totals is None or units is None:
+            raise RecordingError(f'{self.path} has no result: its run ended before the first was recorded')
+        try:
+            wanted: Any = totals
+            return report.build(wanted, Units(*units))
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise RecordingError(f'{self.path} is no recording: its totals cannot be read ({error!r})') from error
+
+    def export(self, path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - the documented name
+        """Write the recording to a file in another format.
+
+        :param format: ``csv``, ``jsonl``, ``parquet``, ``chrome-trace`` or ``sub-tracking``.
+        :raises RecordingError: where that format is not known or needs a package that is missing, where ``path`` is
+            the recording itself, or cannot be written.
+        """
+        from gpu_tracker.recording.export import export_to  # noqa: PLC0415 - most readers export nothing
+
+        export_to(self, os.fsdecode(path), format)
+
+    def report(self, height: int | None = None) -> ReportFrame:
+        """Return the page that ``gpu-tracker report`` writes, which notebooks show in a frame.
+
+        :param height: Of the frame, in pixels.
+        """
+        from gpu_tracker.views.frame import HEIGHT, ReportFrame  # noqa: PLC0415 - most readers show no report
+
+        return ReportFrame([self], height=HEIGHT if height is None else height)
+
+    def plot(self, only: Iterable[str] | None = None, start: float | None = None, stop: float | None = None) -> Any:  # noqa: ANN401 - the package need not be there
+        """Return a ``matplotlib.figure.Figure`` of the run, as ``gpu-tracker plot`` writes it.
+
+        :param only: The panels that are wanted: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``io``, ``power``. None: all of
+            which something is known.
+        :param start: From when on, in seconds since the first sample.
+        :param stop: Up to when.
+        :raises ParameterError: where there is no such panel.
+        :raises RecordingError: where matplotlib is not installed, or nothing of what is wanted was recorded.
+        """
+        from gpu_tracker.views import plot  # noqa: PLC0415 - most readers draw nothing
+
+        return plot.plot(self, only, start, stop)
+
+
+def read_columns(database: Database) -> tuple[tuple[Column, ...], list[StoredColumn]]:
+    """Return the columns of the samples, and how they are stored.
+
+    :raises RecordingError: where they are not what they have to be.
+    """
+    shown: list[Column] = []
+    stored: list[StoredColumn] = []
+    for _, name, unit, kind, small_unit, beyond, meaning in database.rows('columns', _COLUMNS):
+        if not _NAME.fullmatch(name) or keyword.iskeyword(name) or name == 't':
+            raise RecordingError(f'{database.path} is no recording: {name[:40]!r} is no name of a column')
+        if not 0 < small_unit < float('inf'):
+            raise RecordingError(f'{database.path} is no recording: the unit of {name} is {small_unit}')
+        shown.append(Column(name, unit, kind, meaning))
+        stored.append(StoredColumn(name, float(small_unit), tuple(_NAME.findall(beyond))))
+    if len({column.name for column in shown}) < len(shown):
+        raise RecordingError(f'{database.path} is no recording: it has two columns of one name')
+    check_sums(stored, database.path)
+    if shown:
+        names = ', '.join(column.name for column in shown)
+        database.value(f'SELECT {names} FROM samples LIMIT 1')  # noqa: S608 - raises where one is not there
+    return tuple(shown), stored
+
+
+def last_time(database: Database) -> int | None:
+    """Return the microsecond of the last sample: what is written later is not read."""
+    last = database.value('SELECT max(t) FROM samples')
+    if type(last) not in INTEGER_OR_NONE:
+        raise database.wrong_type('samples', 't', last, INTEGER_OR_NONE)
+    if last is None:  # there is none, or the end of a damaged file is not there
+        for batch in database.batches('samples', ['t']):
+            last = batch[-1][0]
+    found: int | None = last
+    return found
+
+
+def _bytes(kib: int | None) -> int | None:
+    return None if kib is None else kib * _KIB
+
+
+_COLUMNS = {
+    'position': INTEGER, 'name': TEXT, 'unit': TEXT, 'kind': TEXT, 'small_unit': NUMBER, 'beyond': TEXT,
+    'meaning': TEXT,
+}  # fmt: skip
+_GPUS = {'id': INTEGER, 'uuid': TEXT, 'name': TEXT_OR_NONE, 'total_ram': INTEGER_OR_NONE}
+_PROCESSES = {'id': INTEGER, 'pid': INTEGER, 'parent': INTEGER, 'name': TEXT, 'first_t': INTEGER}
+_GPU_SAMPLES = {
+    't': INTEGER, 'gpu': INTEGER, 'ram': INTEGER_OR_NONE, 'combined_ram': INTEGER_OR_NONE,
+    'utilization': INTEGER_OR_NONE,
+}  # fmt: skip
+_PROCESS_SAMPLES = {
+    't': INTEGER, 'process': INTEGER, 'rss': INTEGER_OR_NONE, 'cpu': INTEGER_OR_NONE, 'n_threads': INTEGER_OR_NONE,
+}  # fmt: skip

@@ -1,0 +1,279 @@
+"""The samples of a recording in base units: rows one after the other in constant memory, or a whole table.
+
+A column may be stored as what it has beyond the sum of others, see :mod:`gpu_tracker.recording.schema`.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import namedtuple
+from importlib import import_module
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpu_tracker.errors import RecordingError
+from gpu_tracker.recording.reading.buckets import Buckets, StoredRows
+from gpu_tracker.recording.reading.database import INTEGER, INTEGER_OR_NONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpu_tracker.recording.reading.database import Database
+
+    Values = Sequence[float | None]
+    """One column of some rows."""
+
+_MICRO = 1e6
+_MOST_MICROSECONDS = 2**62
+_FRAME_ROWS = 65536
+"""How many rows at once become a part of another library's table."""
+
+
+class StoredColumn(NamedTuple):
+    """How a column lies in the file.
+
+    :ivar small_unit: What 1 means in the base unit.
+    :ivar beyond: The columns beyond whose sum it is stored.
+    """
+
+    name: str
+    small_unit: float
+    beyond: tuple[str, ...]
+
+
+class Samples:
+    """The rows of a recording, or of a part of it.
+
+    Each is a tuple with names, such as ``row.t`` and ``row.combined_total_rss``. ``t`` is in seconds since the first
+    sample, values are in base units, None where unknown.
+
+    :ivar names: ``t`` and the names of the columns.
+
+    :param since: The microsecond after which rows begin, None for the first.
+    :param until: That of the last row.
+    """
+
+    def __init__(self, database: Database, columns: Sequence[StoredColumn], since: int | None, until: int) -> None:
+        self.names = ('t', *(column.name for column in columns))
+        self._database = database
+        self._columns = {column.name: column for column in columns}
+        self._since = since
+        self._until = until
+        self._length: int | None = None
+
+    def __repr__(self) -> str:
+        """Return of which file they are."""
+        return f'<Samples of {self._database.path}>'
+
+    def __len__(self) -> int:
+        """Return the number of rows, which are counted when this is first asked for."""
+        if self._length is None:
+            batches = self._database.batches('samples', ['t'], since=self._after, until=self._until)
+            self._length = sum(map(len, batches))
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows in the order of time."""
+        make: Any = namedtuple('Sample', self.names)._make  # type: ignore[attr-defined] # noqa: PYI024 - as the file says
+        for columns in self.batches(self.names[1:]):
+            yield from map(make, zip(*columns, strict=True))
+
+    def between(self, start: float | None = None, stop: float | None = None) -> Samples:
+        """Return the samples from ``start`` to before ``stop``, in seconds since the first; None: no limit."""
+        since, until = self._since, self._until
+        if start is not None:
+            after = _microseconds(start) - 1
+            since = after if since is None else max(since, after)
+        if stop is not None:
+            until = min(until, _microseconds(stop) - 1)
+        return Samples(self._database, list(self._columns.values()), since, until)
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Values]]:
+        """Yield some rows at a time as columns: first the times, then those of ``names``."""
+        stored = self._stored(names)
+        for rows in self._database.batches('samples', ['t', *stored], since=self._after, until=self._until):
+            raw: dict[str, Sequence[Any]] = dict(zip(['t', *stored], zip(*rows, strict=True), strict=True))
+            for name, values in raw.items():
+                self._check_types(name, values)
+            summed: dict[str, Sequence[Any]] = {}
+            times = [t / _MICRO for t in raw['t']]
+            yield [times, *(self._in_base_unit(name, self._summed(name, raw, summed)) for name in names)]
+
+    def buckets(self, names: Sequence[str], most: int) -> Buckets:
+        """Return the least, the mean and the most of the gauges ``names`` in ``most`` spans of equal length.
+
+        Where there are no more rows than that, each is a span by itself.
+        """
+        return Buckets.of_gauges(self._rows_of(names), most)
+
+    def rates(self, names: Sequence[str], most: int, interval: float) -> Buckets:
+        """Return how much the counters ``names`` grew a second, in ``most`` spans of equal length.
+
+        :param interval: The seconds over which a rate is taken at least: counters have noise, and maxima pick it.
+        """
+        return Buckets.of_counters(self._rows_of(names), most, interval)
+
+    def of_each_gpu(self, gpus: Sequence[int], most: int) -> dict[int, Buckets]:
+        """Return :meth:`buckets` of ``ram``, ``combined_ram`` and ``utilization`` of each of the numbers ``gpus``."""
+        units = {'ram': 1024.0, 'combined_ram': 1024.0, 'utilization': 0.01}
+        return {
+            gpu: Buckets.of_gauges(
+                StoredRows(
+                    self._database,
+                    f'gpu_samples WHERE gpu = {int(gpu)} AND',
+                    {name: (name, unit) for name, unit in units.items()},
+                    self._since,
+                    self._until,
+                ),
+                most,
+            )
+            for gpu in gpus
+        }
+
+    def _rows_of(self, names: Sequence[str]) -> StoredRows:
+        columns = {name: (self._expression(name), self._columns[name].small_unit) for name in names}
+        return StoredRows(self._database, 'samples WHERE', columns, self._since, self._until)
+
+    def _expression(self, name: str) -> str:
+        """Return the SQL of a column in its small unit."""
+        others = [f'coalesce({self._expression(other)}, 0)' for other in self._columns[name].beyond]
+        return f'({" + ".join([name, *others])})'
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - the package need not be there
+        """Return a ``pandas.DataFrame``: all columns are floats, NaN where unknown.
+
+        :raises RecordingError: where pandas is not installed.
+        """
+        pandas = _package('pandas', 'to_pandas')
+        numpy = _package('numpy', 'to_pandas')
+        found = [array('d') for _ in self.names]
+        for columns in self.batches(self.names[1:]):
+            for values, more in zip(found, columns, strict=True):
+                values.extend(math.nan if value is None else value for value in more)
+        return pandas.DataFrame(
+            {name: numpy.frombuffer(values) for name, values in zip(self.names, found, strict=True)}
+            if found[0]
+            else {name: numpy.empty(0) for name in self.names}
+        )
+
+    def to_polars(self) -> Any:  # noqa: ANN401 - as above
+        """Return a ``polars.DataFrame``, null where unknown.
+
+        :raises RecordingError: where polars is not installed.
+        """
+        polars = _package('polars', 'to_polars')
+        schema = {name: polars.Int64 if self._is_whole(name) else polars.Float64 for name in self.names}
+        parts = [polars.DataFrame(part, schema=schema) for part in self.parts()]
+        return polars.concat(parts) if parts else polars.DataFrame(schema=schema)
+
+    def to_arrow(self) -> Any:  # noqa: ANN401 - as above
+        """Return a ``pyarrow.Table``, null where unknown.
+
+        :raises RecordingError: where pyarrow is not installed.
+        """
+        arrow = _package('pyarrow', 'to_arrow')
+        schema = self.arrow_schema(arrow)
+        return arrow.Table.from_batches(
+            [arrow.RecordBatch.from_pydict(part, schema=schema) for part in self.parts()], schema=schema
+        )
+
+    def arrow_schema(self, arrow: Any) -> Any:  # noqa: ANN401 - as above
+        """Return the schema of :meth:`to_arrow`, made with the module ``pyarrow``."""
+        types = ((name, arrow.int64() if self._is_whole(name) else arrow.float64()) for name in self.names)
+        return arrow.schema(list(types))
+
+    def parts(self, size: int = _FRAME_ROWS) -> Iterator[dict[str, Values]]:
+        """Yield the rows as columns by their names, ``size`` rows or a few more at a time."""
+        waiting: list[list[Values]] = []
+        rows = 0
+        for columns in self.batches(self.names[1:]):
+            waiting.append(columns)
+            rows += len(columns[0])
+            if rows >= size:
+                yield self._joined(waiting)
+                waiting, rows = [], 0
+        if waiting:
+            yield self._joined(waiting)
+
+    def _joined(self, waiting: Sequence[Sequence[Values]]) -> dict[str, Values]:
+        return {
+            name: list(chain.from_iterable(columns[index] for columns in waiting))
+            for index, name in enumerate(self.names)
+        }
+
+    @property
+    def _after(self) -> tuple[int] | None:
+        return None if self._since is None else (self._since,)
+
+    def _is_whole(self, name: str) -> bool:
+        return name != 't' and self._columns[name].small_unit.is_integer()
+
+    def _stored(self, names: Iterable[str]) -> list[str]:
+        """Return the columns that have to be read for those of ``names``."""
+        found: dict[str, None] = {}
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name] = None
+                waiting += self._columns[name].beyond
+        return list(found)
+
+    def _check_types(self, name: str, values: Sequence[object]) -> None:
+        allowed = INTEGER if name == 't' else INTEGER_OR_NONE
+        if not allowed.issuperset(map(type, values)):
+            wrong = next(value for value in values if type(value) not in allowed)
+            raise self._database.wrong_type('samples', name, wrong, allowed)
+
+    def _in_base_unit(self, name: str, values: Sequence[Any]) -> Values:
+        unit = self._columns[name].small_unit
+        if unit == 1:
+            return values
+        if unit.is_integer():
+            whole = int(unit)
+            return [None if value is None else value * whole for value in values]
+        inverse = 1 / unit
+        if inverse.is_integer():
+            # 1234567 / 1e6 is 1.234567, and 1234567 * 1e-6 is 1.2345669999999999.
+            return [None if value is None else value / inverse for value in values]
+        return [None if value is None else value * unit for value in values]
+
+    def _summed(self, name: str, raw: dict[str, Sequence[Any]], summed: dict[str, Sequence[Any]]) -> Sequence[Any]:
+        """Return a column of ``raw`` with those added beyond whose sum it is stored; ``summed`` has what is done."""
+        if name not in summed:
+            values = raw[name]
+            for other in self._columns[name].beyond:
+                values = [
+                    None if value is None else value + (more or 0)
+                    for value, more in zip(values, self._summed(other, raw, summed), strict=True)
+                ]
+            summed[name] = values
+        return summed[name]
+
+
+def check_sums(columns: Sequence[StoredColumn], path: str) -> None:
+    """Raise RecordingError where a column is stored beyond the sum of itself, or of none that is there.
+
+    :param path: The file that says so.
+    """
+    beyond = {column.name: column.beyond for column in columns}
+    done: set[str] = set()
+    while len(done) < len(beyond):
+        ready = [name for name, others in beyond.items() if name not in done and done.issuperset(others)]
+        if not ready:
+            raise RecordingError(f'{path} is no recording: its columns are the sums of each other')
+        done.update(ready)
+
+
+def _microseconds(seconds: float) -> int:
+    if math.isnan(seconds):
+        raise RecordingError('a time must be a number of seconds, not NaN')
+    return math.ceil(max(-_MOST_MICROSECONDS, min(_MOST_MICROSECONDS, seconds * _MICRO)))
+
+
+def _package(name: str, method: str) -> Any:  # noqa: ANN401 - a module
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise RecordingError(f'samples.{method}() needs the package {name}: pip install {name}') from error

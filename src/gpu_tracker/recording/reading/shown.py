@@ -1,0 +1,284 @@
+"""A recording as text and as JSON: which run it was, its result, its regions as a tree, its processes."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker import report
+from gpu_tracker.errors import RecordingError
+from gpu_tracker.recording.reading import tree
+from gpu_tracker.recording.reading.plain import plain
+from gpu_tracker.recording.schema import ABANDONED
+from gpu_tracker.system.terminal_text import Column, layout, padded, printable, shortened, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gpu_tracker.recording.reading.model import Bounded
+    from gpu_tracker.recording.reading.recording import Recording
+    from gpu_tracker.recording.reading.tree import PathFigures
+
+_MEGA = 1e6
+_MOST_ROWS = 200
+"""Of a table as text; JSON has all."""
+_WIDEST_NAME = 60
+_NARROWEST_NAME = 16
+_GAP = '  '
+_INDENT = 2
+
+REGION_COLUMNS = (
+    Column('name', 'Region', _NARROWEST_NAME),
+    Column('calls', 'Calls', is_number=True),
+    Column('time', 'Time s', is_number=True),
+    Column('share', 'Share', is_number=True),
+    Column('thread_cpu', 'CPU s', is_number=True),
+    Column('cpu', 'All CPU s', is_number=True),
+    Column('ram', 'RAM MB', is_number=True),
+    Column('gpu', 'GPU %', is_number=True),
+    Column('gpu_ram', 'GPU RAM MB', is_number=True),
+    Column('raised', 'Raised', is_number=True),
+    Column('not_ended', 'Not ended', is_number=True),
+)
+_REGIONS_LEFT_OUT_FIRST = ('thread_cpu', 'gpu_ram', 'gpu')
+_PROCESS_COLUMNS = (
+    Column('pid', 'PID', is_number=True),
+    Column('parent', 'Parent', is_number=True),
+    Column('name', 'Process', _NARROWEST_NAME),
+    Column('first', 'Since s', is_number=True),
+    Column('ram', 'RAM MB', is_number=True),
+    Column('cpu', 'CPU s', is_number=True),
+)
+_LEGEND = (
+    'CPU s: of the threads of the calls. All CPU s: of all tracked processes meanwhile.',
+    'RAM: the most of the process of a call. GPU RAM: the most of all tracked processes.',
+)
+_MARKS = '~: an estimate from samples around it; >=, <=: a lower and an upper bound.'
+
+
+def as_text(recording: Recording, width: int | None = None) -> str:
+    """Return what there is to see of a recording.
+
+    :param width: How wide the tables may be; None: as wide as they are.
+    """
+    blocks = [list(_heading(recording)), _result(recording)]
+    regions, left_out = region_figures(recording)
+    if regions:
+        blocks.append(list(_region_lines(regions, left_out, width, has_gpus=has_gpus(recording))))
+    processes = process_figures(recording)
+    if processes:
+        blocks.append(list(_process_lines(processes, width)))
+    warnings = [f'{message.level}: {message.text}' for message in recording.messages]
+    if warnings:
+        blocks.append(_shortened_list(warnings, 'messages'))
+    return '\n\n'.join('\n'.join(printable(line) for line in block) for block in blocks if block)
+
+
+def as_json(recording: Recording) -> str:
+    """Return the same as a JSON object, with all that the text leaves out, in base units."""
+    regions, left_out = region_figures(recording)
+    found = {
+        'meta': plain(recording.meta),
+        'is_complete': recording.meta.is_complete,
+        'duration': recording.duration,
+        'samples': len(recording.samples),
+        'summary': _summary(recording),
+        'regions': plain(regions),
+        'regions_left_out': left_out,
+        'processes': [process._asdict() for process in process_figures(recording)],
+        'messages': plain(recording.messages),
+    }
+    return json.dumps(found, indent=1, allow_nan=False)
+
+
+def region_figures(recording: Recording) -> tuple[list[PathFigures], int]:
+    """Return what each path of regions used, in the order of the tree, and how many calls lie too deep to be in it."""
+    nodes, left_out = tree.merged(recording.regions)
+    if not nodes:
+        return [], left_out
+    return [tree.figures_of(node, recording.span_figures, recording.duration) for node in nodes], left_out
+
+
+class ProcessFigures(NamedTuple):
+    """What one process used.
+
+    :ivar max_rss: The most RSS at any sample in bytes.
+    :ivar cpu: Its CPU time at its last sample in seconds.
+    """
+
+    pid: int
+    parent: int
+    name: str
+    first_t: float
+    max_rss: int | None
+    cpu: float | None
+
+
+def process_figures(recording: Recording) -> list[ProcessFigures]:
+    """Return what each process used, where processes were recorded."""
+    largest: dict[int, int] = {}
+    cpu: dict[int, float] = {}
+    for sample in recording.process_samples() if recording.processes else ():
+        if sample.rss is not None:
+            largest[sample.process] = max(sample.rss, largest.get(sample.process, 0))
+        if sample.cpu is not None:
+            cpu[sample.process] = sample.cpu
+    return [
+        ProcessFigures(one.pid, one.parent, one.name, one.first_t, largest.get(one.id), cpu.get(one.id))
+        for one in recording.processes
+    ]
+
+
+def _summary(recording: Recording) -> dict[str, object] | None:
+    try:
+        return report.as_dictionary(recording.summary())
+    except RecordingError:
+        return None
+
+
+def _heading(recording: Recording) -> Iterator[str]:
+    meta = recording.meta
+    yield ' '.join(meta.command) if meta.command else f'process {_or_unknown(meta.root_pid)}'
+    system = ' '.join(part for part in (meta.system, meta.machine) if part)
+    details = ', '.join(part for part in (system, f'Python {meta.python}' if meta.python else '') if part)
+    host = f'{_or_unknown(meta.host)} ({details})' if details else _or_unknown(meta.host)
+    yield _line('host', host)
+    if meta.folder:
+        yield _line('folder', meta.folder)
+    yield _line('started', _or_unknown(meta.started))
+    yield _line('ended', ending(recording))
+    samples = len(recording.samples)
+    interval = '' if meta.interval is None else f', every {meta.interval:g} s'
+    yield _line('samples', f'{samples:,} in {recording.duration or 0.0:,.3f} s{interval}')
+    yield _line('written by', _or_unknown(meta.program))
+    if meta.region_lines_lost:
+        yield _line('lost', f'{meta.region_lines_lost:,} lines of the log of regions')
+    if meta.samples_lost:
+        yield _line('lost', f'{meta.samples_lost:,} samples')
+
+
+def ending(recording: Recording) -> str:
+    """Return how the run of a recording has ended, or that it has not."""
+    meta = recording.meta
+    if meta.is_complete:
+        return 'when it was stopped' if meta.exit_code is None else f'with exit code {meta.exit_code}'
+    if meta.ended == ABANDONED:
+        return 'not complete: the tracker was gone before the end of the run'
+    return 'not complete: the run still goes on, or its sampler was killed'
+
+
+def _result(recording: Recording) -> list[str]:
+    try:
+        return report.as_text(recording.summary()).splitlines()
+    except RecordingError as error:
+        return [str(error)]
+
+
+def _line(name: str, text: str) -> str:
+    return f'{"":{_INDENT}}{name:<12}{text}'
+
+
+def _or_unknown(value: object) -> str:
+    return 'N/A' if value is None else str(value)
+
+
+def has_gpus(recording: Recording) -> bool:
+    """Return whether the machine has GPUs, or may have some."""
+    gpu = (recording.meta.totals or {}).get('gpu')
+    return not isinstance(gpu, dict) or gpu.get('count') != 0
+
+
+def _region_lines(regions: Sequence[PathFigures], left_out: int, width: int | None, *, has_gpus: bool) -> Iterator[str]:
+    rows = region_rows(regions[:_MOST_ROWS], has_gpus=has_gpus)
+    yield from _table(REGION_COLUMNS, rows, width, _REGIONS_LEFT_OUT_FIRST)
+    if len(regions) > _MOST_ROWS:
+        yield f'{len(regions) - _MOST_ROWS:,} more lines are left out: -f json has them'
+    if left_out:
+        yield f'{left_out:,} calls that lie more than {tree.MOST_LEVELS} levels deep are left out'
+    yield ''
+    yield from _LEGEND
+    if any(cell[:1] in {'~', '>', '<'} for row in rows for name, cell in row.items() if name != 'name'):
+        yield _MARKS
+
+
+def region_rows(regions: Sequence[PathFigures], *, has_gpus: bool) -> list[dict[str, str]]:
+    """Return what there is in the columns of :data:`REGION_COLUMNS`, by their names; nothing of GPUs without any."""
+    rows = [_region_cells(figures) for figures in regions]
+    if has_gpus or any(figures.gpu_utilization or figures.gpu_ram for figures in regions):
+        return rows
+    return [row | {'gpu': '', 'gpu_ram': ''} for row in rows]
+
+
+def _region_cells(figures: PathFigures) -> dict[str, str]:
+    name = f'{"":{_INDENT * (len(figures.path) - 1)}}{printable(figures.path[-1])}'
+    time = f'{figures.wall_time:.3f}'
+    gpu = '' if figures.gpu_utilization is None else f'{figures.gpu_utilization:.1f}'
+    return {
+        'name': shortened(name, _WIDEST_NAME),
+        'calls': f'{figures.calls:,}',
+        'time': f'>={time}' if figures.not_ended else time,
+        'share': '' if figures.share is None else f'{figures.share:.1%}',
+        'thread_cpu': '' if figures.thread_cpu is None else f'{figures.thread_cpu:.3f}',
+        'cpu': _bounded(figures.cpu, 1.0, 2),
+        'ram': _bounded(figures.ram, _MEGA, 1),
+        'gpu': f'~{gpu}' if gpu and figures.gpu_coverage < 1 else gpu,
+        'gpu_ram': '' if figures.gpu_ram is None else f'>={figures.gpu_ram / _MEGA:.1f}',
+        'raised': f'{figures.errors:,}' if figures.errors else '',
+        'not_ended': f'{figures.not_ended:,}' if figures.not_ended else '',
+    }
+
+
+def _bounded(figure: Bounded | None, divisor: float, decimals: int) -> str:
+    """Return a figure as it is known: the value, ``~`` before an estimate, or a bound."""
+    if figure is None:
+        return ''
+    value, lower, upper = (
+        None if number is None else f'{number / divisor:.{decimals}f}'
+        for number in (figure.value, figure.lower, figure.upper)
+    )
+    if value is not None:
+        return value if lower == upper else f'~{value}'
+    if upper is not None:
+        return f'<={upper}'
+    return f'>={lower}' if lower is not None and figure.lower else ''  # at least nothing is no figure
+
+
+def _process_lines(processes: Sequence[ProcessFigures], width: int | None) -> Iterator[str]:
+    rows = [
+        {
+            'pid': str(process.pid),
+            'parent': str(process.parent),
+            'name': shortened(printable(process.name), _WIDEST_NAME),
+            'first': f'{process.first_t:.3f}',
+            'ram': '' if process.max_rss is None else f'>={process.max_rss / _MEGA:.1f}',
+            'cpu': '' if process.cpu is None else f'>={process.cpu:.2f}',
+        }
+        for process in islice(processes, _MOST_ROWS)
+    ]
+    yield from _table(_PROCESS_COLUMNS, rows, width, ('parent', 'first'))
+    if len(processes) > _MOST_ROWS:
+        yield f'{len(processes) - _MOST_ROWS:,} more lines are left out: -f json has them'
+
+
+def _shortened_list(lines: Sequence[str], what: str) -> list[str]:
+    more = len(lines) - _MOST_ROWS
+    return [*lines[:_MOST_ROWS], *([f'{more:,} more {what} are left out: -f json has them'] if more > 0 else [])]
+
+
+def _table(
+    columns: Sequence[Column], rows: Sequence[Mapping[str, str]], width: int | None, left_out_first: Sequence[str]
+) -> Iterator[str]:
+    """Yield a line of titles and the rows; a column without a single value is not there."""
+    used = [column for column in columns if any(row[column.name] for row in rows)]
+    contents = {
+        column.name: max(width_of(column.title), *(width_of(row[column.name]) for row in rows)) for column in used
+    }
+    removable = [name for name in left_out_first if name in contents]
+    shown = layout(used, contents, width, removable)
+    titles = {column.name: column.title for column in used}
+    for row in (titles, *rows):
+        cells = [
+            padded(shortened(row[column.name], space), space, to_the_right=column.is_number) for column, space in shown
+        ]
+        yield _GAP.join(cells).rstrip()

@@ -1,0 +1,1 @@
+"""Recordings while they are written, by the sampler, and what programs write of their regions."""

@@ -1,0 +1,326 @@
+"""What records a run in the sampler: a recording, a CSV file, and a recording of regions that nobody may ever write."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gpu_tracker.recording.schema import STOPPED
+from gpu_tracker.resources import RefusedError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Protocol
+
+    from gpu_tracker.recording.writing.csv_file import CsvFile
+    from gpu_tracker.recording.writing.recorder import Recorder
+    from gpu_tracker.recording.writing.region_log import RegionLog
+    from gpu_tracker.resources import Message, Resource
+    from gpu_tracker.resources.context import Context
+    from gpu_tracker.totals import RecordingRequest, SamplerConfiguration, Totals
+
+    class Records(Protocol):
+        """Takes in samples, and keeps them in a file."""
+
+        @property
+        def is_recording(self) -> bool:
+            """Whether there is a recording, which wants the totals that the tracker reports."""
+
+        def sampled(self, now: float) -> None:
+            """Take in what the resources have measured at ``now``."""
+
+        def due(self) -> float:
+            """Return when :meth:`commit` is due between two samples; infinity where it is not."""
+
+        def is_due(self, now: float) -> bool:
+            """Return whether a sample at ``now`` is to be followed by a commit."""
+
+        def published(self, now: float, totals: Totals) -> None:
+            """Take note of the totals so far, and commit all that was measured."""
+
+        def commit(self, now: float) -> None:
+            """Commit what was measured."""
+
+        def take_messages(self) -> list[Message]:
+            """Return the messages for the user that were not taken yet."""
+
+        def finish(self, ended: str, totals: Totals | None, exit_code: int | None) -> None:
+            """Write the end of the run, and close the file."""
+
+        def discard(self) -> None:
+            """Close the file, which is of no use."""
+
+
+_REASON = 'recording'
+"""By which the tracker finds the parameter at fault."""
+
+
+class Recorders:
+    """All that records a run: mostly nothing, or one thing."""
+
+    def __init__(self, members: Sequence[Records] = ()) -> None:
+        self._members = members
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether there is a recording, which wants the totals that the tracker reports."""
+        return any(member.is_recording for member in self._members)
+
+    def sampled(self, now: float) -> None:
+        """Have a sample taken in."""
+        for member in self._members:
+            member.sampled(now)
+
+    def due(self) -> float:
+        """Return when a commit is due between two samples; infinity where none is."""
+        return min((member.due() for member in self._members), default=float('inf'))
+
+    def is_due(self, now: float) -> bool:
+        """Return whether a sample at ``now`` is to be followed by a commit."""
+        return any(member.is_due(now) for member in self._members)
+
+    def published(self, now: float, totals: Totals, *, last: bool) -> None:
+        """Commit what was measured, where it is time."""
+        for member in self._members:
+            if last or member.is_due(now):
+                member.published(now, totals)
+
+    def commit(self, now: float) -> None:
+        """Commit what was measured."""
+        for member in self._members:
+            member.commit(now)
+
+    def take_messages(self) -> list[Message]:
+        """Return the messages for the user that were not taken yet."""
+        return [message for member in self._members for message in member.take_messages()]
+
+    def unfinished(self) -> str | None:
+        """Return why the end of the run could not be written, as a text for the user; None: it was."""
+        texts = [text for level, text in self.take_messages() if level == 'warning']
+        return texts[0] if texts else None
+
+    def finish(self, ended: str, totals: Totals | None, exit_code: int | None) -> None:
+        """Write the end of the run."""
+        for member in self._members:
+            member.finish(ended, totals, exit_code)
+
+    def discard(self) -> None:
+        """Close what is of no use."""
+        for member in self._members:
+            member.discard()
+
+
+class RegionsOnly:
+    """A recording in a temporary file, which is begun when the first region is; the sample before it is in it too.
+
+    :param request: The file, which is not there yet.
+    :param log: The log of regions.
+    """
+
+    def __init__(
+        self,
+        request: RecordingRequest,
+        config: SamplerConfiguration,
+        context: Context,
+        resources: Mapping[str, Resource],
+        log: RegionLog,
+    ) -> None:
+        self._request = request
+        self._config = config
+        self._context = context
+        self._resources = resources
+        self._log = log
+        self._recorder: Recorder | None = None
+        self._before: tuple[float, list[float | None]] | None = None
+        self._has_failed = False
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether there is a recording."""
+        return self._recorder is not None
+
+    def sampled(self, now: float) -> None:
+        """Keep the sample, in place of the one before where there is no region yet."""
+        if self._recorder is None and not self._has_failed and self._log.has_grown:
+            self._begin()
+        if self._recorder is not None:
+            self._recorder.sampled(now)
+        else:
+            self._before = now, [value for resource in self._resources.values() for value in resource.row()]
+
+    def due(self) -> float:
+        """Return when a commit is due between two samples."""
+        return float('inf') if self._recorder is None else self._recorder.due()
+
+    def is_due(self, now: float) -> bool:
+        """Return whether a sample at ``now`` is to be followed by a commit."""
+        return self._recorder is not None and self._recorder.is_due(now)
+
+    def published(self, now: float, totals: Totals) -> None:
+        """Commit what was measured."""
+        if self._recorder is not None:
+            self._recorder.published(now, totals)
+
+    def commit(self, now: float) -> None:
+        """Commit what was measured."""
+        if self._recorder is not None:
+            self._recorder.commit(now)
+
+    def take_messages(self) -> list[Message]:
+        """Return the messages that were not taken yet."""
+        return [] if self._recorder is None else self._recorder.take_messages()
+
+    def finish(self, ended: str, totals: Totals | None, exit_code: int | None) -> None:
+        """Write the end of the run."""
+        if self._recorder is None and not self._has_failed and self._log.has_grown:
+            self._begin()
+        if self._recorder is not None:
+            self._recorder.finish(ended, totals, exit_code)
+            if ended != STOPPED:
+                self._remove()  # nobody will read it
+        self._log.remove()
+
+    def discard(self) -> None:
+        """Remove the file and the log."""
+        if self._recorder is not None:
+            self._recorder.discard()
+            self._remove()
+        self._log.remove()
+
+    def _remove(self) -> None:
+        try:
+            os.unlink(self._request['path'])
+        except OSError:
+            pass  # somebody has removed it
+
+    def _begin(self) -> None:
+        path = self._request['path']
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            self._recorder = _open_recorder(self._request, self._config, self._context, self._resources, self._log)
+        except (OSError, RefusedError):
+            self._has_failed = True  # there is no room for regions
+            return
+        if self._before is not None:
+            self._recorder.add(*self._before)
+
+
+def open_recorders(config: SamplerConfiguration, context: Context, resources: Mapping[str, Resource]) -> Recorders:
+    """Return what records the run.
+
+    :raises RefusedError: where the file of a recording cannot be written.
+    """
+    members: list[Records] = []
+    request, rows_file = config['recording'], config['rows_file']
+    if rows_file is not None:
+        _keep_locked(rows_file, is_inherited=config['recording_handle'] is not None)
+        members.append(_open_csv_file(rows_file, config, resources))
+    log = _open_log(config['regions'])
+    if request is not None and not request['is_temporary']:
+        _keep_locked(request['path'], is_inherited=config['recording_handle'] is not None)
+        members.append(_open_recorder(request, config, context, resources, log))
+    elif request is not None and log is not None:
+        members.append(RegionsOnly(request, config, context, resources, log))
+    return Recorders(members)
+
+
+def _open_log(path: str | None) -> RegionLog | None:
+    if path is None:
+        return None
+    from gpu_tracker.recording.writing.region_log import RegionLog  # noqa: PLC0415 - only where there may be regions
+
+    try:
+        return RegionLog(path)
+    except OSError:
+        return None  # somebody has removed it
+
+
+def _open_csv_file(path: str, config: SamplerConfiguration, resources: Mapping[str, Resource]) -> CsvFile:
+    from gpu_tracker.recording.writing.csv_file import CsvFile  # noqa: PLC0415 - only where it is asked for
+
+    try:
+        return CsvFile(path, units=config['units'], resources=list(resources.values()), interval=config['interval'])
+    except OSError as error:
+        raise RefusedError(_REASON, f'a file that can be written ({error.strerror})') from error
+
+
+def _keep_locked(path: str, *, is_inherited: bool) -> None:
+    """Hold a lock on the file until this process ends, where the tracker has not handed over its own."""
+    if is_inherited or sys.platform == 'win32':
+        return
+    import fcntl  # noqa: PLC0415 - not on every system
+
+    try:
+        fcntl.flock(os.open(path, os.O_RDWR | os.O_CLOEXEC), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise RefusedError(_REASON, f'a file that no other run writes ({error.strerror})') from error
+
+
+def _open_recorder(
+    request: RecordingRequest,
+    config: SamplerConfiguration,
+    context: Context,
+    resources: Mapping[str, Resource],
+    log: RegionLog | None,
+) -> Recorder:
+    from gpu_tracker.recording.writing.recorder import Recorder  # noqa: PLC0415 - imports json and SQLite
+    from gpu_tracker.recording.writing.recording_file import Failure  # noqa: PLC0415 - as above
+
+    try:
+        return Recorder(
+            request['path'],
+            meta=_meta(request, config, context),
+            units=config['units'],
+            resources=list(resources.values()),
+            interval=config['interval'],
+            tree=context.tree if request['per_process'] else None,
+            regions=log,
+            commit_interval=request['commit_interval'],
+        )
+    except Failure as error:
+        raise RefusedError(_REASON, f'a file that SQLite can write ({error})') from error
+
+
+def _meta(request: RecordingRequest, config: SamplerConfiguration, context: Context) -> dict[str, str | float | None]:
+    import json  # noqa: PLC0415 - only where something is recorded
+
+    target = config['target']
+    command: Sequence[str] | None = request['command']
+    if command is None:
+        command = _command_line(target)
+    folder: str | None = None
+    try:
+        folder = os.readlink(f'/proc/{target}/cwd')
+    except OSError:
+        pass  # of another user, or not Linux
+    system = os.uname() if hasattr(os, 'uname') else None
+    return {
+        'program': f'gpu-tracker {request["version"]}',
+        'command': None if command is None else json.dumps(list(command)),
+        'folder': folder if folder is None else _printable(folder),
+        'host': None if system is None else system.nodename,
+        'system': sys.platform if system is None else f'{system.sysname} {system.release}',
+        'machine': None if system is None else system.machine,
+        'python': '.'.join(map(str, sys.version_info[:3])),
+        'cores': context.machine.cores,
+        'ram_capacity': context.machine.ram_capacity,
+        'interval': config['interval'],
+        'units': json.dumps(list(config['units'])),
+        'sections': json.dumps(list(config['sections'])),
+        'root_pid': target,
+    }
+
+
+def _command_line(pid: int) -> list[str] | None:
+    try:
+        with open(f'/proc/{pid}/cmdline', 'rb') as file:
+            words = file.read().rstrip(b'\0').split(b'\0')
+    except OSError:
+        return None
+    return [word.decode(errors='replace') for word in words] if any(words) else None
+
+
+def _printable(text: str) -> str:
+    """Return a path as text that any database takes."""
+    return text.encode(errors='surrogateescape').decode(errors='replace')
