@@ -5,6 +5,10 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu_tracker.gpus.api import available_gpus, claim_gpus, gpu_info
+    from gpu_tracker.recording.comparing.comparison import compare
+    from gpu_tracker.recording.reading.recording import load
+    from gpu_tracker.regions.blocks import region
+    from gpu_tracker.sub_tracker import SubTracker, SubTrackingAnalyzer, TrackingComparison, sub_track
     from gpu_tracker.tracker import Tracker
     from gpu_tracker.usage import (
         ComputeTime,
@@ -28,14 +32,35 @@ __all__ = [
     'ProcessingUnitPercentages',
     'RSSValues',
     'ResourceUsage',
+    'SubTracker',
+    'SubTrackingAnalyzer',
     'Tracker',
+    'TrackingComparison',
     '__version__',
     'available_gpus',
     'claim_gpus',
+    'compare',
     'gpu_info',
+    'load',
+    'region',
+    'sub_track',
 ]
 
-_MODULES = {'Tracker': 'tracker', 'available_gpus': 'gpus.api', 'claim_gpus': 'gpus.api', 'gpu_info': 'gpus.api'}
+_MODULES = {
+    'SubTracker': 'sub_tracker',
+    'SubTrackingAnalyzer': 'sub_tracker',
+    'Tracker': 'tracker',
+    'TrackingComparison': 'sub_tracker',
+    'available_gpus': 'gpus.api',
+    'claim_gpus': 'gpus.api',
+    'compare': 'recording.comparing.comparison',
+    'gpu_info': 'gpus.api',
+    'load': 'recording.reading.recording',
+    'load_ipython_extension': 'notebook.magics',
+    'region': 'regions.blocks',
+    'sub_track': 'sub_tracker',
+    'unload_ipython_extension': 'notebook.magics',
+}
 """Name -> the module that it is from, for those that are not from ``usage``."""
 
 
@@ -46,7 +71,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> object:
     """Import what is first asked for: dataclasses cost 15 ms, and the sampler needs none of all this."""
-    if name in __all__:
+    if name in __all__ or name in _MODULES:  # IPython's are not for people
         from importlib import import_module  # noqa: PLC0415
 
         module = import_module(f'gpu_tracker.{_MODULES.get(name, "usage")}')

@@ -61,9 +61,20 @@ class ReportingTracker:
         self.run.start(_import_for_report)
         self.run.notify_first()
 
+    def keep_file(self) -> None:
+        """Let go of the file that the recording replaces: the run has begun."""
+        self.run.keep_file()
+
     def stop(self) -> None:
-        """Stop tracking; afterwards the result is there."""
+        """Stop tracking; afterwards the result is there, and :meth:`finish` completes a recording."""
         self.run.stop()
+
+    def finish(self, exit_code: int | None = None) -> None:
+        """Complete the recording, if there is one; the result changes no more.
+
+        :param exit_code: That of the command; None: none is known.
+        """
+        self.run.finish(exit_code)
 
     @property
     def resource_usage(self) -> ResourceUsage:
@@ -83,6 +94,8 @@ class CommandTracker:
     :param exec_handle: The reading end of a pipe whose other end the held process closes by its ``exec``. From then on
         its memory counts.
     :param command: The words that the held process was given to become.
+    :param regions: The path of the log that it writes regions to; None: there is none.
+    :param commit_interval: Seconds after which what was measured is in a recording; None: as usual.
     :param options: The parameters of :class:`ReportingTracker`.
     """
 
@@ -93,6 +106,8 @@ class CommandTracker:
         exec_handle: int,
         warn: Callable[[str], None],
         command: Sequence[str] = (),
+        regions: str | None = None,
+        commit_interval: float | None = None,
         **options: Any,  # noqa: ANN401 - see above
     ) -> None:
         from gpu_tracker.resources.ram.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
@@ -102,6 +117,9 @@ class CommandTracker:
             'launcher': os.getpid(),
             'launcher_peak': MemoryFiles().peak(os.getpid()) if default_reader() == 'proc' else None,
             'exec_handle': exec_handle,
+            'regions': regions,
+            'recorded_command': tuple(command),
+            'commit_interval': commit_interval,
             'command': (tuple(command), _folder()) if options.get('sections') or options.get('cuda') else None,
         }
         self._tracker = ReportingTracker(process_id=process_id, warn=warn, configuration=held, **options)
@@ -149,6 +167,14 @@ class CommandTracker:
                 'The command has ended before its memory could be read: '
                 f'its peak RAM was at most {bound.upper:.3g} {self.sampling.unit}.'
             )
+
+    def keep_file(self) -> None:
+        """Let go of the file that the recording replaces: the command runs."""
+        self._tracker.keep_file()
+
+    def finish(self, exit_code: int | None = None) -> None:
+        """Complete the recording, if there is one; the result changes no more."""
+        self._tracker.finish(exit_code)
 
     def discard(self) -> None:
         """End the sampler without a result: the command could not be started."""

@@ -6,7 +6,7 @@ import enum
 import os
 import sys
 
-from gpu_tracker.errors import TrackerStateError
+from gpu_tracker.errors import SamplerError, TrackerStateError
 from gpu_tracker.parameters import Parameters
 from gpu_tracker.run import Run
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
+    from gpu_tracker.recording.reading.model import Region
     from gpu_tracker.sampling import Sampling
     from gpu_tracker.usage import ResourceUsage
 
@@ -50,6 +51,10 @@ class Tracker:
         programs; without them there is one warning, and ``resource_usage.cuda`` has no figures.
     :param sections: What else to report, by the names of fields of :class:`~gpu_tracker.ResourceUsage`: ``cuda``, as
         above, ``io``, what was read and written, and ``energy``, of GPUs and CPU packages.
+    :param tracking_file: A file to record the run into, see :doc:`recording`: an SQLite file, or with the ending
+        ``.csv`` the samples alone. It must not be there yet.
+    :param overwrite: Replace such a file that is there already.
+    :param per_process: Record each process by itself too.
     :raises ValueError: where a parameter has a value that cannot be used; it names the parameter, the value and what is
         accepted.
     """
@@ -81,6 +86,9 @@ class Tracker:
         max_overhead_percent: float | None = None,
         cuda: bool = False,  # noqa: FBT001, FBT002 - as disable_logs
         sections: Sequence[str] = (),
+        tracking_file: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,  # noqa: FBT001, FBT002 - as disable_logs
+        per_process: bool = False,  # noqa: FBT001, FBT002 - as disable_logs
     ) -> None:
         parameters = Parameters(
             sleep_time=sleep_time,
@@ -98,11 +106,16 @@ class Tracker:
             max_overhead_percent=max_overhead_percent,
             cuda=cuda,
             sections=sections,
+            tracking_file=tracking_file,
+            overwrite=overwrite,
+            per_process=per_process,
         )
         self.state = self.State.NEW
         self._run = Run(parameters, _log)
         self._owner = 0
         self._usage: ResourceUsage | None = None
+        self._regions: tuple[Region, ...] | None = None
+        self._html: str | None = None
 
     def __repr__(self) -> str:
         """Return the state."""
@@ -130,6 +143,7 @@ class Tracker:
             message = f'This tracker was started already (it is {self.state.name}); make a new one for another run.'
             raise TrackerStateError(message)
         self._run.start()
+        self._run.keep_file()
         self._owner = os.getpid()
         self.state = self.State.STARTED
         self._run.notify_first()  # only now: a handler of the program's log may raise
@@ -150,6 +164,7 @@ class Tracker:
             raise TrackerStateError(message)
         try:
             self._run.stop()
+            self._run.finish()
         finally:
             self.state = self.State.STOPPED
 
@@ -170,6 +185,19 @@ class Tracker:
         :raises RuntimeError: before the end.
         """
         return self._ended_run().sampling()
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The regions in which the program was, see :doc:`recording`, in the order in which they began.
+
+        Without a ``tracking_file`` too; where another process is tracked there are none.
+
+        :raises RuntimeError: before the end.
+        """
+        run = self._ended_run()
+        if self._regions is None:
+            self._regions = run.regions()
+        return self._regions
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a dictionary whose keys are the fields of :class:`~gpu_tracker.ResourceUsage`.
@@ -192,6 +220,20 @@ class Tracker:
         from gpu_tracker.report import as_text  # noqa: PLC0415 - as above
 
         return as_text(usage)
+
+    def _repr_html_(self) -> str | None:
+        """Return the result as a table, for notebooks; None before the end, and where there is no result.
+
+        Kept once made: the recording that its sparklines are from may be removed later.
+        """
+        if self._html is None and self.state is self.State.STOPPED:
+            from gpu_tracker.views.html import tracker_html  # noqa: PLC0415 - as above
+
+            try:
+                self._html = tracker_html(self.resource_usage, self._run.recording)
+            except SamplerError:
+                return None
+        return self._html
 
     def _ended_run(self) -> Run:
         if self.state is not self.State.STOPPED:

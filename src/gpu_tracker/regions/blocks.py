@@ -1,0 +1,169 @@
+"""``region``: what a program names its parts with, as a block or as a decorator."""
+
+# ruff: noqa: ANN401 - region takes and returns what the overloads say, which ruff does not know as such here
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+
+from gpu_tracker.regions import calls, log, process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import FrameType, TracebackType
+    from typing import Any, Self, TypeVar, overload
+
+    Decorated = TypeVar('Decorated', bound=Callable[..., Any] | classmethod[Any, Any, Any] | staticmethod[Any, Any])
+    Sync = Callable[[], object]
+else:
+
+    def overload(function: object) -> object:
+        """Stand for typing's, which costs its import."""
+        return function
+
+
+_MOST_KEPT = 1000
+_kept: dict[str, NamedRegion] = {}
+"""Objects for names alone, to be given again while nothing is recorded: an object of its own costs 0.1 µs."""
+
+
+class NamedRegion:
+    """A named part of a program: a block, also an asynchronous one, or a decorator.
+
+    One object can be used several times, also at the same time by several threads.
+    """
+
+    __slots__ = ('_attributes', '_name', '_open', '_sync')
+
+    def __init__(self, name: str, sync: Sync | None, attributes: dict[str, object]) -> None:
+        self._name = name
+        self._sync = sync
+        self._attributes = attributes
+        self._open: list[calls.Call] | None = None
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        if log.active is not None:
+            self._begin(sys._getframe(1))  # noqa: SLF001 - there is no other way to it that is as cheap
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End."""
+        if self._open:
+            self._end(kind, sys._getframe(1))  # noqa: SLF001 - as above
+
+    def __aenter__(self) -> Awaitable[Self]:
+        """Begin."""
+        if log.active is not None:
+            self._begin(sys._getframe(1))  # noqa: SLF001 - as above
+        return _ready(self)
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Awaitable[None]:
+        """End."""
+        if self._open:
+            self._end(kind, sys._getframe(1))  # noqa: SLF001 - as above
+        return _ready(None)
+
+    def __call__(self, function: Decorated) -> Decorated:
+        """Return ``function`` as one whose every call is a region.
+
+        :raises TypeError: where it is neither a function nor another callable, a class method or a static method.
+        """
+        from gpu_tracker.regions.decorating import decorated  # noqa: PLC0415 - not where only blocks are used
+
+        made: Decorated = decorated(function, self._name, self._sync, self._attributes)
+        return made
+
+    def __repr__(self) -> str:
+        """Return the name."""
+        return f'region({self._name!r})'
+
+    def _begin(self, frame: FrameType) -> None:
+        if self._sync is not None and log.find() is not None:
+            self._sync()
+        call = calls.begin(self._name, self._attributes, frame)
+        if call is not None:
+            if self._open is None:
+                self._open = []
+            self._open.append(call)
+
+    def _end(self, error: type[BaseException] | None, frame: FrameType) -> None:
+        call = self._ending(frame)
+        if call is None:
+            return
+        if self._sync is not None and call.process is process.current:
+            try:
+                self._sync()
+            except BaseException as failure:
+                calls.end(call, error or type(failure))
+                raise
+        calls.end(call, error)
+
+    def _ending(self, frame: FrameType) -> calls.Call | None:
+        """Take the call that ends from those that are open: mostly there is one."""
+        running = self._open or []
+        thread = get_ident()
+        place = id(frame)
+        try:
+            if len(running) > 1 and frame.f_globals.get('__name__') == 'contextlib':
+                inside = calls.innermost.get()  # an ExitStack, whose frames are others at the end than at the begin
+                if inside in running:
+                    running.remove(inside)
+                    return inside
+            found = next(
+                (call for call in reversed(running) if call.place == place and call.thread == thread),
+                None,
+            ) or next((call for call in reversed(running) if call.thread == thread), running[-1])
+            running.remove(found)
+        except (IndexError, ValueError) as failure:  # another thread has ended it in between
+            if log.is_from_outside(failure):
+                raise
+            return None
+        return found
+
+
+@overload
+def region(name: str | float, /, *, sync: Sync | None = None, **attributes: object) -> NamedRegion: ...  # noqa: D103
+@overload
+def region(function: Decorated, /) -> Decorated: ...  # noqa: D103, F811
+def region(name: Any, /, *, sync: Sync | None = None, **attributes: object) -> Any:  # noqa: F811
+    """Name a part of a program, whose time and use of the machine are recorded where the program is tracked.
+
+    As a block, ``with region('load', batch=3):`` or ``async with``; as a decorator of functions, coroutine functions
+    and generators, ``@region('step')``, or ``@region`` for a function's own name.
+
+    :param name: The name, whole up to 1,000 characters; calls of one name are compared and added up.
+    :param sync: Called before the begin and before the end, so that work that a GPU does in the background counts where
+        it was asked for, as ``torch.cuda.synchronize``. Not called where nothing is recorded.
+    :param attributes: What tells this call from others: numbers, truth values and texts, 2,500 bytes in all.
+    :raises TypeError: where ``name`` is neither a text, a number, nor something that can be decorated.
+    """
+    if name.__class__ is str:
+        if log.active is None and not attributes and sync is None:
+            kept = _kept.get(name)
+            if kept is not None:
+                return kept
+            if len(_kept) < _MOST_KEPT:
+                return _kept.setdefault(name, NamedRegion(name, None, attributes))
+        return NamedRegion(name, sync, attributes)
+    if isinstance(name, str | int | float) or hasattr(type(name), '__index__'):
+        return NamedRegion(str.__str__(name) if isinstance(name, str) else str(name), sync, attributes)
+    if sync is not None or attributes:
+        raise TypeError(f'region takes a name in front of sync and attributes, not {name!r}')
+    from gpu_tracker.regions.decorating import decorated  # noqa: PLC0415 - as above
+
+    return decorated(name, None, None, attributes)
+
+
+def flush() -> None:
+    """Write the sums of short calls that wait to be written, such as before ``os._exit``; else a second later."""
+    process.write_sums()
+
+
+async def _ready(value: Any) -> Any:
+    return value

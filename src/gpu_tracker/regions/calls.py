@@ -1,0 +1,204 @@
+"""The begin and the end of a region: what is read at both, and the lines that say so."""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident, get_native_id
+from contextvars import ContextVar
+from time import monotonic_ns
+
+from gpu_tracker.regions import log, process, text
+from gpu_tracker.regions.sums import OTHER_NAMES, SECOND, SINGLE_CALLS, Name
+
+try:
+    from time import thread_time_ns
+except ImportError:  # a system that does not count it
+
+    def thread_time_ns() -> int:
+        """Return 0."""
+        return 0
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import FrameType
+    from typing import Any
+
+    from gpu_tracker.regions.sums import Sum
+
+_GENERATOR = 0x20 | 0x200
+"""CO_GENERATOR and CO_ASYNC_GENERATOR of a code object's flags."""
+_RESUMED_FOR_A_BLOCK = 'contextlib'
+"""The module that turns a generator into a context manager: what it waits at is a block, and inside of the region."""
+
+
+class Call:
+    """One call of a region, from its begin to its end."""
+
+    __slots__ = (
+        'files',
+        'frame',
+        'has_ended',
+        'id',
+        'place',
+        'previous',
+        'process',
+        'start',
+        'sum',
+        'thread',
+        'thread_cpu',
+    )
+
+    id: int
+    process: process.Process
+    files: tuple[log.LogFile, ...]
+    previous: Call | None
+    """What had been the innermost region before."""
+    thread: int
+    start: int
+    thread_cpu: int
+    """Nanoseconds at the begin; negative where it is not this call's alone."""
+    sum: Sum | None
+    """What it is added to where it has no lines of its own."""
+    frame: FrameType | None
+    """The frame of a generator whose block this is, which may be left and come back to."""
+    place: int
+    has_ended: bool
+
+
+innermost: ContextVar[Call | None] = ContextVar('gpu_tracker_region', default=None)
+"""The region in which the code runs that asks for it."""
+
+_running_loop: Callable[[], object] | None = None
+_current_task: Callable[[object], Any] | None = None
+
+
+def begin(  # noqa: C901, PLR0915 - in parts it would take a tenth longer
+    name: str, attributes: Mapping[str, object] | None, frame: FrameType | None, *, is_single: bool = False
+) -> Call | None:
+    """Begin a call and return it; None where it is not recorded. It raises only what a handler of a signal does.
+
+    :param frame: The frame of the block; None where a decorator takes care of generators.
+    :param is_single: It gets lines of its own however many calls there are.
+    """
+    call = None
+    try:
+        files = log.active or log.find()
+        if files is None:
+            return None
+        here = process.current or process.begin()
+        call = Call()
+        call.has_ended = False
+        call.process = here
+        call.files = files
+        call.previous = previous = _not_ended(innermost.get())
+        call.frame = None
+        call.place = 0
+        if frame is not None:
+            call.place = id(frame)
+            if frame.f_code.co_flags & _GENERATOR and not _resumed_for_a_block(frame):
+                call.frame = frame
+        while previous is not None and previous.frame is not None and previous.frame.f_back is None:
+            previous = _not_ended(previous.previous)  # a generator that waits is no parent of what goes on meanwhile
+        parent = here.outer if previous is None else previous.id
+        call.thread = get_ident()
+        known = here.sums.name(name)
+        known.calls += 1
+        task = _task() if _running_loop is not None or 'asyncio.tasks' in sys.modules else None
+        cpu_is_its_own = task is None and 'gevent' not in sys.modules
+        now = monotonic_ns()
+        if known.calls > SINGLE_CALLS and not is_single and now - known.last_begin < SECOND:
+            known.last_begin = now
+            call.sum = here.sums.begin(known, parent, get_native_id(), files, now)
+            call.id = call.sum.id
+            innermost.set(call)
+            call.thread_cpu = thread_time_ns() if cpu_is_its_own else -1
+            call.start = monotonic_ns()
+            return call
+        known.last_begin = now
+        call.sum = None
+        call.id = number = here.next_id()
+        field = known.field if known.field != OTHER_NAMES else Name(name).field
+        end = text.attributes_field(attributes) if attributes else '-'
+        peak = here.peak()
+        innermost.set(call)
+        call.thread_cpu = cpu = thread_time_ns() if cpu_is_its_own else -1
+        call.start = start = monotonic_ns()
+        head = (
+            f'B\t{number}\t{"-" if parent is None else parent}\t{here.pid}\t{get_native_id()}'
+            f'\t{"-" if task is None else task}\t{start}\t{cpu if cpu_is_its_own else "-"}\t{peak}'
+        )
+        line = f'{head}\t{field}\t{end}\n'.encode('utf-8', 'replace')
+        if len(line) > text.LONGEST_LINE:
+            line = text.shortened(head, field, end)
+        for file in files:
+            file.write(line)
+    except BaseException as error:
+        if call is not None:
+            call.has_ended = True  # so that it is no parent of what comes
+        if not isinstance(error, Exception) or log.is_from_outside(error):
+            raise
+        return None  # the measured program never fails for what measures it
+    return call
+
+
+def end(call: Call, error: type[BaseException] | None) -> None:
+    """End a call; it raises only what a handler of a signal does."""
+    now = monotonic_ns()
+    try:
+        if call.has_ended:
+            return
+        call.has_ended = True
+        call.frame = None
+        if innermost.get() is call:
+            innermost.set(_not_ended(call.previous))
+        here = call.process
+        if here is not process.current:
+            return  # a copy of the call, in a process that was forked in it
+        cpu = thread_time_ns() if call.thread_cpu >= 0 and call.thread == get_ident() else -1
+        if call.sum is not None:
+            used = cpu - call.thread_cpu if cpu >= 0 else None
+            here.sums.end((call.sum, call.start, now, used, error is not None))
+            return
+        if here.sums.due:
+            here.sums.write(now)
+        line = (
+            f'E\t{call.id}\t{now}\t{cpu if cpu >= 0 else "-"}\t{here.peak()}'
+            f'\t{"-" if error is None else text.field(error.__name__)}\n'
+        ).encode('utf-8', 'replace')
+        for file in call.files:
+            file.write(line)
+    except Exception as failure:
+        if log.is_from_outside(failure):
+            raise
+
+
+def _not_ended(call: Call | None) -> Call | None:
+    """Return the innermost of ``call`` and those before it that has not ended, and forget the ended ones."""
+    while call is not None and call.has_ended:
+        call = call.previous
+    if call is not None:
+        while call.previous is not None and call.previous.has_ended:
+            call.previous = call.previous.previous
+    return call
+
+
+def _resumed_for_a_block(frame: FrameType) -> bool:
+    """Return whether the generator of ``frame`` was made a context manager."""
+    back = frame.f_back
+    return back is not None and back.f_globals.get('__name__') == _RESUMED_FOR_A_BLOCK
+
+
+def _task() -> str | None:
+    """Return the name of the asyncio task that runs in this thread, as a field."""
+    global _running_loop, _current_task  # noqa: PLW0603 - looked up once
+    if _running_loop is None or _current_task is None:
+        tasks = sys.modules['asyncio.tasks']
+        _current_task = tasks.current_task
+        _running_loop = sys.modules['asyncio.events']._get_running_loop  # noqa: SLF001 - the only one that never raises
+    loop = _running_loop()
+    if loop is None:
+        return None
+    task = _current_task(loop)
+    return None if task is None else text.field(str(task.get_name()))
