@@ -5,6 +5,10 @@ Memory is measured in bytes and time in seconds everywhere else. Memory units ar
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 MEMORY_UNITS: dict[str, float] = {
     'bytes': 1,
     'kilobytes': 1e3,
@@ -48,15 +52,78 @@ def parse_size(text: str) -> int | None:
 
     Units are B, kB, MB, GB, TB (decimal) and KiB, MiB, GiB, TiB (binary), in upper or lower case.
     """
+    size = _parse(text, _SIZES)
+    return None if size is None else round(size)
+
+
+_TIMES: dict[str, float] = {'ms': 1e-3, 's': 1, 'min': 60, 'h': 3600, 'd': 86400}
+
+TIMES_ACCEPTED = 'a time with its unit, such as 90s, 1.5min or 200ms'
+
+
+def parse_time(text: str) -> float | None:
+    """Return the seconds of a time such as ``90s`` or ``1.5 h``; None where it is none.
+
+    Units are ms, s, min, h and d.
+    """
+    return _parse(text, _TIMES)
+
+
+def _parse(text: str, known: Mapping[str, float]) -> float | None:
+    """Return the number before one of the ``known`` units, in base units."""
     text = text.strip().lower()
     number = text.rstrip('abcdefghijklmnopqrstuvwxyz')
-    unit = _SIZES.get(text[len(number) :])
+    unit = known.get(text[len(number) :])
     number = number.strip()
-    if len(number) > _MOST_DIGITS:
+    if unit is None or len(number) > _MOST_DIGITS or not number.isascii():
         return None
-    if unit is None or not number.replace('.', '', 1).isdecimal() or not number.isascii():
-        return None
-    return round(float(number) * unit)
+    return float(number) * unit if number.replace('.', '', 1).isdecimal() else None
+
+
+_SHOWN_SIZES = ((1e12, 'TB'), (1e9, 'GB'), (1e6, 'MB'), (1e3, 'kB'), (1, 'B'))
+_MILLISECONDS_BELOW = 1
+_MICROSECONDS_BELOW = 1e-3
+_MINUTES_FROM = 600
+_HOURS_FROM = 36_000
+_MOST_SHOWN = 10**15
+
+
+def text_of(value: float, unit: str, significant: int = 4) -> str:
+    """Return a value with the unit in which it is read best, such as ``1.235 GB`` or ``340 ms``.
+
+    :param unit: That of ``value``: bytes, bytes/s, seconds, percent, joules, watts or count.
+    :param significant: The digits to show, but for those before the point, which are always all there.
+    """
+    if unit in {'bytes', 'bytes/s'}:
+        size, name = next(((size, name) for size, name in _SHOWN_SIZES if abs(value) >= size), _SHOWN_SIZES[-1])
+        return f'{digits(value / size, significant)} {name}{unit.removeprefix("bytes")}'
+    if unit == 'seconds':
+        return _time_text(value, significant)
+    if unit == 'percent':
+        return f'{digits(value, significant)} %'
+    symbol = {'joules': ' J', 'watts': ' W'}.get(unit, '')
+    return f'{digits(value, significant)}{symbol}'
+
+
+def _time_text(seconds: float, significant: int) -> str:
+    if seconds == 0:
+        return '0 s'
+    if seconds < _MICROSECONDS_BELOW:
+        return f'{digits(seconds * 1e6, significant)} µs'
+    if seconds < _MILLISECONDS_BELOW:
+        return f'{digits(seconds * 1e3, significant)} ms'
+    if seconds < _MINUTES_FROM:
+        return f'{digits(seconds, significant)} s'
+    if seconds < _HOURS_FROM:
+        return f'{digits(seconds / 60, significant)} min'
+    return f'{digits(seconds / 3600, significant)} h'
+
+
+def digits(value: float, significant: int = 4) -> str:
+    """Return a number with ``significant`` digits at least, all of those before the point, and no zeros after them."""
+    if abs(value) >= 10 ** (significant - 1):
+        return f'{value:.0f}' if abs(value) < _MOST_SHOWN else f'{value:.{significant}g}'
+    return f'{value:.{significant}g}'
 
 
 class Units:

@@ -36,7 +36,7 @@ HINT = "Try 'gpu-tracker --help'."
         (['--guuids=GPU-none'], '--guuids must be .*'),
         (['--max-overhead=0'], "--max-overhead must be a percentage of one core, above 0 and at most 100, not '0'"),
         (['--max-overhead=all'], "--max-overhead must be a percentage of one core, .*, not 'all'"),
-        (['-f', 'xml'], "--format must be text or json, not 'xml'"),
+        (['-f', 'xml'], "--format must be text, json or summary, not 'xml'"),
         (['-o', '/no/such/folder/report'], '--output must be .*No such file or directory.*'),
         (['-o', '/tmp'], '--output must be .*Is a directory.*'),
         (['-o', ''], '--output must be .*No such file or directory.*'),

@@ -166,7 +166,10 @@ def test_with_no_process_left_for_the_command_it_takes_the_place_of_ours(before:
 @as_root
 def test_a_wrong_value_is_found_also_where_the_command_would_take_our_place(tmp_path: Path):
     few = words_as(USER + 2, *tool('prlimit', '--nproc=1'))
-    for wrong, message in (('--ru=miles', '--ru must be '), ('--format=xml', '--format must be text or json, ')):
+    for wrong, message in (
+        ('--ru=miles', '--ru must be '),
+        ('--format=xml', '--format must be text, '),
+    ):
         finished = behind(few, wrong, '--', 'touch', str(tmp_path / 'ran'))
         assert finished.stderr.startswith(f'gpu-tracker: {message}')
         assert finished.returncode == 125

@@ -6,8 +6,10 @@ import contextlib
 import fcntl
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -138,6 +140,15 @@ class Terminal:
     def press(self, key: str) -> None:
         """Press keys, such as Ctrl-C, which is character 3."""
         os.write(self._keyboard, key.encode())
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Give the window another size."""
+        fcntl.ioctl(self._keyboard, termios.TIOCSWINSZ, struct.pack('HHHH', lines, columns, 0, 0))
+
+    @property
+    def settings(self) -> list[Any]:
+        """How the terminal treats keys and lines, see termios(3)."""
+        return termios.tcgetattr(self._keyboard)
 
     def close(self) -> None:
         """Close the window."""

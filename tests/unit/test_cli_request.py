@@ -62,6 +62,11 @@ def test_cuda_is_a_parameter_only_where_it_is_asked_for() -> None:
     assert read('-e', 'true', '--cuda').parameters['cuda'] is True
 
 
+def test_a_view_is_asked_for_by_an_option_of_its_own() -> None:
+    assert (read('-e', 'true').live, read('-e', 'true', '--live').live) == (False, True)
+    assert 'live' not in read('-e', 'true', '--live').parameters
+
+
 def test_every_option_reaches_its_parameter() -> None:
     request = read(
         *('-e', 'true', '-f', 'json', '--st', '0.001', '--ru=bytes', '--gru=kilobytes', '--tu=days', '--nec=3'),

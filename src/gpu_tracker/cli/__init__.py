@@ -14,12 +14,20 @@ COMMANDS = {
     'agent': 'agent',
     'atopgpud': 'atopgpud',
     'available': 'available',
+    'compare': 'compare',
     'dashboard': 'dashboard',
+    'export': 'export',
     'gpus': 'gpus',
     'grant-devices': 'grant_devices',
     'idle': 'idle',
     'ls': 'gpus',
+    'plot': 'plot',
     'probe': 'probe',
+    'region': 'region',
+    'report': 'report',
+    'show': 'show',
+    'sub-track': 'sub_track',
+    'watch': 'watch',
 }
 DEFAULT_COMMAND = 'track'
 

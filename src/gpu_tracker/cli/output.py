@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker.system import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 STANDARD_OUTPUT = 1
 STANDARD_ERROR = 2
@@ -57,9 +57,13 @@ def write_standard_output(text: str) -> None:
 
     Unbuffered, so that a failure is an OSError here and not a traceback when the interpreter ends.
     """
+    _write_standard_output(text.encode(errors='surrogateescape'))
+
+
+def _write_standard_output(data: bytes) -> None:
     if STANDARD_OUTPUT in _reserved:
         raise OSError('it is closed')
-    files.write_all(STANDARD_OUTPUT, text.encode(errors='surrogateescape'))
+    files.write_all(STANDARD_OUTPUT, data)
 
 
 def print_text(text: str) -> int:
@@ -67,13 +71,19 @@ def print_text(text: str) -> int:
 
     Where its reader has gone, as ``head`` does, nothing is to be said: the code is that of SIGPIPE in a shell.
     """
-    try:
-        write_standard_output(text)
-    except BrokenPipeError:
-        return _READER_GONE
-    except OSError as error:
-        complain(f'cannot write to standard output: {reason(error)}')
-        return FAILURE
+    return print_pieces([text.encode(errors='surrogateescape')])
+
+
+def print_pieces(pieces: Iterable[bytes]) -> int:
+    """Print bytes that come some at a time, and return the exit code as :func:`print_text` does."""
+    for piece in pieces:
+        try:
+            _write_standard_output(piece)
+        except BrokenPipeError:
+            return _READER_GONE
+        except OSError as error:
+            complain(f'cannot write to standard output: {reason(error)}')
+            return FAILURE
     return 0
 
 
@@ -104,6 +114,10 @@ class Destination:
         if target is not None and not os.path.exists(target):
             self._made_for_us = target
         return 'it is closed' if files.own_descriptor(self._path) in _reserved else None
+
+    def leads_to(self, path: str) -> bool:
+        """Return whether the report goes into the file ``path``."""
+        return self._path is not None and os.path.realpath(self._path) == os.path.realpath(path)
 
     @property
     def replaceable(self) -> str | None:

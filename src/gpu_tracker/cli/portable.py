@@ -10,25 +10,40 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import output, tracking
+from gpu_tracker.cli.command_regions import CommandRegions
 from gpu_tracker.cli.output import FAILURE
 
 if TYPE_CHECKING:
+    from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
     from gpu_tracker.command_tracker import ReportingTracker
 
 
-def track(request: Request) -> int:
-    """Start the command of ``request``, track it to its end, write the report, and return the exit code."""
+def track(request: Request, view: LiveView | None = None) -> int:
+    """Start the command of ``request``, track it to its end, write the report, and return the exit code.
+
+    :param view: Shows what it uses meanwhile.
+    """
+    tracking.check(request)  # while there is nothing to end yet
+    regions = CommandRegions(request)
+    try:
+        return _track(request, regions, view)
+    finally:
+        regions.remove()
+
+
+def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> int:
+    """Track the command, which writes its regions to the log of ``regions``."""
     from gpu_tracker.command_tracker import ReportingTracker  # noqa: PLC0415
 
-    tracking.check(request)  # while there is nothing to end yet
     # The terminal sends Ctrl-C to the command as well; a request to end comes to us alone. Both are handled before
     # there is a command, so that neither ends us beside it. Neither is ignored, for the command would inherit that.
     early: list[int] = []
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda number, _: early.append(number))
     try:
-        command = subprocess.Popen(request.words)
+        with regions:
+            command = subprocess.Popen(request.words)
     except OSError as error:
         return output.not_started(request.words[0], error)
     signal.signal(signal.SIGTERM, lambda number, _: command.send_signal(number))
@@ -39,11 +54,22 @@ def track(request: Request) -> int:
         report_file=request.destination.replaceable,
         report_format=request.format,
         warn=output.complain,
+        configuration={
+            'regions': regions.path,
+            'recorded_command': request.words,
+            'commit_interval': request.commit_interval,
+        },
         **request.parameters,
     )
     tracking_it = _start(tracker)
+    if view is not None and tracking_it:
+        view.begin()
     code = command.wait()
+    if view is not None:
+        view.end()
     measured = tracking_it and tracking.stop(tracker)
+    if measured:
+        tracking.finish(tracker, code)
     complete = f'{tracking.COMPLETE} ' if tracking_it else ''
     output.say(f'{complete}Process completed with status code: {code}')
     delivered = measured and tracking.deliver(tracker, request)
@@ -56,6 +82,7 @@ def _start(tracker: ReportingTracker) -> bool:
     """Start ``tracker``; print why where that fails, for the command runs already and goes on."""
     try:
         tracker.start()
+        tracker.keep_file()
     except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
         tracking.tell_unmeasured(error)
         return False

@@ -75,7 +75,12 @@ _OPTION_OF = {
     'process_id': '--pid',
     'max_overhead_percent': '--max-overhead',
     'sections': '--sections',
+    'tracking_file': '--tf',
+    'overwrite': '--overwrite',
+    'per_process': '--per-process',
 }
+_OTHER_NAMES = {'--tracking-file': '--tf'}
+"""docopt knows one long name an option."""
 _POSITIVE_WHOLE_NUMBER = 'a positive whole number'
 
 Values = dict[str, str | bool | list[str] | None]
@@ -95,13 +100,17 @@ class Parameters(TypedDict, total=False):
     max_overhead_percent: float
     cuda: bool
     sections: list[str]
+    tracking_file: str
+    overwrite: bool
+    per_process: bool
 
 
 class Request(NamedTuple):
     """A tracking that was asked for.
 
     Either ``words`` is the command to start or ``process_id`` the process to watch; ``parameters`` are Tracker's.
-    ``verbose`` asks for the record of the sampling.
+    ``verbose`` asks for the record of the sampling, ``live`` for a view while it goes on. ``commit_interval`` is that
+    of the recording in seconds, None for the usual one.
     """
 
     words: list[str]
@@ -111,6 +120,8 @@ class Request(NamedTuple):
     verbose: bool
     parameters: Parameters
     values: Values
+    live: bool = False
+    commit_interval: float | None = None
 
     def error_of_option(self, error: ParameterError) -> ParameterError:
         """Say of the option that set it what ``error`` says of a parameter."""
@@ -120,6 +131,8 @@ class Request(NamedTuple):
         # Shown as it was written, but for a list of UUIDs or names of which the error knows the one that is wrong.
         one_of_many = error.parameter in ('gpu_uuids', 'sections') and isinstance(error.value, str)
         given = None if one_of_many else _text(self.values, option)
+        if option == '--tf':
+            error = ParameterError(option, error.value, error.accepted.replace('overwrite is', '--overwrite is'))
         return options.of_option(error, option, given)
 
 
@@ -129,6 +142,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
     Raises UsageError where arguments do not go together, ParameterError where a value is wrong.
     """
     before, after = options.part_at_dashes(arguments)
+    before = [_usual_name(word) for word in before]
     try:
         values = options.parse(text, f'gpu-tracker {__version__}', shortened(before, after))
     except options.UsageError:
@@ -141,14 +155,19 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
     if fault is not None:
         raise ParameterError('--output', _text(values, '--output'), f'a path that can be written ({fault})')
     pid = _text(values, '--pid')
+    parameters = _parameters(values)
+    recording = parameters.get('tracking_file')
+    if recording is not None and destination.leads_to(recording):
+        raise ParameterError('--tf', recording, 'another file than --output')
     return Request(
         words=[] if pid is not None else words(_text(values, '--execute'), after),
         process_id=None if pid is None else process_id(pid),
         destination=destination,
         format=_text(values, '--format') or '',
         verbose=bool(values['--verbose']),
-        parameters=_parameters(values),
+        parameters=parameters,
         values=values,
+        live=bool(values['--live']),
     )
 
 
@@ -173,7 +192,28 @@ def _parameters(values: Values) -> Parameters:
         parameters['max_overhead_percent'] = options.number(
             '--max-overhead', float, percent, 'a percentage of one core, above 0 and at most 100'
         )
-    return {**parameters, **_sections(values)}
+    return {**parameters, **_sections(values), **_recording(values)}
+
+
+def _usual_name(word: str) -> str:
+    """Return an argument with the name that the help has for its option."""
+    name, equals, value = word.partition('=')
+    return f'{_OTHER_NAMES.get(name, name)}{equals}{value}'
+
+
+def _recording(values: Values) -> Parameters:
+    """Return the parameters that say what is recorded."""
+    recording: Parameters = {}
+    if (path := _text(values, '--tf')) is not None:
+        recording['tracking_file'] = path
+    for option in ('--overwrite', '--per-process'):
+        if values[option] and path is None:
+            raise options.UsageError(f'{option} needs --tf')
+    if values['--overwrite']:
+        recording['overwrite'] = True
+    if values['--per-process']:
+        recording['per_process'] = True
+    return recording
 
 
 def _sections(values: Values) -> Parameters:

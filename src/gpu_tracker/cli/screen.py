@@ -28,14 +28,14 @@ def width() -> int | None:
     return int(given) if is_usable else _size()[0]
 
 
-def shows_colors() -> bool:
-    """Return whether standard output is a terminal on which colours are wanted, see no-color.org."""
-    return not os.environ.get('NO_COLOR') and can_go_back()
+def shows_colors(handle: int = STANDARD_OUTPUT) -> bool:
+    """Return whether standard output, or ``handle``, is a terminal on which colours are wanted, see no-color.org."""
+    return not os.environ.get('NO_COLOR') and can_go_back(handle)
 
 
-def can_go_back() -> bool:
-    """Return whether standard output is a terminal that does more with text than to put it below the text before."""
-    return os.environ.get('TERM') != 'dumb' and os.isatty(STANDARD_OUTPUT)
+def can_go_back(handle: int = STANDARD_OUTPUT) -> bool:
+    """Return whether that is a terminal that does more with text than to put it below the text before."""
+    return os.environ.get('TERM') != 'dumb' and os.isatty(handle)
 
 
 class Place:
@@ -88,21 +88,30 @@ class Keys:
 
     def __enter__(self) -> Self:
         """Take the keyboard."""
-        if self._wanted and _has_keyboard():
+        self.take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Put all back."""
+        self.give_back()
+
+    def take(self) -> None:
+        """Take the keyboard where it is ours and was not taken yet."""
+        if self._wanted and self._before is None and _has_keyboard():
             import termios  # noqa: PLC0415 - where there is a terminal
 
             self._before = termios.tcgetattr(_KEYBOARD)
             changed = termios.tcgetattr(_KEYBOARD)
             changed[3] &= ~(termios.ICANON | termios.ECHO)
             termios.tcsetattr(_KEYBOARD, termios.TCSADRAIN, changed)
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        """Put all back."""
-        if self._before is not None and _has_keyboard():
+    def give_back(self) -> None:
+        """Put all back; it may be taken again."""
+        before, self._before = self._before, None
+        if before is not None and _has_keyboard():
             import termios  # noqa: PLC0415 - as above
 
-            termios.tcsetattr(_KEYBOARD, termios.TCSADRAIN, self._before)
+            termios.tcsetattr(_KEYBOARD, termios.TCSADRAIN, before)
 
     @property
     def watched(self) -> dict[int, Callable[[], bool]]:

@@ -8,6 +8,11 @@ import signal
 from gpu_tracker.cli import output
 from gpu_tracker.cli.request import read_request
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpu_tracker.cli.live import LiveView
+    from gpu_tracker.cli.request import Request
+
 # Not the docstring of the module: python -OO would take it away.
 TEXT = """
 Runs a command, or watches a running process, and reports the RAM, GPU RAM, CPU,
@@ -28,7 +33,8 @@ Options:
                           Ctrl-C ends the tracking: its ID, a whole number.
   -o --output=<file>      Where to write the report: a path.
                           Default: standard output.
-  -f --format=<format>    How to write the report: text or json. [default: text]
+  -f --format=<format>    How to write the report: text, json or summary, which
+                          has twelve lines at most. [default: text]
   --st=<seconds>          The time between two samples: a positive number of
                           seconds. [default: 1]
   --ru=<unit>             The unit of RAM: bytes, kilobytes, megabytes, gigabytes
@@ -52,6 +58,13 @@ Options:
   --sections=<names>      What else to report, with commas between: io (what it
                           reads and writes), energy (of GPUs and CPUs), cuda (as
                           above).
+  --tf=<file>             Record the run into a file: a path; --tracking-file is
+                          the same. See gpu-tracker show --help for reading it. By
+                          its ending .csv it holds the samples alone.
+  --overwrite             Replace a recording that is there already.
+  --per-process           Record each process by itself too.
+  --live                  Show what it uses while it runs, on a terminal to which it
+                          does not write: redirect its output, as in > out.txt 2>&1.
   --verbose               Print also how the run was sampled: samples, late and
                           skipped ones, what they cost, and how exact the peaks are.
   --disable-logs          Print no warnings; errors and the report are printed
@@ -68,6 +81,12 @@ Other commands:
   gpu-tracker agent       Tell dashboards and Prometheus of them, over HTTP.
   gpu-tracker dashboard   Show those of many machines on one page.
   gpu-tracker probe       Show what a program does with CUDA, from outside.
+  gpu-tracker show        Show a recording; export writes it in other formats.
+  gpu-tracker report      Make a page of a recording; plot draws it for print.
+  gpu-tracker watch       Show one whose run goes on, or a running process, live.
+  gpu-tracker compare     Compare recordings of groups of runs.
+  gpu-tracker region      Run a command as a named step of a tracked script.
+  gpu-tracker sub-track   Read the code blocks of gpu-tracker 5.
   gpu-tracker grant-devices  Let the control group of a process open the GPUs.
                           Each has a --help of its own.
 
@@ -83,14 +102,23 @@ def run(arguments: list[str]) -> int:
     request = read_request(TEXT, arguments)
     if isinstance(request, str):
         return output.print_text(request)
-    if request.process_id is not None:
-        from gpu_tracker.cli import track_process  # noqa: PLC0415 (each way to track imports only what it needs)
+    if request.live:
+        from gpu_tracker.cli import live  # noqa: PLC0415 (each way to track imports only what it needs)
 
-        return track_process.track(request, request.process_id)
+        return live.track(request, _track)
+    return _track(request)
+
+
+def _track(request: Request, view: LiveView | None = None) -> int:
+    """Track what ``request`` asks for, and show it in ``view`` meanwhile."""
+    if request.process_id is not None:
+        from gpu_tracker.cli import track_process  # noqa: PLC0415 (as above)
+
+        return track_process.track(request, request.process_id, view)
     if hasattr(os, 'fork') and hasattr(signal, 'sigwaitinfo'):
         from gpu_tracker.cli import track_command  # noqa: PLC0415
 
-        return track_command.track(request)
+        return track_command.track(request, view)
     from gpu_tracker.cli import portable  # noqa: PLC0415
 
-    return portable.track(request)
+    return portable.track(request, view)

@@ -6,27 +6,43 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import command_words, output, supervise, tracking
+from gpu_tracker.cli.command_regions import CommandRegions
 from gpu_tracker.cli.launch import HeldCommand, become_subreaper, execute, raise_limit_on_descriptors, restore_signals
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import ParameterError, SamplerError
 
 if TYPE_CHECKING:
+    from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
     from gpu_tracker.command_tracker import CommandTracker
 
 
-def track(request: Request) -> int:
-    """Start the command of ``request``, track it to its end, write the report, and return the exit code."""
+def track(request: Request, view: LiveView | None = None) -> int:
+    """Start the command of ``request``, track it to its end, write the report, and return the exit code.
+
+    :param view: Shows what it uses meanwhile.
+    """
     # Most failures show before anything is started for nothing; the exec tells the rest.
     error = command_words.start_fault(request.words[0], os.get_exec_path())
     if error is not None:
         return output.not_started(request.words[0], error)
+    regions = CommandRegions(request)
     try:
-        command = HeldCommand(request.words)
+        return _track(request, regions, view)
+    finally:
+        regions.remove()
+
+
+def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> int:
+    """Track the command, which writes its regions to the log of ``regions``."""
+    try:
+        with regions:
+            command = HeldCommand(request.words)
     except OSError as refusal:
+        regions.remove()
         return _become(request, refusal)
     try:
-        tracker = _tracker_or_none(command, request)
+        tracker = _tracker_or_none(command, request, regions.path)
         # From here on signals wait: each is either passed on to the command or came before it was there.
         supervise.hold_signals()
     except BaseException:
@@ -42,7 +58,11 @@ def track(request: Request) -> int:
             tracker.discard()
         request.destination.forget()
         return output.not_started(request.words[0], error)
-    return _follow(command.process_id, tracker, request)
+    if tracker is not None:
+        tracker.keep_file()
+        if view is not None:
+            view.begin()
+    return _follow(command.process_id, tracker, request, view)
 
 
 def _become(request: Request, reason: OSError) -> int:
@@ -63,10 +83,10 @@ def _become(request: Request, reason: OSError) -> int:
     return FAILURE
 
 
-def _tracker_or_none(command: HeldCommand, request: Request) -> CommandTracker | None:
+def _tracker_or_none(command: HeldCommand, request: Request, regions: str | None) -> CommandTracker | None:
     """Return a tracker that is ready for the program of the waiting process; None where none can be had here."""
     try:
-        return _start_tracker(command, request)
+        return _start_tracker(command, request, regions)
     except ParameterError:
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, the command was what the user wanted first)
@@ -75,7 +95,7 @@ def _tracker_or_none(command: HeldCommand, request: Request) -> CommandTracker |
         return None
 
 
-def _start_tracker(command: HeldCommand, request: Request) -> CommandTracker:
+def _start_tracker(command: HeldCommand, request: Request, regions: str | None) -> CommandTracker:
     """Return a tracker that is ready for the program of the waiting process."""
     # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for the command.
     from gpu_tracker.command_tracker import CommandTracker  # noqa: PLC0415
@@ -87,6 +107,8 @@ def _start_tracker(command: HeldCommand, request: Request) -> CommandTracker:
             process_id=command.process_id,
             exec_handle=command.exec_handle,
             command=request.words,
+            regions=regions,
+            commit_interval=request.commit_interval,
             report_file=request.destination.replaceable,
             report_format=request.format,
             warn=output.complain,
@@ -98,7 +120,7 @@ def _start_tracker(command: HeldCommand, request: Request) -> CommandTracker:
     return tracker
 
 
-def _follow(process_id: int, tracker: CommandTracker | None, request: Request) -> int:
+def _follow(process_id: int, tracker: CommandTracker | None, request: Request, view: LiveView | None) -> int:
     """Wait for the running command, and report where it is tracked."""
     orphans_seconds = None
     try:
@@ -106,6 +128,8 @@ def _follow(process_id: int, tracker: CommandTracker | None, request: Request) -
     except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         supervise.wait_plainly(process_id)
+    if view is not None:
+        view.end()
     measured = tracker is not None and tracking.stop(tracker)
     _, status, usage = os.wait4(process_id, 0)
     supervise.let_signals_through()
@@ -116,7 +140,10 @@ def _follow(process_id: int, tracker: CommandTracker | None, request: Request) -
         delivered = False
     else:
         output.say(f'{tracking.COMPLETE} {completed}')
-        delivered = measured and tracking.settle(tracker, usage, orphans_seconds) and tracking.deliver(tracker, request)
+        settled = measured and tracking.settle(tracker, usage, orphans_seconds)
+        if settled:
+            tracking.finish(tracker, code)
+        delivered = settled and tracking.deliver(tracker, request)
     if code < 0:
         return 128 - code
     return code if code or delivered else FAILURE

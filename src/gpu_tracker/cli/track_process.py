@@ -10,11 +10,15 @@ from gpu_tracker.cli.running_process import Waiting, open_process
 from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
+    from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
 
 
-def track(request: Request, process_id: int) -> int:
-    """Watch ``process_id``, write the report, and return the exit code."""
+def track(request: Request, process_id: int, view: LiveView | None = None) -> int:
+    """Watch ``process_id``, write the report, and return the exit code.
+
+    :param view: Shows what it uses meanwhile.
+    """
     from gpu_tracker.command_tracker import ReportingTracker  # noqa: PLC0415
 
     tracking.check_format(request)
@@ -25,12 +29,22 @@ def track(request: Request, process_id: int) -> int:
             report_file=request.destination.replaceable,
             report_format=request.format,
             warn=output.complain,
+            configuration={'commit_interval': request.commit_interval},
             **request.parameters,
         )
         tracker.start()
+        tracker.keep_file()
     except ParameterError as error:
         raise request.error_of_option(error) from error
-    Waiting(process_id, handle).wait()
+    waiting = Waiting(process_id, handle)
+    if view is None:
+        waiting.wait()
+    else:
+        view.begin()
+        waiting.wait()
+        view.end()
     measured = tracking.stop(tracker)
+    if measured:
+        tracking.finish(tracker, None)
     output.say(tracking.COMPLETE)
     return 0 if measured and tracking.deliver(tracker, request) else FAILURE

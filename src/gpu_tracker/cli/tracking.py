@@ -18,10 +18,13 @@ COMPLETE = 'Resource tracking complete.'
 
 def check_format(request: Request) -> None:
     """Raise ParameterError where there is no such format."""
-    from gpu_tracker.report import FORMATS  # noqa: PLC0415 (not before the command has been forked, so that it is small)
+    from gpu_tracker.report import (  # noqa: PLC0415 (not before the command has been forked, so that it is small)
+        FORMATS,
+        FORMATS_ACCEPTED,
+    )
 
     if request.format not in FORMATS:
-        raise ParameterError('--format', request.format, ' or '.join(FORMATS))
+        raise ParameterError('--format', request.format, FORMATS_ACCEPTED)
 
 
 def check(request: Request) -> None:
@@ -67,6 +70,14 @@ def settle(tracker: CommandTracker, usage: resource.struct_rusage, orphans_secon
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False
     return True
+
+
+def finish(tracker: ReportingTracker | CommandTracker, exit_code: int | None) -> None:
+    """Complete the recording of ``tracker``, if there is one."""
+    try:
+        tracker.finish(exit_code)
+    except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
+        output.complain(f'internal error: {type(error).__name__}: {error}')
 
 
 def deliver(tracker: ReportingTracker | CommandTracker, request: Request) -> bool:

@@ -1,0 +1,51 @@
+"""The log of a command's regions: where the command finds it, and its removal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from gpu_tracker.cli.request import Request
+    from gpu_tracker.recording.writing.run_regions import RunRegions
+
+
+class CommandRegions:
+    """A log in the environment of what is started inside the block, where the run is recorded.
+
+    :ivar path: Of the log; None: there is none.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.path: str | None = None
+        self._regions: RunRegions | None = None
+        recording = request.parameters.get('tracking_file', '')
+        if not recording or recording.endswith('.csv'):
+            return
+        from gpu_tracker.recording.writing.run_regions import RunRegions  # noqa: PLC0415 (only where something is recorded)
+
+        try:
+            self._regions = RunRegions()
+        except OSError:
+            return  # there is no room for a log: the run is recorded without regions
+        self.path = self._regions.path
+
+    def __enter__(self) -> Self:
+        """Put the log into the environment."""
+        if self._regions is not None:
+            self._regions.join()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Take it out again; what was started has it."""
+        if self._regions is not None:
+            self._regions.leave()
+
+    def remove(self) -> None:
+        """Remove the log."""
+        if self._regions is not None:
+            self._regions.remove()

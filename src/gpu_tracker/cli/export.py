@@ -1,0 +1,58 @@
+"""``gpu-tracker export``: a recording in the formats of other programs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cli import output
+from gpu_tracker.cli.show import values_of, with_recording
+from gpu_tracker.errors import ParameterError
+
+if TYPE_CHECKING:
+    from gpu_tracker.recording.reading.recording import Recording
+
+TEXT = """
+Writes a recording in the format of another program.
+
+Usage:
+  gpu-tracker export <file> --format=<format> [options]
+
+Options:
+  -f --format=<format>  One of these:
+                          csv           the samples, in base units
+                          jsonl         all of it, one JSON object a line
+                          parquet       the samples; needs pyarrow or polars
+                          chrome-trace  samples and regions for ui.perfetto.dev
+                          sub-tracking  the regions, for gpu-tracker 5
+  -o --output=<file>    Write to this file; - is standard output, the default.
+  --salvage             Read a file that was cut off or is damaged as far as
+                        possible.
+  -h --help             Print this text.
+  -v --version          Print the version.
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """Export what ``arguments`` ask for, and return the exit code."""
+    from gpu_tracker.recording import export  # noqa: PLC0415 - as in show
+
+    formats = f'one of {", ".join(export.FORMATS)}'
+    values = values_of(TEXT, arguments, f'name a format with -f: {formats}')
+    if isinstance(values, str):
+        return output.print_text(values)
+    name = str(values['--format'])
+    if name not in export.FORMATS:
+        raise ParameterError('--format', name, formats)
+    given = values['--output']
+    path = None if given in {None, '-'} else str(given)
+    if path is None and name in export.BINARY and os.isatty(output.STANDARD_OUTPUT):
+        raise ParameterError('--output', None, f'a file where the format is {name}, which is no text')
+
+    def write(recording: Recording) -> int:
+        if path is None:
+            return output.print_pieces(export.pieces(recording, name))
+        recording.export(path, name)
+        return 0
+
+    return with_recording(str(values['<file>']), path, write, salvage=bool(values['--salvage']))

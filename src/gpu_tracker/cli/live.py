@@ -1,0 +1,167 @@
+"""``--live``: what a run uses, on the terminal while it goes on, where the command does not write there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cli import output, screen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpu_tracker.cli.request import Request
+    from gpu_tracker.views.live.viewer import BackgroundView
+
+COMMIT_INTERVAL = 0.5
+"""Seconds after which what was measured can be seen."""
+_TERMINAL = '/dev/tty'
+_TTY_NR = 4
+"""Place of the controlling terminal's device number behind the name in /proc/PID/stat, proc(5)."""
+_STREAMS = {output.STANDARD_OUTPUT: 'standard output', output.STANDARD_ERROR: 'standard error'}
+_FOOTER = 'Ctrl-C reaches the command as without --live'
+_FOOTER_OF_PROCESS = 'Ctrl-C ends the tracking; the process goes on'
+
+
+class LiveView:
+    """The view of one run. What goes wrong in it is reported, and leaves the run as it is.
+
+    :param path: The recording that is to be shown.
+    :param handle: A descriptor of the terminal.
+    """
+
+    def __init__(self, path: str, handle: int, footer: str) -> None:
+        self._path = path
+        self._handle = handle
+        self._footer = footer
+        self._view: BackgroundView | None = None
+        self._problem: Exception | None = None
+
+    def begin(self) -> None:
+        """Begin to draw; the recording is there."""
+        try:
+            self._begin()
+        except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
+            self._problem = error
+
+    def _begin(self) -> None:
+        from gpu_tracker.views.live.viewer import BackgroundView  # noqa: PLC0415 (when the command runs already)
+
+        color = screen.shows_colors(self._handle)
+        view = BackgroundView(self._path, self._handle, color=color, footer=self._footer)
+        self._view = view
+
+        def stop(*_: object) -> None:
+            view.terminal.leave()
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+        if signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL:
+            signal.signal(signal.SIGTSTP, stop)
+        view.begin()
+
+    def end(self) -> None:
+        """End the view; what is printed from now on stays."""
+        problem = self._problem
+        if self._view is not None:
+            problem = self._view.end() or problem
+        if problem is not None:
+            output.complain(f'--live has ended early: {type(problem).__name__}: {problem}')
+
+
+def track(request: Request, follow: Callable[[Request, LiveView | None], int]) -> int:
+    """Track what ``request`` asks for by ``follow``, with a view where there can be one; return the exit code."""
+    with contextlib.ExitStack() as stack:
+        view: LiveView | None = None
+        problem = _problem(request)
+        if problem is None:
+            try:
+                request, view = _prepared(request, stack)
+            except OSError as error:
+                problem = output.reason(error)
+        if problem is not None and not request.parameters.get('disable_logs'):
+            output.complain(f'--live shows nothing: {problem}')
+        return follow(request, view)
+
+
+def _problem(request: Request) -> str | None:
+    """Return why there can be no view; None where there can."""
+    if request.parameters.get('tracking_file', '').endswith('.csv'):
+        return 'it reads the recording, and --tf names a CSV file'
+    return _problem_of_terminal() or _problem_of_output(request.process_id)
+
+
+def _problem_of_terminal() -> str | None:
+    """Return why nothing can be drawn on the terminal."""
+    if os.name != 'posix':
+        return 'it needs a terminal of Linux or another POSIX system'
+    if os.environ.get('TERM') == 'dumb':
+        return 'the terminal is a dumb one (TERM=dumb)'
+    try:
+        with _terminal() as handle:
+            is_ours = os.tcgetpgrp(handle) == os.getpgrp()
+    except OSError:
+        return 'there is no terminal'
+    return None if is_ours else 'the run is not in the foreground of its terminal'
+
+
+def _problem_of_output(process_id: int | None) -> str | None:
+    """Return what is written to the terminal that the view would be drawn on.
+
+    :param process_id: The process to track; None: a command, which gets standard output and error of this program.
+    """
+    if process_id is None:
+        writing = [name for number, name in _STREAMS.items() if _is_controlling(number)]
+        whose, advice = 'command', 'redirect it, as in > out.txt 2>&1'
+    else:
+        writing = [name for number, name in _STREAMS.items() if _is_ours(f'/proc/{process_id}/fd/{number}')]
+        whose, advice = 'process', 'use gpu-tracker watch in another one'
+    if not writing:
+        return None
+    verb = 'is' if len(writing) == 1 else 'are'
+    return f'the {" and the ".join(writing)} of the {whose} {verb} on this terminal: {advice}'
+
+
+@contextlib.contextmanager
+def _terminal() -> Iterator[int]:
+    """Yield a descriptor of the terminal that this program was started from."""
+    handle = os.open(_TERMINAL, os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _is_controlling(handle: int) -> bool:
+    """Return whether a descriptor is of the terminal that this program was started from."""
+    try:
+        os.tcgetpgrp(handle)
+    except OSError:
+        return False  # no terminal, or another one
+    return True
+
+
+def _is_ours(path: str) -> bool:
+    """Return whether the file of another process is that terminal; False where it cannot be known."""
+    try:
+        with open('/proc/self/stat', 'rb') as file:
+            fields = file.read().rpartition(b')')[2].split()
+        return os.stat(path).st_rdev == int(fields[_TTY_NR])
+    except (OSError, ValueError):
+        return False
+
+
+def _prepared(request: Request, stack: contextlib.ExitStack) -> tuple[Request, LiveView]:
+    """Return what is to be tracked, with a recording in any case, and its view."""
+    parameters = request.parameters
+    path = parameters.get('tracking_file')
+    if path is None:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix='gpu-tracker-', ignore_cleanup_errors=True))
+        path = os.path.join(folder, 'recording.db')
+        parameters = {**parameters, 'tracking_file': path, 'per_process': True}
+    footer = _FOOTER if request.process_id is None else _FOOTER_OF_PROCESS
+    handle = stack.enter_context(_terminal())
+    request = request._replace(parameters=parameters, commit_interval=COMMIT_INTERVAL)
+    return request, LiveView(os.path.abspath(path), handle, footer)

@@ -1,0 +1,68 @@
+"""``gpu-tracker plot``: a recording as a picture to be printed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cli import output
+from gpu_tracker.cli.report import check_begin, seconds_of
+from gpu_tracker.cli.show import values_of, with_recording
+from gpu_tracker.errors import ParameterError
+
+if TYPE_CHECKING:
+    from gpu_tracker.recording.reading.recording import Recording
+
+TEXT = """
+Draws a recording: RAM, CPU, GPUs, I/O and power over time, with its regions behind.
+
+Usage:
+  gpu-tracker plot <file> --output=<picture> [options]
+
+Options:
+  -o --output=<picture>  The file to write; by its ending .png, .svg or .pdf.
+  --only=<panels>        What to draw, with commas between: ram, cpu, gpu_ram, gpu,
+                         io, power. Default: all that was recorded.
+  --from=<seconds>       Draw from this time on: seconds from the first sample.
+  --to=<seconds>         Draw up to this time.
+  --salvage              Read a file that was cut off or is damaged as far as
+                         possible.
+  -h --help              Print this text.
+  -v --version           Print the version.
+
+It needs matplotlib: pip install matplotlib
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """Draw what ``arguments`` ask for, and return the exit code."""
+    values = values_of(TEXT, arguments, 'name the picture to write with -o: PATH.png, PATH.svg or PATH.pdf')
+    if isinstance(values, str):
+        return output.print_text(values)
+    from gpu_tracker.system import files  # noqa: PLC0415 - help does without
+    from gpu_tracker.views import plot  # noqa: PLC0415 - as above
+
+    path = str(values['--output'])
+    kind = os.path.splitext(path)[1].removeprefix('.').lower()
+    if kind not in plot.FORMATS:
+        raise ParameterError('--output', path, 'a path that ends in .png, .svg or .pdf')
+    start, stop = seconds_of('--from', values['--from']), seconds_of('--to', values['--to'])
+    if start is not None and stop is not None and stop <= start:
+        raise ParameterError('--to', values['--to'], f'more than --from, which is {start:g}')
+    only = None if values['--only'] is None else str(values['--only']).split(',')
+    try:
+        plot.keys_of(only or ())
+    except ParameterError as error:
+        raise ParameterError('--only', values['--only'], error.accepted) from error
+
+    def draw(recording: Recording) -> int:
+        check_begin([recording], start)
+        drawn = plot.picture(plot.plot(recording, only, start, stop), kind)
+        try:
+            files.write_pieces(path, [drawn])
+        except OSError as error:
+            output.complain(f'cannot write {path}: {output.reason(error)}')
+            return output.FAILURE
+        return 0
+
+    return with_recording(str(values['<file>']), path, draw, salvage=bool(values['--salvage']))

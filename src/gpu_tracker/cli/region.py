@@ -1,0 +1,166 @@
+"""``gpu-tracker region``: runs a command as a named step of a tracked script."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import command_words, options, output
+from gpu_tracker.cli.output import FAILURE
+from gpu_tracker.errors import ParameterError
+from gpu_tracker.regions import log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TEXT = """
+Runs a command as a named step of a script that gpu-tracker tracks.
+
+Usage:
+  gpu-tracker region [--attribute=<k=v>]... <name> -- <command> [<argument>...]
+  gpu-tracker region --shell
+  gpu-tracker region -h | --help
+  gpu-tracker region --version
+
+Options:
+  -a --attribute=<k=v>   What tells this step from others of the name, as epoch=3; can
+                         be given several times.
+  --shell                Print functions for shell scripts, by which a step costs no
+                         process: eval "$(gpu-tracker region --shell)"
+  -h --help              Print this text.
+  --version              Print the version.
+
+Where nothing tracks, the command takes the place of gpu-tracker. Else gpu-tracker
+waits for it, and passes signals on. Exit code: the command's own, 128 and its number
+where a signal has ended it; 125 where gpu-tracker fails; 126 and 127 where the command
+cannot be started or is not found.
+"""
+
+_GIVE = 'give a command after --'
+
+
+def run(arguments: list[str]) -> int:
+    """Do what ``arguments`` ask for, and return the exit code."""
+    before, words = options.part_at_dashes(arguments[1:])
+    given = [*before, *(['--', 'command'] if words else [])]
+    try:
+        values = options.parse(TEXT, f'gpu-tracker {__version__}', given, arguments[0])
+    except options.UsageError as error:
+        raise _explained(error, before, words) from None
+    if isinstance(values, str):
+        return output.print_text(values)
+    if values['--shell']:
+        return _print_functions()
+    if not (words and words[0]):
+        raise options.UsageError(f'the command is empty: {_GIVE}')
+    attributes = _attributes(values['--attribute'])
+    fault = command_words.start_fault(words[0], os.get_exec_path())
+    if fault is not None:
+        return output.not_started(words[0], fault)
+    if log.find() is None or os.name != 'posix':
+        return _become(words)
+    return _run(str(values['<name>']), attributes, words)
+
+
+def _explained(error: options.UsageError, before: list[str], words: list[str] | None) -> options.UsageError:
+    """Return an error that names what is missing or too much, where the arguments are right one by one."""
+    _, stray = options.given_and_stray(TEXT, before)
+    if words is None:
+        return options.UsageError(_GIVE) if stray else options.UsageError('give a name, and a command after --')
+    if not stray:
+        return options.UsageError('give a name in front of --')
+    if len(stray) > 1:
+        return options.UsageError(f'unexpected argument {stray[1]!r} after the name {stray[0]!r}')
+    return error if words else options.UsageError(f'the command is empty: {_GIVE}')
+
+
+def _print_functions() -> int:
+    if sys.platform != 'linux':
+        output.complain('the shell functions read /proc of Linux; there is none here')
+        return FAILURE
+    from gpu_tracker.cli.region_shell import functions  # noqa: PLC0415 - not where a command runs
+
+    return output.print_text(functions())
+
+
+def _attributes(given: object) -> dict[str, object]:
+    """Return the attributes of ``--attribute``, numbers as such."""
+    attributes: dict[str, object] = {}
+    for text in given if isinstance(given, list) else []:
+        key, equals, value = text.partition('=')
+        if not key or not equals:
+            raise ParameterError('--attribute', text, 'a key and a value, as epoch=3')
+        attributes[key] = _number_or_text(value)
+    return attributes
+
+
+def _number_or_text(value: str) -> object:
+    for kind in (int, float):
+        try:
+            number = kind(value.replace('_', '?'))
+        except ValueError:
+            continue
+        return number
+    return value
+
+
+def _become(words: list[str]) -> int:
+    """Become the command, for nothing is recorded; return only where that fails."""
+    if os.name != 'posix':
+        import subprocess  # noqa: PLC0415 - where a process cannot become another
+
+        return subprocess.run(words, check=False).returncode
+    from gpu_tracker.cli.launch import execute, restore_signals  # noqa: PLC0415 - POSIX only
+
+    restore_signals()
+    try:
+        execute(words)
+    except OSError as error:
+        return output.not_started(words[0], error)
+    return FAILURE
+
+
+def _run(name: str, attributes: Mapping[str, object], words: list[str]) -> int:
+    """Run the command as a region of its own process, and return the exit code."""
+    from gpu_tracker.cli import supervise  # noqa: PLC0415 - POSIX only
+    from gpu_tracker.cli.launch import HeldCommand  # noqa: PLC0415 - as above
+    from gpu_tracker.regions.commands import CommandRegion  # noqa: PLC0415 - not where nothing is recorded
+
+    region = CommandRegion(name, attributes)
+    os.environ[log.REGION_VARIABLE] = str(region.id)
+    try:
+        command = HeldCommand(words)
+    except OSError as error:
+        output.complain(f'the step {name!r} is not recorded: {output.reason(error)}')
+        return _become(words)
+    supervise.hold_signals()
+    region.begin(command.process_id)
+    failure = command.release()
+    if failure is not None:
+        os.waitpid(command.process_id, 0)
+        code = output.not_started(words[0], failure)
+        region.end(f'exit status {code}', None)
+        return code
+    try:
+        supervise.wait_for_end(command.process_id)
+    except Exception as error:  # noqa: BLE001 - whatever it is, a command that runs is never abandoned
+        output.complain(f'internal error: {type(error).__name__}: {error}')
+        supervise.wait_plainly(command.process_id)
+    _, status, usage = os.wait4(command.process_id, 0)
+    code = os.waitstatus_to_exitcode(status)
+    region.end(_how_it_ended(code), usage.ru_maxrss)
+    supervise.let_signals_through()
+    return 128 - code if code < 0 else code
+
+
+def _how_it_ended(code: int) -> str | None:
+    """Return what has ended a command other than its success."""
+    if code >= 0:
+        return f'exit status {code}' if code else None
+    try:
+        return f'signal {signal.Signals(-code).name}'
+    except ValueError:
+        return f'signal {-code}'  # a real-time signal has no name

@@ -1,0 +1,130 @@
+"""``gpu-tracker report``: recordings as one page for a browser."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import options, output
+from gpu_tracker.errors import ParameterError, RecordingError
+
+TEXT = """
+Writes a page that shows a recording: its figures, charts over time, regions and
+processes. It is one file that needs nothing else, and opens in any browser. Of two
+or more recordings it shows the runs side by side, with their differences.
+
+Usage:
+  gpu-tracker report [options] <file>...
+
+Options:
+  -o --output=<file>   Where to write the page: a path, or - for standard output.
+                       Default: beside the first recording, with the ending .html.
+  --from=<seconds>     Show the charts from this time on: seconds from the first
+                       sample. A part of a long run has finer charts.
+  --to=<seconds>       Show them up to this time.
+  --salvage            Read files that were cut off or damaged as far as they go.
+  -h --help            Print this text.
+  -v --version         Print the version.
+
+In the page, drag over a chart to zoom, and double-click to see all again. With the
+keyboard: arrows move the cursor, + and - zoom, 0 shows all.
+"""
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker.recording.reading.recording import Recording
+
+_BEGINNING = 4096
+"""Characters of a page among which its generator is named."""
+
+
+def run(arguments: list[str]) -> int:
+    """Write the page that ``arguments`` ask for, and return the exit code."""
+    try:
+        values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
+    except options.UsageError as error:
+        _, files = options.given_and_stray(TEXT, arguments[1:])
+        if not files:
+            raise options.UsageError('name the recording to show') from error
+        raise
+    if isinstance(values, str):
+        return output.print_text(values)
+    given = values['<file>']
+    files = list(given) if isinstance(given, list) else []
+    start, stop = seconds_of('--from', values['--from']), seconds_of('--to', values['--to'])
+    if start is not None and stop is not None and stop <= start:
+        raise ParameterError('--to', values['--to'], f'more than --from, which is {start:g}')
+    path = None if values['--output'] is None else str(values['--output'])
+    return _write(files, path, start, stop, salvage=bool(values['--salvage']))
+
+
+def seconds_of(option: str, given: object) -> float | None:
+    """Return the seconds that an option has, None where it was not given.
+
+    :raises ParameterError: where it is no number of seconds that a run can have.
+    """
+    if given is None:
+        return None
+    try:
+        seconds = float(str(given))
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float('inf'):
+        raise ParameterError(option, given, 'a number of seconds from the first sample')
+    return seconds
+
+
+def check_begin(recordings: Sequence[Recording], start: float | None) -> None:
+    """Raise ParameterError where no recording has anything from ``start`` on."""
+    end = max(recording.duration or 0.0 for recording in recordings)
+    if start is not None and start >= end:
+        raise ParameterError('--from', f'{start:g}', f'less than the {end:g} s that were recorded')
+
+
+def _write(files: list[str], path: str | None, start: float | None, stop: float | None, *, salvage: bool) -> int:
+    from gpu_tracker.recording.export import check_destination  # noqa: PLC0415 - help does without
+    from gpu_tracker.recording.reading.recording import load  # noqa: PLC0415 - as above
+    from gpu_tracker.system import files as files_of_system  # noqa: PLC0415 - as above
+    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
+    from gpu_tracker.views.report_page.page import html_page  # noqa: PLC0415 - as above
+
+    to_terminal = path == '-'
+    if path is None:
+        path = f'{os.path.splitext(files[0])[0]}.html'
+        if _is_no_report(path):
+            raise RecordingError(f'{printable(path)} is there and is no report: name another file with --output')
+    try:
+        with ExitStack() as stack:
+            recordings = [stack.enter_context(load(file, salvage=salvage)) for file in files]
+            if not to_terminal:
+                for recording in recordings:
+                    check_destination(recording, path)
+            check_begin(recordings, start)
+            page = html_page(recordings, start=start, stop=stop)
+    except RecordingError as error:
+        raise RecordingError(printable(str(error))) from error
+    if to_terminal:
+        return output.print_text(page)
+    try:
+        files_of_system.write_pieces(path, [page.encode()])
+    except OSError as error:
+        output.complain(f'cannot write {printable(path)}: {output.reason(error)}')
+        return output.FAILURE
+    output.say(f'The report is in {printable(path)}')
+    return 0
+
+
+def _is_no_report(path: str) -> bool:
+    """Return whether a file is there that is no earlier report."""
+    from gpu_tracker.views.report_page.page import GENERATOR  # noqa: PLC0415 - as above
+
+    try:
+        with open(path, encoding='utf-8', errors='replace') as file:
+            return GENERATOR not in file.read(_BEGINNING)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # a folder, or one that may not be read

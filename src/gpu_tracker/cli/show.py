@@ -1,0 +1,101 @@
+"""``gpu-tracker show``: what was recorded of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import options, output, screen
+from gpu_tracker.errors import ParameterError, RecordingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpu_tracker.recording.reading.recording import Recording
+
+TEXT = """
+Shows a recording: which run it is of, its result, and what each region used.
+
+Usage:
+  gpu-tracker show <file> [options]
+
+Options:
+  -f --format=<format>  text, json, or summary: the result in twelve lines.
+                        [default: text]
+  -o --output=<file>    Write to this file; - is standard output, the default.
+  --salvage             Read a file that was cut off or is damaged as far as
+                        possible.
+  -h --help             Print this text.
+  -v --version          Print the version.
+
+Regions are a tree: those of the same name inside the same regions are one line.
+Of figures that are not exact, ~ marks an estimate from the samples around a
+region, >= a lower and <= an upper bound. Recordings are made with
+gpu-tracker --tf=<file>, and exported to other formats by gpu-tracker export.
+"""
+
+FORMATS = ('text', 'json', 'summary')
+
+
+def run(arguments: list[str]) -> int:
+    """Show what ``arguments`` ask for, and return the exit code."""
+    values = values_of(TEXT, arguments)
+    if isinstance(values, str):
+        return output.print_text(values)
+    name = str(values['--format'])
+    if name not in FORMATS:
+        raise ParameterError('--format', name, 'text, json or summary')
+    given = values['--output']
+    path = None if given in {None, '-'} else str(given)
+
+    def show(recording: Recording) -> int:
+        from gpu_tracker.recording.reading import shown  # noqa: PLC0415 - help does without
+        from gpu_tracker.report import as_summary  # noqa: PLC0415 - as above
+
+        if name == 'json':
+            text = shown.as_json(recording)
+        elif name == 'summary':
+            text = as_summary(recording.summary())
+        else:
+            text = shown.as_text(recording, screen.width() if path is None else None)
+        if path is None:
+            return output.print_text(f'{text}\n')
+        return 0 if output.Destination(path).write(text) else output.FAILURE
+
+    return with_recording(str(values['<file>']), path, show, salvage=bool(values['--salvage']))
+
+
+def values_of(text: str, arguments: list[str], needed: str = '') -> dict[str, str | bool | list[str] | None] | str:
+    """Return the values of a command that reads one recording, or what to print for help and version.
+
+    :param text: The docopt text of the command.
+    :param needed: What to say where an option is missing.
+    :raises UsageError: saying what is missing or too much.
+    """
+    try:
+        return options.parse(text, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
+    except options.UsageError as error:
+        _, files = options.given_and_stray(text, arguments[1:])
+        if not files:
+            raise options.UsageError('name the recording to read') from error
+        if len(files) > 1:
+            raise options.UsageError(f'unexpected argument {files[1]!r}') from error
+        raise options.UsageError(needed or 'these arguments do not go together') from error
+
+
+def with_recording(file: str, output_path: str | None, use: Callable[[Recording], int], *, salvage: bool) -> int:
+    """Return the exit code of ``use``, called with the recording that is open meanwhile.
+
+    :param output_path: The file that is to be written, which must not be the recording.
+    """
+    from gpu_tracker.recording.export import check_destination  # noqa: PLC0415 - help does without
+    from gpu_tracker.recording.reading.recording import load  # noqa: PLC0415 - as above
+    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
+
+    try:
+        with load(file, salvage=salvage) as recording:
+            if output_path is not None:
+                check_destination(recording, output_path)
+            return use(recording)
+    except RecordingError as error:
+        raise RecordingError(printable(str(error))) from error

@@ -1,0 +1,182 @@
+"""``gpu-tracker sub-track``: the commands of gpu-tracker 5 for its code blocks, on its files and on ours."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import options, output
+from gpu_tracker.cli.options import UsageError
+from gpu_tracker.cli.output import FAILURE, Destination
+from gpu_tracker.errors import GpuTrackerError, ParameterError
+
+if TYPE_CHECKING:
+    from gpu_tracker.sub_tracker import ComparisonResults, SubTrackingResults
+
+    Values = dict[str, str | bool | list[str] | None]
+
+TEXT = """
+Says what was used in each code block of a run that gpu-tracker 5 or this one has
+tracked, and compares runs. New programs use regions: see `gpu-tracker show` and
+`gpu-tracker compare`.
+
+Usage:
+  gpu-tracker sub-track combine --stf=<file> [--path=<path>]... [<path>...]
+  gpu-tracker sub-track analyze --tf=<file> --stf=<file> [-o <file>] [-f <format>]
+  gpu-tracker sub-track compare [--map=<name=file>]... [--cconfig=<file>]
+                                [--stat=<statistic>] [-o <file>] [-f <format>]
+                                [<name=file>...]
+  gpu-tracker sub-track -h | --help
+  gpu-tracker sub-track --version
+
+Commands:
+  combine               Write the code blocks of several files to a new one.
+  analyze               Say what was used in the whole run and in each code block.
+  compare               Compare the results of several runs, as analyze has written
+                        them with `-f json -o FILE`.
+
+Options:
+  --tf=<file>           What was tracked: .csv, .sqlite or a recording.
+  --stf=<file>          The code blocks: .csv, .sqlite or a recording; of combine the
+                        file that is made, .csv or .sqlite.
+  -p --path=<path>      A file to combine; a folder stands for the files in it that end
+                        as the new one does. May be given several times.
+  -m --map=<name=file>  The name of a run and the file with its results. May be given
+                        several times.
+  --stat=<statistic>    What to compare: min, max, mean or std. Default: mean.
+  --cconfig=<file>      A JSON file with an object "file_path_map", the results by the
+                        names of runs, and "statistic". -m adds to it, and --stat goes
+                        before it.
+  -o --output=<file>    Write to a file instead of standard output.
+  -f --format=<format>  text or json. [default: text]
+  -h --help             Print this text.
+  --version             Print the version.
+
+Exit code 125: a file cannot be read or written, or is something else.
+"""
+
+_FORMATS = ('text', 'json')
+
+
+def run(arguments: list[str]) -> int:
+    """Do what ``arguments`` ask for, and return the exit code."""
+    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
+    if isinstance(values, str):
+        return output.print_text(values)
+    try:
+        if values['combine']:
+            return _combine(values)
+        return _analyze(values) if values['analyze'] else _compare(values)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise GpuTrackerError(f'cannot read {os.fsdecode(error.filename)}: {output.reason(error)}') from error
+
+
+def _combine(values: Values) -> int:
+    from gpu_tracker.sub_tracker import SubTrackingAnalyzer  # noqa: PLC0415 - the help does without
+
+    made = _path(values, '--stf')
+    given = [*_texts(values, '--path'), *_texts(values, '<path>')]
+    if not given:
+        raise UsageError('-p is missing: the files to combine')
+    SubTrackingAnalyzer(None, made).combine_sub_tracking_files(
+        [file for path in given for file in _files_in(path, os.path.splitext(made)[1])]
+    )
+    return 0
+
+
+def _files_in(path: str, ending: str) -> list[str]:
+    """Return ``path``; of a folder the files in it that have the ``ending``, of which there has to be one."""
+    if not os.path.isdir(path):
+        return [path]
+    found = [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(ending)]
+    if not found:
+        raise GpuTrackerError(f'no file in {path} ends in {ending}, as the file to make does')
+    return found
+
+
+def _analyze(values: Values) -> int:
+    from gpu_tracker.sub_tracker import SubTrackingAnalyzer  # noqa: PLC0415 - as above
+
+    tracked, blocks = _path(values, '--tf'), _path(values, '--stf')
+    destination, form = _destination(values), _format(values)
+    return _write(SubTrackingAnalyzer(tracked, blocks).sub_tracking_results(), destination, form)
+
+
+def _compare(values: Values) -> int:
+    from gpu_tracker.sub_tracker import TrackingComparison  # noqa: PLC0415 - as above
+
+    files, statistic = _configuration(values['--cconfig'])
+    for pair in [*_texts(values, '--map'), *_texts(values, '<name=file>')]:
+        name, equals, path = pair.partition('=')
+        if not (name and equals and path):
+            raise ParameterError('-m', pair, 'NAME=FILE')
+        files[name] = path
+    if not files:
+        raise UsageError('-m or --cconfig is missing: which results to compare')
+    if values['--stat'] is not None:
+        statistic = str(values['--stat'])
+    destination, form = _destination(values), _format(values)
+    try:
+        results = TrackingComparison(files).compare('mean' if statistic is None else statistic)
+    except ParameterError as error:
+        raise options.of_option(error, '--stat', statistic) from None
+    return _write(results, destination, form)
+
+
+def _configuration(path: object) -> tuple[dict[str, str], str | None]:
+    """Return the files by the names of runs, and the statistic, from the file of ``--cconfig``."""
+    if path is None:
+        return {}, None
+    try:
+        with open(str(path), encoding='utf-8') as file:
+            found = json.load(file)
+    except (ValueError, RecursionError) as error:
+        raise GpuTrackerError(f'--cconfig: {path} is no JSON file: {error}') from error
+    files = found.get('file_path_map', {}) if isinstance(found, dict) else None
+    statistic = found.get('statistic') if isinstance(found, dict) else None
+    is_map = isinstance(files, dict) and all(isinstance(file, str) for file in files.values())
+    if not isinstance(files, dict) or not is_map or not isinstance(statistic, str | None):
+        accepted = 'an object with "file_path_map", an object of paths, and "statistic", a text'
+        raise GpuTrackerError(f'--cconfig: {path} must have {accepted}')
+    return dict(files), statistic
+
+
+def _path(values: Values, option: str) -> str:
+    if not values[option]:
+        raise ParameterError(option, values[option], 'the path of a file')
+    return str(values[option])
+
+
+def _texts(values: Values, name: str) -> list[str]:
+    found = values[name]
+    return found if isinstance(found, list) else []
+
+
+def _format(values: Values) -> str:
+    given = str(values['--format'])
+    if given == 'pickle':
+        raise GpuTrackerError(
+            '-f pickle is not written any more: loading a pickle can run any code. Use -f json, which'
+            " 'gpu-tracker sub-track compare' and TrackingComparison read."
+        )
+    if given not in _FORMATS:
+        raise ParameterError('--format', given, ' or '.join(_FORMATS))
+    return given
+
+
+def _destination(values: Values) -> Destination:
+    path = values['--output']
+    destination = Destination(None if path is None else str(path))
+    problem = destination.check()
+    if problem is not None:
+        raise GpuTrackerError(f'cannot write {path}: {problem}')
+    return destination
+
+
+def _write(results: SubTrackingResults | ComparisonResults, destination: Destination, form: str) -> int:
+    text = json.dumps(results.to_json(), indent=1) if form == 'json' else str(results)
+    return 0 if destination.write(text) else FAILURE

@@ -1,0 +1,85 @@
+"""``gpu-tracker watch``: a recording whose run goes on, or a running process, on one screen."""
+
+from __future__ import annotations
+
+import os
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import options, output, screen
+from gpu_tracker.cli.watching import EndingSignals, can_draw, on_terminal, print_last
+from gpu_tracker.errors import GpuTrackerError, RecordingError
+
+TEXT = """
+Shows what a run uses while it goes on: bars for now, lines for the last minutes,
+the peaks so far, the largest processes and the regions that are open.
+
+Usage:
+  gpu-tracker watch <run> [options]
+
+The run is the recording of one, which gpu-tracker --tf=<file> writes, or the ID of
+a process, which is then tracked as long as it is watched, into a temporary file.
+
+Options:
+  --no-color            Use no colours. They are used on a terminal only, where
+                        NO_COLOR is not set.
+  -h --help             Print this text.
+  -v --version          Print the version.
+
+The screen is drawn twice a second and shows what was recorded up to then. The key
+q and Ctrl-C end the view; the program goes on. When the run has ended, the last
+screen stays. Where standard output is no terminal, one screen is printed as plain
+text.
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """Show what ``arguments`` ask for, and return the exit code."""
+    values = _values_of(arguments)
+    if isinstance(values, str):
+        return output.print_text(values)
+    given = str(values['<run>'])
+    color = screen.shows_colors() and not values['--no-color']
+    if _is_process_id(given):
+        if os.name != 'posix':
+            raise GpuTrackerError(
+                'watching a process needs Linux or another POSIX system: record it, and watch the file'
+            )
+        from gpu_tracker.cli import watch_process  # noqa: PLC0415 - imports what tracks
+
+        return watch_process.watch(int(given), color=color)
+    return _watch_file(given, color=color)
+
+
+def _values_of(arguments: list[str]) -> dict[str, str | bool | list[str] | None] | str:
+    try:
+        return options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
+    except options.UsageError as error:
+        _, runs = options.given_and_stray(TEXT, arguments[1:])
+        if not runs:
+            raise options.UsageError('name the recording or the process to watch') from error
+        if len(runs) > 1:
+            raise options.UsageError(f'unexpected argument {runs[1]!r}') from error
+        raise
+
+
+def _is_process_id(given: str) -> bool:
+    return given.isascii() and given.isdecimal() and not os.path.exists(given)
+
+
+def _watch_file(path: str, *, color: bool) -> int:
+    from gpu_tracker.recording.reading.tail import Tail  # noqa: PLC0415 - help does without
+    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
+    from gpu_tracker.views.live.state import Source  # noqa: PLC0415 - as above
+
+    try:
+        with Tail(path) as tail:
+            source = Source(tail)
+            state = source.read()  # a long recording takes its time, in which Ctrl-C ends this program as any other
+            if state.ending is None and can_draw():
+                with EndingSignals() as signals:
+                    state = on_terminal(source, signals, color=color)
+                if state.ending is None:
+                    return signals.end()
+            return print_last(state, color=color)
+    except RecordingError as error:
+        raise RecordingError(printable(str(error))) from error

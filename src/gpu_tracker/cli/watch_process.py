@@ -1,0 +1,106 @@
+"""A running process that is tracked as long as it is watched, into a temporary recording."""
+
+from __future__ import annotations
+
+import os
+import select
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cli import output, tracking
+from gpu_tracker.cli.running_process import open_process
+from gpu_tracker.cli.watching import EndingSignals, can_draw, on_terminal, print_last
+from gpu_tracker.errors import ParameterError
+from gpu_tracker.processes import process_exists
+
+if TYPE_CHECKING:
+    from gpu_tracker.command_tracker import ReportingTracker
+    from gpu_tracker.views.live.model import State
+    from gpu_tracker.views.live.state import Source
+
+INTERVAL = 0.5
+"""Seconds between two samples, and between two commits."""
+_LONGEST_FIRST = 5.0
+"""Seconds for which one screen is waited for."""
+_BETWEEN_LOOKS = 0.1
+_LONG_ENOUGH = 1.0
+"""Seconds of which one screen is: rates are differences."""
+
+
+def watch(process_id: int, *, color: bool) -> int:
+    """Track the process, show what it uses until it ends or the view does, and return the exit code."""
+    from gpu_tracker.command_tracker import ReportingTracker  # noqa: PLC0415 - help does without
+
+    try:
+        handle = open_process(process_id)
+    except ParameterError as error:
+        accepted = f'a recording or {error.accepted}'
+        raise ParameterError('what to watch', str(process_id), accepted) from error
+    process = _Process(process_id, handle)
+    with EndingSignals() as signals, tempfile.TemporaryDirectory(prefix='gpu-tracker-') as folder:
+        path = os.path.join(folder, 'recording.db')
+        tracker = ReportingTracker(
+            process_id=process_id,
+            report_file=None,
+            report_format='text',
+            warn=output.complain,
+            configuration={'commit_interval': INTERVAL},
+            sleep_time=INTERVAL,
+            tracking_file=path,
+            per_process=True,
+        )
+        tracker.start()
+        state = _shown(path, tracker, process, signals, color=color)
+    code = 0 if state is None else print_last(state, color=color)
+    return signals.end() or code
+
+
+class _Process:
+    """The process that is watched.
+
+    :param handle: What tells when it ends; None where the system has no such thing.
+    """
+
+    def __init__(self, process_id: int, handle: int | None) -> None:
+        self.handle = handle
+        self._process_id = process_id
+
+    def has_ended(self) -> bool:
+        """Return whether it has ended."""
+        if self.handle is not None:
+            return bool(select.select([self.handle], [], [], 0)[0])
+        return not process_exists(self._process_id)
+
+
+def _shown(
+    path: str, tracker: ReportingTracker, process: _Process, signals: EndingSignals, *, color: bool
+) -> State | None:
+    """Show the process until it ends or the view does; return what is to stay, None for nothing."""
+    from gpu_tracker.recording.reading.tail import Tail  # noqa: PLC0415 - as above
+    from gpu_tracker.views.live.state import Source  # noqa: PLC0415 - as above
+
+    with Tail(path) as tail:
+        source = Source(tail)
+        one_screen = not can_draw()
+        if one_screen:
+            state = _first_screen(source, process, signals)
+        else:
+            state = on_terminal(source, signals, color=color, also=process.handle, is_over=process.has_ended)
+        has_ended = process.has_ended()
+        if tracking.stop(tracker):
+            tracking.finish(tracker, None)
+        if has_ended:
+            return source.read()._replace(ending='The process has ended.')
+        return state if one_screen or state.ending is not None else None
+
+
+def _first_screen(source: Source, process: _Process, signals: EndingSignals) -> State:
+    """Return the state as soon as enough was sampled for one screen, or that takes too long."""
+    until = time.monotonic() + _LONGEST_FIRST
+    watched = {} if process.handle is None else {process.handle: process.has_ended}
+    while True:
+        state = source.read()
+        is_enough = (state.seconds or 0.0) >= _LONG_ENOUGH or time.monotonic() >= until
+        if is_enough or process.has_ended() or signals.wait(_BETWEEN_LOOKS, watched):
+            return state

@@ -1,0 +1,51 @@
+"""The full report of recordings within a notebook, in a frame of its own.
+
+The report is a whole page with scripts and styles. In a frame these reach nothing of the notebook, and nothing of the
+notebook reaches them; ``sandbox`` lets the scripts run without the rights of the page around.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpu_tracker.recording.reading.recording import Recording
+
+    Page = Callable[[Sequence[Recording]], str]
+
+HEIGHT = 640
+"""Pixels: most of a notebook's window."""
+
+
+class ReportFrame:
+    """The report of recordings, made at once, so that the recordings may be closed and removed afterwards.
+
+    :param recordings: What is reported.
+    :param page: What makes the page; the report's own where not given.
+    :param height: Of the frame, in pixels.
+    :raises RecordingError: where a recording cannot be read.
+    """
+
+    def __init__(self, recordings: Sequence[Recording], page: Page | None = None, height: int = HEIGHT) -> None:
+        self.page = (page or _report_page)(recordings)
+        self._height = height
+
+    def __repr__(self) -> str:
+        """Return what it is, for terminals."""
+        return f'<ReportFrame of {len(self.page):,} characters>'
+
+    def _repr_html_(self) -> str:
+        """Return the frame."""
+        return (
+            f'<iframe srcdoc="{escape(self.page)}" sandbox="allow-scripts" title="gpu-tracker report"'
+            f' style="width:100%;height:{self._height}px;border:1px solid rgba(128,128,128,0.35)"></iframe>'
+        )
+
+
+def _report_page(recordings: Sequence[Recording]) -> str:
+    from gpu_tracker.views.report_page.page import html_page  # noqa: PLC0415 - most notebooks show no report
+
+    return html_page(recordings)

@@ -1,0 +1,223 @@
+"""A recording as a figure of matplotlib, to be printed: panels below each other on one axis of time.
+
+The only module that imports matplotlib, which is an extra. Figures are made without ``pyplot``, so that nothing is kept
+and no window is opened, also in a program that has windows of its own.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from gpu_tracker.errors import ParameterError, RecordingError
+from gpu_tracker.summary import figure as worded
+from gpu_tracker.system.terminal_text import printable
+from gpu_tracker.views.bands import bands_of, name_of
+from gpu_tracker.views.panels import COMBINED, DESCENDANTS, KEYS, LESSER, MAIN, OTHER, SYSTEM, panels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpu_tracker.recording.reading.recording import Recording
+    from gpu_tracker.views.bands import Band
+    from gpu_tracker.views.panels import Panel
+
+FORMATS = ('png', 'svg', 'pdf')
+EXTRA = 'pip install matplotlib'
+
+_COLORS = {
+    COMBINED: '#0072b2',
+    MAIN: '#d55e00',
+    DESCENDANTS: '#009e73',
+    SYSTEM: '#7c8792',
+    OTHER: '#cc79a7',
+    LESSER: '#8a6d00',
+}
+"""Of Okabe and Ito: people who see no red or no green can tell them apart."""
+_BANDS = ('#e69f00', '#56b4e9', '#f0e442', '#999999', '#cc79a7')
+_WIDTH = 7.2
+_PANEL_HEIGHT = 1.55
+_REST = 1.15
+"""Inches: a column and a half of a journal, each panel, and what stands above and below them."""
+_DOTS = 200
+_POINTS = 2000
+_LINES_OF_A_COLUMN = 8
+_CAPTION = 110
+"""Characters in a line of the caption."""
+_MINUTES_FROM, _HOURS_FROM, _DAYS_FROM = 180, 7200, 172_800
+_SIZES = ((1e12, 'TB'), (1e9, 'GB'), (1e6, 'MB'), (1e3, 'kB'), (1.0, 'B'))
+
+
+def plot(
+    recording: Recording,
+    only: Iterable[str] | None = None,
+    start: float | None = None,
+    stop: float | None = None,
+) -> Any:  # noqa: ANN401 - the package need not be there
+    """Return a ``matplotlib.figure.Figure`` of a recording.
+
+    :param only: The panels that are wanted: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``io``, ``power``. None: all of
+        which something is known.
+    :param start: From when on, in seconds since the first sample.
+    :param stop: Up to when.
+    :raises ParameterError: where there is no such panel.
+    :raises RecordingError: where matplotlib is not installed, or nothing of what is wanted was recorded.
+    """
+    keys = keys_of(KEYS if only is None else only)
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 - takes a third of a second
+    except ImportError as error:
+        raise RecordingError(f'a plot needs the package matplotlib: {EXTRA}') from error
+    panels = panels_of(recording, _POINTS, start, stop, keys)
+    if not panels:
+        raise RecordingError(f'{recording.path} has nothing to plot of {", ".join(keys)}')
+    begin = min(panel.begin for panel in panels)
+    end = max(panel.times[-1] for panel in panels)
+    divisor, unit = _time_unit(end - begin)
+    drawn = Figure(figsize=(_WIDTH, _REST + _PANEL_HEIGHT * len(panels)), dpi=_DOTS, layout='constrained')
+    axes = drawn.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    bands = [band for band in bands_of(recording.regions) if band.stop > begin and band.start < end]
+    for axis, panel in zip(axes, panels, strict=True):
+        _draw_bands(axis, bands, divisor)
+        _draw_panel(axis, panel, divisor)
+    axes[-1].set_xlim(begin / divisor, max(end, begin + 1e-6) / divisor)
+    axes[-1].set_xlabel(f'Time since the start ({unit})', fontsize=8)
+    handles, names = _named_bands(axes[0], bands)
+    if names:
+        drawn.legend(handles, names, loc='outside upper center', ncols=min(4, len(names)), fontsize=8, frameon=False)
+    drawn.supxlabel(_caption(recording), fontsize=7, color='#444444', x=0.01, ha='left')
+    return drawn
+
+
+def keys_of(wanted: Iterable[str]) -> list[str]:
+    """Return the panels that are wanted, in the order in which they are drawn.
+
+    :raises ParameterError: where there is no such panel.
+    """
+    found = {key.strip().replace('-', '_') for key in wanted}
+    for key in found:
+        if key not in KEYS:
+            raise ParameterError('only', key, f'some of {", ".join(KEYS)}')
+    return [key for key in KEYS if key in found]
+
+
+def picture(drawn: Any, kind: str) -> bytes:  # noqa: ANN401 - as above
+    """Return a figure as a file: the same figure is always the same file.
+
+    :param kind: ``png``, ``svg`` or ``pdf``.
+    """
+    import matplotlib as mpl  # noqa: PLC0415 - as above
+
+    nothing = {'svg': {'Date': None}, 'pdf': {'CreationDate': None}}
+    file = BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings('ignore', message='Glyph')  # the font lacks letters of some language: boxes are drawn
+        with mpl.rc_context({'svg.hashsalt': 'gpu-tracker', 'svg.fonttype': 'none', 'pdf.fonttype': 42}):
+            drawn.savefig(file, format=kind, metadata=nothing.get(kind))
+    return file.getvalue()
+
+
+def _draw_bands(axis: Any, bands: Sequence[Band], divisor: float) -> None:  # noqa: ANN401 - as above
+    names = _drawn_names(bands)
+    for band in bands:
+        if band.name in names:
+            color = _BANDS[names.index(band.name)]
+            span = (band.start / divisor, band.stop / divisor)
+            axis.axvspan(*span, color=color, alpha=0.22, linewidth=0, label=f'_{band.name}')
+
+
+def _drawn_names(bands: Sequence[Band]) -> list[str]:
+    """Return the names that take most time, as many as there are colours."""
+    seconds: dict[str, float] = {}
+    for band in bands:
+        seconds[band.name] = seconds.get(band.name, 0.0) + band.stop - band.start
+    longest = sorted(seconds, key=lambda name: -seconds[name])[: len(_BANDS)]
+    return [name for name in seconds if name in longest]
+
+
+def _named_bands(axis: Any, bands: Sequence[Band]) -> tuple[list[Any], list[str]]:  # noqa: ANN401 - as above
+    """Return a patch for each name of a region that is drawn, and the names."""
+    found: dict[str, Any] = {}
+    for patch in axis.patches:
+        if patch.get_label().startswith('_'):
+            found.setdefault(patch.get_label()[1:], patch)
+    names = [_plain(name_of(name)) for name in found]
+    more = len({band.name for band in bands}) - len(names)
+    if more > 0 and names:
+        names[-1] += f' (and {more} more that are not shaded)'
+    return list(found.values()), names
+
+
+def _draw_panel(axis: Any, panel: Panel, divisor: float) -> None:  # noqa: ANN401 - as above
+    highest = max(panel.largest, panel.limit or 0.0) if panel.shows_limit else panel.largest
+    scale, unit = _scale(highest, panel.unit)
+    ends = [time / divisor for time in panel.times]
+    for line in panel.lines:
+        color, style = _COLORS[line.role], (0, line.dash) if line.dash else '-'
+        width = 2.4 if line.name.startswith('combined_') else 1.0  # what lies on it can be seen with it
+        values, low, high = (
+            [float('nan') if value is None else value / scale for value in part]
+            for part in (line.series.mean, line.series.lowest, line.series.highest)
+        )
+        title = _plain(line.title)
+        if panel.is_rate:  # each value is that of the whole time since the one before
+            edges = [panel.begin / divisor, *ends]
+            axis.stairs(values, edges, baseline=None, color=color, linestyle=style, linewidth=width, label=title)
+            if low != high:
+                axis.stairs(high, edges, baseline=low, fill=True, color=color, alpha=0.25, linewidth=0)
+        else:
+            alone = len(ends) == 1
+            axis.plot(
+                ends, values, color=color, linestyle=style, linewidth=width, marker='o' if alone else None, label=title
+            )
+            if low != high:
+                axis.fill_between(ends, low, high, color=color, alpha=0.25, linewidth=0)
+    if panel.shows_limit and panel.limit is not None:
+        axis.axhline(panel.limit / scale, color='#b8232f', linestyle=(0, (1, 2)), linewidth=1, label=panel.limit_title)
+    if panel.peak is not None:
+        title = f'peak, {worded(panel.peak, panel.unit)}'
+        axis.axhline(panel.peak / scale, color=_COLORS[COMBINED], linestyle=(0, (1, 2)), linewidth=1, label=title)
+    axis.set_ylim(0, 1.08 * highest / scale or 1)
+    axis.set_ylabel(f'{panel.title}\n({unit})', fontsize=8)
+    axis.tick_params(labelsize=8)
+    axis.grid(visible=True, color='#dddddd', linewidth=0.5)
+    axis.set_axisbelow(True)
+    for side in ('top', 'right'):
+        axis.spines[side].set_visible(False)
+    columns = 1 + (len(axis.get_legend_handles_labels()[0]) - 1) // _LINES_OF_A_COLUMN
+    axis.legend(
+        fontsize=7, frameon=False, loc='upper left', bbox_to_anchor=(1.0, 1.02), borderaxespad=0.2, ncols=columns
+    )
+
+
+def _scale(highest: float, unit: str) -> tuple[float, str]:
+    """Return by what values are divided, and in which unit they are then."""
+    if unit not in {'bytes', 'bytes/s'}:
+        return 1.0, {'percent': '%', 'watts': 'W'}[unit]
+    size, name = next(((size, name) for size, name in _SIZES if highest >= size), _SIZES[-1])
+    return size, f'{name}{unit.removeprefix("bytes")}'
+
+
+def _time_unit(seconds: float) -> tuple[float, str]:
+    if seconds < _MINUTES_FROM:
+        return 1.0, 's'
+    if seconds < _HOURS_FROM:
+        return 60.0, 'min'
+    return (3600.0, 'h') if seconds < _DAYS_FROM else (86_400.0, 'd')
+
+
+def _caption(recording: Recording) -> str:
+    meta = recording.meta
+    command = ' '.join(meta.command) if meta.command else f'process {meta.root_pid}'
+    peaks = worded(recording.duration, 'seconds')
+    interval = '' if meta.interval is None else f', sampled every {meta.interval:g} s'
+    where = f'{meta.host or "N/A"}, {(meta.started or "N/A")[:10]}, {peaks}{interval}, {meta.program or "N/A"}'
+    lines = textwrap.wrap(printable(command), _CAPTION, max_lines=2, placeholder=' …')
+    return '\n'.join(_plain(line) for line in [*lines, printable(where)])
+
+
+def _plain(text: str) -> str:
+    """Return a text in which nothing is read as a formula."""
+    return printable(text).replace('$', r'\$')

@@ -1,0 +1,149 @@
+"""``gpu-tracker plot`` and ``Recording.plot()``: what is drawn, and the files that come of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpu_tracker.errors import ParameterError, RecordingError
+from gpu_tracker.recording.reading.recording import load
+from support.cli_program import gpu_tracker
+from support.pictured_run import training
+from support.recordings import busy_rows, region, write_recording
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.integration
+
+BEGINNINGS = {'png': b'\x89PNG\r\n', 'svg': b'<?xml version', 'pdf': b'%PDF-1.'}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> str:
+    return training(tmp_path / 'run.db', command='cost_$5_$6.py')
+
+
+def test_what_is_drawn_is_what_was_recorded(run: str):
+    with load(run) as recording:
+        drawn = recording.plot()
+        rows = list(recording.samples)
+    ram, cpu, gpu_ram, gpu, io, power = drawn.axes
+    assert [axis.get_ylabel() for axis in drawn.axes] == [
+        'RAM\n(MB)',
+        'CPU\n(%)',
+        'GPU memory\n(GB)',
+        'GPU utilization\n(%)',
+        'I/O\n(MB/s)',
+        'Power\n(W)',
+    ]
+    lines = {line.get_label(): line for line in ram.lines}
+    assert list(lines) == ['all processes', 'main process', 'descendants', 'peak, 13.8 MB']
+    assert list(lines['all processes'].get_xdata()) == pytest.approx([row.t for row in rows])
+    assert list(lines['all processes'].get_ydata()) == pytest.approx([row.combined_total_rss / 1e6 for row in rows])
+    steps = {patch.get_label(): patch for patch in cpu.patches if not patch.get_label().startswith('_')}
+    assert list(steps) == ['all processes', 'main process', 'descendants', 'whole machine']
+    values, edges, _ = steps['descendants'].get_data()
+    assert (len(edges), edges[0], edges[-1]) == (len(values) + 1, 0.0, 10.0)
+    assert list(values) == pytest.approx([100.0] * len(values))
+    assert [line.get_label() for line in gpu.lines] == ['GPU 0', 'GPU 1', 'one GPU']
+    assert len(gpu_ram.lines) == 4
+    assert [patch.get_label() for patch in (*io.patches, *power.patches) if patch.get_label()[0] != '_'] == [
+        'read from storage',
+        'written to storage',
+        'GPUs in use',
+    ]
+    bands = [patch for patch in ram.patches if patch.get_label() == '_epoch']
+    assert [round(band.get_x(), 3) for band in bands] == [1.0, 3.667, 6.333]
+    assert [round(band.get_width(), 3) for band in bands] == [2.0, 2.0, 2.0]
+    assert (
+        drawn.get_supxlabel().replace('\\', '').startswith('python cost_$5_$6.py --epochs=3\nnode1, 2026-09-21, 10 s')
+    )
+
+
+@pytest.mark.parametrize('kind', BEGINNINGS)
+def test_the_command_writes_the_same_file_each_time(run: str, tmp_path: Path, kind: str):
+    contents = []
+    for number in range(2):
+        path = tmp_path / f'{number}.{kind}'
+        done = gpu_tracker('plot', run, '-o', str(path), '--only=ram,gpu')
+        assert (done.returncode, done.stdout, done.stderr) == (0, '', '')
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
+    assert contents[0].startswith(BEGINNINGS[kind])
+    if kind == 'svg':
+        assert b'GPU utilization' in contents[0]
+        assert b'>CPU' not in contents[0]
+
+
+def test_a_part_of_the_run(run: str):
+    with load(run) as recording:
+        drawn = recording.plot(['ram'], start=2.0, stop=4.0)
+    (axis,) = drawn.axes
+    assert axis.get_xlim() == (2.0, pytest.approx(3.9))
+
+
+def test_what_cannot_be_drawn_is_said(run: str, tmp_path: Path):
+    with load(run) as recording, pytest.raises(ParameterError, match=r"only must be some of ram, .*, not 'disk'"):
+        recording.plot(['disk'])
+    with (
+        load(write_recording(tmp_path / 'empty.db')) as empty,
+        pytest.raises(RecordingError, match='nothing to plot of ram'),
+    ):
+        empty.plot(['ram'])
+
+
+@pytest.mark.parametrize(
+    ('words', 'message'),
+    [
+        (['{run}'], 'name the picture to write with -o: PATH.png, PATH.svg or PATH.pdf'),
+        (['{run}', '-o', 'x.gif'], "--output must be a path that ends in .png, .svg or .pdf, not 'x.gif'"),
+        (
+            ['{run}', '-o', 'x.png', '--only=disk'],
+            "--only must be some of ram, cpu, gpu_ram, gpu, io, power, not 'disk'",
+        ),
+        (['{run}', '-o', 'x.png', '--from=10'], "--from must be less than the 10 s that were recorded, not '10'"),
+        (['{run}', '-o', '/nowhere/x.png'], 'cannot write /nowhere/x.png: No such file or directory'),
+    ],
+)
+def test_mistakes_are_said_in_a_line(run: str, words: list[str], message: str):
+    done = gpu_tracker('plot', *(word.format(run=run) for word in words))
+    assert (done.returncode, done.stdout) == (125, '')
+    assert done.stderr.splitlines()[0] == f'gpu-tracker: {message}'
+
+
+def test_without_matplotlib_it_is_named(run: str, tmp_path: Path):
+    program = f"import sys; sys.modules['matplotlib'] = None; import gpu_tracker; gpu_tracker.load({run!r}).plot()"
+    done = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=False)
+    assert 'RecordingError: a plot needs the package matplotlib: pip install matplotlib' in done.stderr
+
+
+def test_names_have_colours_of_their_own_and_letters_that_the_font_lacks_are_no_trouble(tmp_path: Path):
+    names = ['日本語', 'x' * 5000, *(f'step {number}' for number in range(7))]
+    regions = [region(10 + number, name, number, number + 1 - number / 20) for number, name in enumerate(names)]
+    path = write_recording(tmp_path / 'run.db', rows=busy_rows(), regions=regions)
+    done = gpu_tracker('plot', path, '-o', str(tmp_path / 'x.png'))
+    assert (done.returncode, done.stderr) == (0, '')
+    with load(path) as recording:
+        drawn = recording.plot(['ram'])
+    (legend,) = drawn.legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert (len(texts), texts[0], len(texts[1])) == (5, '日本語', 80)
+    assert texts[-1] == 'step 2 (and 4 more that are not shaded)'
+    assert len({handle.get_facecolor() for handle in legend.legend_handles}) == 5
+
+
+def test_twenty_gpus_are_told_apart(tmp_path: Path):
+    path = write_recording(
+        tmp_path / 'run.db',
+        rows=busy_rows(2),
+        gpus=[(number, f'GPU-{number}', None, None) for number in range(20)],
+        gpu_samples=[(t, number, 1000, 500, 1000) for t in (0, 1_000_000) for number in range(20)],
+    )
+    with load(path) as recording:
+        (axis,) = recording.plot(['gpu']).axes
+    lines = axis.lines[:20]
+    assert len({(line.get_color(), str(line._unscaled_dash_pattern)) for line in lines}) == 20

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpu_tracker import report
+from gpu_tracker.units import Units, text_of
+
+RUNS = Path(__file__).parents[1] / 'data' / 'recorded_runs'
+
+
+def summary_of(name: str) -> list[str]:
+    recorded = json.loads((RUNS / f'{name}.totals.json').read_text())
+    units = Units('gigabytes', 'gigabytes', 'hours', None)
+    return report.FORMATS['summary'](report.build(recorded['totals'], units)).splitlines()
+
+
+def test_the_summary_of_a_run_on_gpus() -> None:
+    assert summary_of('gpu') == [
+        'Time        2.51 s',
+        'Peak RAM    13.8 MB (private 7.53 MB, shared 6.25 MB)',
+        'Machine     at most 884 MB of 25.3 GB RAM in use by everybody',
+        'CPU         0.0172 % of a core on average, 0.048 % at most; 2 cores expected',
+        'Threads     1 at most',
+        'GPU memory  3.22 GB of 25.8 GB, 6.44 GB by everybody',
+        'GPU         83.3 % of a GPU on average, 120 % at most; 2 GPUs expected',
+    ]
+
+
+def test_the_summary_of_a_run_with_descendants_has_no_line_of_gpus_that_are_not_there() -> None:
+    assert summary_of('io') == [
+        'Time        638 ms',
+        'Peak RAM    3.22 MB (private 1.48 MB, shared 1.78 MB)',
+        '            main process 1.77 MB, descendants 2.94 MB',
+        'Machine     at most 711 MB of 25.3 GB RAM in use by everybody',
+        'CPU         2.66 % of a core on average, 2.66 % at most; 2 cores expected',
+        '            main process 0.413 %, descendants 2.25 % on average',
+        'Threads     2 at most (main process 1, descendants 1)',
+        'Storage     90.1 kB read, 21 MB written; by calls 42 MB and 41.9 MB',
+    ]
+
+
+def test_what_is_unknown_is_not_0() -> None:
+    assert summary_of('mig')[-3:] == [
+        'GPU memory  2.15 GB of 8.59 GB, 5.37 GB by everybody',
+        'GPU         N/A; 1 GPU expected',
+        'Energy      GPUs in use N/A, CPU packages N/A',
+    ]
+    assert summary_of('foreign_process')[-1] == 'Storage     N/A read, N/A written; by calls N/A and N/A'
+
+
+@pytest.mark.parametrize('path', sorted(RUNS.glob('*.totals.json')), ids=lambda path: path.name)
+def test_a_summary_fits_a_screen(path: Path) -> None:
+    lines = summary_of(path.name.partition('.')[0])
+    assert len(lines) <= 12
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ('value', 'unit', 'text'),
+    [
+        (1_234_567_890, 'bytes', '1.23 GB'),
+        (0, 'bytes', '0 B'),
+        (0.34, 'seconds', '340 ms'),
+        (7200, 'seconds', '120 min'),
+        (1234.5, 'watts', '1234 W'),
+        (2.5e6, 'bytes/s', '2.5 MB/s'),
+        (12.345, 'count', '12.3'),
+    ],
+)
+def test_a_value_has_the_unit_in_which_it_is_read_best(value: float, unit: str, text: str) -> None:
+    assert text_of(value, unit, 3) == text

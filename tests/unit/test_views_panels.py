@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpu_tracker.recording.reading.recording import Recording, load
+from gpu_tracker.views.bands import Band, bands_of
+from gpu_tracker.views.panels import panels_of
+from support.pictured_run import GIB, MB, training
+from support.recordings import busy_rows, region, totals_of, write_recording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Iterator[Recording]:
+    with load(training(tmp_path / 'run.db')) as found:
+        yield found
+
+
+def test_all_that_is_known_is_drawn_and_nothing_else(recording: Recording) -> None:
+    found = {panel.key: [line.title for line in panel.lines] for panel in panels_of(recording)}
+    assert found == {
+        'ram': ['all processes', 'main process', 'descendants'],
+        'cpu': ['all processes', 'main process', 'descendants', 'whole machine'],
+        'gpu_ram': ['GPU 0, tracked', 'GPU 1, tracked', 'GPU 0, all users', 'GPU 1, all users'],
+        'gpu': ['GPU 0', 'GPU 1'],
+        'io': ['read from storage', 'written to storage'],
+        'power': ['GPUs in use'],
+    }
+
+
+def test_lines_are_in_the_unit_of_their_panel(recording: Recording) -> None:
+    panels = {panel.key: panel for panel in panels_of(recording)}
+    last = {key: {line.title: line.series.mean[-1] for line in panel.lines} for key, panel in panels.items()}
+    assert last['ram'] == {'all processes': 240 * 2**20, 'main process': 64 * 2**20, 'descendants': 176 * 2**20}
+    assert last['cpu'] == pytest.approx(
+        {'all processes': 150.0, 'main process': 50.0, 'descendants': 100.0, 'whole machine': 175.0}
+    )
+    assert last['gpu_ram']['GPU 0, tracked'] == 4 * GIB
+    assert last['gpu'] == {'GPU 0': 120.0, 'GPU 1': 50.0}
+    assert last['io'] == pytest.approx({'read from storage': 4 * MB, 'written to storage': 1 * MB}, rel=0.01)  # in KiB
+    assert last['power'] == pytest.approx({'GPUs in use': 300.0})
+    assert {key: (panel.unit, panel.is_rate) for key, panel in panels.items()} == {
+        'ram': ('bytes', False),
+        'cpu': ('percent', True),
+        'gpu_ram': ('bytes', False),
+        'gpu': ('percent', False),
+        'io': ('bytes/s', True),
+        'power': ('watts', True),
+    }
+
+
+def test_a_limit_is_drawn_where_much_of_it_was_used(recording: Recording) -> None:
+    panels = {panel.key: panel for panel in panels_of(recording)}
+    shown = {key: (panel.limit, panel.shows_limit) for key, panel in panels.items() if panel.limit is not None}
+    assert shown == {
+        'ram': (16 * GIB, False),
+        'cpu': (800.0, False),
+        'gpu_ram': (40 * GIB, False),
+        'gpu': (100.0, True),
+    }
+
+
+def test_a_part_of_a_run_and_some_panels(recording: Recording) -> None:
+    (panel,) = panels_of(recording, 4, 2.0, 6.05, ['ram'])
+    assert (panel.key, len(panel.times), panel.times[-1]) == ('ram', 4, 6.0)
+    assert panel.lines[0].series.lowest[0] == (64 + 16 * 3) * 2**20
+
+
+def test_a_process_without_descendants_has_one_line_and_a_machine_without_gpus_no_panel(tmp_path: Path) -> None:
+    totals = totals_of('plain')
+    totals['record']['has_descendants'] = False
+    totals['gpu']['count'] = 0
+    path = write_recording(tmp_path / 'run.db', rows=busy_rows(), meta={'totals': json.dumps(totals)})
+    with load(path) as found:
+        assert {panel.key: [line.title for line in panel.lines] for panel in panels_of(found)} == {
+            'ram': ['all processes'],
+            'cpu': ['all processes', 'whole machine'],
+        }
+
+
+def test_a_recording_without_samples_has_no_panels(tmp_path: Path) -> None:
+    with load(write_recording(tmp_path / 'run.db')) as found:
+        assert panels_of(found) == []
+
+
+def test_the_machine_is_never_busier_than_it_can_be(tmp_path: Path) -> None:
+    rows = [(t, {**values, 'system_cpu': 9.0 * t}) for t, values in busy_rows(3)]
+    with load(write_recording(tmp_path / 'run.db', rows=rows)) as found:
+        (panel,) = panels_of(found, only=['cpu'])
+    assert {line.title: line.series.mean for line in panel.lines}['whole machine'] == [800.0, 800.0]
+
+
+def test_the_reported_peak_of_a_whole_run_is_drawn(recording: Recording) -> None:
+    assert [panel.peak for panel in panels_of(recording)] == [totals_of('gpu')['ram']['combined'][0], *[None] * 5]
+    assert {panel.peak for panel in panels_of(recording, start=1.0)} == {None}
+
+
+def test_regions_are_shaded_where_there_are_several(recording: Recording) -> None:
+    assert bands_of(recording.regions) == [
+        Band('epoch', 1.0, 3.0),
+        Band('epoch', pytest.approx(3.666667), pytest.approx(5.666667)),
+        Band('epoch', pytest.approx(6.333333), pytest.approx(8.333333)),
+    ]
+
+
+def test_calls_that_overlap_are_one_span_and_what_only_waits_for_others_is_left_out(tmp_path: Path) -> None:
+    regions = [
+        region(1, 'wait', 0.0, 10.0),
+        region(2, 'work', 1.0, 4.0, pid=5),
+        region(3, 'work', 2.0, 5.0, pid=6),
+        region(4, 'work', 6.0, None),
+    ]
+    with load(write_recording(tmp_path / 'run.db', rows=busy_rows(), regions=regions)) as found:
+        assert bands_of(found.regions) == [Band('work', 1.0, 5.0), Band('work', 6.0, 10.0)]
+    assert bands_of([]) == []
