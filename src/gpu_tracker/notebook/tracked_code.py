@@ -1,0 +1,92 @@
+"""Code of a notebook that is tracked, from the start of its tracker to the tables below it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from IPython.display import display
+
+from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.notebook.options import refusal
+from gpu_tracker.recording.reading.recording import load
+from gpu_tracker.summary import as_summary
+from gpu_tracker.tracker import Tracker
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from gpu_tracker.notebook.options import Request
+
+
+class TrackedCode:
+    """A cell or a statement that is tracked from now on.
+
+    The run is recorded, since sparklines and report are made of recordings: into a folder of its own where no file was
+    asked for, which is removed once all is shown.
+
+    :raises UsageError: where an option has a value that cannot be used.
+    """
+
+    def __init__(self, shell: InteractiveShell, request: Request) -> None:
+        self._shell = shell
+        self._request = request
+        self._owner = os.getpid()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._tracker: Tracker | None = None
+        file: str | None = request.parameters.get('tracking_file')
+        if file is None:
+            file = self._private_file()
+        self._recording = None if file is None else os.path.abspath(file)  # the code may change the working directory
+        try:
+            tracker = Tracker(**(request.parameters | {'tracking_file': file}))
+            tracker.start()
+        except GpuTrackerError as error:
+            self._remove_folder()
+            if isinstance(error, ParameterError):
+                raise refusal(error) from None
+            _warn(f'nothing is tracked: {error}')  # the code is run all the same
+        else:
+            self._tracker = tracker
+
+    def end(self) -> None:
+        """Stop, and show what was used; do nothing in a process that the code has forked."""
+        tracker, self._tracker = self._tracker, None
+        if tracker is None or os.getpid() != self._owner:
+            return
+        try:
+            tracker.stop()
+            self._show(tracker)
+        except GpuTrackerError as error:
+            _warn(str(error))
+        finally:
+            self._remove_folder()
+
+    def _show(self, tracker: Tracker) -> None:
+        shown = {'text/html': tracker._repr_html_(), 'text/plain': as_summary(tracker.resource_usage)}
+        display(shown, raw=True)
+        if self._request.variable is not None:
+            _ = tracker.regions  # the tracker keeps them, and the recording may be removed
+            self._shell.push({self._request.variable: tracker})
+        if self._request.shows_report and self._recording is not None:
+            with load(self._recording) as recording:
+                frame = recording.report()
+            display(frame)
+
+    def _private_file(self) -> str | None:
+        """Return a path in a folder of its own; None where there is no room: then there are no sparklines."""
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix='gpu-tracker-', ignore_cleanup_errors=True)
+        except OSError:
+            return None
+        return os.path.join(self._folder.name, 'cell.db')
+
+    def _remove_folder(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _warn(text: str) -> None:
+    print(f'gpu-tracker: {text}', file=sys.stderr)  # noqa: T201 - where a cell's warnings are
