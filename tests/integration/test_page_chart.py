@@ -74,7 +74,7 @@ def test_a_gpu_is_opened_by_keyboard_and_escape_leads_back(browser, server):
         page.keyboard.press('Escape')
         expect(dialog).to_be_hidden()
         expect(button).to_be_focused()
-        assert page.locator('canvas').count() == 0
+        assert page.locator('dialog canvas').count() == 0
 
 
 def test_a_gpu_is_told_in_full(browser, server):

@@ -124,6 +124,35 @@ def test_the_past_is_json(server):
     assert {len(values) for gpu in whole['gpus'].values() for values in gpu.values()} == {180}
 
 
+def test_the_past_of_the_fleet_is_json(server):
+    past = server.json('/api/v1/fleet/history?seconds=50')
+    assert sorted(past) == [
+        'end',
+        'gpus_known',
+        'hosts_up',
+        'memory_used_percent',
+        'step_seconds',
+        'utilization_percent',
+    ]
+    assert (past['end'], past['step_seconds'], past['gpus_known'], past['hosts_up']) == (
+        NOW + 10,
+        10.0,
+        [2] * 5,
+        [1] * 5,
+    )
+    assert (past['utilization_percent'][-1], past['memory_used_percent'][-1]) == (48.5, 45.0)
+    whole = server.json('/api/v1/fleet/history')['utilization_percent']
+    assert len(whole) == 180
+    assert whole[60:72] == [None] * 12
+    assert None not in whole[:60] + whole[72:]
+
+
+@pytest.mark.parametrize('seconds', ['', '0', 'nan', '1e9'])
+def test_a_past_of_the_fleet_that_makes_no_sense_is_refused(server, seconds):
+    refusal = (400, b'Bad Request: seconds is a number from 1 to 604800')
+    assert ask(server, f'/api/v1/fleet/history?seconds={seconds}')[::2] == refusal
+
+
 @pytest.mark.parametrize(
     ('query', 'status', 'text'),
     [
@@ -140,7 +169,17 @@ def test_questions_about_the_past_that_make_no_sense_are_refused(server, query, 
     assert ask(server, f'/api/v1/history?{query}')[::2] == (status, text)
 
 
-@pytest.mark.parametrize('path', ['/', '/static/main.js', '/api/v1/fleet', '/api/v1/events', '/api/v1/history?host=0'])
+@pytest.mark.parametrize(
+    'path',
+    [
+        '/',
+        '/static/main.js',
+        '/api/v1/fleet',
+        '/api/v1/fleet/history',
+        '/api/v1/events',
+        '/api/v1/history?host=0',
+    ],
+)
 def test_everything_can_be_asked_for_without_its_body_and_nothing_changed(server, path):
     status, _, body = ask(server, path, 'HEAD')
     assert (status, body) == (200, b'')

@@ -205,7 +205,7 @@ def test_a_lost_connection_is_told_and_found_again(browser):
 
 def test_the_last_half_hour_is_fetched_for_the_hosts_in_view_and_drawn_as_one_path(browser):
     hosts = [up(str(number), f'node{number:03}', *map(busy_gpu, range(8))) for number in range(60)]
-    with PageServer(hosts) as server, opened(browser, server.url) as page:
+    with PageServer(hosts) as server, opened(browser, f'{server.url}/#compact=0') as page:
         row(page, 'node000', '0').locator('.spark[aria-label]').wait_for()
         spark = row(page, 'node000', '0').locator('.spark')
         assert re.match('M0 [0-9.]+L2', spark.locator('path').get_attribute('d'))
@@ -214,7 +214,7 @@ def test_the_last_half_hour_is_fetched_for_the_hosts_in_view_and_drawn_as_one_pa
         assert re.fullmatch(r'utilization of the last half hour: mean \d+ %, highest \d+ %', label)
         expect(page.locator('.spark:not([aria-label])')).to_have_count(0)
         assert '59' not in server.source.asked
-        page.keyboard.press('End')
+        page.evaluate('scrollTo(0, document.documentElement.scrollHeight)')
         row(page, 'node059', '0').locator('.spark[aria-label]').wait_for()
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, TlsFiles, Token
-from gpu_tracker.fleet.hosts.fleet import Fleet, History
+from gpu_tracker.fleet.hosts.fleet import Fleet
+from gpu_tracker.fleet.hosts.history import History
 from gpu_tracker.fleet.polling.http_client import HttpClient
 from gpu_tracker.fleet.polling.poller import Poller, waiting_hosts
 from gpu_tracker.fleet.resolver import Resolver
@@ -232,6 +233,8 @@ def test_a_host_dies_and_comes_back():
             async with serving(Recorder({OURS: REPORT}), bound):
                 up = await becomes(asking, 'up')
                 assert (up.error, asking.error_for_nvgpu('0')) == (None, None)
+                while 1 not in asking.fleet.totals_history.past(10).hosts_up:  # noqa: ASYNC110 - nothing tells of it
+                    await asyncio.sleep(0)
             down = await becomes(asking, 'down')
             assert down.last_seen is not None
             assert down.report is not None

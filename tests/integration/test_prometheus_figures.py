@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from gpu_tracker.fleet.agent.metrics import HostCollector
+from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.client import Client, endpoint
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
@@ -122,6 +123,29 @@ def test_what_was_is_taken_from_prometheus(tmp_path, told):
     assert past.gpus['GPU-00000001-0001-0001-0001-000000000001'].memory[-1] == 89.0
     assert past.gpus['GPU-00000001-0001-0001-0001-000000000001'].utilization[0] is None
     assert (day.step, len(day.gpus['GPU-00000001-0001-0001-0001-000000000001'].memory)) == (240, 360)
+
+
+def test_the_past_of_the_fleet_is_what_prometheus_has_kept(tmp_path, told):
+    now = time.time()
+    backfill(tmp_path, exposition(told, exported=False), labels=LABELS, moments=[now - 900, now - 890, now - 5])
+
+    async def recalled(url):
+        source = PrometheusSource(endpoint(url), interval=60)
+        running = asyncio.get_running_loop().create_task(source.run())
+        async with asyncio.timeout(60):
+            while all(value is None for value in source.fleet.totals_history.past(1800).memory[:-2]):  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return source.fleet.totals_history.past(1800)
+
+    with prometheus(tmp_path, '{}') as server:
+        past = asyncio.run(recalled(server.url))
+    totals = totals_of([told.state()])
+    assert {value for value in past.utilization[:-2] if value is not None} == {round(totals.utilization_percent, 1)}
+    assert {value for value in past.memory[:-2] if value is not None} == {round(totals.memory_used_percent, 1)}
+    assert past.utilization[:10] == [None] * 10
 
 
 def test_a_host_that_was_last_seen_minutes_ago_is_shown_as_it_was(tmp_path, told):

@@ -11,7 +11,7 @@ from typing import Self
 import pytest
 from aiohttp import web
 
-from gpu_tracker.fleet.hosts.fleet import Series
+from gpu_tracker.fleet.hosts.history import Series
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.client import Client, Endpoint, endpoint
 from gpu_tracker.fleet.prometheus.queries import PrometheusError
@@ -83,6 +83,9 @@ def test_a_fleet_is_taken_from_prometheus_and_follows_it():
             (host,) = await running.until(is_state('up'))
             assert (host.id, host.name, host.group, host.report.gpus[0].status) == ('0', 'node01', 'vision', 'free')
             assert running.source.fleet.totals().free == 1
+            async with asyncio.timeout(TIMEOUT):
+                while running.source.fleet.totals_history.past(10).hosts_up != [1]:  # noqa: ASYNC110 - nothing tells of it
+                    await asyncio.sleep(0)
             prometheus.tell_one_host(sample(0.0, group='vision'), [], [], [])
             (host,) = await running.until(is_down_with('Prometheus cannot scrape its agent'))
             assert host.last_seen == NOW - 3
@@ -110,7 +113,7 @@ def test_a_round_is_a_few_queries_of_one_moment_by_post():
             queries.NOW.statuses,
             *queries.NOW.figures,
         }
-        assert {(form['method'], form['path'], form['timeout']) for form in prometheus.asked} == {
+        assert {(form['method'], form['path'], form['timeout']) for form in prometheus.asked[:18]} == {
             ('POST', '/api/v1/query', '10s')
         }
 
@@ -213,10 +216,32 @@ def test_the_past_is_taken_from_prometheus():
                 assert await running.source.past('7', 30) is None
             assert (past.step, past.end) == (10, NOW)
             assert past.gpus == {'GPU-0': Series([29.0, None, 31.0], [None, None, None])}
-            ranges = [form for form in prometheus.asked if form['path'] == '/api/v1/query_range']
+            ranges = [form for form in prometheus.asked if 'node01' in form['query'] and 'start' in form]
             assert [(form['start'], form['end'], form['step']) for form in ranges] == [
                 ('1799999980.000', '1800000000.000', '10.000')
             ] * 2
+
+    asyncio.run(story())
+
+
+def test_the_past_of_the_fleet_begins_with_what_prometheus_has_kept():
+    async def story():
+        async with fake_prometheus() as prometheus:
+            prometheus.tell_one_host(sample(), TOLD, [gpu('0')], [FREE])
+            for query, value in ((queries.FLEET_UTILIZATION, 29), (queries.FLEET_MEMORY, 31)):
+                prometheus.results[query] = [{'metric': {}, 'values': [[NOW - 60, f'{value}'], [NOW - 50, 'NaN']]}]
+            async with Running(prometheus.url) as running, asyncio.timeout(TIMEOUT):
+                history = running.source.fleet.totals_history
+                while 1 not in history.past(1800).hosts_up:  # noqa: ASYNC110 - nothing tells of it
+                    await asyncio.sleep(0)
+                past = history.past(1800)
+            assert [value for value in past.utilization if value is not None] == [29.0]
+            assert past.memory[past.utilization.index(29.0)] == 31.0
+            assert 0 not in past.utilization[:-1]
+            asked = [form for form in prometheus.asked if form['query'] == queries.FLEET_MEMORY]
+            assert [(form['start'], form['end'], form['step']) for form in asked] == [
+                ('1799998210.000', '1800000000.000', '10.000')
+            ]
 
     asyncio.run(story())
 

@@ -114,6 +114,8 @@ def test_its_own_page_has_this_host_with_its_past(machine) -> None:
         assert list(past.gpus) == ['GPU-0']
         assert past.gpus['GPU-0'].utilization[-1] == 0
         assert await source.past('1', 60) is None
+        while source.fleet.totals_history.past(10).hosts_up != [1]:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0)
         running.cancel()
         source.fleet.close()
 

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from gpu_tracker.fleet.hosts.fleet import Fleet, History
+from gpu_tracker.fleet.hosts.fleet import Fleet
+from gpu_tracker.fleet.hosts.history import History
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.fleet.hosts.fleet import HALF_AN_HOUR, STEP, History, Series
+from gpu_tracker.fleet.hosts.history import HALF_AN_HOUR, STEP, History, Series
 from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
 
 LENGTH = 180

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.fleet.hosts.fleet import Past, Series
-from gpu_tracker.fleet.prometheus.gpus import Span, past_of, span_of
+from gpu_tracker.fleet.hosts.history import FleetMoment, Past, Series
+from gpu_tracker.fleet.prometheus.gpus import Span, fleet_moments, past_of, span_of
 from gpu_tracker.fleet.prometheus.queries import Track
 
 NOW = 1_800_000_007.0
@@ -47,3 +47,14 @@ def test_values_stand_where_they_belong_and_all_have_one_length():
             'GPU-2': Series(unknown, [None, 50.0, None, None]),
         },
     )
+
+
+def test_the_past_of_a_fleet_is_one_series_each_and_unknown_where_there_is_no_value():
+    span = Span(1000, 1020, 10, 3)
+    busy = [Track({}, [(1000, 12.34), (1020, None)])]
+    assert fleet_moments(span, busy, [Track({}, [(1010, 101.0)])]) == [
+        FleetMoment(1000, 12.3, None),
+        FleetMoment(1010, None, 100.0),
+        FleetMoment(1020, None, None),
+    ]
+    assert {moment[1:] for moment in fleet_moments(span, [], [])} == {(None, None)}

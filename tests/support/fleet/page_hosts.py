@@ -6,11 +6,14 @@ import math
 import random
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet.hosts.fleet import Past, Series
+from gpu_tracker.fleet.hosts.history import HALF_AN_HOUR, FleetHistory, Past, Series
 from gpu_tracker.fleet.hosts.host import UP, HostState
 from gpu_tracker.fleet.hosts.report import ClaimReport, GpuReport, HostReport, ProcessReport
+from gpu_tracker.fleet.hosts.totals import totals_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from gpu_tracker.fleet.hosts.fleet import Fleet
 
 NOW = 1_800_000_000.0
@@ -191,6 +194,31 @@ def _made_up_gpu(
         power_watts=round(90 + 280 * load, 1),
         processes=(process(pid, user=user, program=program, command=command, started=started, memory_bytes=used),),
     )
+
+
+def made_up_totals_history(hosts: Sequence[HostState], now: Callable[[], float]) -> FleetHistory:
+    """Return a half hour of a fleet in waves that end where it is now; its dashboard stood still for two minutes.
+
+    :param now: Returns seconds since 1970; time goes on as it says.
+    """
+    totals = totals_of(hosts)
+    began = now()
+    past = [began - HALF_AN_HOUR]
+    history = FleetHistory(lambda: now() if not past else past[0], now)
+    busy, used, size = totals.utilization_percent, totals.memory_used_bytes, totals.memory_total_bytes
+    for step in range(round(HALF_AN_HOUR / STEP)):
+        past[0] += STEP
+        if 60 <= step < 72:
+            continue
+        wave = 0.25 * math.sin(math.pi * (step + 1) / 30) * (1 - step / 180)
+        history.record(
+            totals._replace(
+                utilization_percent=busy and min(100.0, busy * (1 + wave)),
+                memory_used_bytes=used and size and min(size, round(used * (1 - wave / 2))),
+            )
+        )
+    past.clear()
+    return history
 
 
 class MadeUpSource:

@@ -69,7 +69,7 @@ def scrolling(hosts: int, gpus: int = 8, *, pixels: int = 40, seconds: float = 1
     :param pixels: To scroll in each frame.
     """
     fleet = made_up_hosts(hosts, gpus)
-    with chromium() as browser, PageServer(fleet) as server, opened(browser, server.url) as page:
+    with chromium() as browser, PageServer(fleet) as server, opened(browser, f'{server.url}/#compact=0') as page:
         first_rows = page.evaluate(_ROWS_AT)
         painted = page.evaluate(_PAINTED)
         ended = threading.Event()

@@ -14,7 +14,7 @@ from gpu_tracker.fleet.web.access import check_access
 from gpu_tracker.fleet.web.capacity import Limits
 from gpu_tracker.fleet.web.listener import listening_sockets, url
 from gpu_tracker.fleet.web.service import Service
-from support.fleet.page_hosts import NOW, MadeUpSource
+from support.fleet.page_hosts import NOW, MadeUpSource, made_up_totals_history
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class PageServer:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        self.fleet = Fleet(self._hosts, interval=5.0, now=self._now)
+        past = made_up_totals_history(self._hosts, self._now)
+        self.fleet = Fleet(self._hosts, interval=5.0, totals_history=past, now=self._now)
         self.source = MadeUpSource(self.fleet)
         access = check_access(host='127.0.0.1', port=self._port)
         listening = listening_sockets(access.addresses)

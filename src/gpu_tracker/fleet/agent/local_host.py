@@ -7,7 +7,8 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.fleet.hosts.fleet import Fleet, History
+from gpu_tracker.fleet.hosts.fleet import Fleet
+from gpu_tracker.fleet.hosts.history import History
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.fleet.polling.own_report import OwnReport
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from gpu_tracker.fleet.hosts.fleet import Past
+    from gpu_tracker.fleet.hosts.history import Past
     from gpu_tracker.gpus.latest_reading import Reading, Watch
 
 HOST_ID = '0'
@@ -128,6 +129,7 @@ class LocalSource:
             self._audience.ask_if_there()
             try:
                 self.fleet.put(self._host.state())  # the same reading too: until there is another, it is what is known
+                self.fleet.record_totals()
             except Exception as error:  # noqa: BLE001 - whatever one reading holds, the next is due
                 if not self._has_complained:
                     self._has_complained = True

@@ -8,7 +8,8 @@ from starlette.applications import Starlette
 
 from gpu_tracker.background import in_thread
 from gpu_tracker.fleet.dashboard.polled import PolledAnswers
-from gpu_tracker.fleet.hosts.fleet import Fleet, History
+from gpu_tracker.fleet.hosts.fleet import Fleet
+from gpu_tracker.fleet.hosts.history import History
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.polling.http_client import most_connections, too_few_for
 from gpu_tracker.fleet.polling.poller import Poller, tls_contexts, waiting_hosts

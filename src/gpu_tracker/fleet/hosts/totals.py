@@ -36,6 +36,18 @@ class Totals(NamedTuple):
     utilization_percent: float | None
     """The mean over all GPUs that tell theirs; None: none does."""
 
+    @property
+    def known(self) -> int | None:
+        """The GPUs whose state is known; None: no host has told its GPUs yet."""
+        return None if self.gpus is None or self.unknown is None else self.gpus - self.unknown
+
+    @property
+    def memory_used_percent(self) -> float | None:
+        """The share of the memory that is in use; None: it is not known of any GPU."""
+        if not self.memory_total_bytes or self.memory_used_bytes is None:
+            return None
+        return min(100.0, 100 * self.memory_used_bytes / self.memory_total_bytes)
+
 
 def totals_of(hosts: Iterable[HostState]) -> Totals:
     """Add the hosts up."""

@@ -6,11 +6,13 @@ import hashlib
 import math
 from html import escape
 from importlib import resources
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from gpu_tracker import views
 from gpu_tracker.fleet.page.encoded import SILENCE, EncodedFleet, events
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
-    from gpu_tracker.fleet.hosts.fleet import FleetSource, Past
+    from gpu_tracker.fleet.hosts.fleet import FleetSource
+    from gpu_tracker.fleet.hosts.history import FleetPast, Past
 
 _TYPES = {
     'html': 'text/html; charset=utf-8',
@@ -43,8 +46,9 @@ class PageFile(NamedTuple):
 
 def page_files() -> dict[str, PageFile]:
     """Read the files below ``static/``, by their names there; there is no other way to a file of this machine."""
-    folder = resources.files(__package__) / 'static'
-    return {name: _page_file(name, file.read_bytes()) for name, file in _below(folder, '')}
+    found = _below(resources.files(__package__) / 'static', '')
+    charts = _below(resources.files(views) / 'uplot', 'uplot/')
+    return {name: _page_file(name, file.read_bytes()) for name, file in chain(found, charts)}
 
 
 def index(files: dict[str, PageFile], title: str) -> PageFile:
@@ -75,6 +79,8 @@ HALF_HOUR = 1800.0
 LONGEST = 7 * 24 * 3600.0
 """Seconds of the past that can be asked for at once."""
 
+_NO_SECONDS = f'Bad Request: seconds is a number from 1 to {LONGEST:.0f}'
+
 _JSON = 'application/json'
 _EVENTS = 'text/event-stream'
 _ICON = 'favicon.svg'
@@ -94,6 +100,7 @@ def page_routes(source: FleetSource, title: str, silence: float = SILENCE) -> li
         Route('/favicon.ico', page.icon),
         Route('/static/{name:path}', page.static),
         Route('/api/v1/fleet', page.fleet),
+        Route('/api/v1/fleet/history', page.fleet_history),
         Route('/api/v1/events', page.events),
         Route('/api/v1/history', page.history),
     ]
@@ -137,11 +144,17 @@ class _Page:
             return PlainTextResponse('Bad Request: which host? host=ID', 400)
         seconds = _seconds(request.query_params.get('seconds'))
         if seconds is None:
-            return PlainTextResponse(f'Bad Request: seconds is a number from 1 to {LONGEST:.0f}', 400)
+            return PlainTextResponse(_NO_SECONDS, 400)
         past = await self._source.past(host_id, seconds)
         if past is None:
             return PlainTextResponse('Not Found: there is no such host', 404)
         return JSONResponse(_past_as_json(host_id, past))
+
+    async def fleet_history(self, request: Request) -> Response:
+        seconds = _seconds(request.query_params.get('seconds'))
+        if seconds is None:
+            return PlainTextResponse(_NO_SECONDS, 400)
+        return JSONResponse(_fleet_past_as_json(self._source.fleet.totals_history.past(seconds)))
 
 
 async def _one_by_one(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
@@ -178,4 +191,15 @@ def _past_as_json(host_id: str, past: Past) -> dict[str, object]:
             key: {'utilization_percent': list(series.utilization), 'memory_used_percent': list(series.memory)}
             for key, series in past.gpus.items()
         },
+    }
+
+
+def _fleet_past_as_json(past: FleetPast) -> dict[str, object]:
+    return {
+        'end': past.end,
+        'step_seconds': past.step,
+        'utilization_percent': past.utilization,
+        'memory_used_percent': past.memory,
+        'gpus_known': past.gpus,
+        'hosts_up': past.hosts_up,
     }

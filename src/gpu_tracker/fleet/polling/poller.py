@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, TlsFiles
-    from gpu_tracker.fleet.hosts.fleet import Fleet, Past
+    from gpu_tracker.fleet.hosts.fleet import Fleet
+    from gpu_tracker.fleet.hosts.history import Past
     from gpu_tracker.fleet.hosts.report import HostReport
     from gpu_tracker.gpus.latest_reading import Watch
 
@@ -150,6 +151,7 @@ class Poller:
                     await client.close()
                     client, asked = self._make_client(), self._asked
                 await self.round(client)
+                self.fleet.record_totals()
                 now = self._clock()
                 following = max(following + self.cluster.interval, now)
                 await asyncio.sleep(following - now)

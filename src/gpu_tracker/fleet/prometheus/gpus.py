@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.fleet.hosts import untrusted
-from gpu_tracker.fleet.hosts.fleet import Past, Series
+from gpu_tracker.fleet.hosts.history import FleetMoment, Past, Series
 from gpu_tracker.fleet.hosts.report import STATUSES, GpuReport, ProcessReport, with_own_keys
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.agents import Target, target_of
@@ -211,6 +211,16 @@ def past_of(span: Span, utilization: Iterable[Track], memory: Iterable[Track]) -
         end=span.end,
         gpus={key: Series(busy.get(key, unknown), used.get(key, unknown)) for key in {**busy, **used}},
     )
+
+
+def fleet_moments(span: Span, utilization: Iterable[Track], memory: Iterable[Track]) -> list[FleetMoment]:
+    """Return the values of a whole fleet, of which there is one series each; None where there is none."""
+    key = key_of('', '')
+    unknown: list[float | None] = [None] * span.steps
+    busy, used = (_by_key(span, tracks).get(key, unknown) for tracks in (utilization, memory))
+    return [
+        FleetMoment(span.start + step * span.step, *values) for step, values in enumerate(zip(busy, used, strict=True))
+    ]
 
 
 def _by_key(span: Span, tracks: Iterable[Track]) -> dict[str, Sequence[float | None]]:

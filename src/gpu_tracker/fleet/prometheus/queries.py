@@ -224,6 +224,16 @@ def memory_over(job: str, instance: str, step: float) -> str:
     return f'100 * {_over(USED, job, instance, step)} / {_over(SIZE, job, instance, step)}'
 
 
+def _of_fleet(name: str) -> str:
+    return f'max by (uuid) ({name}{{mig_instance=""}})'
+
+
+FLEET_UTILIZATION = f'100 * avg({_of_fleet(UTILIZATION)})'
+"""The percent of utilization of all GPUs together, each of which counts once."""
+FLEET_MEMORY = f'100 * sum({_of_fleet(USED)} and {_of_fleet(SIZE)}) / sum({_of_fleet(SIZE)} and {_of_fleet(USED)})'
+"""The percent of the memory in use of all GPUs together."""
+
+
 def _over(name: str, job: str, instance: str, step: float) -> str:
     series = f'{name}{{job={_quoted(job)},instance={_quoted(instance)}}}'
     if step >= _MEAN_FROM:

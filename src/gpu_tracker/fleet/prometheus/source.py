@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.background import in_thread
 from gpu_tracker.fleet.hosts.fleet import Fleet
+from gpu_tracker.fleet.hosts.history import HALF_AN_HOUR
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.agents import Roster, agents, reached
 from gpu_tracker.fleet.prometheus.client import Client
-from gpu_tracker.fleet.prometheus.gpus import Answers, gpus_by_target, past_of, span_of
+from gpu_tracker.fleet.prometheus.gpus import Answers, fleet_moments, gpus_by_target, past_of, span_of
 from gpu_tracker.fleet.prometheus.queries import PrometheusError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpu_tracker.fleet.hosts.fleet import Past
+    from gpu_tracker.fleet.hosts.history import Past
     from gpu_tracker.fleet.hosts.report import GpuReport
     from gpu_tracker.fleet.prometheus.agents import Target
     from gpu_tracker.fleet.prometheus.client import Endpoint
@@ -53,6 +54,7 @@ class PrometheusSource:
         self._closing: set[asyncio.Task[None]] = set()
         self._clock = clock
         self._is_new = True
+        self._has_recalled = False
         self._ahead = 0.0
         """Seconds that Prometheus's clock is ahead of this machine's."""
         self._viewers = asyncio.Semaphore(_VIEWERS_AT_A_TIME)
@@ -74,6 +76,7 @@ class PrometheusSource:
                 except PrometheusError as error:
                     self._roster.failed(str(error))
                     _end_if_cancelled()
+                self.fleet.record_totals()
                 took = self._clock() - began
                 await asyncio.sleep(max(self.fleet.interval - took, took))
         finally:
@@ -123,6 +126,21 @@ class PrometheusSource:
             before = queries.before(sorted({target.instance for target in blank}))
             answers = _answers(await self._together(_all_of(before), moment))
             self._roster.recall(agents((), answers.gpus), await _gpus(answers))
+        if not self._has_recalled:
+            self._has_recalled = True
+            await self._recall_totals()
+
+    async def _recall_totals(self) -> None:
+        """Begin the history of the fleet with what Prometheus has kept of it, which is asked for once."""
+        span = span_of(HALF_AN_HOUR, self.fleet.now() + self._ahead)
+        times = {'start': span.start, 'end': span.end, 'step': span.step}
+        try:
+            busy = await self._client.over(queries.FLEET_UTILIZATION, **times)
+            used = await self._client.over(queries.FLEET_MEMORY, **times)
+        except PrometheusError:
+            return  # the history begins now; where there is more to it the rounds fail too, and say why
+        moments = fleet_moments(span, busy, used)
+        self.fleet.totals_history.recall(moment._replace(time=moment.time - self._ahead) for moment in moments)
 
     async def _together(self, wanted: Sequence[str], moment: float) -> list[list[Sample]]:
         """Ask all at once, of the same moment; where one fails the others are given up.

@@ -1,11 +1,13 @@
-// The larger chart of a GPU: utilization and memory of the last half hour, by uPlot.
+// A chart of utilization and memory in the last half hour, of a GPU or of all, by uPlot.
 
-const HEIGHT = 220;
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
 const EXACT = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 
 export class Chart {
   #place;
+  #height;
+  #marks;
+  #counts;
   #plot = null;
   #data = null;
   #sizes = new ResizeObserver(() => this.#resize());
@@ -13,13 +15,17 @@ export class Chart {
   #redraw = () => this.#rebuild();
   #Plot = null;
 
-  constructor(place) {
+  /** @param marks percent between two lines of the grid. @param counts names of what is told below and not drawn. */
+  constructor(place, { height = 220, marks = 25, counts = [] } = {}) {
     this.#place = place;
+    this.#height = height;
+    this.#marks = marks;
+    this.#counts = counts;
   }
 
-  /** Draw `{times, utilization, memory}`: seconds since 1970 and percentages. */
-  async show(times, { utilization, memory }) {
-    this.#data = [times, utilization, memory];
+  /** Draw `{times, utilization, memory}`: seconds since 1970 and percentages; `counts` are lists in their order. */
+  async show(times, { utilization, memory, counts = [] }) {
+    this.#data = [times, utilization, memory, ...counts];
     this.#Plot ??= (await import('./uplot/uPlot.esm.js')).default;
     if (this.#data === null) return; // closed meanwhile
     if (this.#plot === null) this.#rebuild();
@@ -45,7 +51,7 @@ export class Chart {
 
   #resize() {
     const width = this.#place.clientWidth;
-    if (this.#plot !== null && width > 0 && width !== this.#plot.width) this.#plot.setSize({ width, height: HEIGHT });
+    if (this.#plot !== null && width > 0 && width !== this.#plot.width) this.#plot.setSize({ width, height: this.#height });
   }
 
   #options() {
@@ -55,16 +61,17 @@ export class Chart {
     const value = (_, percent) => (percent === null ? '–' : `${percent.toFixed(0)} %`);
     return {
       width: this.#place.clientWidth,
-      height: HEIGHT,
-      scales: { y: { range: [0, 100] } },
+      height: this.#height,
+      scales: { y: { range: [0, 100] }, count: { auto: false, range: [0, 1] } },
       axes: [
         { ...axis, size: 30, values: (_, moments) => moments.map((moment) => CLOCK.format(moment * 1000)), space: 80 },
-        { ...axis, values: (_, marks) => marks.map((mark) => `${mark} %`), incrs: [25], size: 56 },
+        { ...axis, values: (_, marks) => marks.map((mark) => `${mark} %`), incrs: [this.#marks], size: 56 },
       ],
       series: [
         { label: 'time', value: (_, moment) => (moment === null ? '–' : EXACT.format(moment * 1000)) },
         { label: 'utilization', stroke: color('--use'), width: 1.5, value, points: pointsIn(color('--use')) },
         { label: 'memory', stroke: color('--memory'), width: 1.5, dash: [6, 3], value, points: pointsIn(color('--memory')) },
+        ...this.#counts.map((label) => ({ label, scale: 'count', paths: () => null, points: { show: false }, value: (_, count) => `${count ?? '–'}` })),
       ],
       cursor: { y: false, drag: { x: false, y: false } },
     };

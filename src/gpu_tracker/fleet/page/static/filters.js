@@ -6,12 +6,14 @@ import { isFree } from './status.js';
 
 export const SORTS = ['name', 'free', 'utilization', 'memory', 'temperature'];
 export const EVERYTHING = Object.freeze({
-  text: '', group: '', model: '', user: '', free: false, sort: 'name', reversed: false, compact: false,
+  text: '', group: '', model: '', user: '', free: false, sort: 'name', reversed: false, compact: null, chart: null,
 });
 
 const PARAMETERS = {
   text: 'q', group: 'group', model: 'model', user: 'user', free: 'free', sort: 'sort', reversed: 'reverse', compact: 'compact',
+  chart: 'chart',
 };
+const LAYOUT = ['compact', 'chart']; // null: nobody has chosen, so what suits the fleet and the window holds
 const NAMES = new Intl.Collator(undefined, { numeric: true });
 
 /** Return what the part of an address after `#` asks for; what it does not know it leaves out. */
@@ -20,7 +22,9 @@ export function fromHash(hash) {
   const filters = { ...EVERYTHING };
   for (const [name, parameter] of Object.entries(PARAMETERS)) {
     const value = given.get(parameter);
-    if (value !== null) filters[name] = typeof EVERYTHING[name] === 'boolean' ? value === '1' : value;
+    if (value === null) continue;
+    if (LAYOUT.includes(name)) filters[name] = ['0', '1'].includes(value) ? value === '1' : null;
+    else filters[name] = typeof EVERYTHING[name] === 'boolean' ? value === '1' : value;
   }
   if (!SORTS.includes(filters.sort)) filters.sort = EVERYTHING.sort;
   return filters;
@@ -29,7 +33,13 @@ export function fromHash(hash) {
 /** Return the part of an address after `#`: only what differs from showing everything. */
 export function toHash(filters) {
   const differing = Object.entries(PARAMETERS).filter(([name]) => filters[name] !== EVERYTHING[name]);
-  return new URLSearchParams(differing.map(([name, parameter]) => [parameter, filters[name] === true ? '1' : filters[name]])).toString();
+  const text = (value) => (typeof value === 'boolean' ? `${Number(value)}` : value);
+  return new URLSearchParams(differing.map(([name, parameter]) => [parameter, text(filters[name])])).toString();
+}
+
+/** Return filters that show everything, in the order and the layout of these. */
+export function cleared({ sort, reversed, compact, chart }) {
+  return { ...EVERYTHING, sort, reversed, compact, chart };
 }
 
 /** Return the host's GPUs that are to be shown, null where the host is not to be. */

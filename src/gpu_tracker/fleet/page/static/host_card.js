@@ -5,21 +5,25 @@ import { gpuFacts, withDevices } from './gpu_facts.js';
 import { GpuRow } from './gpu_row.js';
 import { GpuTile } from './gpu_tile.js';
 import { hostFacts, stateOf } from './host_facts.js';
+import { showName } from './host_names.js';
 import { ago, counted, machineReadable, exactMoment, isMoment, moment, percent, printable, usedOf } from './words.js';
 
 export class HostCard {
   isNear = false;
   #host = null;
+  #hostname = null;
   #gpus = [];
   #isCompact = false;
   #facts = [];
   #rows = new Map(); // by the key of the GPU; empty while it is far away
   #parts = null;
+  #heading;
   #name;
 
   constructor() {
     this.element = fromTemplate('host');
-    this.#name = this.element.querySelector('h3 bdi');
+    this.#heading = this.element.querySelector('h3');
+    this.#name = this.#heading.querySelector('bdi');
     this.element.classList.add('far');
   }
 
@@ -31,23 +35,27 @@ export class HostCard {
     return this.#parts !== null;
   }
 
-  /** Take what is to be shown of a host; it is drawn by `draw`. */
-  set(host, gpus, isCompact) {
+  /** Take what is to be shown of a host; it is drawn by `draw`. @param names what to call it where there is little room. */
+  set(host, names, gpus, isCompact) {
     if (host !== this.#host || gpus !== this.#gpus) this.#facts = null;
     if (isCompact !== this.#isCompact) this.undraw();
     this.#host = host;
+    this.#hostname = names.hostname;
     this.#gpus = gpus;
     this.#isCompact = isCompact;
     const { element: card } = this;
     setAttribute(card, 'data-host', host.id);
     setAttribute(card, 'data-state', stateOf(host).kind);
-    setText(this.#name, printable(host.name));
-    setAttribute(this.#name, 'title', [host.name, host.url].filter(Boolean).map((text) => printable(text)).join(' · '));
-    setAttribute(this.#name, 'id', `host-${host.id}`);
+    showName(this.#name, names.name);
+    const hostname = isBeginningOf(host.name, host.hostname) && host.hostname !== host.name ? host.hostname : null;
+    setAttribute(this.#name, 'title', [host.name, hostname, host.url].filter(Boolean).map((text) => printable(text)).join(' · '));
+    setAttribute(this.#heading, 'id', `host-${host.id}`);
+    setAttribute(this.#heading, 'aria-label', printable(host.name));
     setAttribute(card, 'aria-labelledby', `host-${host.id}`);
-    const rows = isCompact ? 0 : gpus.reduce((count, gpu) => count + 1 + (gpu.mig_devices?.length ?? 0), 0);
-    card.style.setProperty('--rows', rows);
-    card.style.setProperty('--notes', isCompact ? 0 : notesOf(host).length);
+    // How high it is while it is far away: in a compact card there is one note, or the GPUs.
+    const notes = notesOf(host).length;
+    card.style.setProperty('--notes', isCompact ? Math.min(1, notes) : notes);
+    card.style.setProperty('--rows', isCompact && notes > 0 ? 0 : gpus.reduce((count, gpu) => count + 1 + (gpu.mig_devices?.length ?? 0), 0));
   }
 
   /** Put everything into the document, or what has changed of it. */
@@ -108,9 +116,11 @@ export class HostCard {
     setText(parts.sign, state.sign);
     setText(parts.word, state.word);
     setText(parts.group, host.group === null ? '' : printable(host.group));
-    setText(parts.hostname, host.hostname === null || host.hostname === host.name ? '' : printable(host.hostname));
+    showName(parts.hostname, host.hostname === null || isBeginningOf(host.name, host.hostname) ? '' : this.#hostname);
+    setAttribute(parts.hostname, 'title', host.hostname === null ? null : printable(host.hostname));
     setText(parts.free, freeWords(host, facts, this.#gpus.length));
-    setText(parts.utilization, facts.utilization === null ? '' : `utilization ${percent(facts.utilization)}`);
+    parts.utilization.hidden = facts.utilization === null;
+    setText(parts.utilization.querySelector('.figure'), facts.utilization === null ? '' : percent(facts.utilization));
     setText(parts.memory, facts.used === null ? '' : `memory ${usedOf(facts.used, facts.total)}`);
     setText(parts.agent, host.agent === null ? '' : printable(host.agent));
     if (!this.#isCompact && this.#parts.body.caption) {
@@ -134,6 +144,11 @@ export class HostCard {
       return line;
     }));
   }
+}
+
+/** Whether a host calls itself as it is called here, or by its whole domain name. */
+function isBeginningOf(name, hostname) {
+  return hostname === name || (hostname ?? '').startsWith(`${name}.`);
 }
 
 /** Return what is wrong with a host, as `{text, lastSeen}`; lastSeen is undefined where it does not matter. */

@@ -10,15 +10,17 @@ export class HostList {
   #frames;
   #past;
   #clock;
+  #namesOf;
   #cards = new Map(); // by the host's id
   #observer;
 
-  /** @param clock tells what the server's clock shows. */
-  constructor(place, { frames, past, clock }) {
+  /** @param clock tells what the server's clock shows. @param namesOf what to call a host. */
+  constructor(place, { frames, past, clock, namesOf }) {
     this.#place = place;
     this.#frames = frames;
     this.#past = past;
     this.#clock = clock;
+    this.#namesOf = namesOf;
     this.#observer = new IntersectionObserver((entries) => this.#moved(entries), { rootMargin: AHEAD });
   }
 
@@ -31,7 +33,7 @@ export class HostList {
         this.#cards.set(host.id, card);
         this.#observer.observe(card.element);
       }
-      card.set(host, gpus, isCompact);
+      card.set(host, this.#namesOf(host), gpus, isCompact);
       if (card.isNear) this.#drawSoon(card);
       return card;
     });
@@ -44,7 +46,7 @@ export class HostList {
   update(host, gpus, isCompact) {
     const card = this.#cards.get(host.id);
     if (card === undefined) return;
-    card.set(host, gpus, isCompact);
+    card.set(host, this.#namesOf(host), gpus, isCompact);
     if (card.isNear) this.#drawSoon(card);
   }
 

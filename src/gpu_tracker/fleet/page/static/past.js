@@ -121,7 +121,7 @@ function* currentOf(gpus) {
 }
 
 /** Drop as many of the oldest as are added; as long as nothing was told of a host it was as before. */
-function extend(values, steps, before, now) {
+export function extend(values, steps, before, now) {
   if (steps === 0 && values.length && values.at(-1) === null) values[values.length - 1] = now; // the step had no report yet
   const count = Math.min(steps, values.length);
   values.splice(0, count);

@@ -1,10 +1,10 @@
 // The form in which filters are chosen, and the address in which they stand so that a view can be shared.
 
 import { setAttribute, setChildren, setText } from './elements.js';
-import { EVERYTHING, fromHash, toHash } from './filters.js';
+import { cleared, EVERYTHING, fromHash, toHash } from './filters.js';
 import { printable } from './words.js';
 
-const CHECKED = ['free', 'reversed', 'compact'];
+const CHECKED = ['free', 'reversed'];
 const CHOSEN = { group: 'groups', model: 'models', user: 'users' };
 const PAUSE = 120; // milliseconds after a letter was typed
 
@@ -13,6 +13,8 @@ export class Toolbar {
   #form;
   #changed;
   #typing = null;
+  #isCompact = false;
+  #more;
 
   /** @param changed is called with nothing whenever the filters have become others. */
   constructor(form, changed) {
@@ -24,6 +26,8 @@ export class Toolbar {
       clearTimeout(this.#typing);
       this.#typing = setTimeout(() => this.#read(), PAUSE);
     });
+    this.#more = form.querySelector('.more-button');
+    this.#more.addEventListener('click', () => this.#unfold(this.#more.getAttribute('aria-expanded') !== 'true'));
     form.querySelector('.everything').addEventListener('click', () => this.clear());
     addEventListener('hashchange', () => this.#readAddress());
     addEventListener('keydown', (event) => this.#key(event));
@@ -32,10 +36,20 @@ export class Toolbar {
 
   /** Show everything again. */
   clear() {
-    const { sort, reversed, compact } = this.filters;
-    this.#take({ ...EVERYTHING, sort, reversed, compact });
+    this.#take(cleared(this.filters));
     this.#show();
     this.#form.elements.text.focus();
+  }
+
+  /** Take a choice that is made elsewhere on the page. */
+  choose(choice) {
+    this.#take({ ...this.filters, ...choice });
+  }
+
+  /** Show which layout is in use: the one that was chosen, else the one that suits the fleet. */
+  layoutIs(isCompact) {
+    this.#isCompact = isCompact;
+    this.#form.elements.compact.checked = isCompact;
   }
 
   /** @param found `{groups, models, users}`, what there is to choose from. */
@@ -65,7 +79,8 @@ export class Toolbar {
   #read() {
     clearTimeout(this.#typing);
     const { elements } = this.#form;
-    const read = { ...EVERYTHING, text: elements.text.value, sort: elements.sort.value };
+    const read = { ...this.filters, text: elements.text.value, sort: elements.sort.value };
+    if (elements.compact.checked !== this.#isCompact) read.compact = elements.compact.checked;
     for (const name of CHECKED) read[name] = elements[name].checked;
     for (const name of Object.keys(CHOSEN)) read[name] = elements[name].value;
     this.#take(read);
@@ -95,9 +110,15 @@ export class Toolbar {
   }
 
   #showClearing() {
-    const { sort, reversed, compact } = this.filters;
-    setAttribute(this.#form.querySelector('.everything'), 'hidden',
-      toHash({ ...EVERYTHING, sort, reversed, compact }) === toHash(this.filters) ? '' : null);
+    setAttribute(this.#form.querySelector('.everything'), 'hidden', toHash(cleared(this.filters)) === toHash(this.filters) ? '' : null);
+    const count = ['group', 'model', 'user', 'free', 'reversed', 'sort'].filter((name) => this.filters[name] !== EVERYTHING[name]).length;
+    setText(this.#more.querySelector('.count'), count === 0 ? '' : ` (${count})`);
+  }
+
+  /** Show the rest of the form where there is no room for it, or hide it. */
+  #unfold(isUnfolded) {
+    setAttribute(this.#more, 'aria-expanded', isUnfolded);
+    this.#form.classList.toggle('unfolded', isUnfolded);
   }
 
   #key(event) {
