@@ -3,9 +3,9 @@
 Usage:
     benchmarks [options] [<part>...]
 
-Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, idle, fleet, cuda, truth, children, children-cost; all of
-them where none is named. Of those that are not named the raw figures of the last run are kept. One more part, before,
-is measured where --against names the revision.
+Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, idle, fleet, cuda, recording, truth, children,
+children-cost; all of them where none is named. Of those that are not named the raw figures of the last run are kept.
+One more part, before, is measured where --against names the revision.
 It is run as python -m benchmarks, in the checkout.
 
 Options:
@@ -51,6 +51,7 @@ from benchmarks import (
     inventory,
     latency,
     machine,
+    recording,
     scale,
     truth,
 )
@@ -88,6 +89,7 @@ _PARTS: dict[str, Callable[[Session], None]] = {
     idle.PART: idle.measure,
     fleet.PART: fleet.measure,
     cuda.PART: cuda.measure,
+    recording.PART: recording.measure,
     'truth': _truth,
     children.PART: children.measure,
     children_cost.PART: children_cost.measure,
@@ -207,6 +209,7 @@ def _measured_in(part: str) -> Sequence[Tool]:
         idle.PART: (OURS, FUSER),
         fleet.PART: (OURS, NVGPU),
         cuda.PART: (OURS, BPFTRACE, BCC),
+        recording.PART: recording.PEERS_MEASURED,
         children.PART: children.PEERS,
         children_cost.PART: (OURS,),
         before.PART: (OURS, BEFORE),

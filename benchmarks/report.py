@@ -14,6 +14,7 @@ from benchmarks.fleet_tables import fleet_tables
 from benchmarks.idle_tables import idle_tables
 from benchmarks.inventory_tables import inventory_tables
 from benchmarks.peers import OURS, THE_OLDER
+from benchmarks.recording_tables import recording_tables
 from benchmarks.tables import DASH, Table, number
 from benchmarks.targets import floor_table, target_table
 
@@ -47,6 +48,7 @@ def tables_of(results: Results) -> list[Table]:
     tables += [*_cost_tables(results), *_latency_tables(results), _effect_table(results)]
     tables += [*_scale_tables(results), _gpu_table(results), *inventory_tables(results)]
     tables += [*atopgpud_tables(results), *idle_tables(results), *fleet_tables(results), *cuda_tables(results)]
+    tables += recording_tables(results)
     tables += [truth.table(results.truth), *children_tables(results), before_table(results)]
     return [table for table in tables if table is not None and table.rows]
 
