@@ -4,7 +4,8 @@
   it prints.
 - ``.. code-block:: console`` is a terminal: each ``$`` line is run, has to succeed and to print what stands below it.
 
-In expected output any number stands for every other number, and ``...`` for anything.
+In expected output any number stands for every other number, any size or time for every other one whatever its unit,
+exact figures for those between bounds, and ``...`` for anything.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ TIMEOUT_SECONDS = 120
 SORTING = Path('examples', 'sort_in_parallel.py')
 ALL_NUMBERS, FEWER_NUMBERS = 'N_NUMBERS = 8_000_000', 'N_NUMBERS = 1_000_000'
 NUMBER = r'\d+(?:\.\d+)?(?:e-?\d+)?'
+SIZE = rf'{NUMBER} (?:B|kB|MB|GB|TB)\b'
+TIME = rf'{NUMBER} (?:µs|ms|s|min|h)\b'
+BOUNDS = rf'(?:exactly {NUMBER}|between {NUMBER} and {NUMBER})'
+"""A peak is exact where the kernel's mark was read after the last page fault, which is a matter of luck."""
 BLOCK = re.compile(
     r"""
     ^\.\.\ code-block::\ (?P<language>\w+)\n
@@ -86,9 +91,13 @@ def commands_in(session: str) -> Iterator[tuple[str, str]]:
 
 
 def pattern_for(expected: str) -> str:
-    pieces = re.split(rf'(\.\.\.|{NUMBER})', expected.strip())
+    kinds = (BOUNDS, SIZE, TIME, NUMBER)
+    pieces = re.split(rf'(\.\.\.|{"|".join(kinds)})', expected.strip())
     return ''.join(
-        '.*' if piece == '...' else NUMBER if re.fullmatch(NUMBER, piece) else re.escape(piece) for piece in pieces
+        '.*'
+        if piece == '...'
+        else next((kind for kind in kinds if re.fullmatch(kind, piece)), None) or re.escape(piece)
+        for piece in pieces
     )
 
 
