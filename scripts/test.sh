@@ -5,8 +5,8 @@
 #   sh scripts/test.sh [ARGUMENTS FOR PYTEST...]
 #
 # Needs the packages that are named below; on Debian it installs them itself where it is root. Makes .venv-test-3.* here,
-# .venv-nvgpu with the program that the agent and the dashboard have to understand, and .venv-cuda with NVIDIA's compiler
-# where the machine has none.
+# .venv-nvgpu with the program that the agent and the dashboard have to understand, .venv-501 with gpu-tracker 5, and
+# .venv-cuda with NVIDIA's compiler where the machine has none.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/machine.sh
@@ -112,7 +112,7 @@ install() {
     shift
     # shellcheck disable=SC2046  # two words a group
     "$bin/python" -m pip --python ".venv-test-3.$version/bin/python" install --quiet --disable-pip-version-check \
-        '.[cuda,fleet,table]' $(printf ' --group %s' "$@") ||
+        '.[cuda,fleet,plot,table]' $(printf ' --group %s' "$@") ||
         fail "could not install gpu-tracker and what its tests need on Python 3.$version"
 }
 
@@ -141,6 +141,14 @@ make_nvgpu() {
     # Exactly these: later ones do not work together.
     "$bin/python" -m pip --python .venv-nvgpu/bin/python install --quiet --disable-pip-version-check \
         nvgpu==0.9.0 pynvml==11.4.1 setuptools || fail 'could not install nvgpu'
+}
+
+# make_501: makes the environment with the gpu-tracker whose users this one takes over.
+make_501() {
+    "$(python_3 "$first")" -m venv --clear --without-pip .venv-501 ||
+        fail 'could not make the virtual environment .venv-501'
+    "$bin/python" -m pip --python .venv-501/bin/python install --quiet --disable-pip-version-check \
+        gpu-tracker==5.0.1 || fail 'could not install gpu-tracker 5.0.1'
 }
 
 # make_others: makes the environments of the other Pythons, with the pip of the first.
@@ -176,12 +184,15 @@ in_background make_nvgpu
 nvgpu_made=$!
 in_background make_cuda
 cuda_made=$!
+in_background make_501
+old_made=$!
 install "$first" test browser lint types docs
 say 'ruff'
 "$bin/python" -m ruff check . || fail 'ruff check failed'
 "$bin/python" -m ruff format --check . || fail 'ruff format --check failed'
 shown make_nvgpu "$nvgpu_made"
 shown make_cuda "$cuda_made"
+shown make_501 "$old_made"
 
 in_background make_others
 others_made=$!

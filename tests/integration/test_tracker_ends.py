@@ -66,7 +66,7 @@ if os.fork() == 0:
         worker_id = int(program.stdout.readline())
         program.kill()
         assert samplers.none_left()
-        assert state_of(worker_id) == 'S'
+        assert eventually(lambda: state_of(worker_id) == 'S')
         os.kill(worker_id, signal.SIGKILL)
     assert_whole(usage)
 

@@ -10,6 +10,11 @@ def test_every_public_name_is_there() -> None:
     assert all(getattr(gpu_tracker, name) is getattr(gpu_tracker, name) for name in gpu_tracker.__all__)
 
 
+def test_ipython_finds_its_extension() -> None:
+    assert gpu_tracker.load_ipython_extension.__module__ == 'gpu_tracker.notebook.magics'
+    assert gpu_tracker.unload_ipython_extension.__module__ == 'gpu_tracker.notebook.magics'
+
+
 def test_no_other_name_is() -> None:
     with pytest.raises(AttributeError, match="module 'gpu_tracker' has no attribute 'Trackers'"):
         _ = gpu_tracker.Trackers
