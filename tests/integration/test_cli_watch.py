@@ -14,7 +14,7 @@ import pytest
 
 from support.cli_program import gpu_tracker, state_of
 from support.gpus.gpu_machine import GB, Machine
-from support.live_screens import ENTER, LEAVE, frames, next_frame, recorded, tracker
+from support.live_screens import ENTER, LEAVE, UNTIL_TOLD, frames, next_frame, recorded, tracker
 from support.recordings import busy_rows, write_recording
 from support.simulated_nvml import Gpu
 from support.tracked_program import environment
@@ -50,7 +50,8 @@ def temporary(tmp_path: Path) -> Path:
 def test_a_run_is_shown_while_it_goes_on(path: Path) -> None:
     with recorded(path, '--per-process') as run, tracker('watch', path) as terminal:
         screen = eventually(lambda: next((one for one in frames(terminal) if 'Open regions' in str(one)), None))
-        assert re.fullmatch(r'\S*python\S* -c import gpu_.*… +pid \d+ on \S+, [\d.]+ m?s', screen[0])
+        command = re.fullmatch(r'(.+)… +pid \d+ on \S+, [\d.]+ m?s', screen[0])[1]
+        assert f'{sys.executable} -c {UNTIL_TOLD}'.startswith(command)
         assert HEADER.fullmatch(screen[2])
         assert re.fullmatch(r'RAM {9}[█░]{13} +[\d.]+ MB +[▁-█]+ +[\d.]+ MB', screen[3])
         assert re.fullmatch(r'CPU {9}[█░]{13} +\d+% +[▁-█]+ +\d+%', screen[4])
