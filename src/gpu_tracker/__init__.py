@@ -5,6 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu_tracker.gpus.api import available_gpus, claim_gpus, gpu_info
+    from gpu_tracker.jobs.loading import load_job
     from gpu_tracker.recording.comparing.comparison import compare
     from gpu_tracker.recording.reading.recording import load
     from gpu_tracker.regions.blocks import region
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
         ComputeTime,
         CPUUtilization,
         GPUUtilization,
+        JobIdentity,
         MaxGPURAM,
         MaxRAM,
         ProcessingUnitPercentages,
@@ -27,6 +29,7 @@ __all__ = [
     'CPUUtilization',
     'ComputeTime',
     'GPUUtilization',
+    'JobIdentity',
     'MaxGPURAM',
     'MaxRAM',
     'ProcessingUnitPercentages',
@@ -42,6 +45,7 @@ __all__ = [
     'compare',
     'gpu_info',
     'load',
+    'load_job',
     'region',
     'sub_track',
 ]
@@ -56,6 +60,7 @@ _MODULES = {
     'compare': 'recording.comparing.comparison',
     'gpu_info': 'gpus.api',
     'load': 'recording.reading.recording',
+    'load_job': 'jobs.loading',
     'load_ipython_extension': 'notebook.magics',
     'region': 'regions.blocks',
     'sub_track': 'sub_tracker',

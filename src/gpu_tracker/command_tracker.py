@@ -76,6 +76,15 @@ class ReportingTracker:
         """
         self.run.finish(exit_code)
 
+    def note_exit(self, exit_code: int) -> None:
+        """Write into the job's folder, if there is one, how a command has ended of which there is no result."""
+        self.run.note_exit(exit_code)
+
+    @property
+    def is_in_folder(self) -> bool:
+        """Whether the job's folder, if there is one, has the result."""
+        return self.run.is_in_folder
+
     @property
     def resource_usage(self) -> ResourceUsage:
         """What was used, from the end on."""
@@ -179,6 +188,15 @@ class CommandTracker:
     def discard(self) -> None:
         """End the sampler without a result: the command could not be started."""
         self._tracker.run.discard()
+
+    def note_exit(self, exit_code: int) -> None:
+        """Write into the job's folder, if there is one, how the command has ended of which there is no result."""
+        self._tracker.note_exit(exit_code)
+
+    @property
+    def is_in_folder(self) -> bool:
+        """Whether the job's folder, if there is one, has the result."""
+        return self._tracker.is_in_folder
 
     @property
     def resource_usage(self) -> ResourceUsage:

@@ -8,6 +8,7 @@ import os
 
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.job import FIELDS, checked, expand, identify, identity_of
 from gpu_tracker.processes import process_exists
 from gpu_tracker.recording.writing import tracking_file as files
 from gpu_tracker.resources import SECTIONS
@@ -15,11 +16,15 @@ from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Mapping, Sequence
+    from typing import Any
+
+    from gpu_tracker.usage import JobIdentity
 
 _LONGEST = 1e9
 """Seconds: above this, clocks and timeouts overflow on some systems."""
 _MOST_PERCENT = 100
+_FILE_ACCEPTED = 'the path of a file in a folder that can be written'
 
 
 class Parameters:
@@ -46,6 +51,8 @@ class Parameters:
         tracking_file: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
         per_process: bool = False,
+        job_folder: str | os.PathLike[str] | None = None,
+        job: JobIdentity | None = None,
     ) -> None:
         self.sleep_time = _positive('sleep_time', sleep_time, 'a positive number of seconds')
         self.ram_unit = _one_of('ram_unit', ram_unit, MEMORY_UNITS)
@@ -55,7 +62,9 @@ class Parameters:
         self.gpu_uuids = None if gpu_uuids is None else _uuids(gpu_uuids)
         self.disable_logs = bool(disable_logs)
         self.process_id = os.getpid() if process_id is None else _existing_process(process_id)
-        self.resource_usage_file = None if resource_usage_file is None else _file(resource_usage_file)
+        self.job = None if job is None else _job(job)
+        """The fields of the identity that was given."""
+        self.resource_usage_file = None if resource_usage_file is None else self._usage_file(resource_usage_file)
         self.n_join_attempts = _count('n_join_attempts', n_join_attempts)
         self.join_timeout = _positive('join_timeout', join_timeout, 'a positive number of seconds')
         self.gpu_brand = None if gpu_brand is None else _one_of('gpu_brand', gpu_brand, BACKENDS)
@@ -65,7 +74,9 @@ class Parameters:
         self.overwrite = _flag('overwrite', overwrite)
         self.per_process = _flag('per_process', per_process)
         self.tracking_file = None if tracking_file is None else self._tracking_file(tracking_file)
-        if self.per_process and (self.tracking_file is None or self.records_rows_only):
+        self.job_folder = None if job_folder is None else self._job_folder(job_folder)
+        is_recording = self.tracking_file is not None and not self.records_rows_only
+        if self.per_process and not is_recording and self.job_folder is None:
             raise ParameterError('per_process', per_process, 'False without a tracking_file that is a recording')
 
     @property
@@ -73,10 +84,48 @@ class Parameters:
         """Whether the tracking file is a CSV file."""
         return self.tracking_file is not None and self.tracking_file.endswith('.csv')
 
+    def _expanded(self, name: str, value: str | os.PathLike[str]) -> str:
+        """Return a path with what stands in braces replaced."""
+        path = os.fsdecode(value)
+        if '{' not in path:
+            return path
+        if self.job is not None:
+            identity: Mapping[str, Any] | None = self.job
+        elif self.process_id == os.getpid():
+            identity = identify(os.environ, os.getpid())
+        else:
+            identity = identity_of(self.process_id)
+        return expand(path, name, identity)
+
+    def _usage_file(self, value: object) -> str:
+        if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+            raise ParameterError('resource_usage_file', value, _FILE_ACCEPTED)
+        path = os.path.abspath(self._expanded('resource_usage_file', value))
+        folder = os.path.dirname(os.path.realpath(path))
+        if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+            raise ParameterError('resource_usage_file', value, _FILE_ACCEPTED)
+        return path
+
+    def _job_folder(self, value: object) -> str:
+        accepted = 'the path of a folder that is there, or can be made'
+        if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+            raise ParameterError('job_folder', value, accepted)
+        if self.tracking_file is not None:
+            raise ParameterError('job_folder', value, 'left out where there is a tracking_file: it has the recording')
+        path = os.path.abspath(self._expanded('job_folder', value))
+        there = path
+        while not os.path.lexists(there):
+            there = os.path.dirname(there)
+        if not os.path.isdir(there):
+            raise ParameterError('job_folder', value, f'the path of a folder ({there} is none)')
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise ParameterError('job_folder', value, f'{accepted} ({there} may not be written)')
+        return path
+
     def _tracking_file(self, value: object) -> str:
         if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
-            raise ParameterError('tracking_file', value, 'the path of a file in a folder that can be written')
-        path = files.whole_path(value)
+            raise ParameterError('tracking_file', value, _FILE_ACCEPTED)
+        path = files.whole_path(self._expanded('tracking_file', value))
         if os.fsdecode(value).endswith('/'):
             raise ParameterError('tracking_file', value, 'the path of a file, not of a folder')
         files.check(path, value, overwrite=self.overwrite)
@@ -164,12 +213,12 @@ def _existing_process(value: object) -> int:
     return value
 
 
-def _file(value: object) -> str:
-    accepted = 'the path of a file in a folder that can be written'
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
-        raise ParameterError('resource_usage_file', value, accepted)
-    path = os.path.abspath(os.fsdecode(value))
-    folder = os.path.dirname(os.path.realpath(path))
-    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        raise ParameterError('resource_usage_file', value, accepted)
-    return path
+def _job(value: object) -> dict[str, Any]:
+    accepted = 'a gpu_tracker.JobIdentity'
+    names = getattr(type(value), '__slots__', ())
+    if not set(FIELDS).issubset(names):
+        raise ParameterError('job', value, accepted)
+    try:
+        return checked({field: getattr(value, field) for field in FIELDS})
+    except ValueError as error:
+        raise ParameterError('job', value, f'{accepted} ({error})') from None

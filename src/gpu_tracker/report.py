@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpu_tracker import units
+from gpu_tracker.job import checked
 from gpu_tracker.resources import RESOURCES
 
 TYPE_CHECKING = False
@@ -22,7 +23,8 @@ def build(totals: Totals, wanted: Units) -> ResourceUsage:
 
     tracked = totals['record']['tracked_seconds']
     time = totals['seconds'] if tracked is None else tracked
-    sections: dict[str, Any] = {}
+    job = totals.get('job')
+    sections: dict[str, Any] = {} if job is None else {'job': usage.JobIdentity(**checked(job))}
     for entry in RESOURCES:
         if entry.name in totals:
             sections |= entry.load().usage_of(totals, wanted)

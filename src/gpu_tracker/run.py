@@ -6,8 +6,10 @@ import os
 import sys
 import time
 
+from gpu_tracker import job
 from gpu_tracker.errors import ParameterError, SamplerError
 from gpu_tracker.processes import default_reader, proc_fault
+from gpu_tracker.recording.schema import STOPPED
 from gpu_tracker.recording.writing.run_regions import RunRegions, load_regions
 from gpu_tracker.recording.writing.tracking_file import TrackingFile
 from gpu_tracker.resources import settle as settle_sections
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from gpu_tracker.jobs.rank_files import RankFiles
     from gpu_tracker.parameters import Parameters
     from gpu_tracker.recording.reading.model import Region
     from gpu_tracker.sampling import Sampling
-    from gpu_tracker.totals import Configuration, RecordingRequest, Totals
+    from gpu_tracker.totals import Configuration, RankRequest, RecordingRequest, Totals
     from gpu_tracker.usage import ResourceUsage
 
 _LONGEST_DISCARD = 2.0
@@ -31,6 +34,7 @@ _LONGEST_DISCARD = 2.0
 _OF_RECORDING = ('recorded_command', 'commit_interval')
 """What the sampler is told of the recording alone."""
 _READERS = ('proc', 'psutil')
+_UNWRITTEN = 'The record of this rank could not be written to {}: {}.'
 _NO_RESULT = 'The sampler has left no result.'
 
 
@@ -44,6 +48,7 @@ class Run:
     :ivar seconds: How long the run was tracked; known at its end.
     :ivar totals: What was measured, from :meth:`stop` on; None where nothing is left of it.
     :ivar problem: What went wrong with the sampler, as a text for people; None: nothing.
+    :ivar is_in_folder: Whether the job's folder, if there is one, has the result.
     """
 
     def __init__(
@@ -57,11 +62,15 @@ class Run:
         self.seconds = 0.0
         self.totals: Totals | None = None
         self.problem: str | None = None
+        self.is_in_folder = True
         self._notify = notify
         self._notified = 0
         self._first_messages: Sequence[tuple[str, str]] = ()
         self._more = configuration or {}
         self._file: TrackingFile | None = None
+        self._rank: RankFiles | None = None
+        self._about_rank: dict[str, Any] = {}
+        self._job: Mapping[str, Any] | None = None
         self._regions: RunRegions | None = None
         self._started_at = 0.0
         self._largest_child: int | None = None
@@ -92,9 +101,12 @@ class Run:
             ready = session.wait_until_ready()
         except BaseException as error:
             session.end()
+            rank, about = self._rank, self._about_rank
             self._discard_files()
             if isinstance(error, SamplerError):
                 self._raise_refusal(error, session.refusal)
+                if rank is not None:  # it will run all the same: no report may say that it has never started
+                    _write_unmeasured(rank, about)
             raise
         self.session = session
         if self._regions is not None:
@@ -148,20 +160,37 @@ class Run:
         :param exit_code: That of the command, where there was one.
         """
         session = self.session
-        if session is None or not session.is_recording or self.totals is None:
+        if session is None or self.totals is None:
             return
-        try:
-            problem = session.finish(self.totals, exit_code, self.parameters.join_timeout)
-        finally:
-            session.end()
-            self._end_regions()
-        if problem is not None and not self.parameters.disable_logs:
-            self._notify('warning', problem)
+        if session.is_recording:
+            try:
+                problem = session.finish(self.totals, exit_code, self.parameters.join_timeout)
+            finally:
+                session.end()
+                self._end_regions()
+            if problem is not None and not self.parameters.disable_logs:
+                self._notify('warning', problem)
+        if self._rank is not None:
+            self._rank.complete_recording()  # of a sampler that was killed
+            try:
+                self._rank.write(self._about_rank, self.totals, STOPPED, exit_code)
+            except OSError as error:
+                self._notify('warning', _UNWRITTEN.format(self._rank.report, error.strerror))
+                self.is_in_folder = False
 
     def keep_file(self) -> None:
         """Let go of the file that the recording replaces: the run has begun."""
         if self._file is not None:
             self._file.keep()
+
+    def note_exit(self, exit_code: int | None) -> None:
+        """Write into the job's folder how a run has ended of which nothing is known beside.
+
+        :raises OSError: where that fails.
+        """
+        if self._rank is not None:
+            self._rank.write(self._about_rank, None, STOPPED, exit_code)
+            self._rank.complete_recording()
 
     def discard(self) -> None:
         """End the sampler without a result."""
@@ -174,6 +203,8 @@ class Run:
     @property
     def recording(self) -> str | None:
         """The path of the recording; None where none was asked for."""
+        if self._rank is not None:
+            return self._rank.recording
         return None if self.parameters.records_rows_only else self.parameters.tracking_file
 
     def regions(self) -> tuple[Region, ...]:
@@ -185,16 +216,68 @@ class Run:
     def _make_files(self) -> None:
         """Make the file to record into, and the log of regions where this process is the one that is tracked."""
         parameters = self.parameters
-        if parameters.tracking_file is not None:
-            self._file = TrackingFile(parameters.tracking_file, overwrite=parameters.overwrite)
-            self._file.create()
+        self._job = self._identity()
+        path = parameters.tracking_file
+        if parameters.job_folder is not None:
+            path = self._begin_rank(parameters.job_folder)
+        if path is not None:
+            self._file = TrackingFile(path, overwrite=parameters.overwrite)
+            try:
+                self._file.create()
+            except BaseException:
+                self._discard_files()
+                raise
         if parameters.process_id == os.getpid():
             try:
                 self._regions = RunRegions()
             except OSError:
                 pass  # there is no room for a log: then there are no regions
 
+    def _identity(self) -> Mapping[str, Any] | None:
+        parameters = self.parameters
+        if parameters.job is not None:
+            return parameters.job
+        pid = parameters.process_id
+        if pid == os.getpid() or 'recorded_command' in self._more:  # of a command that this process has started
+            return job.identify(os.environ, os.getpid())
+        return job.identity_of(pid)
+
+    def _begin_rank(self, folder: str) -> str:
+        """Write the start record into the job's folder, and return the path of the recording.
+
+        :raises ParameterError: where nothing can be written there.
+        """
+        from gpu_tracker import __version__  # noqa: PLC0415 - that module imports this one
+        from gpu_tracker.jobs import rank_files  # noqa: PLC0415 - only in jobs
+
+        parameters = self.parameters
+        own = parameters.process_id == os.getpid()
+        environment = (
+            os.environ if own or 'recorded_command' in self._more else job.environment_of(parameters.process_id)
+        )
+        try:
+            rank = rank_files.new_files(folder, self._job)
+            self._about_rank = rank_files.about_rank(
+                rank,
+                program=f'gpu-tracker {__version__}',
+                identity=self._job,
+                asked=job.asked_of_node(environment or os.environ),
+                pid=parameters.process_id,
+                command=self._more.get('recorded_command') or (tuple(sys.orig_argv) if own else None),
+                interval=parameters.sleep_time,
+                units=self._units(),
+                sections=parameters.sections,
+            )
+            self._rank = rank
+            rank.begin(self._about_rank)
+        except OSError as error:
+            raise ParameterError('job_folder', folder, f'a folder that can be written ({error.strerror})') from None
+        return rank.partial
+
     def _discard_files(self) -> None:
+        if self._rank is not None:
+            self._rank.discard()
+            self._rank = None
         if self._file is not None:
             self._file.discard()
         if self._regions is not None:
@@ -257,14 +340,21 @@ class Run:
             'rows_file': parameters.tracking_file if parameters.records_rows_only else None,
             'recording_handle': None if self._file is None else self._file.handle,
             'regions': None if self._regions is None else self._regions.path,
+            'job': self._job,
+            'rank': self._rank_request(),
         }
         known: Any = {name: value for name, value in self._more.items() if name not in _OF_RECORDING}
         found.update(known)
         return found
 
+    def _rank_request(self) -> RankRequest | None:
+        if self._rank is None:
+            return None
+        return {'folder': self._rank.folder, 'name': self._rank.name, 'about': self._about_rank}
+
     def _recording(self) -> RecordingRequest | None:
         parameters = self.parameters
-        path = parameters.tracking_file
+        path = parameters.tracking_file if self._rank is None else self._rank.partial
         is_temporary = path is None or parameters.records_rows_only
         if is_temporary:
             if self._regions is None:
@@ -314,7 +404,8 @@ class Run:
         if refusal == 'uuids':
             raise ParameterError('gpu_uuids', uuids, str(error)) from None
         if refusal == 'recording':
-            raise ParameterError('tracking_file', self.parameters.tracking_file, str(error)) from None
+            name = 'tracking_file' if self.parameters.job_folder is None else 'job_folder'
+            raise ParameterError(name, getattr(self.parameters, name), str(error)) from None
         if refusal == 'driver':
             raise ParameterError('gpu_uuids', uuids, f'left out: the GPU driver {error}') from None
 
@@ -325,6 +416,15 @@ class Run:
         if not self.parameters.disable_logs:
             for level, text in new:
                 self._notify(level, text)
+
+
+def _write_unmeasured(rank: RankFiles, about: Mapping[str, Any]) -> None:
+    from gpu_tracker.jobs.rank_files import UNMEASURED  # noqa: PLC0415 - only in jobs
+
+    try:
+        rank.write(about, None, UNMEASURED)
+    except OSError:
+        pass  # the error that has led here is reported
 
 
 def reader() -> str:

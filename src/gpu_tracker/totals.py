@@ -34,6 +34,15 @@ class RecordingRequest(TypedDict):
     """That of this package."""
 
 
+class RankRequest(TypedDict):
+    """Where a rank writes what a job's report is made of, see :mod:`gpu_tracker.jobs.rank_files`."""
+
+    folder: str
+    name: str
+    about: Mapping[str, Any]
+    """What is known of it before it runs."""
+
+
 class Configuration(TypedDict):
     """What a tracker asks of its sampler."""
 
@@ -73,6 +82,9 @@ class Configuration(TypedDict):
     """A descriptor by which the file is locked."""
     regions: str | None
     """The path of the log that the tracked processes write regions to."""
+    job: Mapping[str, Any] | None
+    """The place of the target in a job, by the fields of :class:`gpu_tracker.usage.JobIdentity`."""
+    rank: RankRequest | None
 
 
 class SamplerConfiguration(Configuration):
@@ -153,6 +165,18 @@ class GpuTotals(TypedDict):
     combined: int | None
     max_sum: float | None
     mean_sum: float | None
+    devices: NotRequired[Sequence[GpuDeviceTotals] | None]
+    """Each GPU of the machine that could be opened."""
+
+
+class GpuDeviceTotals(TypedDict):
+    """One GPU: bytes that it has, the most that the tree had of it, and its mean utilization in percent."""
+
+    uuid: str
+    name: str | None
+    capacity: int | None
+    combined: int | None
+    utilization: float | None
 
 
 class IoValues(TypedDict):
@@ -222,6 +246,8 @@ class Totals(TypedDict):
     energy: NotRequired[EnergyTotals]
     cuda: NotRequired[Mapping[str, Any]]
     """The fields of :class:`gpu_tracker.cuda_usage.CUDAUsage` in base units."""
+    job: NotRequired[Mapping[str, Any]]
+    """The place of the tracked process in a job; absent where no launcher is to be seen."""
     record: Record
     messages: list[tuple[str, str]]
     """Those for the user, as (level, text)."""

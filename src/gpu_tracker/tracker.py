@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.recording.reading.model import Region
     from gpu_tracker.sampling import Sampling
-    from gpu_tracker.usage import ResourceUsage
+    from gpu_tracker.usage import JobIdentity, ResourceUsage
 
 
 class Tracker:
@@ -55,6 +55,10 @@ class Tracker:
         ``.csv`` the samples alone. It must not be there yet.
     :param overwrite: Replace such a file that is there already.
     :param per_process: Record each process by itself too.
+    :param job_folder: A folder that all ranks of a job share, into which this one writes what it has used, with a
+        recording; see :doc:`jobs`. It is made where it is missing.
+    :param job: The place of the process in its job; where not given, it is taken from the variables that launchers set.
+        In the three paths ``{job}``, ``{rank}``, ``{node}`` and ``{pid}`` stand for what is in it, and for the process.
     :raises ValueError: where a parameter has a value that cannot be used; it names the parameter, the value and what is
         accepted.
     """
@@ -89,6 +93,8 @@ class Tracker:
         tracking_file: str | os.PathLike[str] | None = None,
         overwrite: bool = False,  # noqa: FBT001, FBT002 - as disable_logs
         per_process: bool = False,  # noqa: FBT001, FBT002 - as disable_logs
+        job_folder: str | os.PathLike[str] | None = None,
+        job: JobIdentity | None = None,
     ) -> None:
         parameters = Parameters(
             sleep_time=sleep_time,
@@ -109,6 +115,8 @@ class Tracker:
             tracking_file=tracking_file,
             overwrite=overwrite,
             per_process=per_process,
+            job_folder=job_folder,
+            job=job,
         )
         self.state = self.State.NEW
         self._run = Run(parameters, _log)

@@ -221,6 +221,37 @@ class EnergyUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class JobIdentity:
+    """The place of the tracked process in a job. What its launcher does not say is None.
+
+    :ivar launcher: What has started it: ``slurm``, ``openmpi``, ``mpich``, ``flux``, ``pals``, ``torchrun``, ``ray``,
+        ``kubernetes``, ``parallel`` and others; where launchers are nested, the innermost.
+    :ivar job: The ID of the job, the scheduler's where there is one. All tasks of an array have the same.
+    :ivar array_task: Which task of an array it is.
+    :ivar array_size: How many tasks the array has.
+    :ivar step: The step of the job, or what the inner launcher calls itself.
+    :ivar rank: Which process of the step it is, mostly from 0.
+    :ivar size: How many there are in the step.
+    :ivar local_rank: Which it is on its node.
+    :ivar local_size: How many there are on its node.
+    :ivar node: The name of the node, as the launcher knows it; else that of the machine.
+    :ivar attempt: How often it was started again before.
+    """
+
+    launcher: str
+    job: str | None = None
+    array_task: int | None = None
+    array_size: int | None = None
+    step: str | None = None
+    rank: int | None = None
+    size: int | None = None
+    local_rank: int | None = None
+    local_size: int | None = None
+    node: str | None = None
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceUsage:
     """All that a tracked run used.
 
@@ -233,6 +264,7 @@ class ResourceUsage:
         where they were not asked for (``sections``), and then they are in no report.
     :ivar io: What it read and wrote.
     :ivar energy: The energy of the devices that it used.
+    :ivar job: Which rank of which job it was; None, and in no report, where no launcher had started it.
     """
 
     max_ram: MaxRAM
@@ -243,6 +275,7 @@ class ResourceUsage:
     cuda: CUDAUsage | None = None
     io: IOUsage | None = None
     energy: EnergyUsage | None = None
+    job: JobIdentity | None = None
 
     def _repr_html_(self) -> str:
         """Return the figures as a table, for notebooks."""

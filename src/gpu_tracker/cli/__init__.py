@@ -21,6 +21,7 @@ COMMANDS = {
     'grant-devices': 'grant_devices',
     'idle': 'idle',
     'ls': 'gpus',
+    'merge': 'merge',
     'plot': 'plot',
     'probe': 'probe',
     'region': 'region',

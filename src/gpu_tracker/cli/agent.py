@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, serving
+from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpu_tracker.fleet.web.access import Access
 
 _PORT = 1080
@@ -36,6 +41,12 @@ Options:
   --cuda                Tell Prometheus what each process does with CUDA: launches,
                         memory, failed calls. Needs --export-processes, libbpf
                         and the right to load BPF programs.
+  --jobs=<folder>       Report the running jobs too, by what their ranks on this machine
+                        write with gpu-tracker --job=<folder>: the folder of one job, or
+                        one with folders of jobs in it.
+  --otlp=<url>          Push the figures of GPUs and jobs to this OpenTelemetry collector
+                        over HTTP as well, such as http://localhost:4318. env: to the one
+                        that OTEL_EXPORTER_OTLP_ENDPOINT names. Needs gpu-tracker[otel].
   -h --help             Print this text.
   --version             Print the version.
 
@@ -59,6 +70,8 @@ def run(arguments: list[str]) -> int:
         from gpu_tracker.fleet.agent.run import run as serve  # noqa: PLC0415 - not where only help is wanted
         from gpu_tracker.fleet.config.read import read_cluster  # noqa: PLC0415 - as above
     config = values['--config']
+    jobs = _folder(values['--jobs'])
+    otlp = None if values['--otlp'] is None else otlp_endpoint(str(values['--otlp']), os.environ)
 
     def read() -> tuple[Settings, Access]:
         settings = Settings(
@@ -68,8 +81,58 @@ def run(arguments: list[str]) -> int:
             export_users=bool(values['--export-users']),
             commands=serving.commands(values),
             probes=('cuda',) if values['--cuda'] else (),
+            jobs=jobs,
+            otlp=otlp,
         )
         return settings, serving.access(values, serving.token(values['--token-file']), '--token-file')
 
     settings, access = read()
     return serving.served(lambda complain: serve(settings, access, __version__, complain, read), access)
+
+
+def _folder(given: object) -> str | None:
+    """Return the absolute path of the folder with jobs; it need not be there yet, as where it is mounted later."""
+    if given is None:
+        return None
+    if not given:
+        raise ParameterError('--jobs', given, 'the path of a folder')
+    return os.path.abspath(os.path.expanduser(str(given)))
+
+
+_FROM_ENVIRONMENT = 'env'
+_PATH_OF_METRICS = 'v1/metrics'
+_OTLP_ACCEPTED = "a URL that begins with http:// or https://, such as http://localhost:4318, or 'env'"
+
+
+def otlp_endpoint(given: str, environment: Mapping[str, str]) -> str:
+    """Return the URL to which metrics are pushed, as OpenTelemetry's exporters find it.
+
+    The path of metrics is appended to a URL without a path, and always to that of ``OTEL_EXPORTER_OTLP_ENDPOINT``.
+
+    :raises ParameterError: It is no such URL, or the environment has none.
+    """
+    if given != _FROM_ENVIRONMENT:
+        url = _checked_url('--otlp', given)
+        return url if urlsplit(url).path.strip('/') else f'{url.rstrip("/")}/{_PATH_OF_METRICS}'
+    protocol = environment.get('OTEL_EXPORTER_OTLP_METRICS_PROTOCOL') or environment.get('OTEL_EXPORTER_OTLP_PROTOCOL')
+    if protocol not in {None, '', 'http/protobuf'}:
+        raise ParameterError('OTEL_EXPORTER_OTLP_PROTOCOL', protocol, 'http/protobuf, which is what --otlp speaks')
+    own = environment.get('OTEL_EXPORTER_OTLP_METRICS_ENDPOINT')
+    if own:
+        return _checked_url('OTEL_EXPORTER_OTLP_METRICS_ENDPOINT', own)
+    base = environment.get('OTEL_EXPORTER_OTLP_ENDPOINT')
+    if not base:
+        raise ParameterError('--otlp', given, 'a URL where OTEL_EXPORTER_OTLP_ENDPOINT is not set')
+    return f'{_checked_url("OTEL_EXPORTER_OTLP_ENDPOINT", base).rstrip("/")}/{_PATH_OF_METRICS}'
+
+
+def _checked_url(option: str, given: str) -> str:
+    try:
+        parts = urlsplit(given)
+        is_good = parts.scheme in {'http', 'https'} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, or half an IPv6 address
+        is_good = False
+    if not is_good or parts.query or parts.fragment:
+        shown = f'...@{given.rpartition("@")[2]}' if '@' in given else given  # a password may stand before it
+        raise ParameterError(option, shown, _OTLP_ACCEPTED)
+    return given

@@ -22,7 +22,7 @@ class CommandRegions:
         self.path: str | None = None
         self._regions: RunRegions | None = None
         recording = request.parameters.get('tracking_file', '')
-        if not recording or recording.endswith('.csv'):
+        if 'job_folder' not in request.parameters and (not recording or recording.endswith('.csv')):
             return
         from gpu_tracker.recording.writing.run_regions import RunRegions  # noqa: PLC0415 (only where something is recorded)
 

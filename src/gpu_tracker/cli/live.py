@@ -90,6 +90,8 @@ def _problem(request: Request) -> str | None:
     """Return why there can be no view; None where there can."""
     if request.parameters.get('tracking_file', '').endswith('.csv'):
         return 'it reads the recording, and --tf names a CSV file'
+    if 'job_folder' in request.parameters:
+        return 'it reads the recording, which is in the folder of the job'
     return _problem_of_terminal() or _problem_of_output(request.process_id)
 
 

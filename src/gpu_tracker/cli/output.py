@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections import deque
@@ -20,6 +21,10 @@ _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 
 _reserved: set[int] = set()
+
+_WRITTEN_BY_ANOTHER = (
+    'another gpu-tracker that is running writes it; put {rank} or {pid} into the path, such as usage-{pid}.json'
+)
 
 FAILURE = 125
 """The exit code of gpu-tracker's own failures; those of the tracked command are its own."""
@@ -101,6 +106,7 @@ class Destination:
         # An empty path and one that ends in a slash can only be wrong, and a whole path would make them look right.
         self._path = path if not path or path.endswith('/') else _whole_path(path)
         self._made_for_us: str | None = None
+        self._held: object = None
 
     def check(self) -> str | None:
         """Return why the report could not be written, or None; whatever is there stays as it was."""
@@ -111,8 +117,12 @@ class Destination:
             target = files.replaceable_file(self._path)
         except OSError as error:
             return reason(error)
-        if target is not None and not os.path.exists(target):
-            self._made_for_us = target
+        if target is not None:
+            self._held = _hold(target)
+            if self._held is None:
+                return _WRITTEN_BY_ANOTHER
+            if not os.path.exists(target):
+                self._made_for_us = target
         return 'it is closed' if files.own_descriptor(self._path) in _reserved else None
 
     def leads_to(self, path: str) -> bool:
@@ -154,6 +164,26 @@ class Destination:
             complain(f'cannot write the report to standard output: {reason(error)}')
             return False
         return True
+
+
+def _hold(path: str) -> object | None:
+    """Return what keeps ``path`` for this process as long as it lives; None where another one has it that lives.
+
+    A lock on the file would be gone with it, since a rename puts another one in its place. The name of an abstract
+    socket, unix(7), lies in no folder, and the kernel takes it back when this process ends, however it ends.
+    """
+    try:
+        import _socket  # noqa: PLC0415 (the module socket costs ten times as much)
+        from hashlib import blake2b  # noqa: PLC0415 (only where there is a file)
+
+        name = f'\0gpu-tracker-output-{blake2b(os.fsencode(path), digest_size=16).hexdigest()}'
+        held = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+        held.bind(name)
+    except OSError as error:
+        return None if error.errno == errno.EADDRINUSE else path
+    except (ImportError, AttributeError):
+        return path  # not Linux
+    return held
 
 
 def _whole_path(path: str) -> str:

@@ -70,8 +70,10 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
     measured = tracking_it and tracking.stop(tracker)
     if measured:
         tracking.finish(tracker, code)
+    elif tracking_it:
+        tracking.note_exit(tracker, code)
     complete = f'{tracking.COMPLETE} ' if tracking_it else ''
-    output.say(f'{complete}Process completed with status code: {code}')
+    tracking.say(request, f'{complete}Process completed with status code: {code}')
     delivered = measured and tracking.deliver(tracker, request)
     if code < 0:
         return 128 - code

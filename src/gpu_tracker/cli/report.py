@@ -13,7 +13,8 @@ from gpu_tracker.errors import ParameterError, RecordingError
 TEXT = """
 Writes a page that shows a recording: its figures, charts over time, regions and
 processes. It is one file that needs nothing else, and opens in any browser. Of two
-or more recordings it shows the runs side by side, with their differences.
+or more recordings it shows the runs side by side, with their differences, and of the
+folder of a job all its ranks.
 
 Usage:
   gpu-tracker report [options] <file>...
@@ -58,6 +59,8 @@ def run(arguments: list[str]) -> int:
     if start is not None and stop is not None and stop <= start:
         raise ParameterError('--to', values['--to'], f'more than --from, which is {start:g}')
     path = None if values['--output'] is None else str(values['--output'])
+    if len(files) == 1 and os.path.isdir(files[0]):
+        return _write_job(files[0], path)
     return _write(files, path, start, stop, salvage=bool(values['--salvage']))
 
 
@@ -87,15 +90,11 @@ def check_begin(recordings: Sequence[Recording], start: float | None) -> None:
 def _write(files: list[str], path: str | None, start: float | None, stop: float | None, *, salvage: bool) -> int:
     from gpu_tracker.recording.export import check_destination  # noqa: PLC0415 - help does without
     from gpu_tracker.recording.reading.recording import load  # noqa: PLC0415 - as above
-    from gpu_tracker.system import files as files_of_system  # noqa: PLC0415 - as above
     from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
     from gpu_tracker.views.report_page.page import html_page  # noqa: PLC0415 - as above
 
     to_terminal = path == '-'
-    if path is None:
-        path = f'{os.path.splitext(files[0])[0]}.html'
-        if _is_no_report(path):
-            raise RecordingError(f'{printable(path)} is there and is no report: name another file with --output')
+    path = _path_beside(os.path.splitext(files[0])[0]) if path is None else path
     try:
         with ExitStack() as stack:
             recordings = [stack.enter_context(load(file, salvage=salvage)) for file in files]
@@ -106,7 +105,41 @@ def _write(files: list[str], path: str | None, start: float | None, stop: float 
             page = html_page(recordings, start=start, stop=stop)
     except RecordingError as error:
         raise RecordingError(printable(str(error))) from error
-    if to_terminal:
+    return _deliver(page, path)
+
+
+def _write_job(folder: str, path: str | None) -> int:
+    from gpu_tracker.jobs.loading import load_job  # noqa: PLC0415 - as above
+    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
+    from gpu_tracker.views.job_page import job_page  # noqa: PLC0415 - as above
+
+    path = _path_beside(folder.rstrip('/') or 'job') if path is None else path
+    try:
+        page = job_page(load_job(folder))
+    except RecordingError as error:
+        raise RecordingError(printable(str(error))) from error
+    return _deliver(page, path)
+
+
+def _path_beside(path: str) -> str:
+    """Return the path of the page where none was given.
+
+    :raises RecordingError: where something else than an earlier report is there.
+    """
+    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
+
+    path = f'{path}.html'
+    if _is_no_report(path):
+        raise RecordingError(f'{printable(path)} is there and is no report: name another file with --output')
+    return path
+
+
+def _deliver(page: str, path: str) -> int:
+    """Write the page, to standard output where the path is ``-``; return the exit code."""
+    from gpu_tracker.system import files as files_of_system  # noqa: PLC0415 - as above
+    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
+
+    if path == '-':
         return output.print_text(page)
     try:
         files_of_system.write_pieces(path, [page.encode()])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from gpu_tracker import __version__
+from gpu_tracker import __version__, job
 from gpu_tracker.cli import command_words, options, output
 from gpu_tracker.errors import ParameterError
+from gpu_tracker.system import files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 CHOICES = 'give a command with -e, after --, or a process with --pid'
 
@@ -78,6 +82,7 @@ _OPTION_OF = {
     'tracking_file': '--tf',
     'overwrite': '--overwrite',
     'per_process': '--per-process',
+    'job_folder': '--job',
 }
 _OTHER_NAMES = {'--tracking-file': '--tf'}
 """docopt knows one long name an option."""
@@ -103,6 +108,7 @@ class Parameters(TypedDict, total=False):
     tracking_file: str
     overwrite: bool
     per_process: bool
+    job_folder: str
 
 
 class Request(NamedTuple):
@@ -122,6 +128,11 @@ class Request(NamedTuple):
     values: Values
     live: bool = False
     commit_interval: float | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is to be printed of a run in which all goes well: the folder of the job has it."""
+        return 'job_folder' in self.parameters and self.values['--output'] is None
 
     def error_of_option(self, error: ParameterError) -> ParameterError:
         """Say of the option that set it what ``error`` says of a parameter."""
@@ -150,7 +161,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         raise
     if isinstance(values, str):
         return values
-    destination = output.Destination(_text(values, '--output'))
+    destination = output.Destination(_own_path(values, '--output'))
     fault = destination.check()
     if fault is not None:
         raise ParameterError('--output', _text(values, '--output'), f'a path that can be written ({fault})')
@@ -204,16 +215,43 @@ def _usual_name(word: str) -> str:
 def _recording(values: Values) -> Parameters:
     """Return the parameters that say what is recorded."""
     recording: Parameters = {}
-    if (path := _text(values, '--tf')) is not None:
+    if (path := _own_path(values, '--tf')) is not None:
         recording['tracking_file'] = path
-    for option in ('--overwrite', '--per-process'):
-        if values[option] and path is None:
-            raise options.UsageError(f'{option} needs --tf')
+    if (folder := _text(values, '--job')) is not None:
+        if path is not None:
+            raise options.UsageError('--job and --tf do not go together: with --job the recording is in its folder')
+        recording['job_folder'] = job.expand(folder, '--job', _identity(values))
+    if values['--overwrite'] and path is None:
+        raise options.UsageError('--overwrite needs --tf')
+    if values['--per-process'] and path is None and folder is None:
+        raise options.UsageError('--per-process needs --tf or --job')
     if values['--overwrite']:
         recording['overwrite'] = True
     if values['--per-process']:
         recording['per_process'] = True
     return recording
+
+
+def _own_path(values: Values, option: str) -> str | None:
+    """Return the path of an option, with what stands in braces replaced.
+
+    :raises ParameterError: where other ranks of the job would write the same file.
+    """
+    path = _text(values, option)
+    if path is None:
+        return None
+    identity = _identity(values)
+    if option != '--output' or files.replaceable_file_or_none(path) is not None:
+        job.check_own_path(path, option, identity)
+    return job.expand(path, option, identity)
+
+
+def _identity(values: Values) -> Mapping[str, Any] | None:
+    """Return the place in a job of what is to be tracked."""
+    pid = _text(values, '--pid')
+    if pid is None:
+        return job.identify(os.environ, os.getpid())
+    return job.identity_of(process_id(pid))
 
 
 def _sections(values: Values) -> Parameters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
@@ -32,6 +33,7 @@ Regions are a tree: those of the same name inside the same regions are one line.
 Of figures that are not exact, ~ marks an estimate from the samples around a
 region, >= a lower and <= an upper bound. Recordings are made with
 gpu-tracker --tf=<file>, and exported to other formats by gpu-tracker export.
+Of the folder of a job it shows what gpu-tracker merge does.
 """
 
 FORMATS = ('text', 'json', 'summary')
@@ -45,8 +47,14 @@ def run(arguments: list[str]) -> int:
     name = str(values['--format'])
     if name not in FORMATS:
         raise ParameterError('--format', name, 'text, json or summary')
+    file = str(values['<file>'])
     given = values['--output']
     path = None if given in {None, '-'} else str(given)
+
+    if os.path.isdir(file):
+        from gpu_tracker.cli import merge  # noqa: PLC0415 - of jobs alone
+
+        return merge.write([file], name, path)
 
     def show(recording: Recording) -> int:
         from gpu_tracker.recording.reading import shown  # noqa: PLC0415 - help does without
@@ -62,7 +70,7 @@ def run(arguments: list[str]) -> int:
             return output.print_text(f'{text}\n')
         return 0 if output.Destination(path).write(text) else output.FAILURE
 
-    return with_recording(str(values['<file>']), path, show, salvage=bool(values['--salvage']))
+    return with_recording(file, path, show, salvage=bool(values['--salvage']))
 
 
 def values_of(text: str, arguments: list[str], needed: str = '') -> dict[str, str | bool | list[str] | None] | str:

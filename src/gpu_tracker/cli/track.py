@@ -63,6 +63,9 @@ Options:
                           its ending .csv it holds the samples alone.
   --overwrite             Replace a recording that is there already.
   --per-process           Record each process by itself too.
+  --job=<folder>          Write what this rank of a job uses, with a recording, into
+                          a folder that all ranks share; gpu-tracker merge <folder>
+                          makes one report of them. Nothing is printed then.
   --live                  Show what it uses while it runs, on a terminal to which it
                           does not write: redirect its output, as in > out.txt 2>&1.
   --verbose               Print also how the run was sampled: samples, late and
@@ -71,6 +74,9 @@ Options:
                           all the same.
   -h --help               Print this text.
   -v --version            Print the version.
+
+In the paths of -o, --tf and --job, {job}, {rank}, {node} and {pid} stand for what
+the launcher says (Slurm, mpirun, torchrun and others) and for the process.
 
 Other commands:
   gpu-tracker gpus        Show the GPUs of this machine; in short, gpu-tracker ls.
@@ -84,6 +90,7 @@ Other commands:
   gpu-tracker show        Show a recording; export writes it in other formats.
   gpu-tracker report      Make a page of a recording; plot draws it for print.
   gpu-tracker watch       Show one whose run goes on, or a running process, live.
+  gpu-tracker merge       Make one report of all ranks of a job.
   gpu-tracker compare     Compare recordings of groups of runs.
   gpu-tracker region      Run a command as a named step of a tracked script.
   gpu-tracker sub-track   Read the code blocks of gpu-tracker 5.

@@ -139,10 +139,12 @@ def _follow(process_id: int, tracker: CommandTracker | None, request: Request, v
         output.say(completed)
         delivered = False
     else:
-        output.say(f'{tracking.COMPLETE} {completed}')
+        tracking.say(request, f'{tracking.COMPLETE} {completed}')
         settled = measured and tracking.settle(tracker, usage, orphans_seconds)
         if settled:
             tracking.finish(tracker, code)
+        else:
+            tracking.note_exit(tracker, code)
         delivered = settled and tracking.deliver(tracker, request)
     if code < 0:
         return 128 - code

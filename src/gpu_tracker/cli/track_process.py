@@ -46,5 +46,5 @@ def track(request: Request, process_id: int, view: LiveView | None = None) -> in
     measured = tracking.stop(tracker)
     if measured:
         tracking.finish(tracker, None)
-    output.say(tracking.COMPLETE)
+    tracking.say(request, tracking.COMPLETE)
     return 0 if measured and tracking.deliver(tracker, request) else FAILURE

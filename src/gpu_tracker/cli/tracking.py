@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 COMPLETE = 'Resource tracking complete.'
 
 
+def say(request: Request, text: str) -> None:
+    """Print a line about the run, unless there are as many of them as the job has ranks."""
+    if not request.is_silent:
+        output.say(text)
+
+
 def check_format(request: Request) -> None:
     """Raise ParameterError where there is no such format."""
     from gpu_tracker.report import (  # noqa: PLC0415 (not before the command has been forked, so that it is small)
@@ -80,10 +86,20 @@ def finish(tracker: ReportingTracker | CommandTracker, exit_code: int | None) ->
         output.complain(f'internal error: {type(error).__name__}: {error}')
 
 
+def note_exit(tracker: ReportingTracker | CommandTracker, exit_code: int) -> None:
+    """Write into the job's folder, if there is one, how a command has ended of which there is no result."""
+    try:
+        tracker.note_exit(exit_code)
+    except OSError as error:
+        output.complain(f'the record of this rank could not be written: {output.reason(error)}')
+
+
 def deliver(tracker: ReportingTracker | CommandTracker, request: Request) -> bool:
     """Write the report of ``tracker`` where ``request`` wants it; return whether all went well."""
     from gpu_tracker.report import FORMATS  # noqa: PLC0415
 
+    if request.is_silent and tracker.is_in_folder:
+        return True
     try:
         report = FORMATS[request.format](tracker.resource_usage)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)

@@ -49,6 +49,7 @@ class Publisher:
         self._next = float('-inf')
         self._limited = _LIMITED.format(100 * (config['overhead'] or 0.0), config['interval'])
         self._tracker_settles = config['settles']
+        self._job = config['job']
         self._report: _ReportFile | None = None
         if config['report'] is not None:
             path, report_format = config['report']
@@ -79,6 +80,8 @@ class Publisher:
         found: Any = {'seconds': seconds, 'samples': samples}
         found |= {name: resource.totals() for name, resource in self._resources.items()}
         found |= {'record': record, 'messages': self.messages}
+        if self._job is not None:
+            found['job'] = self._job
         totals: Totals = found
         reconcile(totals)
         others_turn = record['held'] or (last and self._tracker_settles and not abandoned)

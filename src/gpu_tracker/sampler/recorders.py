@@ -222,6 +222,10 @@ def open_recorders(config: SamplerConfiguration, context: Context, resources: Ma
         members.append(_open_recorder(request, config, context, resources, log))
     elif request is not None and log is not None:
         members.append(RegionsOnly(request, config, context, resources, log))
+    if config['rank'] is not None:
+        from gpu_tracker.jobs.live_record import LiveRecord  # noqa: PLC0415 - only in jobs
+
+        members.append(LiveRecord(config['rank']))
     return Recorders(members)
 
 
@@ -309,6 +313,7 @@ def _meta(request: RecordingRequest, config: SamplerConfiguration, context: Cont
         'units': json.dumps(list(config['units'])),
         'sections': json.dumps(list(config['sections'])),
         'root_pid': target,
+        'job': None if config['job'] is None else json.dumps(config['job']),
     }
 
 

@@ -84,6 +84,14 @@ def replaceable_file(path: str) -> str | None:
     return os.path.realpath(path) if regular else None
 
 
+def replaceable_file_or_none(path: str) -> str | None:
+    """Return the same, and None also where it cannot be found out."""
+    try:
+        return replaceable_file(path)
+    except OSError:
+        return None
+
+
 def _may_replace(target: str) -> bool:
     """Return whether a rename onto ``target`` is permitted: in a sticky folder as /tmp only to owners, see inode(7)."""
     folder = os.stat(os.path.dirname(target))

@@ -6,9 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.errors import RecordingError
+from gpu_tracker.job import checked
 from gpu_tracker.recording.reading.database import INTEGER_OR_NONE, NUMBER_OR_NONE, TEXT_OR_NONE
 from gpu_tracker.recording.reading.model import Meta
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
+from gpu_tracker.usage import JobIdentity
 
 if TYPE_CHECKING:
     from gpu_tracker.recording.reading.database import Database, Types
@@ -35,6 +37,7 @@ def read_meta(database: Database) -> Meta:
         units=_units(database),
         sections=() if sections is None else sections,
         totals=totals,
+        job=_job(database),
         region_lines_lost=_value(database, 'region_lines_lost', INTEGER_OR_NONE) or 0,
         samples_lost=_value(database, 'samples_lost', INTEGER_OR_NONE) or 0,
     )
@@ -73,6 +76,14 @@ def _texts(database: Database, key: str) -> tuple[str, ...] | None:
     if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
         raise _wrong(database, key)
     return tuple(found)
+
+
+def _job(database: Database) -> JobIdentity | None:
+    found = _plain(database, 'job')
+    try:
+        return None if found is None else JobIdentity(**checked(found))
+    except ValueError as error:
+        raise _wrong(database, 'job') from error
 
 
 def _units(database: Database) -> tuple[str, str, str, int | None] | None:

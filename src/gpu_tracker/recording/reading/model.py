@@ -10,6 +10,8 @@ from gpu_tracker.recording.schema import STOPPED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpu_tracker.usage import JobIdentity
+
 
 @dataclass(frozen=True, slots=True)
 class Meta:
@@ -36,6 +38,7 @@ class Meta:
     :ivar ended: ``stopped`` where the tracker has stopped the run, ``abandoned`` where it was gone before; None where
         the sampler was gone as well, or the run is still going on.
     :ivar exit_code: That of the command.
+    :ivar job: Which rank of which job it was; None where no launcher had started it.
     :ivar region_lines_lost: How many lines of the region log could not be kept.
     :ivar samples_lost: How many samples could not be kept, since the file could not be written for too long.
     """
@@ -59,6 +62,7 @@ class Meta:
     totals: Mapping[str, Any] | None
     ended: str | None
     exit_code: int | None
+    job: JobIdentity | None
     region_lines_lost: int
     samples_lost: int
 

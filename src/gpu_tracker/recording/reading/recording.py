@@ -28,7 +28,7 @@ from gpu_tracker.recording.reading.model import (
     ProcessRecord,
     ProcessSample,
 )
-from gpu_tracker.recording.reading.region_rows import read_regions
+from gpu_tracker.recording.reading.region_rows import read_calls, read_regions
 from gpu_tracker.recording.reading.samples import Samples, StoredColumn, check_sums
 from gpu_tracker.recording.reading.span_figures import SpanFigures
 from gpu_tracker.units import Units
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from gpu_tracker.recording.reading.model import Meta, Region
+    from gpu_tracker.recording.reading.region_rows import RegionCall
     from gpu_tracker.usage import ResourceUsage
     from gpu_tracker.views.frame import ReportFrame
 
@@ -114,6 +115,10 @@ class Recording:
     def regions(self) -> tuple[Region, ...]:
         """The regions in the order of their start, with what was used in each."""
         return read_regions(self._database, lambda: self.span_figures, self.meta.root_pid)
+
+    def region_calls(self) -> list[RegionCall]:
+        """Return the calls of regions that have ended, without what was used in them, which takes longer to find."""
+        return read_calls(self._database)
 
     @cached_property
     def span_figures(self) -> SpanFigures:

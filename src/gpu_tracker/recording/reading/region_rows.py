@@ -11,6 +11,7 @@ from gpu_tracker.recording.reading import figures
 from gpu_tracker.recording.reading.database import INTEGER, INTEGER_OR_NONE, NUMBER_OR_NONE, TEXT, TEXT_OR_NONE
 from gpu_tracker.recording.reading.meta import plain
 from gpu_tracker.recording.reading.model import Region
+from gpu_tracker.recording.reading.tree import MOST_LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,6 +29,9 @@ _COLUMNS = {
     'total': INTEGER_OR_NONE, 'shortest': INTEGER_OR_NONE, 'longest': INTEGER_OR_NONE, 'squares': NUMBER_OR_NONE,
     'errors': INTEGER,
 }  # fmt: skip
+
+
+_COLUMNS_OF_CALLS = {name: _COLUMNS[name] for name in ('id', 'parent', 'name', 'start', 'stop', 'calls', 'total')}
 
 
 class _Row(NamedTuple):
@@ -52,6 +56,43 @@ class _Row(NamedTuple):
     longest: int | None
     squares: float | None
     errors: int
+
+
+class RegionCall(NamedTuple):
+    """A call of a region, or the sum of many, without what was used in it.
+
+    :ivar path: The names from the outermost region to this one.
+    :ivar start: When it began, in seconds since the first sample.
+    :ivar seconds: How long it took, or all of them together.
+    :ivar calls: How many it stands for.
+    """
+
+    path: tuple[str, ...]
+    start: float
+    seconds: float
+    calls: int
+
+
+def read_calls(database: Database) -> list[RegionCall]:
+    """Return the calls that have ended, in the order of their start; those that lie too deep are left out."""
+    rows = {row[0]: row for row in database.rows('regions', _COLUMNS_OF_CALLS)}
+    parents = _without_circles({number: row[1] for number, row in rows.items()})
+    paths: dict[int, tuple[str, ...]] = {}
+    found = []
+    for number, _, name, start, stop, calls, total in rows.values():
+        names = [name]
+        above = parents[number]
+        while above is not None and above not in paths and len(names) <= MOST_LEVELS:
+            names.append(rows[above][2])
+            above = parents[above]
+        path = (*(() if above is None else paths.get(above, ())), *reversed(names))
+        if len(path) > MOST_LEVELS:
+            continue
+        paths[number] = path
+        if total is not None or stop is not None:
+            seconds = (total if total is not None else stop - start) / _MICRO
+            found.append(RegionCall(path, start / _MICRO, seconds, calls))
+    return sorted(found, key=lambda call: call.start)
 
 
 def read_regions(

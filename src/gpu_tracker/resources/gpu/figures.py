@@ -33,14 +33,14 @@ _LASTING = 20
 """Readings after which a doubt is told: a process that is just opening CUDA is not listed yet."""
 
 UNKNOWN: dict[str, object] = dict.fromkeys(
-    ('count', 'expected', 'capacity', 'system', 'main', 'descendants', 'combined', 'max_sum', 'mean_sum')
+    ('count', 'expected', 'capacity', 'system', 'main', 'descendants', 'combined', 'max_sum', 'mean_sum', 'devices')
 )
 """The totals as long as the driver has not answered, or where it does not work."""
 
 NO_GPUS: dict[str, object] = {
     name: 0.0 if name.endswith('_sum') else 0  # percentages are floats
     for name in UNKNOWN
-}
+} | {'devices': []}
 """The totals of a machine without a driver."""
 
 
@@ -95,6 +95,8 @@ class GpuFigures:
         self._present: dict[str, float | None] = {}
         self._devices: dict[str, int | None] = {}
         """Bytes that the tree has of each GPU, at the last reading."""
+        self._largest_on: dict[str, int] = {}
+        """The most that the tree has had of each GPU."""
         self._readings: dict[str, GpuReading] = {}
         self._now: dict[str, int | None] = {}
         """Bytes in use at the last reading."""
@@ -130,6 +132,17 @@ class GpuFigures:
             'combined': None if is_hidden else self._maxima['combined'].value,
             'max_sum': largest,
             'mean_sum': mean,
+            'devices': [
+                {
+                    'uuid': gpu.uuid,
+                    'name': gpu.name,
+                    'capacity': gpu.memory_total,
+                    'combined': None if is_hidden else self._largest_on.get(gpu.uuid),
+                    'utilization': self._utilization.mean_of(gpu.uuid),
+                }
+                for gpu in self._gpus
+                if gpu.uuid is not None
+            ],
         }
 
     def row(self) -> tuple[float | None, ...]:
@@ -187,6 +200,9 @@ class GpuFigures:
             'combined': _sum_of_memory([process for _, process in own]),
         }
         self._devices = {uuid: _sum_of_memory([process for place, process in own if place == uuid]) for uuid in lists}
+        for uuid, size in self._devices.items():
+            if size is not None:
+                self._largest_on[uuid] = max(size, self._largest_on.get(uuid, 0))
         is_complete = len(lists) == len(readings)
         for role, figure in sums.items():
             self._maxima[role].note(figure, complete=is_complete)

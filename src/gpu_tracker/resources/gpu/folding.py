@@ -63,6 +63,7 @@ class UtilizationSum:
         self._largest = 0.0
         self._weighted = 0.0
         self._covered_us = 0
+        self._of_devices: dict[str, tuple[float, int]] = {}
 
     def add(self, device: str, samples: Iterable[tuple[int, float]], since: int | None) -> None:
         """Take in samples of a device.
@@ -83,7 +84,14 @@ class UtilizationSum:
             start = max(last, end - _LONGEST_PERIOD_US)
             if start >= since:
                 steps.append((start, end, percent))
+                weighted, covered_us = self._of_devices.get(device, (0.0, 0))
+                self._of_devices[device] = weighted + percent * (end - start), covered_us + end - start
         self._fold()
+
+    def mean_of(self, device: str) -> float | None:
+        """Return the mean of one device, weighted by time, in percent; None where it is unknown."""
+        weighted, covered_us = self._of_devices.get(device, (0.0, 0))
+        return weighted / covered_us if covered_us else None
 
     def last_end(self, device: str) -> int | None:
         """Return the time stamp of a device's latest sample, None before the first."""

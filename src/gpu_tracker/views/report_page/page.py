@@ -97,7 +97,8 @@ def html_page(
     # One module: the library's export is allowed in it, and its names are known, but not used up, in the block behind.
     script = f'{_read(charts / "uPlot.esm.js")}\n{{\n{_read(folder / "report.js")}}}\n'
     policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src {hash_of(style)}; script-src {hash_of(script)}; "
+        "base-uri 'none'; form-action 'none'"
     )
     return _PAGE.format(
         policy=escape(policy),
@@ -136,5 +137,6 @@ def _read(file: Traversable) -> str:
     return file.read_text(encoding='utf-8')
 
 
-def _hash(text: str) -> str:
+def hash_of(text: str) -> str:
+    """Return a style or a script as a policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

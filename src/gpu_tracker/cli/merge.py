@@ -1,0 +1,116 @@
+"""``gpu-tracker merge``: one report of all ranks of a job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import options, output
+from gpu_tracker.errors import ParameterError, RecordingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker.jobs.job_report import JobReport
+
+TEXT = """
+Makes one report of all ranks of a job, which have run with gpu-tracker --job=FOLDER:
+who used how much, on which node, which rank was the slowest, which was killed or
+never began. While the job runs it shows what is there.
+
+Usage:
+  gpu-tracker merge [options] <folder>...
+
+Options:
+  -f --format=<format>  text, json, summary, which is the totals alone, or parquet:
+                        the samples of all recordings as one dataset, in folders
+                        job=... and rank=... that DuckDB, Polars, Dask and Spark
+                        read. [default: text]
+  -o --output=<path>    Where to write it: a file, or with parquet a folder, which
+                        must not be there yet. Default: standard output.
+  --recordings          Read all recordings. Without it they are read where there
+                        are 2,000 at most, since each takes a millisecond or two.
+  --no-recordings       Read none: the largest RAM of several ranks at one moment
+                        has bounds only then, and there are no regions.
+  -h --help             Print this text.
+  -v --version          Print the version.
+
+Several folders are one report: those of the tasks of an array, for example. As a
+page for a browser it is written by gpu-tracker report <folder>.
+"""
+
+FORMATS = ('text', 'json', 'summary', 'parquet')
+
+
+def run(arguments: list[str]) -> int:
+    """Write the report that ``arguments`` ask for, and return the exit code."""
+    try:
+        values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
+    except options.UsageError as error:
+        if not options.given_and_stray(TEXT, arguments[1:])[1]:
+            raise options.UsageError('name the folder of a job') from error
+        raise
+    if isinstance(values, str):
+        return output.print_text(values)
+    given = values['<folder>']
+    folders = list(given) if isinstance(given, list) else []
+    name = str(values['--format'])
+    if name not in FORMATS:
+        raise ParameterError('--format', name, 'text, json, summary or parquet')
+    path = None if values['--output'] in {None, '-'} else str(values['--output'])
+    if name == 'parquet':
+        if path is None:
+            raise options.UsageError('-f parquet needs --output: the folder of the dataset')
+        return _write_dataset(folders, path)
+    if values['--recordings'] and values['--no-recordings']:
+        raise options.UsageError('--recordings and --no-recordings do not go together')
+    wanted = True if values['--recordings'] else False if values['--no-recordings'] else None
+    return write(folders, name, path, with_recordings=wanted)
+
+
+def write(folders: Sequence[str], format_name: str, path: str | None, *, with_recordings: bool | None = None) -> int:
+    """Write the report of a job, and return the exit code.
+
+    :param path: The file; None: standard output.
+    :param with_recordings: See :func:`gpu_tracker.load_job`.
+    """
+    from gpu_tracker.jobs.loading import load_job  # noqa: PLC0415 - help does without
+    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
+
+    destination = output.Destination(path)
+    fault = destination.check()
+    if fault is not None:
+        raise ParameterError('--output', path, f'a path that can be written ({fault})')
+    try:
+        report = load_job(folders, with_recordings=with_recordings)
+    except RecordingError as error:
+        destination.forget()
+        raise RecordingError(printable(str(error))) from error
+    text = _text(report, format_name)
+    if path is None:
+        return output.print_text(f'{text}\n')
+    return 0 if destination.write(text) else output.FAILURE
+
+
+def _text(report: JobReport, format_name: str) -> str:
+    from gpu_tracker.jobs import job_text  # noqa: PLC0415 - as above
+
+    if format_name == 'json':
+        import json  # noqa: PLC0415 - as above
+
+        return json.dumps(report.to_json(), indent=1)
+    return job_text.as_summary(report) if format_name == 'summary' else job_text.as_text(report)
+
+
+def _write_dataset(folders: Sequence[str], path: str) -> int:
+    from gpu_tracker.jobs.dataset import write_dataset  # noqa: PLC0415 - as above
+    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
+
+    try:
+        written, left_out = write_dataset(folders, path)
+    except RecordingError as error:
+        raise RecordingError(printable(str(error))) from error
+    for problem in left_out:
+        output.complain(printable(problem))
+    output.say(f'The dataset of {written} recordings is in {printable(path)}')
+    return 0

@@ -1,0 +1,228 @@
+"""What a whole job used: the result that all its ranks' records make together, in base units.
+
+Bytes, CPU seconds, seconds, joules. Unknown is None. A figure of the machine counts once for each machine or node, and
+one of a GPU once for its UUID, however many ranks have seen it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpu_tracker.recording.reading.model import Bounded
+
+
+@dataclass(frozen=True, slots=True)
+class RankReport:
+    """One run of one rank. A rank that was started again has one for each attempt.
+
+    :ivar label: By which it is named: the rank, with task and step where there are several.
+    :ivar job: The job, :attr:`.JobIdentity.job`; the following three as there.
+    :ivar array_task: The task of an array.
+    :ivar step: The step of the job.
+    :ivar rank: The rank.
+    :ivar attempt: How often it was started again before.
+    :ivar node: Its node.
+    :ivar state: ``ended``, ``failed``, ``killed``, ``lost``, ``running`` or ``unmeasured``.
+    :ivar exit_code: That of its command; -n where signal n has ended it.
+    :ivar signal: The name of that signal.
+    :ivar started: When it began, in seconds since 1970.
+    :ivar updated: When it was heard of last.
+    :ivar seconds: How long it ran, or was seen to run.
+    :ivar cpu_seconds: CPU time of all its processes.
+    :ivar max_ram: The most RAM of all its processes, with what is certain of it.
+    :ivar max_gpu_ram: The most GPU RAM.
+    :ivar gpu_utilization: How busy the GPUs that it counts were on average, in percent, summed over them.
+    :ivar read: Bytes read from storage, where the section ``io`` was asked for.
+    :ivar written: Bytes written to it.
+    :ivar recording: The path of its recording.
+    """
+
+    label: str
+    job: str | None
+    array_task: int | None
+    step: str | None
+    rank: int | None
+    attempt: int | None
+    node: str | None
+    state: str
+    exit_code: int | None
+    signal: str | None
+    started: float
+    updated: float
+    seconds: float
+    cpu_seconds: float | None
+    max_ram: Bounded
+    max_gpu_ram: float | None
+    gpu_utilization: float | None
+    read: float | None
+    written: float | None
+    recording: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What all ranks on one node used together.
+
+    :ivar node: Its name.
+    :ivar ranks: How many ranks ran there.
+    :ivar max_ram: The most RAM of them at one moment. ``value`` needs recordings where several ran at once. Pages that
+        several ranks share count once in the lower bound only.
+    :ivar cpu_seconds: Their CPU time; None where that of one is unknown.
+    :ivar cores: The cores that the job was given there, or that its ranks may use.
+    :ivar cpu_seconds_allotted: These, times the seconds for which the job ran there.
+    :ivar asked_ram: The bytes of RAM that the job was given there.
+    :ivar max_gpu_ram: The most GPU RAM of any rank there.
+    :ivar gpu_seconds: For how many seconds its GPUs were busy, those that the ranks used, each counted once.
+    :ivar gpu_seconds_allotted: The GPUs that the job was given there, times the seconds for which it ran there.
+    :ivar system_max_ram: The most RAM that everybody used on the machine.
+    :ivar system_ram_capacity: All RAM of the machine.
+    """
+
+    node: str
+    ranks: int
+    max_ram: Bounded
+    cpu_seconds: float | None
+    cores: int | None
+    cpu_seconds_allotted: float | None
+    asked_ram: int | None
+    max_gpu_ram: float | None
+    gpu_seconds: float | None
+    gpu_seconds_allotted: float | None
+    system_max_ram: float | None
+    system_ram_capacity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """How unequal the ranks of one step were.
+
+    :ivar figure: ``seconds``, ``cpu_seconds``, ``max_ram`` or ``max_gpu_ram``.
+    :ivar job: The job.
+    :ivar step: The step.
+    :ivar rank: The label of the rank that has the most.
+    :ivar max: What it has.
+    :ivar mean: The mean of all ranks of which it is known.
+    :ivar ratio: The one by the other: 1 where all are equal.
+    :ivar ranks: How many ranks that is from.
+    """
+
+    figure: str
+    job: str | None
+    step: str | None
+    rank: str
+    max: float
+    mean: float
+    ratio: float
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobRegion:
+    """A region of the program in all ranks.
+
+    :ivar path: The names from the outermost region to this one.
+    :ivar ranks: How many ranks have been in it.
+    :ivar calls: How often all of them together.
+    :ivar slowest_rank: The label of the rank that was in it for the longest time.
+    :ivar max_seconds: For how long that was.
+    :ivar mean_seconds: The mean of all ranks.
+    :ivar waiting_share: The share of the slowest rank's time for which the others, on average, would have waited for it
+        if each call had ended in all ranks together, from 0 to 1. Calls are compared one by one where all ranks have
+        the same number of them (``is_by_call``), else their sums.
+    :ivar is_by_call: See above.
+    """
+
+    path: tuple[str, ...]
+    ranks: int
+    calls: int
+    slowest_rank: str
+    max_seconds: float
+    mean_seconds: float
+    waiting_share: float | None
+    is_by_call: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """What all ranks of a job used together.
+
+    :ivar jobs: The jobs that were found, by their IDs.
+    :ivar launchers: What has started the ranks.
+    :ivar is_running: Whether a rank still runs; then the figures are those so far.
+    :ivar is_lower_bound: Whether sums and maxima are lower bounds: the end of a rank was not seen, or nothing is known
+        of what it used.
+    :ivar started: When the first rank began, in seconds since 1970.
+    :ivar ended: When the last one was heard of.
+    :ivar seconds: The time between.
+    :ivar ranks_expected: How many ranks there should be, where the launcher says it.
+    :ivar ranks_started: How many of them have begun.
+    :ivar never_started: The labels of the others.
+    :ivar states: How many ranks are in each state, that of their last attempt.
+    :ivar restarted: The labels of ranks that were started again.
+    :ivar cpu_seconds: CPU time of all ranks and attempts.
+    :ivar cpu_seconds_allotted: The cores that the job was given, times the time for which it ran, over all nodes.
+    :ivar gpu_seconds: For how many seconds GPUs were busy, over all GPUs that the ranks used.
+    :ivar gpu_seconds_allotted: The GPUs that the job was given, times the time for which it ran.
+    :ivar gpu_joules: Energy of the GPUs that the ranks used, each counted once, as whole devices.
+    :ivar cpu_package_joules: Energy of the CPU packages of all machines.
+    :ivar read: Bytes that all ranks together read from storage.
+    :ivar written: Bytes that they wrote to it.
+    :ivar max_ram_of_rank: The most RAM of any one rank.
+    :ivar max_ram_of_node: The most RAM of the ranks on any one node, see :attr:`NodeReport.max_ram`.
+    :ivar asked_ram_of_node: What the job was given of the node that was given most.
+    :ivar nodes: The nodes by their names.
+    :ivar ranks: The ranks in order, each with all its attempts.
+    :ivar imbalance: How unequal the ranks were, by step and figure.
+    :ivar regions: The regions of the program, where there are recordings that have some.
+    :ivar problems: What has to be known before the figures are believed.
+    """
+
+    jobs: tuple[str, ...]
+    launchers: tuple[str, ...]
+    is_running: bool
+    is_lower_bound: bool
+    started: float | None
+    ended: float | None
+    seconds: float | None
+    ranks_expected: int | None
+    ranks_started: int
+    never_started: tuple[str, ...]
+    states: Mapping[str, int]
+    restarted: tuple[str, ...]
+    cpu_seconds: float | None
+    cpu_seconds_allotted: float | None
+    gpu_seconds: float | None
+    gpu_seconds_allotted: float | None
+    gpu_joules: float | None
+    cpu_package_joules: float | None
+    read: float | None
+    written: float | None
+    max_ram_of_rank: Bounded | None
+    max_ram_of_node: Bounded | None
+    asked_ram_of_node: int | None
+    nodes: tuple[NodeReport, ...]
+    ranks: tuple[RankReport, ...]
+    imbalance: tuple[Imbalance, ...]
+    regions: tuple[JobRegion, ...]
+    problems: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as dictionaries, lists, texts, numbers and None, which :func:`json.dumps` takes."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """Return it as the text that ``gpu-tracker merge`` prints."""
+        from gpu_tracker.jobs.job_text import as_text  # noqa: PLC0415 - who reads figures prints none
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """Return it as tables, for notebooks."""
+        from gpu_tracker.views.job_page import job_html  # noqa: PLC0415 - as above
+
+        return job_html(self)

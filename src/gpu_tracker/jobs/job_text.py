@@ -1,0 +1,296 @@
+"""The report of a job as text: the totals, then nodes, ranks and regions as tables, the most telling lines of many."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from gpu_tracker.jobs.rank_files import UNMEASURED
+from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING
+from gpu_tracker.summary import figure
+from gpu_tracker.system.terminal_text import padded, printable, shortened, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from gpu_tracker.jobs.job_report import JobReport, NodeReport, RankReport
+    from gpu_tracker.recording.reading.model import Bounded
+
+_WIDTH = 12
+_MOST_ROWS = 16
+_MOST_OF_A_KIND = 4
+_LONGEST_NAME = 60
+_HOUR = 3600
+_TENTH_OF_HOUR = 360
+_GIBIBYTE = 2**30
+_IN_WORDS = {
+    ENDED: 'ended well',
+    FAILED: 'failed',
+    KILLED: 'killed',
+    LOST: 'lost',
+    RUNNING: 'still running',
+    UNMEASURED: 'not measured',
+}
+FIGURES = {
+    'seconds': ('time', 'seconds'),
+    'cpu_seconds': ('CPU time', 'seconds'),
+    'max_ram': ('peak RAM', 'bytes'),
+    'max_gpu_ram': ('peak GPU RAM', 'bytes'),
+}
+"""What the figures of an imbalance are called, and their units."""
+
+
+def as_text(report: JobReport) -> str:
+    """Return the whole report as lines."""
+    blocks = [as_summary(report), *filter(None, map('\n'.join, (_nodes(report), _ranks(report), _regions(report))))]
+    return '\n\n'.join(blocks)
+
+
+def as_summary(report: JobReport) -> str:
+    """Return the figures of the whole job alone."""
+    return '\n'.join(f'{title:<{_WIDTH}}{text}' for title, text in lines_of(report))
+
+
+def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
+    """Yield each line as its title, which is empty where it goes on with the line before, and its text."""
+    yield 'Job', _title(report)
+    yield 'Ranks', _counts(report)
+    for name, labels in (('never began', report.never_started), ('started again', report.restarted)):
+        if labels:
+            yield '', f'{name}: {listed(labels)}'
+    for state in (KILLED, FAILED, LOST, UNMEASURED):
+        ranks = [_with_end(rank) for rank in report.ranks if rank.state == state]
+        if ranks:
+            yield '', f'{_IN_WORDS[state]}: {listed(ranks)}'
+    yield 'Time', _time(report)
+    yield (
+        'CPU',
+        used_of_allotted(report.cpu_seconds, report.cpu_seconds_allotted, 'core', at_least=report.is_lower_bound),
+    )
+    if report.gpu_seconds or report.gpu_seconds_allotted:
+        yield 'GPU', used_of_allotted(report.gpu_seconds, report.gpu_seconds_allotted, 'GPU', at_least=False)
+    yield from _ram(report)
+    for first, imbalance in enumerate(report.imbalance):
+        name, unit = FIGURES[imbalance.figure]
+        step = f' of step {imbalance.step}' if len({one.step for one in report.imbalance}) > 1 else ''
+        most, mean = figure(imbalance.max, unit), figure(imbalance.mean, unit)
+        text = f'{name}{step}: {named(imbalance.rank)} has {most}, {imbalance.ratio:.2f} times the mean of {mean}'
+        yield '' if first else 'Imbalance', text
+    if report.read is not None or report.written is not None:
+        yield 'Storage', f'{figure(report.read, "bytes")} read, {figure(report.written, "bytes")} written'
+    if report.gpu_joules is not None or report.cpu_package_joules is not None:
+        gpus, packages = figure(report.gpu_joules, 'joules'), figure(report.cpu_package_joules, 'joules')
+        yield 'Energy', f'GPUs in use {gpus}, CPU packages {packages}'
+    for first, problem in enumerate(report.problems):
+        yield '' if first else 'Beware', printable(problem)
+
+
+def _title(report: JobReport) -> str:
+    jobs = ', '.join(report.jobs) or 'without an ID'
+    launchers = f' ({", ".join(report.launchers)})' if report.launchers else ''
+    return printable(f'{jobs}{launchers}{", still running" if report.is_running else ""}')
+
+
+def _counts(report: JobReport) -> str:
+    of = '' if report.ranks_expected is None else f' of {report.ranks_expected:,}'
+    states = ', '.join(f'{count:,} {_IN_WORDS[state]}' for state, count in report.states.items() if count)
+    nodes = len(report.nodes)
+    return f'{report.ranks_started:,}{of} on {nodes:,} node{"" if nodes == 1 else "s"}: {states}'
+
+
+def _time(report: JobReport) -> str:
+    if report.started is None:
+        return 'N/A'
+    date = time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(report.started))
+    return f'{figure(report.seconds, "seconds")} from {date}'
+
+
+def used_of_allotted(used: float | None, allotted: float | None, unit: str, *, at_least: bool) -> str:
+    """Return how many core-hours or GPU-hours were used of those that were there."""
+    if used is None:
+        return 'N/A'
+    seconds, name = (1, 'seconds') if max(used, allotted or 0.0) < _TENTH_OF_HOUR else (_HOUR, 'hours')
+    text = f'{"at least " if at_least else ""}{used / seconds:.3g} {unit}-{name}'
+    if not allotted:
+        return text
+    return f'{text} of {allotted / seconds:.3g} allotted, {100 * used / allotted:.0f} %'
+
+
+def _ram(report: JobReport) -> Iterator[tuple[str, str]]:
+    if report.max_ram_of_rank is None or report.max_ram_of_node is None:
+        yield 'Peak RAM', 'N/A'
+        return
+    yield 'Peak RAM', f'{bounded(report.max_ram_of_node)} on the largest node'
+    yield '', f'{figure(report.max_ram_of_rank.value, "bytes")} in the largest rank'
+    if report.asked_ram_of_node is not None:
+        used = report.max_ram_of_node
+        most = used.value if used.value is not None else used.upper
+        at_most = 'at most ' if used.value is None else ''
+        share = f', {at_most}{100 * most / report.asked_ram_of_node:.0f} % of it' if most is not None else ''
+        yield 'Request', f'asked for {asked(report.asked_ram_of_node)} a node; the largest used {bounded(used)}{share}'
+
+
+def asked(size: float) -> str:
+    """Return a size in the units in which schedulers are asked, which are binary."""
+    if size >= _GIBIBYTE:
+        return f'{size / _GIBIBYTE:.4g} GiB'
+    return f'{size / 2**20:.4g} MiB'
+
+
+def bounded(ram: Bounded) -> str:
+    """Return RAM as it is known: the value, or between which bounds it is."""
+    if ram.value is not None:
+        return figure(ram.value, 'bytes')
+    if ram.upper is None:
+        return f'at least {figure(ram.lower, "bytes")}' if ram.lower is not None else 'N/A'
+    if ram.lower is None or ram.lower == ram.upper:
+        return f'at most {figure(ram.upper, "bytes")}'
+    return f'{figure(ram.lower, "bytes")} to {figure(ram.upper, "bytes")}'
+
+
+def named(label: str) -> str:
+    """Return a label as it stands in a sentence."""
+    return printable(label if ' ' in label else f'rank {label}')
+
+
+def listed(labels: Iterable[str]) -> str:
+    """Return labels one behind the other, the first of many; those that follow each other as a range."""
+    words: list[str] = []
+    for label in labels:
+        first, _, last = words[-1].partition('-') if words else ('', '', '')
+        if label.isdecimal() and first.isdecimal() and int(last or first) == int(label) - 1:
+            words[-1] = f'{first}-{label}'
+        else:
+            words.append(label)
+    more = len(words) - _MOST_ROWS
+    return printable(', '.join(words[:_MOST_ROWS])) + (f' and {more:,} more' if more > 0 else '')
+
+
+def _with_end(rank: RankReport) -> str:
+    if rank.signal is not None:
+        return f'{rank.label} ({rank.signal})'
+    return f'{rank.label} (exit code {rank.exit_code})' if rank.exit_code else rank.label
+
+
+def _nodes(report: JobReport) -> list[str]:
+    chosen, title = _chosen_nodes(report.nodes)
+    titles = ('Node', 'Ranks', 'Peak RAM', 'asked', 'CPU time', 'of allotted', 'GPU time', 'RAM of all', 'of')
+    rows = [
+        (
+            node.node,
+            f'{node.ranks:,}',
+            bounded(node.max_ram),
+            '' if node.asked_ram is None else asked(node.asked_ram),
+            figure(node.cpu_seconds, 'seconds'),
+            share(node.cpu_seconds, node.cpu_seconds_allotted),
+            figure(node.gpu_seconds, 'seconds') if node.gpu_seconds else '',
+            figure(node.system_max_ram, 'bytes'),
+            figure(node.system_ram_capacity, 'bytes'),
+        )
+        for node in chosen
+    ]
+    return [title, *_table(titles, rows)] if rows else []
+
+
+def share(used: float | None, allotted: float | None) -> str:
+    """Return a share in percent; nothing where it is not known."""
+    return '' if used is None or not allotted else f'{100 * used / allotted:.0f} %'
+
+
+def _chosen_nodes(nodes: Sequence[NodeReport]) -> tuple[list[NodeReport], str]:
+    if len(nodes) <= _MOST_ROWS:
+        return list(nodes), 'Nodes'
+    largest = sorted(nodes, key=lambda node: -(node.max_ram.value or node.max_ram.lower or 0))[:_MOST_ROWS]
+    return largest, f'Nodes: the {_MOST_ROWS} with the most RAM of {len(nodes):,}; -f json has all'
+
+
+def _ranks(report: JobReport) -> list[str]:
+    chosen, title = chosen_ranks(report)
+    titles = ('Rank', 'Attempt', 'Node', 'Time', 'CPU time', 'Cores', 'Peak RAM', 'GPU RAM', 'Read', 'Written', 'End')
+    has_attempts = any(rank.attempt for rank in report.ranks)
+    rows = [
+        (
+            rank.label,
+            str(rank.attempt) if has_attempts and rank.attempt is not None else '',
+            rank.node or '',
+            figure(rank.seconds, 'seconds'),
+            figure(rank.cpu_seconds, 'seconds'),
+            f'{rank.cpu_seconds / rank.seconds:.2f}' if rank.cpu_seconds is not None and rank.seconds else '',
+            bounded(rank.max_ram),
+            figure(rank.max_gpu_ram, 'bytes') if rank.max_gpu_ram else '',
+            '' if rank.read is None else figure(rank.read, 'bytes'),
+            '' if rank.written is None else figure(rank.written, 'bytes'),
+            end_of(rank),
+        )
+        for rank in chosen
+    ]
+    return [title, *_table(titles, rows)] if rows else []
+
+
+def chosen_ranks(report: JobReport, most: int = _MOST_ROWS) -> tuple[list[RankReport], str]:
+    """Return the ranks that are to be shown, and their title: all, or those that stand out of many."""
+    if len(report.ranks) <= most:
+        return list(report.ranks), 'Ranks'
+    found: dict[int, RankReport] = {}
+
+    def take(ranks: Iterable[RankReport]) -> None:
+        for rank in list(ranks)[: max(1, most // _MOST_OF_A_KIND)]:
+            found[id(rank)] = rank
+
+    take(rank for rank in report.ranks if rank.state not in {ENDED, RUNNING})
+    take(sorted(report.ranks, key=lambda rank: -rank.seconds))
+    take(sorted(report.ranks, key=lambda rank: -(rank.max_ram.value or 0)))
+    take(sorted(report.ranks, key=lambda rank: -(rank.cpu_seconds or 0)))
+    shown = [rank for rank in report.ranks if id(rank) in found]
+    title = f'Ranks that stand out of {len(report.ranks):,}: ends, slowest, largest, busiest; -f json has all'
+    return shown, title
+
+
+def end_of(rank: RankReport) -> str:
+    """Return how a rank has ended, in a few words."""
+    if rank.signal is not None:
+        return f'killed by {rank.signal}'
+    if rank.state == FAILED:
+        return f'exit code {rank.exit_code}'
+    if rank.state == LOST:
+        return f'not seen; last report {time.strftime("%H:%M:%S UTC", time.gmtime(rank.updated))}'
+    return {ENDED: 'well' if rank.exit_code == 0 else 'tracking stopped'}.get(rank.state, _IN_WORDS[rank.state])
+
+
+def _regions(report: JobReport) -> list[str]:
+    titles = ('Region', 'Ranks', 'Calls', 'Slowest', 'its time', 'Mean', 'Waiting')
+    rows = [
+        (
+            shortened(f'{"":{2 * (len(region.path) - 1)}}{printable(region.path[-1])}', _LONGEST_NAME),
+            f'{region.ranks:,}',
+            f'{region.calls:,}',
+            region.slowest_rank,
+            figure(region.max_seconds, 'seconds'),
+            figure(region.mean_seconds, 'seconds'),
+            waiting(region.waiting_share, is_by_call=region.is_by_call),
+        )
+        for region in report.regions[: 4 * _MOST_ROWS]
+    ]
+    more = len(report.regions) - len(rows)
+    last = [f'{more:,} more regions are left out: -f json has them'] if more > 0 else []
+    return ['Regions', *_table(titles, rows), *last] if rows else []
+
+
+def waiting(share_of_time: float | None, *, is_by_call: bool) -> str:
+    """Return for which share of the time ranks would wait for the slowest; ``~`` where calls could not be compared."""
+    if share_of_time is None:
+        return ''
+    return f'{"" if is_by_call else "~"}{100 * share_of_time:.0f} %'
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the titles and the rows, without columns that have nothing; all but the first column to the right."""
+    used = [place for place in range(len(titles)) if any(row[place] for row in rows)]
+    cells = [[printable(row[place]) for place in used] for row in (titles, *rows)]
+    widths = [max(width_of(row[place]) for row in cells) for place in range(len(used))]
+    for row in cells:
+        parts = [
+            padded(text, width, to_the_right=bool(place))
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield f'  {"  ".join(parts)}'.rstrip()

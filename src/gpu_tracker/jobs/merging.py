@@ -1,0 +1,444 @@
+"""One report of the records of all ranks. Pure: nothing is read here, and the clock is an argument.
+
+What may be added up, and what may not:
+
+- CPU time, and bytes read and written, are sums over all ranks and attempts.
+- RAM of ranks that ran at once on one node is between what the largest of them had and the sum of all: they have pages
+  in common, and their peaks at different moments. Where there are recordings, the largest sum at one moment is known.
+- What a rank has read of the whole machine counts once a machine, what it has read of a GPU once a UUID: of readings at
+  the same time the largest counts, of others the sum.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpu_tracker.job import job_name
+from gpu_tracker.jobs.job_regions import merged_regions
+from gpu_tracker.jobs.job_report import Imbalance, JobReport, NodeReport, RankReport
+from gpu_tracker.jobs.moments import largest_sum, largest_sum_of_bounds, once
+from gpu_tracker.jobs.rank_files import UNMEASURED
+from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING, STATES
+from gpu_tracker.recording.reading.model import Bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from gpu_tracker.jobs.records import RankRecord
+    from gpu_tracker.recording.reading.region_rows import RegionCall
+
+    Series = Sequence[tuple[float, float]]
+    """The RAM of a rank over time: pairs of a time on a clock that all of its node have, and bytes from then on."""
+
+_WORST_FIRST = (RUNNING, LOST, KILLED, FAILED, UNMEASURED, ENDED)
+_MOST_SIZE = 10_000_000
+"""Ranks that a launcher can have: a larger number is none."""
+_MOST_NAMED = 12
+_PERCENT = 100.0
+_UNKNOWN_NODE = 'unknown'
+
+
+class Run(NamedTuple):
+    """One run of a rank.
+
+    :ivar record: What it has written.
+    :ivar label: What it is called.
+    :ivar state: Its state.
+    :ivar is_last: Whether it belongs to the rank's last attempt.
+    :ivar end: When it was heard of last; of one that runs, now.
+    """
+
+    record: RankRecord
+    label: str
+    state: str
+    is_last: bool
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it ran, or was seen to run."""
+        sampled = self.record.figure('record', 'tracked_seconds') or self.record.figure('seconds')
+        return float(sampled) if sampled is not None and self.state != RUNNING else self.end - self.record.started
+
+    @property
+    def node(self) -> str:
+        """The name of its node."""
+        return self.record.job.node or self.record.host or _UNKNOWN_NODE
+
+
+def merge(
+    records: Iterable[RankRecord],
+    *,
+    now: float,
+    is_alive: Callable[[RankRecord], bool | None] = lambda record: None,  # noqa: ARG005 - a default that knows nothing
+    problems: Sequence[str] = (),
+    series_of: Callable[[RankRecord], Series | None] | None = None,
+    calls_of: Callable[[RankRecord], Sequence[RegionCall]] | None = None,
+) -> JobReport:
+    """Return the report of a job.
+
+    :param records: What its ranks have written.
+    :param now: Seconds since 1970.
+    :param is_alive: Returns whether the process that writes a rank's end is there; None where that cannot be seen.
+    :param problems: What is wrong with other records.
+    :param series_of: Returns the RAM of a rank over time; None where it has no recording.
+    :param calls_of: Returns the calls of regions that a rank's recording has.
+    """
+    runs = _runs(sorted(records, key=lambda record: (record.started, record.name)), now, is_alive)
+    last = [run for run in runs if run.is_last]
+    by_label = _by(last, lambda run: run.label)
+    states = {label: _worst(of_rank) for label, of_rank in by_label.items()}
+    expected, never_started = _missing(last, {run.label for run in runs})
+    nodes = [_node(name, of_node, series_of) for name, of_node in sorted(_by(runs, lambda run: run.node).items())]
+    ranks = tuple(_rank(run) for run in runs)
+    start = min((run.record.started for run in runs), default=None)
+    end = max((run.end for run in runs), default=None)
+    is_running = RUNNING in states.values()
+    return JobReport(
+        jobs=tuple(dict.fromkeys(run.record.job.job for run in runs if run.record.job.job is not None)),
+        launchers=tuple(dict.fromkeys(run.record.job.launcher for run in runs if run.record.job.launcher)),
+        is_running=is_running,
+        is_lower_bound=any(run.state in {LOST, UNMEASURED} or run.record.totals is None for run in runs),
+        started=start,
+        ended=end,
+        seconds=None if start is None or end is None else end - start,
+        ranks_expected=expected,
+        ranks_started=len(by_label),
+        never_started=tuple(never_started),
+        states={state: sum(of_rank == state for of_rank in states.values()) for state in STATES},
+        restarted=tuple(
+            label
+            for label, of_rank in _by(runs, lambda run: run.label).items()
+            if not all(run.is_last for run in of_rank)
+        ),
+        cpu_seconds=_sum(rank.cpu_seconds for rank in ranks),
+        cpu_seconds_allotted=_sum_of_all(node.cpu_seconds_allotted for node in nodes),
+        gpu_seconds=_sum(node.gpu_seconds for node in nodes),
+        gpu_seconds_allotted=_sum_of_all(node.gpu_seconds_allotted for node in nodes),
+        gpu_joules=_gpu_joules(runs),
+        cpu_package_joules=_package_joules(runs),
+        read=_sum(rank.read for rank in ranks),
+        written=_sum(rank.written for rank in ranks),
+        max_ram_of_rank=max((rank.max_ram for rank in ranks), key=_size, default=None),
+        max_ram_of_node=max((node.max_ram for node in nodes), key=_size, default=None),
+        asked_ram_of_node=_largest(node.asked_ram for node in nodes),
+        nodes=tuple(nodes),
+        ranks=ranks,
+        imbalance=tuple(_imbalances(last)),
+        regions=() if calls_of is None else merged_regions((run.label, calls_of(run.record)) for run in last),
+        problems=(*_problems(runs, last), *problems),
+    )
+
+
+def _runs(records: Sequence[RankRecord], now: float, is_alive: Callable[[RankRecord], bool | None]) -> list[Run]:
+    """Return the runs in the order of their labels, each with its state."""
+    jobs = {record.job.job for record in records}
+    steps = {(record.job.job, record.job.step) for record in records}
+    groups = _by(records, _unit)
+    runs = []
+    for unit in sorted(groups, key=_order):
+        of_rank = groups[unit]
+        attempts = [record.job.attempt for record in of_rank]
+        latest = max((attempt for attempt in attempts if attempt is not None), default=None)
+        label = _label(of_rank[0], with_job=len(jobs) > 1, with_step=len(steps) > len(jobs))
+        for record in of_rank:
+            state = record.state(now, is_alive)
+            end = max(record.updated, now) if state == RUNNING else record.updated
+            runs.append(Run(record, label, state, record.job.attempt == latest, end))
+    return runs
+
+
+def _unit(record: RankRecord) -> tuple[str | None, int | None, str | None, int | None, str]:
+    """Return what all runs of one rank have in common: its place, or of one without a rank its own name."""
+    place = record.job
+    return place.job, place.array_task, place.step, place.rank, record.name if place.rank is None else ''
+
+
+def _order(unit: tuple[str | None, int | None, str | None, int | None, str]) -> tuple[Any, ...]:
+    job, task, step, rank, name = unit
+    is_number = step is not None and step.isdecimal()
+    numbered = (0, int(step), '') if is_number and step is not None else (1, 0, step or '')
+    return (job or '', -1 if task is None else task, numbered, -1 if rank is None else rank, name)
+
+
+def _label(record: RankRecord, *, with_job: bool, with_step: bool) -> str:
+    """Return a name for a rank, as short as it can be among the others."""
+    place = record.job
+    parts = []
+    if with_job and place.job is not None:
+        parts.append(f'job {place.job}')
+    if place.array_task is not None:
+        parts.append(f'task {place.array_task}')
+    if with_step and place.step is not None:
+        parts.append(f'step {place.step}')
+    is_alone = place.array_task is not None and (place.size or 1) == 1
+    if place.rank is not None and not (is_alone and parts):
+        parts.append(f'rank {place.rank}' if parts else str(place.rank))
+    elif place.rank is None:
+        parts.append(f'process {record.pid} on {place.node or record.host}')
+    return ' '.join(parts)
+
+
+def _worst(runs: Sequence[Run]) -> str:
+    states = {run.state for run in runs}
+    return next(state for state in _WORST_FIRST if state in states)
+
+
+def _missing(last: Sequence[Run], seen: set[str]) -> tuple[int | None, list[str]]:
+    """Return how many ranks there should be, where all steps say it, and the labels of those that have not begun."""
+    expected: int | None = 0
+    labels: list[str] = []
+    for of_step in _by(last, lambda run: (run.record.job.job, run.record.job.array_task, run.record.job.step)).values():
+        sizes = [run.record.job.size for run in of_step if run.record.job.size is not None]
+        size = max(sizes, default=0)
+        if not sizes or size > _MOST_SIZE:
+            expected = None
+            continue
+        expected = None if expected is None else expected + size
+        there = {run.record.job.rank for run in of_step}
+        example = of_step[0]
+        missing = [] if None in there else [rank for rank in range(size) if rank not in there]
+        labels += [_label_like(example, rank) for rank in missing]
+    return (expected if last else None), [label for label in labels if label not in seen]
+
+
+def _label_like(example: Run, rank: int) -> str:
+    """Return the label of another rank of the same step."""
+    words = example.label.split(' ')
+    return ' '.join([*words[:-1], str(rank)])
+
+
+def _rank(run: Run) -> RankReport:
+    record, place = run.record, run.record.job
+    io = ('io', 'combined', 'bytes')
+    return RankReport(
+        label=run.label,
+        job=place.job,
+        array_task=place.array_task,
+        step=place.step,
+        rank=place.rank,
+        attempt=place.attempt,
+        node=run.node,
+        state=run.state,
+        exit_code=record.exit_code,
+        signal=_signal_name(record.exit_code),
+        started=record.started,
+        updated=record.updated,
+        seconds=run.seconds,
+        cpu_seconds=record.figure('cpu', 'combined', 0),
+        max_ram=_ram(record),
+        max_gpu_ram=record.figure('gpu', 'combined'),
+        gpu_utilization=record.figure('gpu', 'mean_sum'),
+        read=record.figure(*io, 0),
+        written=record.figure(*io, 1),
+        recording=record.recording,
+    )
+
+
+def _ram(record: RankRecord) -> Bounded:
+    lower, upper = record.figure('ram', 'lower', 'combined', 0), record.figure('ram', 'upper', 'combined')
+    value = record.figure('ram', 'combined', 0)
+    return Bounded(value, value if lower is None else lower, upper)
+
+
+def _node(name: str, runs: Sequence[Run], series_of: Callable[[RankRecord], Series | None] | None) -> NodeReport:
+    allocations = _by(runs, lambda run: (run.record.job.job, run.record.job.array_task, run.record.job.attempt))
+    cores = [_cores(of_one) for of_one in allocations.values()]
+    spans = [_span(of_one) for of_one in allocations.values()]
+    asked_gpus = [_largest(run.record.asked_gpus for run in of_one) for of_one in allocations.values()]
+    return NodeReport(
+        node=name,
+        ranks=len({run.label for run in runs}),
+        max_ram=_ram_of_node(runs, series_of),
+        cpu_seconds=_sum(run.record.figure('cpu', 'combined', 0) for run in runs),
+        cores=_largest(cores),
+        cpu_seconds_allotted=_sum_of_all(
+            None if count is None else count * seconds for count, seconds in zip(cores, spans, strict=True)
+        ),
+        asked_ram=_largest(run.record.asked_ram for run in runs),
+        max_gpu_ram=_largest(run.record.figure('gpu', 'combined') for run in runs),
+        gpu_seconds=_gpu_seconds(runs),
+        gpu_seconds_allotted=_sum_of_all(
+            None if count is None else count * seconds for count, seconds in zip(asked_gpus, spans, strict=True)
+        ),
+        system_max_ram=_largest(run.record.figure('ram', 'system') for run in runs),
+        system_ram_capacity=_largest(run.record.figure('ram', 'capacity') for run in runs),
+    )
+
+
+def _ram_of_node(runs: Sequence[Run], series_of: Callable[[RankRecord], Series | None] | None) -> Bounded:
+    """Return the most RAM of the ranks on a node at one moment."""
+    rams = [_ram(run.record) for run in runs]
+    lower = _largest(ram.lower for ram in rams)
+    largest = _largest(ram.value for ram in rams)
+    spans = [(run.record.started, run.end) for run in runs]
+    uppers = [ram.upper for ram in rams]
+    upper = None if None in uppers else largest_sum_of_bounds(spans, [bound or 0 for bound in uppers])
+    if largest_sum_of_bounds(spans, [1] * len(spans)) <= 1:  # one at a time
+        value = largest
+    else:
+        found = [] if series_of is None else [series_of(run.record) for run in runs]
+        series = [one for one in found if one is not None]
+        value = largest_sum(series) if found and len(series) == len(found) else None
+        if value is not None and largest is not None:
+            value = max(value, largest)  # a peak between two samples, of one rank
+        if value is not None and upper is not None:
+            value = min(value, upper)
+    return Bounded(value, lower, upper)
+
+
+def _cores(runs: Sequence[Run]) -> int | None:
+    """Return the cores that a job was given on a node, or else those that its ranks may use."""
+    asked: int | None = _largest(run.record.asked_cores for run in runs)
+    if asked is not None:
+        return asked
+    usable = frozenset[int]().union(*(run.record.cpus for run in runs))
+    return len(usable) or None
+
+
+def _span(runs: Sequence[Run]) -> float:
+    return max(run.end for run in runs) - min(run.record.started for run in runs)
+
+
+def _gpus_of(run: Run) -> Iterator[Mapping[str, Any]]:
+    """Yield those GPUs of the machine that the rank has used; all where it is not known which."""
+    gpu = (run.record.totals or {}).get('gpu')
+    devices = gpu.get('devices') if isinstance(gpu, dict) else None
+    for device in devices if isinstance(devices, list) else ():
+        if isinstance(device, dict) and isinstance(device.get('uuid'), str) and device.get('combined') != 0:
+            yield device
+
+
+def _gpu_seconds(runs: Sequence[Run]) -> float | None:
+    """Return for how many seconds the GPUs were busy that the ranks on a node used."""
+    readings: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    for run in runs:
+        if run.record.figure('gpu', 'count') is None:
+            return None
+        for device in _gpus_of(run):
+            percent: Any = device.get('utilization')
+            if type(percent) not in {int, float}:
+                return None
+            busy = float(percent) / _PERCENT * run.seconds
+            readings[device['uuid']].append((run.record.started, run.end, busy))
+    return sum((once(of_gpu) for of_gpu in readings.values()), 0.0)
+
+
+def _gpu_joules(runs: Sequence[Run]) -> float | None:
+    """Return the energy of all GPUs that the ranks used, each counted once; None where nobody has asked for it."""
+    readings: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    is_known = False
+    for run in runs:
+        energy = (run.record.totals or {}).get('energy')
+        gpus = energy.get('gpus') if isinstance(energy, dict) else None
+        for entry in gpus if isinstance(gpus, list) else ():
+            if not isinstance(entry, list) or len(entry) < 2 or type(entry[1]) not in {int, float}:  # noqa: PLR2004
+                return None
+            readings[str(entry[0])].append((run.record.started, run.end, float(entry[1])))
+        is_known = is_known or isinstance(gpus, list)
+    return sum((once(of_gpu) for of_gpu in readings.values()), 0.0) if is_known else None
+
+
+def _package_joules(runs: Sequence[Run]) -> float | None:
+    """Return the energy of the CPU packages, once a machine; None where it is not known of each."""
+    total = 0.0
+    for of_machine in _by(runs, lambda run: run.record.machine or run.node).values():
+        readings = [
+            (run.record.started, run.end, float(joules))
+            for run in of_machine
+            if (joules := run.record.figure('energy', 'packages')) is not None
+        ]
+        if not readings:
+            return None
+        total += once(readings)
+    return total if runs else None
+
+
+_COMPARED: Mapping[str, Callable[[Run], float | None]] = {
+    'seconds': lambda run: run.seconds,
+    'cpu_seconds': lambda run: run.record.figure('cpu', 'combined', 0),
+    'max_ram': lambda run: run.record.figure('ram', 'combined', 0),
+    'max_gpu_ram': lambda run: run.record.figure('gpu', 'combined'),
+}
+
+
+def _imbalances(last: Sequence[Run]) -> Iterator[Imbalance]:
+    """Yield the imbalance of each figure among the ranks of each step; tasks of an array are compared as well."""
+    for (job, step), of_step in _by(last, lambda run: (run.record.job.job, run.record.job.step)).items():
+        of_ranks = _by([run for run in of_step if run.state != RUNNING], lambda run: run.label)
+        for figure, value_of in _COMPARED.items():
+            found: dict[str, float] = {}
+            for label, of_rank in of_ranks.items():
+                values = [value for run in of_rank if (value := value_of(run)) is not None]
+                if values:
+                    found[label] = max(values) if figure.startswith('max') else sum(values)
+            mean = sum(found.values()) / len(found) if found else 0.0
+            if len(found) > 1 and mean > 0:
+                rank = max(found, key=lambda label: found[label])
+                yield Imbalance(figure, job, step, rank, found[rank], mean, found[rank] / mean, len(found))
+
+
+def _problems(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[str]:
+    jobs = list(dict.fromkeys(job_name({'job': run.record.job.job, 'array_task': None}) for run in runs))
+    if len(jobs) > 1:
+        yield f'{len(jobs)} different jobs have written here; their figures are added up.'
+    lost = [run.label for run in runs if run.state == LOST]
+    if lost:
+        yield f'Nobody has seen the end of {_named(lost)}: figures are up to the last report.'
+    silent = [run.label for run in runs if run.record.totals is None and run.state != RUNNING]
+    if silent:
+        yield f'Nothing is known of what {_named(silent)} used: it is in no figure.'
+    bounded = [run.label for run in runs if (run.record.totals or {}).get('record', {}).get('cpu_is_lower_bound')]
+    if bounded:
+        yield f'CPU time of {_named(bounded)} is a lower bound: processes have ended unseen.'
+    for of_array in _by(last, lambda run: run.record.job.job).values():
+        size = _largest(run.record.job.array_size for run in of_array)
+        there = len({run.record.job.array_task for run in of_array})
+        if size is not None and there < size:
+            yield f'{size - there} of {size} tasks of the array have not started.'
+
+
+def _named(labels: Sequence[str]) -> str:
+    """Return labels as people read them, the first ones of many."""
+    names = [label if ' ' in label else f'rank {label}' for label in dict.fromkeys(labels)]
+    more = len(names) - _MOST_NAMED
+    return ', '.join(names[:_MOST_NAMED]) + (f' and {more} more' if more > 0 else '')
+
+
+def _signal_name(exit_code: int | None) -> str | None:
+    if exit_code is None or exit_code >= 0:
+        return None
+    try:
+        return signal.Signals(-exit_code).name
+    except ValueError:
+        return f'signal {-exit_code}'
+
+
+def _by(items: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
+    found: dict[Any, list[Any]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def _size(ram: Bounded) -> float:
+    known = [bound for bound in (ram.value, ram.lower) if bound is not None]
+    return max(known, default=-1.0)
+
+
+def _largest(values: Iterable[Any]) -> Any:  # noqa: ANN401 - as the values
+    return max((value for value in values if value is not None), default=None)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _sum_of_all(values: Iterable[float | None]) -> float | None:
+    """Return the sum; None where one is not known."""
+    found = list(values)
+    return None if None in found or not found else sum(value or 0.0 for value in found)

@@ -1,0 +1,236 @@
+"""What one rank of a job writes into the folder of the job, which all its nodes share.
+
+Each rank has files of its own, which are written whole and renamed: nobody reads half of one, and no rank waits for
+another. There are no locks, which network file systems often lack. ``NAME`` is made of rank, node, process and some
+random digits:
+
+- ``NAME.start.json`` is there before the command starts, ``NAME.json`` while it runs and at its end. Both have the same
+  keys, see :func:`about_rank` and :meth:`RankFiles.text`; in the first there are no figures yet.
+- ``NAME.db`` is the recording. While the run goes on it is ``.NAME.partial.db``.
+
+The keys of version 1 never change meaning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+
+from gpu_tracker.job import host_name
+from gpu_tracker.system import files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from gpu_tracker.totals import Totals
+
+FORMAT = 'gpu_tracker_job_record'
+"""The key by which a record is recognised."""
+VERSION = 1
+"""Its value."""
+START = '.start.json'
+REPORT = '.json'
+RECORDING = '.db'
+PARTIAL = '.partial.db'
+"""The endings of the files."""
+
+UNMEASURED = 'unmeasured'
+"""``ended`` of a run that no sampler could be started for; how it has ended is not known."""
+
+_INTERVAL = 10.0
+"""Seconds between two reports of a rank while it runs."""
+_REPORTS_A_SECOND = 100
+"""Of all ranks of a job together, which one file system serves."""
+_UNSAFE = re.compile(r'[^A-Za-z0-9._-]')
+_LONGEST_NODE = 64
+
+
+class RankFiles:
+    """The files of one rank.
+
+    :param folder: The job's folder, an absolute path.
+    :param name: What the names of all its files begin with.
+    :ivar start: The path of the start record.
+    :ivar report: That of the report.
+    :ivar recording: That of the complete recording.
+    :ivar partial: That of the recording while the run goes on.
+    """
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.folder = folder
+        self.name = name
+        self.start = os.path.join(folder, name + START)
+        self.report = os.path.join(folder, name + REPORT)
+        self.recording = os.path.join(folder, name + RECORDING)
+        self.partial = os.path.join(folder, f'.{name}{PARTIAL}')
+
+    def begin(self, about: Mapping[str, Any]) -> None:
+        """Write the start record.
+
+        :raises OSError: where that fails.
+        """
+        files.write_whole(self.start, _text({**about, 'updated_unix': time.time(), 'totals': None}))
+
+    def write(
+        self,
+        about: Mapping[str, Any],
+        totals: Totals | Mapping[str, Any] | None,
+        ended: str | None = None,
+        exit_code: int | None = None,
+    ) -> None:
+        """Write the report.
+
+        :param about: What :func:`about_rank` has returned.
+        :param totals: What was used so far, in base units; None: nothing was measured.
+        :param ended: See :data:`gpu_tracker.recording.schema.STOPPED`, or :data:`UNMEASURED`; None: the run goes on.
+        :param exit_code: That of the command, -n where signal n has ended it; None: unknown, or there was none.
+        :raises OSError: where that fails; the report is as it was.
+        """
+        record = {**about, 'updated_unix': time.time(), 'ended': ended, 'exit_code': exit_code, 'totals': totals}
+        files.write_whole(self.report, _text(record))
+
+    def complete_recording(self) -> None:
+        """Give the recording its name, which says that it is complete; nothing where it has that already."""
+        try:
+            os.rename(self.partial, self.recording)
+        except OSError:
+            pass  # it has it, or there is none; a reader takes the other name as well
+
+    def discard(self) -> None:
+        """Remove what was written: there was no run."""
+        for path in (self.start, self.report, self.partial, f'{self.partial}-journal'):
+            try:
+                os.unlink(path)
+            except OSError:
+                pass  # it was not written
+
+
+def new_files(folder: str, identity: Mapping[str, Any] | None) -> RankFiles:
+    """Return the files of a rank that begins now, whose name no other run has.
+
+    :param folder: The job's folder, which is made where it is missing.
+    :param identity: See :func:`gpu_tracker.job.identify`.
+    :raises OSError: where it cannot be made.
+    """
+    os.makedirs(folder, exist_ok=True)
+    rank = None if identity is None else identity['rank']
+    node = _UNSAFE.sub('_', str((identity or {}).get('node') or host_name() or 'unknown'))[:_LONGEST_NODE]
+    first = 'process' if rank is None else f'rank-{rank:04d}'
+    return RankFiles(folder, f'{first}-{node}-{os.getpid()}-{os.urandom(4).hex()}')
+
+
+def about_rank(
+    names: RankFiles,
+    *,
+    program: str,
+    identity: Mapping[str, Any] | None,
+    asked: Mapping[str, int | None],
+    pid: int,
+    command: Sequence[str] | None,
+    interval: float,
+    units: Sequence[Any],
+    sections: Sequence[str],
+) -> dict[str, Any]:
+    """Return what is known of a rank before it runs, by the keys of its records.
+
+    - ``program``: the gpu-tracker that writes it, with its version.
+    - ``job``: the identity, see :class:`gpu_tracker.usage.JobIdentity`; null where no launcher was to be seen.
+    - ``host``, ``machine``: the name of the machine, and what tells its kernel from all others (its boot ID).
+    - ``pid``, ``command``, ``folder``: what is tracked, and where it was started.
+    - ``tracker_pid``, ``pid_namespace``: the process that writes the end, and what tells the namespace of its ID.
+    - ``started_unix``: when, in seconds since 1970.
+    - ``ended``, ``exit_code``: null here.
+    - ``cores``, ``cpus``: how many cores the machine has, and the list of those that the process may use.
+    - ``asked``: what the job was given of the node, see :func:`gpu_tracker.job.asked_of_node`.
+    - ``interval``, ``write_interval``: seconds between two samples, and between two reports while it runs.
+    - ``units``, ``sections``: those of the report, as in a recording's ``meta``.
+    - ``recording``: the name of the recording in this folder.
+    """
+    return {
+        FORMAT: VERSION,
+        'program': program,
+        'job': None if identity is None else dict(identity),
+        'host': host_name(),
+        'machine': boot_id(),
+        'pid': pid,
+        'tracker_pid': os.getpid(),
+        'pid_namespace': pid_namespace(),
+        'command': None if command is None else [_printable(word) for word in command],
+        'folder': _folder(),
+        'started_unix': time.time(),
+        'ended': None,
+        'exit_code': None,
+        'cores': os.cpu_count(),
+        'cpus': _usable_cpus(),
+        'asked': dict(asked),
+        'interval': interval,
+        'write_interval': write_interval(None if identity is None else identity['size']),
+        'units': list(units),
+        'sections': list(sections),
+        'recording': names.name + RECORDING,
+    }
+
+
+def write_interval(size: int | None) -> float:
+    """Return the seconds between two reports of one rank of a job with ``size`` ranks."""
+    return max(_INTERVAL, (size or 1) / _REPORTS_A_SECOND)
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(record, allow_nan=False) + '\n'
+    except ValueError:  # a figure that is no number is not known
+        return json.dumps(_finite(record)) + '\n'
+
+
+def _finite(value: Any) -> object:  # noqa: ANN401 - plain data of any kind
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and value - value != 0 else value
+
+
+def _printable(text: str) -> str:
+    return text.encode(errors='surrogateescape').decode(errors='replace')
+
+
+def _folder() -> str | None:
+    try:
+        return _printable(os.getcwd())
+    except OSError:
+        return None  # it was removed
+
+
+def boot_id() -> str | None:
+    """Return what tells the running kernel from all others; None where that is not known."""
+    try:
+        with open('/proc/sys/kernel/random/boot_id', encoding='ascii') as file:
+            return file.read().strip()
+    except OSError:
+        return None  # not Linux
+
+
+def pid_namespace() -> int | None:
+    """Return the number of the namespace to which this process' IDs of processes belong; None where there is none."""
+    try:
+        return os.stat('/proc/self/ns/pid').st_ino
+    except OSError:
+        return None  # not Linux
+
+
+def _usable_cpus() -> str | None:
+    """Return the CPUs that this process may use as a list of ranges, such as ``0-3,8``."""
+    if not hasattr(os, 'sched_getaffinity'):
+        return None
+    ranges: list[list[int]] = []
+    for cpu in sorted(os.sched_getaffinity(0)):
+        if ranges and ranges[-1][1] == cpu - 1:
+            ranges[-1][1] = cpu
+        else:
+            ranges.append([cpu, cpu])
+    return ','.join(str(first) if first == last else f'{first}-{last}' for first, last in ranges)

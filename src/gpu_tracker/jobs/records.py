@@ -1,0 +1,265 @@
+"""The records in a job's folder, read: strangers may have written them, and their ranks may still be running."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpu_tracker.errors import RecordingError
+from gpu_tracker.job import checked
+from gpu_tracker.jobs.rank_files import (
+    FORMAT,
+    PARTIAL,
+    RECORDING,
+    REPORT,
+    START,
+    UNMEASURED,
+    VERSION,
+    boot_id,
+    pid_namespace,
+)
+from gpu_tracker.recording.schema import ABANDONED
+from gpu_tracker.usage import JobIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+ENDED = 'ended'
+FAILED = 'failed'
+KILLED = 'killed'
+LOST = 'lost'
+RUNNING = 'running'
+STATES = (ENDED, FAILED, KILLED, LOST, RUNNING, UNMEASURED)
+"""What can be said of a rank: it has ended well, with another exit code than 0, or by a signal; its end was not seen;
+it runs; it ran, but nothing could be measured."""
+
+_LAST_SECOND = 1e12
+"""Since 1970: in some ten thousand years."""
+_MOST_CPUS = 1 << 16
+_LARGEST = 16 << 20
+"""Bytes of a record: with the sections that take most it has some thousand."""
+_MISSED_REPORTS = 3
+_GRACE = 60.0
+"""How many reports may be missing, and seconds in addition, before a rank counts as lost: clocks of nodes differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankRecord:
+    """What one rank has written. Unknown is None.
+
+    :ivar name: What the names of its files begin with.
+    :ivar job: Its place in the job; without a launcher the name of its node alone.
+    :ivar host: The name of its machine.
+    :ivar machine: What tells the machine's kernel from all others.
+    :ivar pid: The tracked process.
+    :ivar tracker_pid: The process that writes the end.
+    :ivar pid_namespace: The namespace of that ID.
+    :ivar command: The words of the command.
+    :ivar started: When it began, in seconds since 1970.
+    :ivar updated: When the record was written.
+    :ivar ended: How the tracking has ended, see :meth:`.RankFiles.write`; None: it goes on, or nobody has seen its end.
+    :ivar exit_code: That of the command, -n where signal n has ended it.
+    :ivar cpus: How many CPUs it may use, by their numbers.
+    :ivar asked_cores: The cores that the job was given of the node.
+    :ivar asked_ram: The same in bytes of RAM.
+    :ivar asked_gpus: The same in GPUs.
+    :ivar write_interval: Seconds between two of its reports.
+    :ivar totals: What it has used, in base units.
+    :ivar recording: The path of its recording, where there is one.
+    """
+
+    name: str
+    job: JobIdentity
+    host: str | None
+    machine: str | None
+    pid: int | None
+    tracker_pid: int | None
+    pid_namespace: int | None
+    command: tuple[str, ...] | None
+    started: float
+    updated: float
+    ended: str | None
+    exit_code: int | None
+    cpus: frozenset[int]
+    asked_cores: int | None
+    asked_ram: int | None
+    asked_gpus: int | None
+    write_interval: float
+    totals: Mapping[str, Any] | None
+    recording: str | None
+
+    def figure(self, *path: str | int) -> Any:  # noqa: ANN401 - a number or None
+        """Return the number at a place of the totals; None where there is none."""
+        value: Any = self.totals
+        for key in path:
+            if isinstance(value, dict) and isinstance(key, str):
+                value = value.get(key)
+            elif isinstance(value, list) and isinstance(key, int) and key < len(value):
+                value = value[key]
+            else:
+                return None
+        is_number = type(value) in {int, float} and abs(value) < float('inf')
+        return value if is_number else None
+
+    def state(self, now: float, is_alive: Callable[[RankRecord], bool | None]) -> str:
+        """Return one of :data:`STATES`.
+
+        :param now: Seconds since 1970.
+        :param is_alive: Returns whether the process that writes the end is there; None where that cannot be seen.
+        """
+        if self.ended is None:
+            alive = is_alive(self)
+            if alive is None:
+                alive = now - self.updated <= _MISSED_REPORTS * self.write_interval + _GRACE
+            return RUNNING if alive else LOST
+        if self.ended in {ABANDONED, UNMEASURED}:
+            return LOST if self.ended == ABANDONED else UNMEASURED
+        if not self.exit_code:
+            return ENDED
+        return FAILED if self.exit_code > 0 else KILLED
+
+
+class Alive:
+    """Says of ranks on this machine whether the process that writes their end is there."""
+
+    def __init__(self) -> None:
+        self._machine = boot_id()
+        self._namespace = pid_namespace()
+
+    def __call__(self, record: RankRecord) -> bool | None:
+        """Return it; None of a process that cannot be seen from here."""
+        is_near = self._machine is not None and self._machine == record.machine
+        if not is_near or self._namespace is None or self._namespace != record.pid_namespace or not record.tracker_pid:
+            return None
+        return os.path.exists(f'/proc/{record.tracker_pid}')
+
+
+def read_folder(folder: str) -> tuple[list[RankRecord], list[str]]:
+    """Return the records of all ranks in a job's folder, and what is wrong with some.
+
+    :raises RecordingError: where the folder cannot be read.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            names = {entry.name for entry in entries}
+    except OSError as error:
+        raise RecordingError(f'cannot read {folder}: {error.strerror or error}') from error
+    stems = {name[: -len(START)] for name in names if name.endswith(START)}
+    stems |= {name[: -len(REPORT)] for name in names if name.endswith(REPORT) and not name.endswith(START)}
+    records, problems = [], []
+    for stem in sorted(stems):
+        endings = [ending for ending in (REPORT, START) if stem + ending in names]
+        for ending in endings:  # the report has all that the start record has
+            try:
+                records.append(_read_file(folder, stem, stem + ending, names))
+                break
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+                problems.append(f'{stem}{ending} is left out: {reason}')
+    return records, problems
+
+
+def _read_file(folder: str, stem: str, name: str, names: set[str]) -> RankRecord:
+    path = os.path.join(folder, name)
+    handle = os.open(path, os.O_RDONLY | getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_CLOEXEC', 0))
+    with open(handle, 'rb') as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError('it is no regular file')
+        text = file.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise ValueError('it is too large')
+    recording = next((other for other in (stem + RECORDING, f'.{stem}{PARTIAL}') if other in names), None)
+    return read_record(text, stem, None if recording is None else os.path.join(folder, recording))
+
+
+def read_record(text: str | bytes, name: str, recording: str | None = None) -> RankRecord:
+    """Return the record that a text holds.
+
+    :param name: What the names of its files begin with.
+    :param recording: The path of its recording.
+    :raises ValueError: where it is none, or one of a newer version.
+    """
+    try:
+        plain = json.loads(text)
+    except (RecursionError, UnicodeDecodeError, ValueError) as error:
+        raise ValueError('it is no JSON') from error
+    if not isinstance(plain, dict) or FORMAT not in plain:
+        raise ValueError('it is no record of a rank')
+    if plain[FORMAT] != VERSION:
+        raise ValueError(f'its version is {plain[FORMAT]!r}, and this gpu-tracker reads {VERSION}')
+    asked = plain.get('asked')
+    fields = _Fields(plain)
+    of_node = _Fields(asked if isinstance(asked, dict) else {})
+    host = fields.text('host')
+    identity = plain.get('job')
+    job = JobIdentity(launcher='', node=host) if identity is None else JobIdentity(**checked(identity))
+    totals = plain.get('totals')
+    started, updated = fields.number('started_unix'), fields.number('updated_unix')
+    if started is None or updated is None or not (totals is None or isinstance(totals, dict)):
+        raise ValueError('its times or totals are missing')
+    return RankRecord(
+        name=name,
+        job=job,
+        host=host,
+        machine=fields.text('machine'),
+        pid=fields.whole('pid'),
+        tracker_pid=fields.whole('tracker_pid'),
+        pid_namespace=fields.whole('pid_namespace'),
+        command=_words(plain.get('command')),
+        started=started,
+        updated=max(started, updated),
+        ended=fields.text('ended'),
+        exit_code=fields.whole('exit_code'),
+        cpus=_cpus(fields.text('cpus')),
+        asked_cores=of_node.whole('cores_of_node'),
+        asked_ram=of_node.whole('ram_of_node'),
+        asked_gpus=of_node.whole('gpus_of_node'),
+        write_interval=fields.number('write_interval') or 0.0,
+        totals=totals,
+        recording=recording,
+    )
+
+
+class _Fields:
+    """Values of a JSON object with the types that they have to have; others are unknown."""
+
+    def __init__(self, plain: Mapping[str, Any]) -> None:
+        self._plain = plain
+
+    def text(self, key: str) -> str | None:
+        value = self._plain.get(key)
+        return value if isinstance(value, str) else None
+
+    def whole(self, key: str) -> int | None:
+        value = self._plain.get(key)
+        return value if type(value) is int and abs(value) < 1 << 62 else None
+
+    def number(self, key: str) -> float | None:
+        value = self._plain.get(key)
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < _LAST_SECOND:
+            return None
+        return float(value)
+
+
+def _words(value: object) -> tuple[str, ...] | None:
+    return tuple(value) if isinstance(value, list) and all(isinstance(word, str) for word in value) else None
+
+
+def _cpus(text: str | None) -> frozenset[int]:
+    """Return the numbers in a list of ranges such as ``0-3,8``."""
+    found: set[int] = set()
+    for part in (text or '').split(','):
+        first, _, last = part.partition('-')
+        last = last or first
+        if not (first.isdecimal() and last.isdecimal()) or int(last) - int(first) > _MOST_CPUS:
+            return frozenset()
+        found.update(range(int(first), int(last) + 1))
+    return frozenset(found)
+
+
+def paths_of(records: Sequence[RankRecord]) -> list[str]:
+    """Return the paths of the recordings that are there."""
+    return [record.recording for record in records if record.recording is not None]

@@ -1,0 +1,251 @@
+"""The report of a job as a page for a browser, and as tables for notebooks."""
+
+from __future__ import annotations
+
+import time
+from html import escape
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from gpu_tracker.jobs import job_text
+from gpu_tracker.jobs.records import ENDED, RUNNING
+from gpu_tracker.summary import figure
+from gpu_tracker.system.terminal_text import printable
+from gpu_tracker.views import html
+from gpu_tracker.views.report_page import page
+from gpu_tracker.views.report_page.elements import element, table, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from xml.etree.ElementTree import Element
+
+    from gpu_tracker.jobs.job_report import JobReport, RankReport
+
+_MOST_ROWS = 400
+_LINES = 1000
+"""The width of a bar, in its own units."""
+_DEEPEST_LEVEL = 8
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+{generator}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+def job_page(report: JobReport) -> str:
+    """Return a page that needs nothing else: no script, and no other file."""
+    folder = resources.files(page.__package__) / 'static'
+    style = (folder / 'report.css').read_text(encoding='utf-8')
+    parts = [_heading(report), _figures(report), _imbalance(report), _nodes(report), _ranks(report), _regions(report)]
+    policy = f"default-src 'none'; style-src {page.hash_of(style)}; base-uri 'none'; form-action 'none'"
+    return _PAGE.format(
+        policy=escape(policy),
+        generator=page.GENERATOR,
+        title=escape(printable(_title(report))),
+        style=style,
+        body='\n'.join(text_of(part) for part in parts if part is not None),
+    )
+
+
+def job_html(report: JobReport) -> str:
+    """Return the totals and the ranks as tables without style sheet and script, for notebooks."""
+    lines = [
+        [html.cell(title, is_number=False), html.cell(text, is_number=False)]
+        for title, text in job_text.lines_of(report)
+    ]
+    ranks, title = job_text.chosen_ranks(report, html.MOST_ROWS)
+    heads = [html.Title(head, is_number=place > 1) for place, head in enumerate(_RANK_HEADS)]
+    rows = ([html.cell(text, is_number=place > 1) for place, text in enumerate(_rank_cells(rank))] for rank in ranks)
+    return ''.join(
+        [
+            html.table([html.Title('', is_number=False), html.Title(_title(report), is_number=False)], lines),
+            html.paragraph(title),
+            html.table(heads, rows),
+        ]
+    )
+
+
+def _title(report: JobReport) -> str:
+    return f'Job {", ".join(report.jobs)}' if report.jobs else 'A job without an ID'
+
+
+def _heading(report: JobReport) -> Element:
+    known = dict(job_text.lines_of(report))
+    date = 'N/A' if report.started is None else time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(report.started))
+    pairs = [
+        ('Started by', ', '.join(report.launchers) or 'no launcher'),
+        ('Ranks', known['Ranks']),
+        ('Started', date),
+    ]
+    facts = element(
+        'dl', *(element('div', element('dt', name), element('dd', text)) for name, text in pairs), class_='facts'
+    )
+    notes = []
+    if report.is_running:
+        notes.append('The job is still running: figures are those so far.')
+    for name, labels in (('never began', report.never_started), ('started again', report.restarted)):
+        if labels:
+            notes.append(f'Ranks that {"were " if name == "started again" else ""}{name}: {job_text.listed(labels)}.')
+    texts = [*notes, *report.problems]
+    return element(
+        'header', element('h1', _title(report)), facts, *(element('p', text, class_='problem') for text in texts)
+    )
+
+
+def _figures(report: JobReport) -> Element:
+    tiles = [
+        element('div', element('dt', title), element('dd', value), element('p', note))
+        for title, value, note in _tiles(report)
+    ]
+    return element('section', element('h2', 'Figures'), element('dl', *tiles, class_='figures'))
+
+
+def _tiles(report: JobReport) -> Iterator[tuple[str, str, str]]:
+    yield 'Time', figure(report.seconds, 'seconds'), 'from the first rank to the last'
+    text = job_text.used_of_allotted(
+        report.cpu_seconds, report.cpu_seconds_allotted, 'core', at_least=report.is_lower_bound
+    )
+    value, _, allotted = text.partition(' of ')
+    yield 'CPU used', value, f'of {allotted}' if allotted else 'of all ranks'
+    if report.gpu_seconds or report.gpu_seconds_allotted:
+        text = job_text.used_of_allotted(report.gpu_seconds, report.gpu_seconds_allotted, 'GPU', at_least=False)
+        value, _, allotted = text.partition(' of ')
+        yield 'GPUs busy', value, f'of {allotted}' if allotted else 'those that the ranks used'
+    if report.max_ram_of_node is not None and report.max_ram_of_rank is not None:
+        asked = report.asked_ram_of_node
+        note = '' if asked is None else f'asked for {job_text.asked(asked)} a node'
+        yield 'Peak RAM of a node', job_text.bounded(report.max_ram_of_node), note or 'of its ranks at one moment'
+        yield 'Peak RAM of a rank', figure(report.max_ram_of_rank.value, 'bytes'), 'the largest one'
+    if report.read is not None:
+        yield 'Read', figure(report.read, 'bytes'), 'from storage'
+        yield 'Written', figure(report.written, 'bytes'), 'to storage'
+    if report.gpu_joules is not None:
+        yield 'Energy of GPUs', figure(report.gpu_joules, 'joules'), 'of those that the ranks used'
+    if report.cpu_package_joules is not None:
+        yield 'Energy of CPUs', figure(report.cpu_package_joules, 'joules'), 'of whole packages'
+
+
+def _imbalance(report: JobReport) -> Element | None:
+    if not report.imbalance:
+        return None
+    has_steps = len({(one.job, one.step) for one in report.imbalance}) > 1
+    rows = [
+        [
+            job_text.FIGURES[one.figure][0] + (f' of step {one.step}' if has_steps else ''),
+            job_text.named(one.rank),
+            figure(one.max, job_text.FIGURES[one.figure][1]),
+            figure(one.mean, job_text.FIGURES[one.figure][1]),
+            f'{one.ratio:.2f}',
+        ]
+        for one in report.imbalance
+    ]
+    heads = ['Figure', 'Most has', 'Most', 'Mean', 'Most / mean']
+    return element('section', element('h2', 'Imbalance'), table(heads, rows, numbers=[False, False, True, True, True]))
+
+
+def _nodes(report: JobReport) -> Element | None:
+    shown = sorted(report.nodes, key=lambda node: -(node.max_ram.value or node.max_ram.lower or 0))[:_MOST_ROWS]
+    rows = [
+        [
+            node.node,
+            f'{node.ranks:,}',
+            job_text.bounded(node.max_ram),
+            '' if node.asked_ram is None else job_text.asked(node.asked_ram),
+            figure(node.cpu_seconds, 'seconds'),
+            job_text.share(node.cpu_seconds, node.cpu_seconds_allotted),
+            figure(node.gpu_seconds, 'seconds') if node.gpu_seconds else '',
+            f'{figure(node.system_max_ram, "bytes")} of {figure(node.system_ram_capacity, "bytes")}',
+        ]
+        for node in shown
+    ]
+    heads = ['Node', 'Ranks', 'Peak RAM', 'Asked for', 'CPU time', 'of allotted', 'GPUs busy', 'RAM of everybody']
+    return _section('Nodes', heads, rows, len(report.nodes) - len(shown))
+
+
+_RANK_HEADS = ('Rank', 'Node', 'Time', 'CPU time', 'Peak RAM', 'GPU RAM', 'End')
+
+
+def _rank_cells(rank: RankReport) -> list[str]:
+    attempt = f' (attempt {rank.attempt})' if rank.attempt else ''
+    return [
+        rank.label + attempt,
+        rank.node or '',
+        figure(rank.seconds, 'seconds'),
+        figure(rank.cpu_seconds, 'seconds'),
+        job_text.bounded(rank.max_ram),
+        figure(rank.max_gpu_ram, 'bytes') if rank.max_gpu_ram else '',
+        job_text.end_of(rank),
+    ]
+
+
+def _ranks(report: JobReport) -> Element:
+    ranks, title = job_text.chosen_ranks(report, _MOST_ROWS)
+    start, length = report.started or 0.0, report.seconds or 1.0
+    rows: list[list[Element | str]] = []
+    for rank in ranks:
+        label, *others = _rank_cells(rank)
+        begin, end = (rank.started - start) / length, (rank.started + rank.seconds - start) / length
+        rows.append([label, _bar(begin, end, rank), *others])
+    heads = [_RANK_HEADS[0], 'Ran', *_RANK_HEADS[1:]]
+    numbers = [False, False, False, True, True, True, True, False]
+    return element('section', element('h2', title), table(heads, rows, numbers=numbers, class_='ranks'))
+
+
+def _bar(begin: float, end: float, rank: RankReport) -> Element:
+    left = min(max(_LINES * begin, 0.0), _LINES - 2.0)
+    width = min(max(_LINES * (end - begin), 2.0), _LINES - left)
+    state = None if rank.state in {ENDED, RUNNING} else 'bad'
+    bar = element('rect', x=f'{left:.1f}', y='0', width=f'{width:.1f}', height='10', class_=state)
+    said = f'{figure(rank.seconds, "seconds")}, {job_text.end_of(rank)}'
+    return element('svg', bar, viewBox=f'0 0 {_LINES} 10', preserveAspectRatio='none', role='img', aria_label=said)
+
+
+def _regions(report: JobReport) -> Element | None:
+    shown = report.regions[:_MOST_ROWS]
+    rows: list[list[Element | str]] = [
+        [
+            element('span', region.path[-1], class_=f'level level-{min(len(region.path) - 1, _DEEPEST_LEVEL)}'),
+            f'{region.ranks:,}',
+            f'{region.calls:,}',
+            region.slowest_rank,
+            figure(region.max_seconds, 'seconds'),
+            figure(region.mean_seconds, 'seconds'),
+            job_text.waiting(region.waiting_share, is_by_call=region.is_by_call),
+        ]
+        for region in shown
+    ]
+    heads = ['Region', 'Ranks', 'Calls', 'Slowest rank', 'Its time', 'Mean', 'Waiting']
+    found = _section('Regions', heads, rows, len(report.regions) - len(shown))
+    if found is not None:
+        hint = (
+            'Waiting: for which part of the time ranks wait on average, where all wait for the slowest at the end of each '
+            'call. ~: of the sums, since not all ranks have the same calls.'
+        )
+        found.append(element('p', hint, class_='hint'))
+    return found
+
+
+def _section(title: str, heads: Sequence[str], rows: Sequence[Sequence[Element | str]], more: int) -> Element | None:
+    if not rows:
+        return None
+    left_out = (
+        element('p', f'{more:,} more are left out: gpu-tracker merge -f json has them.', class_='hint')
+        if more
+        else None
+    )
+    numbers = [False] + [True] * (len(heads) - 1)
+    return element('section', element('h2', title), table(heads, rows, numbers=numbers), left_out)
