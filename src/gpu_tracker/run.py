@@ -171,7 +171,6 @@ class Run:
             if problem is not None and not self.parameters.disable_logs:
                 self._notify('warning', problem)
         if self._rank is not None:
-            self._rank.complete_recording()  # of a sampler that was killed
             try:
                 self._rank.write(self._about_rank, self.totals, STOPPED, exit_code)
             except OSError as error:
@@ -190,7 +189,6 @@ class Run:
         """
         if self._rank is not None:
             self._rank.write(self._about_rank, None, STOPPED, exit_code)
-            self._rank.complete_recording()
 
     def discard(self) -> None:
         """End the sampler without a result."""

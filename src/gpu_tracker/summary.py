@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpu_tracker.usage import IOUsage, ProcessingUnitPercentages, ResourceUsage
+    from gpu_tracker.usage import IOUsage, JobIdentity, ProcessingUnitPercentages, ResourceUsage
 
 _SIGNIFICANT = 3
 _WIDTH = 12
@@ -22,7 +22,8 @@ def as_summary(usage: ResourceUsage) -> str:
 
 def lines_of(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
     """Yield each line as its title, which is empty where it goes on with the line before, and its text."""
-    yield 'Time', figure(usage.compute_time.time * TIME_UNITS[usage.compute_time.unit], 'seconds')
+    time = figure(usage.compute_time.time * TIME_UNITS[usage.compute_time.unit], 'seconds')
+    yield 'Time', time if usage.job is None else f'{time}; {place_in_job(usage.job)}'
     yield from _ram(usage)
     yield from _cpu(usage)
     has_gpus = usage.gpu_utilization.system_gpu_count != 0
@@ -35,6 +36,17 @@ def lines_of(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
         yield 'Energy', f'GPUs in use {figure(usage.energy.gpu, "joules")}, {packages}' if has_gpus else packages
     if usage.cuda is not None:
         yield 'CUDA', usage.cuda.problem or _launches(usage)
+
+
+def place_in_job(place: JobIdentity) -> str:
+    """Return which rank of which job it was, in a few words, such as ``rank 3 of 64 of job 4711 on n1``."""
+    of = '' if place.size is None else f' of {place.size}'
+    rank = 'a process' if place.rank is None else f'rank {place.rank}{of}'
+    task = '' if place.array_task is None else f'_{place.array_task}'
+    job = '' if place.job is None else f' of job {place.job}{task}'
+    node = '' if place.node is None else f' on {place.node}'
+    attempt = f', attempt {place.attempt}' if place.attempt else ''
+    return f'{rank}{job}{node}{attempt} ({place.launcher})'
 
 
 def figure(value: float | None, unit: str) -> str:

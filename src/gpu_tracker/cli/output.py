@@ -174,7 +174,7 @@ def _hold(path: str) -> object | None:
     """
     try:
         import _socket  # noqa: PLC0415 (the module socket costs ten times as much)
-        from hashlib import blake2b  # noqa: PLC0415 (only where there is a file)
+        from _blake2 import blake2b  # noqa: PLC0415 (hashlib brings OpenSSL, whose memory would be lent to the command)
 
         name = f'\0gpu-tracker-output-{blake2b(os.fsencode(path), digest_size=16).hexdigest()}'
         held = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)

@@ -109,7 +109,7 @@ def used_of_allotted(used: float | None, allotted: float | None, unit: str, *, a
     """Return how many core-hours or GPU-hours were used of those that were there."""
     if used is None:
         return 'N/A'
-    seconds, name = (1, 'seconds') if max(used, allotted or 0.0) < _TENTH_OF_HOUR else (_HOUR, 'hours')
+    seconds, name = (1, 'seconds') if used < _TENTH_OF_HOUR else (_HOUR, 'hours')
     text = f'{"at least " if at_least else ""}{used / seconds:.3g} {unit}-{name}'
     if not allotted:
         return text

@@ -11,6 +11,7 @@ from gpu_tracker.errors import RecordingError
 from gpu_tracker.recording.reading import tree
 from gpu_tracker.recording.reading.plain import plain
 from gpu_tracker.recording.schema import ABANDONED
+from gpu_tracker.summary import place_in_job
 from gpu_tracker.system.terminal_text import Column, layout, padded, printable, shortened, width_of
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ def _heading(recording: Recording) -> Iterator[str]:
     details = ', '.join(part for part in (system, f'Python {meta.python}' if meta.python else '') if part)
     host = f'{_or_unknown(meta.host)} ({details})' if details else _or_unknown(meta.host)
     yield _line('host', host)
+    if meta.job is not None:
+        yield _line('job', place_in_job(meta.job))
     if meta.folder:
         yield _line('folder', meta.folder)
     yield _line('started', _or_unknown(meta.started))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.recording.reading import tree
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.sampling import record_of
-from gpu_tracker.summary import figure
+from gpu_tracker.summary import figure, place_in_job
 from gpu_tracker.system.terminal_text import shortened
 from gpu_tracker.units import MEMORY_UNITS
 from gpu_tracker.views.bands import name_of
@@ -63,6 +63,7 @@ def _facts(recording: Recording) -> Element:
     meta = recording.meta
     pairs = [
         ('Host', _or_unknown(meta.host)),
+        *(() if meta.job is None else [('Job', place_in_job(meta.job))]),
         ('Machine', f'{_or_unknown(meta.cores)} cores, {figure(meta.ram_capacity, "bytes")} RAM'),
         *((f'GPU {gpu.id}', f'{_or_unknown(gpu.name)}, {figure(gpu.total_ram, "bytes")}') for gpu in recording.gpus),
         ('Started', _started(meta.started)),
