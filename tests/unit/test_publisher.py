@@ -66,6 +66,7 @@ def publisher(store: Store, path: Path, *, settles: bool = False, **record: obje
             'overhead': None,
             'interval': 1.0,
             'settles': settles,
+            'job': None,
         },
         store=store,
         resources={name: Sampled(name) for name in TOTALS},

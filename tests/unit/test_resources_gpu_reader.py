@@ -83,6 +83,7 @@ def test_the_last_reading_knows_the_last_members() -> None:
         'combined': 300,
         'max_sum': 25.0,
         'mean_sum': 25.0,
+        'devices': [{'uuid': 'a', 'name': 'GPU', 'capacity': 1000, 'combined': 300, 'utilization': None}],
     }
     assert source.take_messages() == []
 

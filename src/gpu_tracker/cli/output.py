@@ -106,7 +106,12 @@ class Destination:
         # An empty path and one that ends in a slash can only be wrong, and a whole path would make them look right.
         self._path = path if not path or path.endswith('/') else _whole_path(path)
         self._made_for_us: str | None = None
-        self._held: object = None
+        self._held: int | None = None
+
+    def __del__(self) -> None:
+        """Let go of the file."""
+        if self._held is not None:
+            os.close(self._held)
 
     def check(self) -> str | None:
         """Return why the report could not be written, or None; whatever is there stays as it was."""
@@ -118,8 +123,9 @@ class Destination:
         except OSError as error:
             return reason(error)
         if target is not None:
-            self._held = _hold(target)
-            if self._held is None:
+            try:
+                self._held = _hold(target)
+            except FileExistsError:
                 return _WRITTEN_BY_ANOTHER
             if not os.path.exists(target):
                 self._made_for_us = target
@@ -166,11 +172,13 @@ class Destination:
         return True
 
 
-def _hold(path: str) -> object | None:
-    """Return what keeps ``path`` for this process as long as it lives; None where another one has it that lives.
+def _hold(path: str) -> int | None:
+    """Return a descriptor that keeps ``path`` for this process while it is open; None where there is no such thing.
 
     A lock on the file would be gone with it, since a rename puts another one in its place. The name of an abstract
     socket, unix(7), lies in no folder, and the kernel takes it back when this process ends, however it ends.
+
+    :raises FileExistsError: where another process keeps it.
     """
     try:
         import _socket  # noqa: PLC0415 (the module socket costs ten times as much)
@@ -178,12 +186,16 @@ def _hold(path: str) -> object | None:
 
         name = f'\0gpu-tracker-output-{blake2b(os.fsencode(path), digest_size=16).hexdigest()}'
         held = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+    except (ImportError, AttributeError, OSError):
+        return None  # not Linux, or there is no descriptor left
+    try:
         held.bind(name)
     except OSError as error:
-        return None if error.errno == errno.EADDRINUSE else path
-    except (ImportError, AttributeError):
-        return path  # not Linux
-    return held
+        held.close()
+        if error.errno == errno.EADDRINUSE:
+            raise FileExistsError from error
+        return None
+    return held.detach()
 
 
 def _whole_path(path: str) -> str:

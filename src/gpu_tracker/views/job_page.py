@@ -232,8 +232,8 @@ def _regions(report: JobReport) -> Element | None:
     found = _section('Regions', heads, rows, len(report.regions) - len(shown))
     if found is not None:
         hint = (
-            'Waiting: for which part of the time ranks wait on average, where all wait for the slowest at the end of each '
-            'call. ~: of the sums, since not all ranks have the same calls.'
+            'Waiting: for which part of the time ranks wait on average, where all wait for the slowest at the end of '
+            'each call. ~: of the sums, since not all ranks have the same calls.'
         )
         found.append(element('p', hint, class_='hint'))
     return found
