@@ -1,0 +1,32 @@
+#!/bin/sh
+# Tracks each task of each job, without its user's doing: TaskProlog of Slurm. With task-epilog.sh and epilog.sh, which
+# make one report a job of it, in slurm.conf on all nodes:
+#
+#   TaskProlog=/etc/slurm/gpu-tracker/task-prolog.sh
+#   TaskEpilog=/etc/slurm/gpu-tracker/task-epilog.sh
+#   Epilog=/etc/slurm/gpu-tracker/epilog.sh
+#
+# Set these two lines in all three files. FOLDER is on a file system that all nodes share; all users may make folders in
+# it and not remove those of others, as in /tmp (mkdir -m 1777). Each job has a folder of its own there, which belongs
+# to its user and counts in his quota. Nothing removes old ones: let a timer do that.
+GPU_TRACKER=/usr/local/bin/gpu-tracker
+FOLDER=/scratch/gpu-tracker
+
+# Slurm runs this as the user, with the environment of the task, and waits for it. SLURM_TASK_PID is the process that
+# becomes the task. The task has to run whatever goes wrong: each way out of here is exit 0.
+folder=$FOLDER/$SLURM_JOB_ID
+mkdir -m 700 "$folder" 2>/dev/null
+[ -O "$folder" ] && [ ! -L "$folder" ] || exit 0 # somebody else was here first
+
+# Slurm kills the process group of this script when the script ends, so that the tracker needs a session of its own, and
+# this waits until it has it. The tracker ends with the task. Its memory and CPU time count as the job's.
+name=$folder/.tracker-$SLURMD_NODENAME-${SLURM_STEP_ID:-batch}-$SLURM_PROCID
+# shellcheck disable=SC2016 # for the inner shell
+setsid sh -c 'echo $$ >"$0" && exec "$@"' "$name.pid" \
+    "$GPU_TRACKER" --pid="$SLURM_TASK_PID" --job="$folder" </dev/null >/dev/null 2>"$name.err" &
+waited=0
+while [ ! -s "$name.pid" ] && [ "$waited" -lt 100 ]; do
+    sleep 0.01
+    waited=$((waited + 1))
+done
+exit 0
