@@ -112,7 +112,7 @@ install() {
     shift
     # shellcheck disable=SC2046  # two words a group
     "$bin/python" -m pip --python ".venv-test-3.$version/bin/python" install --quiet --disable-pip-version-check \
-        '.[cuda,fleet,plot,table]' $(printf ' --group %s' "$@") ||
+        '.[cuda,fleet,otel,plot,table]' $(printf ' --group %s' "$@") ||
         fail "could not install gpu-tracker and what its tests need on Python 3.$version"
 }
 

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 import gpu_tracker
-from support.engines.job_folder import by_rank, merged, states, tracked
+from support.engines.job_folder import GPU_TRACKER, by_rank, merged, states, tracked
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -51,15 +51,27 @@ def test_a_cancelled_job_has_all_its_reports(slurm: SlurmCluster, tmp_path: Path
     eventually(lambda: all((tmp_path / str(rank)).exists() for rank in range(4)))
     running = merged(slurm, tmp_path / 'job')
     assert (running['is_running'], states(running)) == (True, {'running': 4})
-    assert (
-        gpu_tracker.load_job(tmp_path / 'job').states['running'] == 4
-    )  # from where none of the processes is to be seen
+    from_outside = gpu_tracker.load_job(tmp_path / 'job')  # where none of the processes is to be seen
+    assert (from_outside.is_running, from_outside.states['running']) == (True, 4)
     slurm.asked('scancel', job)
     slurm.wait(job)
     report = merged(slurm, tmp_path / 'job')
     assert states(report) == {'killed': 4}
     assert by_rank(report, 'signal') == dict.fromkeys(range(4), 'SIGTERM')
     assert min(by_rank(report, 'cpu_seconds').values()) >= 0.1
+
+
+# Slurm sends SIGTERM to each process of a cancelled job, once for its step and once for the job.
+_UNDER_FIRE = """
+(trap '' TERM; while kill -TERM $PPID 2>/dev/null; do :; done) &
+kill -KILL $$
+"""
+
+
+def test_signals_after_the_end_of_the_command_leave_the_report(slurm: SlurmCluster, tmp_path: Path):
+    words = [*GPU_TRACKER, '--job=job', '--', 'sh', '-c', _UNDER_FIRE]
+    slurm.run('srun', '-n2', *words, folder=tmp_path)
+    assert states(merged(slurm, tmp_path / 'job')) == {'killed': 2}
 
 
 def test_a_requeued_job_has_an_attempt_for_each_run(slurm: SlurmCluster, tmp_path: Path):

@@ -138,7 +138,7 @@ def test_a_stream_ends_when_the_fleet_is_closed():
 class CountedReport:
     """A report that notes when it is encoded."""
 
-    agent = driver_problem = claims_problem = None
+    agent = driver_problem = claims_problem = jobs = None
     gpus = ()
 
     def __init__(self, name, encoded):

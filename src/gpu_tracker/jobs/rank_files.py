@@ -145,7 +145,7 @@ def about_rank(
     - ``started_unix``: when, in seconds since 1970.
     - ``ended``, ``exit_code``: null here.
     - ``cores``, ``cpus``: how many cores the machine has, and the list of those that the process may use.
-    - ``asked``: what the job was given of the node, see :func:`gpu_tracker.job.asked_of_node`.
+    - ``asked``: what the job was given of the node, see ``gpu_tracker.job.asked_of_node``.
     - ``interval``, ``write_interval``: seconds between two samples, and between two reports while it runs.
     - ``units``, ``sections``: those of the report, as in a recording's ``meta``.
     - ``recording``: the name of the recording in this folder.

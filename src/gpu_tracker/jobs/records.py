@@ -38,7 +38,9 @@ it runs; it ran, but nothing could be measured."""
 
 _LAST_SECOND = 1e12
 """Since 1970: in some ten thousand years."""
-_MOST_CPUS = 1 << 16
+_MOST_CPUS = 1 << 13
+_LONGEST_LIST = 1 << 12
+"""CPUs of a range, and characters of a list of ranges: more than any machine has."""
 _LARGEST = 16 << 20
 """Bytes of a record: with the sections that take most it has some thousand."""
 _MISSED_REPORTS = 3
@@ -251,7 +253,7 @@ def _words(value: object) -> tuple[str, ...] | None:
 def _cpus(text: str | None) -> frozenset[int]:
     """Return the numbers in a list of ranges such as ``0-3,8``."""
     found: set[int] = set()
-    for part in (text or '').split(','):
+    for part in (text or '')[:_LONGEST_LIST].split(','):
         first, _, last = part.partition('-')
         last = last or first
         if not (first.isdecimal() and last.isdecimal()) or int(last) - int(first) > _MOST_CPUS:

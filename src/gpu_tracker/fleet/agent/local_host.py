@@ -7,6 +7,7 @@ import json
 import time
 from typing import TYPE_CHECKING
 
+from gpu_tracker.fleet.agent.job_ranks import running_jobs
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.history import History
 from gpu_tracker.fleet.hosts.host import HostState
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from gpu_tracker.fleet.agent.job_ranks import JobsSeen
     from gpu_tracker.fleet.hosts.history import Past
     from gpu_tracker.gpus.latest_reading import Reading, Watch
 
@@ -32,12 +34,20 @@ class LocalHost:
 
     :param version: Of this agent.
     :param now: Seconds since 1970.
+    :param jobs: Returns what is known of jobs, at once; None: no job folders are read.
     """
 
-    def __init__(self, watch: Watch, version: str, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        watch: Watch,
+        version: str,
+        now: Callable[[], float] = time.time,
+        jobs: Callable[[], JobsSeen] | None = None,
+    ) -> None:
         self._watch = watch
         self._version = version
         self._now = now
+        self._jobs = jobs
         self._state = HostState(HOST_ID, host_name())
         self._report = OwnReport(watch, version)
 
@@ -56,16 +66,24 @@ class LocalHost:
     def body(self) -> dict[str, object]:
         """Return what ``/api/v1/host`` answers."""
         reading = self._watch.peek()
+        of_jobs = {} if self._jobs is None else self._jobs().as_json()
         if reading is not None:
-            return self._report.body(reading)
+            return {**self._report.body(reading), **of_jobs}
         not_known = snapshot_of(Seen(self._now(), None, driver_problem=_NOT_YET))
         interval = self._watch.usual_interval
-        return {**not_known, 'age_seconds': None, 'interval_seconds': interval, 'agent_version': self._version}
+        known = {**not_known, 'age_seconds': None, 'interval_seconds': interval, 'agent_version': self._version}
+        return {**known, **of_jobs}
 
     def state(self) -> HostState:
         """Return how this host is now; what was known last is kept while its driver does not work."""
         reading = self._watch.peek()
-        report = parse_report(json.dumps(self.body()).encode()) if reading is None else self._report.of(reading)
+        if reading is None:
+            report = parse_report(json.dumps(self.body()).encode())
+        elif self._jobs is None:
+            report = self._report.of(reading)
+        else:
+            seen = self._jobs()
+            report = self._report.of(reading)._replace(jobs=running_jobs(seen.ranks), jobs_problem=seen.problem)
         self._state = self._state.reported(report, self._now())
         return self._state
 

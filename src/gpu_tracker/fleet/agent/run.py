@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import ProcessCollector
 from starlette.applications import Starlette
 
 from gpu_tracker.background import in_thread
+from gpu_tracker.errors import MissingPackageError
 from gpu_tracker.fleet.agent.answers import Answers, ClusterStatus
+from gpu_tracker.fleet.agent.job_metrics import JobCollector
+from gpu_tracker.fleet.agent.job_watch import JobWatch
 from gpu_tracker.fleet.agent.local_host import Audience, LocalHost, LocalSource
 from gpu_tracker.fleet.agent.metrics import HostCollector
+from gpu_tracker.fleet.agent.otlp_names import Known, devices
 from gpu_tracker.fleet.agent.probed import ProbedMetrics
 from gpu_tracker.fleet.config.cluster import INTERVAL
 from gpu_tracker.fleet.hosts.fleet import Fleet
+from gpu_tracker.fleet.hosts.host import UP
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.web.gate import HEALTH
 from gpu_tracker.fleet.web.serve import serve
@@ -23,9 +29,10 @@ from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine, host_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpu_tracker.fleet.agent.answers import OtherHosts
+    from gpu_tracker.fleet.agent.otlp import OtlpPush
     from gpu_tracker.fleet.config.cluster import Cluster
     from gpu_tracker.fleet.web.access import Access
 
@@ -45,7 +52,14 @@ class Settings(NamedTuple):
     """How much clients may know of command lines, see :func:`gpu_tracker.gpus.machine.snapshot`."""
     probes: tuple[str, ...] = ()
     """Names of resources whose metrics are wanted too; these tell of processes one by one."""
+    jobs: str | None = None
+    """A job's folder, or one with such folders in it; None: no jobs are reported."""
+    otlp: str | None = None
+    """The URL of an OpenTelemetry collector that takes metrics; None: there is none."""
 
+
+_EXTRA_OF_OTLP = frozenset({'google', 'opentelemetry', 'requests'})
+"""What gpu-tracker[otel] installs, as far as it is imported for it."""
 
 _FIRST_READING = 1.0
 """Seconds that the first clients wait at most for a driver that is slow to answer."""
@@ -64,8 +78,8 @@ def run(
     :param complain: Takes lines for people.
     :param read: Reads again, for SIGHUP, whom to answer and the hosts of the cluster.
     :raises KeyboardInterrupt: SIGINT has ended it.
-    :raises gpu_tracker.errors.GpuTrackerError: A port is taken, a TLS file of the cluster's cannot be used, or where
-        claims are kept is no absolute path.
+    :raises gpu_tracker.errors.GpuTrackerError: A port is taken, a TLS file of the cluster's cannot be used, where
+        claims are kept is no absolute path, or OpenTelemetry is wanted and not installed.
     """
     watch = Watch(Machine(complain, watches_errors=True), settings.interval, commands=settings.commands)
     agent = _Agent(settings, watch, version, complain)
@@ -93,7 +107,8 @@ class _Agent:
     """What is served, and what goes on beside."""
 
     def __init__(self, settings: Settings, watch: Watch, version: str, complain: Callable[[str], None]) -> None:
-        host = LocalHost(watch, version)
+        jobs = self._jobs = None if settings.jobs is None else JobWatch(settings.jobs, complain)
+        host = LocalHost(watch, version, jobs=None if jobs is None else jobs.seen)
         audience = Audience(watch, frozenset({HEALTH}))
         self._watch = watch
         self._complain = complain
@@ -108,7 +123,9 @@ class _Agent:
             for name in settings.probes
         ]
         own = ProcessCollector(registry=None)  # process_*: what the agent itself uses
-        routes = Answers(host, self._cluster, [collector, *self._probed, own]).routes()
+        of_jobs = [] if jobs is None else [JobCollector(jobs.seen, host_name())]
+        routes = Answers(host, self._cluster, [collector, *self._probed, *of_jobs, own]).routes()
+        self._push = None if settings.otlp is None else _push(settings, settings.otlp, watch, jobs, version, complain)
         if self._has_page:  # nvgpu's way to switch the page off
             routes += page_routes(self._source, host_name())
         app = Starlette(routes=routes)
@@ -123,16 +140,54 @@ class _Agent:
 
     async def run(self) -> None:
         """Keep what is served up to date until it is cancelled."""
-        for probed in self._probed:
-            probed.start()
+        for threaded in self._threaded():
+            threaded.start()
         await asyncio.gather(self._source.run(), self._cluster.run())
 
     def stop(self) -> None:
         """Let pages that are open end."""
         self._watch.stop()
-        for probed in self._probed:
-            probed.stop()
+        for threaded in self._threaded():
+            threaded.stop()
         self._source.fleet.close()
+
+    def _threaded(self) -> Iterator[ProbedMetrics | JobWatch | OtlpPush]:
+        """Yield all that has a thread of its own."""
+        yield from self._probed
+        if self._jobs is not None:
+            yield self._jobs
+        if self._push is not None:
+            yield self._push
+
+
+def _push(
+    settings: Settings, url: str, watch: Watch, jobs: JobWatch | None, version: str, complain: Callable[[str], None]
+) -> OtlpPush:
+    """Return what pushes the figures to OpenTelemetry.
+
+    :raises MissingPackageError: OpenTelemetry is not installed.
+    :raises gpu_tracker.errors.GpuTrackerError: What the environment says for it cannot be used.
+    """
+    try:
+        # Here, since it imports what most agents do not need.
+        from gpu_tracker.fleet.agent.otlp import OtlpPush, interval_of  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if (error.name or '').partition('.')[0] not in _EXTRA_OF_OTLP:
+            raise
+        raise MissingPackageError(
+            '--otlp needs opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http, which are not installed: '
+            f'install gpu-tracker[otel] (no module named {error.name!r})'
+        ) from None
+    host = LocalHost(watch, version)  # of the pushing thread
+
+    def known() -> Known:
+        state = host.state()
+        return Known(
+            tuple(devices(state.report if state.state == UP else None)), () if jobs is None else jobs.seen().ranks
+        )
+
+    interval = interval_of(os.environ, settings.interval)
+    return OtlpPush(known, url, host=host_name(), version=version, interval=interval, complain=complain)
 
 
 def others_of(cluster: Cluster) -> Callable[[], OtherHosts] | None:

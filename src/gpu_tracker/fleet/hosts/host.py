@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpu_tracker.fleet.hosts.report import ClaimReport, GpuReport, HostReport, ProcessReport
+    from gpu_tracker.fleet.hosts.running_jobs import RunningJob
 
 _TOLERANCE = 2.0
 """Seconds: an answer may be as long under way, and what is seen of a process shall not change with each."""
@@ -32,10 +33,13 @@ def error_of(report: HostReport, now: float, known: float) -> float:
 
 
 def corrected(report: HostReport, error: float) -> HostReport:
-    """Return a report whose processes and claims have moments by this machine's clock."""
-    if not error or report.gpus is None:
+    """Return a report whose processes, claims and jobs have moments by this machine's clock."""
+    if not error:
         return report
-    return report._replace(gpus=tuple(_gpu(gpu, error) for gpu in report.gpus))
+    return report._replace(
+        gpus=None if report.gpus is None else tuple(_gpu(gpu, error) for gpu in report.gpus),
+        jobs=None if report.jobs is None else tuple(_job(job, error) for job in report.jobs),
+    )
 
 
 def _gpu(gpu: GpuReport, error: float) -> GpuReport:
@@ -52,6 +56,10 @@ def _process(process: ProcessReport, error: float) -> ProcessReport:
 
 def _claim(claim: ClaimReport, error: float) -> ClaimReport:
     return claim._replace(made=_moment(claim.made, error), expires=_moment(claim.expires, error))
+
+
+def _job(job: RunningJob, error: float) -> RunningJob:
+    return job._replace(started=_moment(job.started, error), updated=_moment(job.updated, error))
 
 
 def _moment(told: float | None, error: float) -> float | None:
@@ -127,7 +135,8 @@ class HostState(NamedTuple):
         if problem is None:
             return host._replace(state=UP, error=None, last_seen=now, report=report)
         if report.gpus is None:
-            return host._replace(state=STALE, error=problem, report=self.report or report)
+            kept = (self.report or report)._replace(jobs=report.jobs, jobs_problem=report.jobs_problem)
+            return host._replace(state=STALE, error=problem, report=kept)
         return host._replace(state=STALE, error=problem, last_seen=now - (report.age or 0), report=report)
 
     def failed(self, error: str) -> HostState:
@@ -153,8 +162,14 @@ def _staleness(report: HostReport) -> str | None:
 
 
 def host_as_json(host: HostState) -> dict[str, object]:
-    """Return what ``json.dumps`` takes; ``last_seen`` is null while the host is up, since that changes all the time."""
+    """Return what ``json.dumps`` takes; ``last_seen`` is null while the host is up, since that changes all the time.
+
+    ``jobs`` and ``jobs_problem`` are there where the host reads job folders.
+    """
     report = host.report
+    of_jobs = {}
+    if report is not None and report.jobs is not None:
+        of_jobs = {'jobs': [job._asdict() for job in report.jobs], 'jobs_problem': report.jobs_problem}
     return {
         'id': host.id,
         'name': host.name,
@@ -168,6 +183,7 @@ def host_as_json(host: HostState) -> dict[str, object]:
         'driver_problem': None if report is None else report.driver_problem,
         'claims_problem': None if report is None else report.claims_problem,
         'gpus': None if report is None or report.gpus is None else [_gpu_as_json(gpu) for gpu in report.gpus],
+        **of_jobs,
     }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.hosts import untrusted
+from gpu_tracker.fleet.hosts.running_jobs import RunningJob, parse_jobs
 from gpu_tracker.fleet.hosts.untrusted import has_more_parts
 from gpu_tracker.gpus.constraints import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN, UNREADABLE
 from gpu_tracker.gpus.model import THROTTLE_REASONS, GpuHealth
@@ -115,6 +116,9 @@ class HostReport(NamedTuple):
     """Seconds between two readings; None: not reported."""
     time: float | None = None
     """When the reading was taken, in seconds since 1970 by the host's clock; None: not reported."""
+    jobs: tuple[RunningJob, ...] | None = None
+    """The jobs of which it runs ranks; None: it reads no job folders."""
+    jobs_problem: str | None = None
 
 
 def parse_report(body: bytes) -> HostReport:
@@ -140,6 +144,8 @@ def parse_report(body: bytes) -> HostReport:
         age=untrusted.number(answer.get('age_seconds')),
         interval=untrusted.number(answer.get('interval_seconds')),
         time=untrusted.number(answer.get('time')),
+        jobs=parse_jobs(answer.get('jobs')),
+        jobs_problem=untrusted.text(answer.get('jobs_problem')),
     )
 
 

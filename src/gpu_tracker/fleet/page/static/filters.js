@@ -64,7 +64,8 @@ function isWanted(gpu, host, filters, words) {
 }
 
 function hostText(host) {
-  return [host.name, host.hostname, host.group, host.state, host.error].filter(Boolean).join('\n').toLowerCase();
+  const jobs = (host.jobs ?? []).flatMap(({ job, folder }) => [job, folder]);
+  return [host.name, host.hostname, host.group, host.state, host.error, ...jobs].filter(Boolean).join('\n').toLowerCase();
 }
 
 function gpuText(gpu) {

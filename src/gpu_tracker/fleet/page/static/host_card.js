@@ -157,7 +157,7 @@ function notesOf(host) {
   if (host.state === 'down' || host.state === 'stale') {
     notes.push({ text: printable(host.error ?? stateOf(host).word), lastSeen: host.last_seen });
   }
-  for (const problem of [host.driver_problem, host.claims_problem]) {
+  for (const problem of [host.driver_problem, host.claims_problem, host.jobs_problem]) {
     if (problem && problem !== host.error) notes.push({ text: printable(problem) });
   }
   return notes;

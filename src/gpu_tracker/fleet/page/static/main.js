@@ -7,6 +7,7 @@ import { FleetChart } from './fleet_chart.js';
 import { Frames } from './frames.js';
 import { GpuDialog } from './gpu_dialog.js';
 import { HostList } from './host_list.js';
+import { Jobs } from './jobs.js';
 import { Past } from './past.js';
 import { Stream } from './stream.js';
 import { Summary } from './summary.js';
@@ -26,6 +27,7 @@ const shown = new Map(); // the GPUs that are shown, by the host's id; null: the
 const list = new HostList(place('hosts'), { frames, past, clock: () => fleet.now, namesOf: (host) => fleet.namesOf(host) });
 const fleetChart = new FleetChart(place('fleet-past'), (chart) => toolbar.choose({ chart }));
 const isNarrow = matchMedia('(max-width: 600px)'); // a phone, as in narrow.css
+const jobs = new Jobs(place('jobs'), !isNarrow.matches);
 const summary = new Summary(place('summary'), place('spoken'));
 const dialog = new GpuDialog(place('gpu'), past, { openerOf: (...names) => list.opener(...names), closed: () => list.refresh() });
 let toolbar = null;
@@ -90,6 +92,7 @@ function showAll(replaced = new Map()) {
   if (connection !== 'live') connectionIs('live');
   frames.add('summary', () => summary.show(fleet.totals));
   if (document.hidden) summary.show(fleet.totals); // nothing is drawn then
+  frames.add('jobs', showJobs);
   fleetChart.goOn(fleet.totals, fleet.time);
   const longer = past.goOn(fleet.hosts, replaced, fleet.time);
   list.refreshPast(longer);
@@ -97,6 +100,10 @@ function showAll(replaced = new Map()) {
     dialog.show(fleet.hosts.get(dialog.hostId), fleet.now);
     if (longer.includes(dialog.hostId)) dialog.showPast();
   }
+}
+
+function showJobs() {
+  jobs.show(fleet.hosts.values(), fleet.now);
 }
 
 function connectionIs(state) {
@@ -161,6 +168,7 @@ place('everything').addEventListener('click', () => toolbar.clear());
 place('hosts').addEventListener('click', open);
 setInterval(() => toolbar.offer(choices(fleet.hosts.values())), CHOICES_PAUSE);
 setInterval(() => list.refresh(), AGES_PAUSE);
+setInterval(() => fleet.time !== null && frames.add('jobs', showJobs, { isUrgent: false }), AGES_PAUSE);
 setInterval(() => fleetChart.fetchIfMissing(), AGES_PAUSE);
 setInterval(() => connection !== 'live' && showConnection(), 1_000);
 stream.open();

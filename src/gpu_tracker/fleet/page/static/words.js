@@ -44,6 +44,12 @@ export function usedOf(used, total) {
   return `${figure(used === null ? null : used / size, '', 1)} / ${figure(total === null ? null : total / size, '', 1)} ${unit}`;
 }
 
+/** Return `38.2 GB`, or `N/A`. */
+export function sizeOf(bytes) {
+  if (bytes === null) return UNKNOWN;
+  return bytes >= 1e12 ? figure(bytes / 1e12, ' TB', 1) : figure(bytes / 1e9, ' GB', 1);
+}
+
 export function counted(count, one, many = `${one}s`) {
   return `${count} ${count === 1 ? one : many}`;
 }
