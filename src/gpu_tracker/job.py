@@ -43,6 +43,10 @@ _NODES = re.compile(r'([^,\[\]]+)(?:\[([\d,-]+)\])?([^,\[\]]*)(?:,|$)')
 """A part of a list of nodes as Slurm writes it, such as ``n[01-04,7]`` or ``login``."""
 
 
+_STEP_DAEMON = re.compile(r'slurmstepd: \[\d+\.(\w+)')
+"""What the process above the tasks of a step calls itself, such as ``slurmstepd: [4711.batch]``."""
+
+
 class Launcher:
     """One launcher, and its environment variables.
 
@@ -207,6 +211,7 @@ def identify(
     pid: int,
     *,
     parent_of: Callable[[int], int | None] | None = None,
+    title_of: Callable[[int], str] | None = None,
     only_certain: bool = False,
 ) -> dict[str, Any] | None:
     """Return the fields of the identity of a process, None where unknown; None where no launcher is to be seen.
@@ -214,6 +219,7 @@ def identify(
     :param environment: The environment variables that the process has.
     :param pid: The process.
     :param parent_of: Returns the parent of a process, by its ID; None where that is not known.
+    :param title_of: Returns the command line of a process; an empty text where that is not known.
     :param only_certain: Believe only launchers that name their process, since ``environment`` is not the process' own.
     """
     parent_of = parent_of or _parent_of
@@ -235,19 +241,23 @@ def identify(
     found['launcher'] = 'gpu-tracker' if launcher is None and scheduler is None else (launcher or scheduler).name  # type: ignore[union-attr]  # one of them is there
     of_scheduler = {} if scheduler is None else {**scheduler.defaults, **_values(environment, scheduler.fields)}
     of_launcher = {} if launcher is None else _values(environment, launcher.fields)
+    is_of_slurm = launcher is not None and launcher.name == 'slurm'
+    if is_of_slurm:
+        step = _step_of_task(environment['SLURM_TASK_PID'], parent_of, title_of or _title_of)
+        of_launcher |= {} if step is None else {'step': step}
     own_id = of_launcher.pop('job', _NO_ID)
     if own_id != _NO_ID and own_id != of_scheduler.get('job'):
         # The scheduler's is the one that people know: beside it, that of the launcher is the name of a step.
         of_launcher.setdefault('job' if 'job' not in of_scheduler else 'step', own_id)
     for field, text in {**of_scheduler, **of_launcher, **own}.items():
         found[field] = _whole(text) if field in NUMBERS else text[:_LONGEST]
-    return _completed(found, is_of_slurm=launcher is not None and launcher.name == 'slurm')
+    return _completed(found, is_of_slurm=is_of_slurm)
 
 
 def _completed(found: dict[str, Any], *, is_of_slurm: bool) -> dict[str, Any]:
     """Return an identity with what follows from the rest of it."""
-    if is_of_slurm and found['step'] is None:
-        found['step'] = 'batch'
+    if is_of_slurm and not (found['step'] or '').isdecimal():
+        found['step'] = found['step'] or 'batch'
         found['size'] = 1  # the script itself; what it starts with srun is a step of its own
     host = host_name()
     if found['node'] is None:
@@ -361,7 +371,13 @@ def expand(path: str, parameter: str, identity: Mapping[str, Any] | None) -> str
             possible = ' or '.join(f'{{{other}}}' for other in _PLACEHOLDERS if known[other] is not None)
             source = 'no launcher has started this' if identity is None else f'{identity["launcher"]} does not say it'
             raise ParameterError(parameter, path, f'a path without {{{name}}}, since {source}: use {possible}')
-    return _PLACEHOLDER.sub(lambda match: _UNSAFE.sub('_', known[match[1]] or ''), path)
+    return _PLACEHOLDER.sub(lambda match: _part_of_path(known[match[1]] or ''), path)
+
+
+def _part_of_path(text: str) -> str:
+    """Return a text as it can stand in the name of one file: it leads into no other folder."""
+    safe = _UNSAFE.sub('_', text)
+    return safe if safe.strip('.') else '_' * len(safe)
 
 
 def check_own_path(path: str, parameter: str, identity: Mapping[str, Any] | None) -> None:
@@ -370,20 +386,25 @@ def check_own_path(path: str, parameter: str, identity: Mapping[str, Any] | None
     :param path: As it was given, before :func:`expand`.
     :param parameter: What it was given to.
     """
-    if identity is None or {'rank', 'pid'} & set(_PLACEHOLDER.findall(path)):
+    names = set(_PLACEHOLDER.findall(path))
+    if identity is None or 'pid' in names:
         return
-    if (identity['size'] or 1) > 1:
-        whose = f'this is rank {_or_unknown(identity["rank"])} of {identity["size"]}, and all would write the same file'
-        fix = 'with {rank} or {pid} in it'
-    elif identity['array_task'] is not None and '{job}' not in path:
-        whose = f'this is task {identity["array_task"]} of an array, and all would write the same file'
-        fix = 'with {job} or {pid} in it'
-    else:
+    needed = {'job': identity['array_task'] is not None, 'rank': (identity['size'] or 1) > 1}
+    missing = [f'{{{name}}}' for name, is_needed in needed.items() if is_needed and name not in names]
+    if not missing:
         return
+    whose = f'task {identity["array_task"]} of an array'
+    if '{rank}' in missing:
+        whose = f'rank {_or_unknown(identity["rank"])} of {identity["size"]}'
     stem, dot, ending = path.rpartition('.')
-    example = f'{stem}-{{rank}}.{ending}' if dot and '/' not in ending else f'{path}-{{rank}}'
-    example = example if (identity['size'] or 1) > 1 else example.replace('{rank}', '{job}')
-    raise ParameterError(parameter, path, f'a path {fix}, such as {example} ({whose}; --job=FOLDER makes one report)')
+    added = ''.join(f'-{name}' for name in missing)
+    example = f'{stem}{added}.{ending}' if dot and '/' not in ending else f'{path}{added}'
+    raise ParameterError(
+        parameter,
+        path,
+        f'a path with {" and ".join(missing)} or {{pid}} in it, such as {example} '
+        f'(this is {whose}, and all would write the same file; --job=FOLDER makes one report)',
+    )
 
 
 def job_name(identity: Mapping[str, Any] | None) -> str | None:
@@ -430,6 +451,24 @@ def _is_within(pid: int, text: str, parent_of: Callable[[int], int | None]) -> b
             break
         current = parent_of(current)
     return current is not None and current == wanted
+
+
+def _step_of_task(task: str, parent_of: Callable[[int], int | None], title_of: Callable[[int], str]) -> str | None:
+    """Return the step of a task of Slurm as the daemon above it has it in its title; None where that is not known.
+
+    A script of sbatch has the variables of the step in which sbatch was called, where there was one.
+    """
+    daemon = parent_of(_whole(task) or 0)
+    title = None if daemon is None else _STEP_DAEMON.match(title_of(daemon))
+    return None if title is None else title[1]
+
+
+def _title_of(pid: int) -> str:
+    try:
+        with open(f'/proc/{pid}/cmdline', 'rb') as file:
+            return file.read(_LONGEST).decode(errors='replace')
+    except OSError:
+        return ''  # it has ended, or belongs to somebody else
 
 
 def _parent_of(pid: int) -> int | None:

@@ -128,6 +128,16 @@ def test_a_cancelled_job_has_a_summary(cluster: TrackingCluster, tmp_path: Path)
     assert states(merged(cluster.slurm, cluster.jobs / job)) == {'ended': 3}  # whose exit codes are not gpu-tracker's
 
 
+def test_a_script_that_was_submitted_inside_a_step_has_a_comment(cluster: TrackingCluster, tmp_path: Path):
+    (tmp_path / 'inner.sh').write_text('#!/bin/sh\nsrun sh -c "until [ -e end ]; do sleep 0.05; done"\n')
+    submitted = cluster.slurm.run('srun', 'sbatch', '--parsable', 'inner.sh', folder=tmp_path)
+    job = submitted.stdout.strip()
+    eventually(lambda: cluster.tracked_ranks(job) == 2)
+    (tmp_path / 'end').touch()
+    cluster.slurm.wait(job)
+    assert cluster.comment(job).startswith('gpu-tracker: ')
+
+
 def test_a_comment_of_the_user_stays(cluster: TrackingCluster, tmp_path: Path):
     job = cluster.slurm.submit(tmp_path, 'until [ -e end ]; do sleep 0.05; done', '--comment=mine')
     eventually(lambda: cluster.tracked_ranks(job) == 1)

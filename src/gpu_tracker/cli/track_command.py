@@ -132,10 +132,10 @@ def _follow(process_id: int, tracker: CommandTracker | None, request: Request, v
         view.end()
     measured = tracker is not None and tracking.stop(tracker)
     _, status, usage = os.wait4(process_id, 0)
-    supervise.let_signals_through()
     code = os.waitstatus_to_exitcode(status)
     completed = f'Process completed with status code: {code}'
     if tracker is None:
+        supervise.let_signals_through()
         output.say(completed)
         delivered = False
     else:
@@ -145,6 +145,7 @@ def _follow(process_id: int, tracker: CommandTracker | None, request: Request, v
             tracking.finish(tracker, code)
         else:
             tracking.note_exit(tracker, code)
+        supervise.let_signals_through()  # only now: schedulers send SIGTERM again and again
         delivered = settled and tracking.deliver(tracker, request)
     if code < 0:
         return 128 - code
