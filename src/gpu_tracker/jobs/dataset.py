@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _GROUP = 1 << 18
 """Rows in a row group."""
 _MICRO = 1e6
+_LONGEST_PART = 200
+"""Bytes of a value in the name of a folder, which may have 255 together with its key."""
 _NONE = '__HIVE_DEFAULT_PARTITION__'
 """What readers of this layout take for no value."""
 
@@ -64,6 +66,8 @@ def write_dataset(folders: Sequence[str], path: str) -> tuple[int, list[str]]:
                 written += 1
             except RecordingError as error:
                 problems.append(str(error))
+        if not written:
+            raise RecordingError(problems[-1])
         os.rename(unfinished, path)
     except OSError as error:
         raise RecordingError(f'cannot write {path}: {error.strerror or error}') from error
@@ -77,15 +81,17 @@ def _fields(record: RankRecord) -> dict[str, Any]:
 
 
 def _part(value: object) -> str:
-    """Return a value as the name of a folder has it."""
+    """Return a value as the name of a folder has it; of a long one its beginning."""
     if value is None:
         return _NONE
-    return ''.join(
-        character
-        if character.isalnum() or character in '._-'
-        else ''.join(f'%{byte:02X}' for byte in character.encode())
-        for character in str(value)
-    )
+    found = ''
+    for character in str(value):
+        is_plain = character.isalnum() or character in '._-'
+        part = character if is_plain else ''.join(f'%{byte:02X}' for byte in character.encode())
+        if len((found + part).encode()) > _LONGEST_PART:
+            break
+        found += part
+    return found
 
 
 def _schema(arrow: Any, recording: Recording) -> Any:  # noqa: ANN401 - pyarrow has no types

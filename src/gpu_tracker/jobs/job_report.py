@@ -72,7 +72,7 @@ class NodeReport:
     :ivar ranks: How many ranks ran there.
     :ivar max_ram: The most RAM of them at one moment. ``value`` needs recordings where several ran at once. Pages that
         several ranks share count once in the lower bound only.
-    :ivar cpu_seconds: Their CPU time; None where that of one is unknown.
+    :ivar cpu_seconds: Their CPU time, of those of which it is known.
     :ivar cores: The cores that the job was given there, or that its ranks may use.
     :ivar cpu_seconds_allotted: These, times the seconds for which the job ran there.
     :ivar asked_ram: The bytes of RAM that the job was given there.

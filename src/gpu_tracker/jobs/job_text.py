@@ -68,7 +68,10 @@ def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
         used_of_allotted(report.cpu_seconds, report.cpu_seconds_allotted, 'core', at_least=report.is_lower_bound),
     )
     if report.gpu_seconds or report.gpu_seconds_allotted:
-        yield 'GPU', used_of_allotted(report.gpu_seconds, report.gpu_seconds_allotted, 'GPU', at_least=False)
+        yield (
+            'GPU',
+            used_of_allotted(report.gpu_seconds, report.gpu_seconds_allotted, 'GPU', at_least=report.is_lower_bound),
+        )
     yield from _ram(report)
     for first, imbalance in enumerate(report.imbalance):
         name, unit = FIGURES[imbalance.figure]

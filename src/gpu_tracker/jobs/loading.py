@@ -66,7 +66,8 @@ def read_folders(folders: Sequence[str]) -> tuple[list[RankRecord], list[str]]:
     """
     records: list[RankRecord] = []
     problems: list[str] = []
-    for folder in folders:
+    distinct = {os.path.realpath(folder): folder for folder in reversed(folders)}
+    for folder in reversed(distinct.values()):
         found, wrong = read_folder(folder)
         records += found
         problems += wrong

@@ -12,7 +12,7 @@ What may be added up, and what may not:
 from __future__ import annotations
 
 import signal
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker.job import job_name
@@ -20,7 +20,7 @@ from gpu_tracker.jobs.job_regions import merged_regions
 from gpu_tracker.jobs.job_report import Imbalance, JobReport, NodeReport, RankReport
 from gpu_tracker.jobs.moments import largest_sum, largest_sum_of_bounds, once
 from gpu_tracker.jobs.rank_files import UNMEASURED
-from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING, STATES
+from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING, STATES, figure_or_none
 from gpu_tracker.recording.reading.model import Bounded
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     """The RAM of a rank over time: pairs of a time on a clock that all of its node have, and bytes from then on."""
 
 _WORST_FIRST = (RUNNING, LOST, KILLED, FAILED, UNMEASURED, ENDED)
-_MOST_SIZE = 10_000_000
-"""Ranks that a launcher can have: a larger number is none."""
+_MOST_SIZE = 1_000_000
+"""Ranks that write into one folder: a larger number is no number of ranks."""
 _MOST_NAMED = 12
 _PERCENT = 100.0
 _UNKNOWN_NODE = 'unknown'
@@ -138,11 +138,15 @@ def _runs(records: Sequence[RankRecord], now: float, is_alive: Callable[[RankRec
     steps = {(record.job.job, record.job.step) for record in records}
     groups = _by(records, _unit)
     runs = []
+    labels: Counter[str] = Counter()
     for unit in sorted(groups, key=_order):
         of_rank = groups[unit]
         attempts = [record.job.attempt for record in of_rank]
         latest = max((attempt for attempt in attempts if attempt is not None), default=None)
         label = _label(of_rank[0], with_job=len(jobs) > 1, with_step=len(steps) > len(jobs))
+        labels[label] += 1
+        if labels[label] > 1:  # containers of one host have the same process IDs
+            label = f'{label} ({labels[label]})'
         for record in of_rank:
             state = record.state(now, is_alive)
             end = max(record.updated, now) if state == RUNNING else record.updated
@@ -151,16 +155,17 @@ def _runs(records: Sequence[RankRecord], now: float, is_alive: Callable[[RankRec
 
 
 def _unit(record: RankRecord) -> tuple[str | None, int | None, str | None, int | None, str]:
-    """Return what all runs of one rank have in common: its place, or of one without a rank its own name."""
+    """Return what all runs of one rank have in common: its place, or of one without a rank its process."""
     place = record.job
-    return place.job, place.array_task, place.step, place.rank, record.name if place.rank is None else ''
+    process = '' if place.rank is not None else f'{place.node} {record.machine} {record.pid_namespace} {record.pid}'
+    return place.job, place.array_task, place.step, place.rank, process
 
 
 def _order(unit: tuple[str | None, int | None, str | None, int | None, str]) -> tuple[Any, ...]:
-    job, task, step, rank, name = unit
+    job, task, step, rank, process = unit
     is_number = step is not None and step.isdecimal()
     numbered = (0, int(step), '') if is_number and step is not None else (1, 0, step or '')
-    return (job or '', -1 if task is None else task, numbered, -1 if rank is None else rank, name)
+    return (job or '', -1 if task is None else task, numbered, -1 if rank is None else rank, process)
 
 
 def _label(record: RankRecord, *, with_job: bool, with_step: bool) -> str:
@@ -189,13 +194,15 @@ def _worst(runs: Sequence[Run]) -> str:
 def _missing(last: Sequence[Run], seen: set[str]) -> tuple[int | None, list[str]]:
     """Return how many ranks there should be, where all steps say it, and the labels of those that have not begun."""
     expected: int | None = 0
+    room = _MOST_SIZE
     labels: list[str] = []
     for of_step in _by(last, lambda run: (run.record.job.job, run.record.job.array_task, run.record.job.step)).values():
         sizes = [run.record.job.size for run in of_step if run.record.job.size is not None]
         size = max(sizes, default=0)
-        if not sizes or size > _MOST_SIZE:
+        if not sizes or size > room:
             expected = None
             continue
+        room -= size
         expected = None if expected is None else expected + size
         there = {run.record.job.rank for run in of_step}
         example = of_step[0]
@@ -277,16 +284,31 @@ def _ram_of_node(runs: Sequence[Run], series_of: Callable[[RankRecord], Series |
     uppers = [ram.upper for ram in rams]
     upper = None if None in uppers else largest_sum_of_bounds(spans, [bound or 0 for bound in uppers])
     if largest_sum_of_bounds(spans, [1] * len(spans)) <= 1:  # one at a time
-        value = largest
+        unknown = [ram.upper for ram in rams if ram.value is None]
+        is_known = largest is not None and all(bound is not None and bound <= largest for bound in unknown)
+        value = largest if is_known else None
     else:
-        found = [] if series_of is None else [series_of(run.record) for run in runs]
-        series = [one for one in found if one is not None]
-        value = largest_sum(series) if found and len(series) == len(found) else None
+        value = _largest_sum_of_samples(runs, series_of)
         if value is not None and largest is not None:
             value = max(value, largest)  # a peak between two samples, of one rank
         if value is not None and upper is not None:
             value = min(value, upper)
     return Bounded(value, lower, upper)
+
+
+def _largest_sum_of_samples(
+    runs: Sequence[Run], series_of: Callable[[RankRecord], Series | None] | None
+) -> float | None:
+    """Return the most RAM of the ranks at one moment; None where that of one is not known over time."""
+    largest: float | None = None
+    for of_clock in _by(runs, lambda run: run.record.machine).values():  # after a reboot it begins at 0 again
+        found = [] if series_of is None else [series_of(run.record) for run in of_clock]
+        series = [one for one in found if one is not None]
+        total = largest_sum(series) if found and len(series) == len(found) else None
+        if total is None:
+            return None
+        largest = total if largest is None else max(largest, total)
+    return largest
 
 
 def _cores(runs: Sequence[Run]) -> int | None:
@@ -304,8 +326,7 @@ def _span(runs: Sequence[Run]) -> float:
 
 def _gpus_of(run: Run) -> Iterator[Mapping[str, Any]]:
     """Yield those GPUs of the machine that the rank has used; all where it is not known which."""
-    gpu = (run.record.totals or {}).get('gpu')
-    devices = gpu.get('devices') if isinstance(gpu, dict) else None
+    devices = run.record.part('gpu').get('devices')
     for device in devices if isinstance(devices, list) else ():
         if isinstance(device, dict) and isinstance(device.get('uuid'), str) and device.get('combined') != 0:
             yield device
@@ -314,16 +335,17 @@ def _gpus_of(run: Run) -> Iterator[Mapping[str, Any]]:
 def _gpu_seconds(runs: Sequence[Run]) -> float | None:
     """Return for how many seconds the GPUs were busy that the ranks on a node used."""
     readings: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
-    for run in runs:
+    measured = [run for run in runs if run.record.totals is not None]
+    for run in measured:
         if run.record.figure('gpu', 'count') is None:
             return None
         for device in _gpus_of(run):
-            percent: Any = device.get('utilization')
-            if type(percent) not in {int, float}:
+            percent = figure_or_none(device.get('utilization'))
+            if percent is None:
                 return None
             busy = float(percent) / _PERCENT * run.seconds
             readings[device['uuid']].append((run.record.started, run.end, busy))
-    return sum((once(of_gpu) for of_gpu in readings.values()), 0.0)
+    return sum((once(of_gpu) for of_gpu in readings.values()), 0.0) if measured else None
 
 
 def _gpu_joules(runs: Sequence[Run]) -> float | None:
@@ -331,10 +353,9 @@ def _gpu_joules(runs: Sequence[Run]) -> float | None:
     readings: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     is_known = False
     for run in runs:
-        energy = (run.record.totals or {}).get('energy')
-        gpus = energy.get('gpus') if isinstance(energy, dict) else None
+        gpus = run.record.part('energy').get('gpus')
         for entry in gpus if isinstance(gpus, list) else ():
-            if not isinstance(entry, list) or len(entry) < 2 or type(entry[1]) not in {int, float}:  # noqa: PLR2004
+            if not isinstance(entry, list) or len(entry) < 2 or figure_or_none(entry[1]) is None:  # noqa: PLR2004
                 return None
             readings[str(entry[0])].append((run.record.started, run.end, float(entry[1])))
         is_known = is_known or isinstance(gpus, list)
@@ -390,7 +411,7 @@ def _problems(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[str]:
     silent = [run.label for run in runs if run.record.totals is None and run.state != RUNNING]
     if silent:
         yield f'Nothing is known of what {_named(silent)} used: it is in no figure.'
-    bounded = [run.label for run in runs if (run.record.totals or {}).get('record', {}).get('cpu_is_lower_bound')]
+    bounded = [run.label for run in runs if run.record.part('record').get('cpu_is_lower_bound') is True]
     if bounded:
         yield f'CPU time of {_named(bounded)} is a lower bound: processes have ended unseen.'
     for of_array in _by(last, lambda run: run.record.job.job).values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from gpu_tracker.jobs.rank_files import (
     boot_id,
     pid_namespace,
 )
+from gpu_tracker.processes.stat import TICKS_PER_SECOND
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.usage import JobIdentity
 
@@ -43,6 +45,10 @@ _LONGEST_LIST = 1 << 12
 """CPUs of a range, and characters of a list of ranges: more than any machine has."""
 _LARGEST = 16 << 20
 """Bytes of a record: with the sections that take most it has some thousand."""
+_LARGEST_FIGURE = 1e21
+"""Of any unit: sums of millions of ranks are numbers still."""
+_PLACE_OF_START = 18
+"""The place of a process' start behind its state in ``/proc/PID/stat``, proc(5)."""
 _MISSED_REPORTS = 3
 _GRACE = 60.0
 """How many reports may be missing, and seconds in addition, before a rank counts as lost: clocks of nodes differ."""
@@ -103,8 +109,12 @@ class RankRecord:
                 value = value[key]
             else:
                 return None
-        is_number = type(value) in {int, float} and abs(value) < float('inf')
-        return value if is_number else None
+        return figure_or_none(value)
+
+    def part(self, name: str) -> Mapping[str, Any]:
+        """Return a part of the totals; an empty one where there is none."""
+        part = None if self.totals is None else self.totals.get(name)
+        return part if isinstance(part, dict) else {}
 
     def state(self, now: float, is_alive: Callable[[RankRecord], bool | None]) -> str:
         """Return one of :data:`STATES`.
@@ -124,6 +134,11 @@ class RankRecord:
         return FAILED if self.exit_code > 0 else KILLED
 
 
+def figure_or_none(value: Any) -> Any:  # noqa: ANN401 - a number or None
+    """Return what can be a figure, a number that is not negative; None for anything else."""
+    return value if type(value) in {int, float} and 0 <= value <= _LARGEST_FIGURE else None
+
+
 class Alive:
     """Says of ranks on this machine whether the process that writes their end is there."""
 
@@ -136,7 +151,23 @@ class Alive:
         is_near = self._machine is not None and self._machine == record.machine
         if not is_near or self._namespace is None or self._namespace != record.pid_namespace or not record.tracker_pid:
             return None
-        return os.path.exists(f'/proc/{record.tracker_pid}')
+        started, is_zombie = _process(record.tracker_pid)
+        if started is None:
+            return False
+        if started > record.started + _GRACE:
+            return None  # another process has got the number since, or the date was set
+        return not is_zombie
+
+
+def _process(pid: int) -> tuple[float | None, bool]:
+    """Return when a process was started, in seconds since 1970, None where there is none; and whether it has ended."""
+    try:
+        with open(f'/proc/{pid}/stat', 'rb') as file:
+            state, *values = file.read().rpartition(b')')[2].split()
+    except (OSError, ValueError):
+        return None, True
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(values[_PLACE_OF_START]) / TICKS_PER_SECOND
+    return time.time() - age, state in {b'Z', b'X'}
 
 
 def read_folder(folder: str) -> tuple[list[RankRecord], list[str]]:
@@ -166,15 +197,19 @@ def read_folder(folder: str) -> tuple[list[RankRecord], list[str]]:
 
 def _read_file(folder: str, stem: str, name: str, names: set[str]) -> RankRecord:
     path = os.path.join(folder, name)
-    handle = os.open(path, os.O_RDONLY | getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_CLOEXEC', 0))
-    with open(handle, 'rb') as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+    with open(path, 'rb', opener=_open_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError('it is no regular file')
         text = file.read(_LARGEST + 1)
     if len(text) > _LARGEST:
         raise ValueError('it is too large')
     recording = next((other for other in (stem + RECORDING, f'.{stem}{PARTIAL}') if other in names), None)
     return read_record(text, stem, None if recording is None else os.path.join(folder, recording))
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for whoever may write into it."""
+    return os.open(path, flags | getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_NOCTTY', 0))
 
 
 def read_record(text: str | bytes, name: str, recording: str | None = None) -> RankRecord:
@@ -197,7 +232,7 @@ def read_record(text: str | bytes, name: str, recording: str | None = None) -> R
     of_node = _Fields(asked if isinstance(asked, dict) else {})
     host = fields.text('host')
     identity = plain.get('job')
-    job = JobIdentity(launcher='', node=host) if identity is None else JobIdentity(**checked(identity))
+    job = JobIdentity(launcher='', node=host) if identity is None else JobIdentity(**_clean(checked(identity)))
     totals = plain.get('totals')
     started, updated = fields.number('started_unix'), fields.number('updated_unix')
     if started is None or updated is None or not (totals is None or isinstance(totals, dict)):
@@ -233,7 +268,7 @@ class _Fields:
 
     def text(self, key: str) -> str | None:
         value = self._plain.get(key)
-        return value if isinstance(value, str) else None
+        return _text(value) if isinstance(value, str) else None
 
     def whole(self, key: str) -> int | None:
         value = self._plain.get(key)
@@ -247,7 +282,18 @@ class _Fields:
 
 
 def _words(value: object) -> tuple[str, ...] | None:
-    return tuple(value) if isinstance(value, list) and all(isinstance(word, str) for word in value) else None
+    return (
+        tuple(map(_text, value)) if isinstance(value, list) and all(isinstance(word, str) for word in value) else None
+    )
+
+
+def _clean(identity: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: _text(value) if isinstance(value, str) else value for field, value in identity.items()}
+
+
+def _text(text: str) -> str:
+    """Return a text that every encoding has: JSON can hold halves of characters."""
+    return text.encode(errors='replace').decode()
 
 
 def _cpus(text: str | None) -> frozenset[int]:
