@@ -176,6 +176,7 @@ def test_no_gpus_at_all(driver: SimulatedDriver) -> None:
         'combined': 0,
         'max_sum': 0.0,
         'mean_sum': 0.0,
+        'devices': [],
     }
 
 

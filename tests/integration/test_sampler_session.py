@@ -46,6 +46,8 @@ def configuration(**changes: object) -> dict[str, Any]:
         'rows_file': None,
         'recording_handle': None,
         'regions': None,
+        'job': None,
+        'rank': None,
         **changes,
     }
 
