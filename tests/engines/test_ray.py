@@ -1,0 +1,145 @@
+"""Ray: its workers under gpu-tracker, and actors with a tracker, on a cluster of one node on this machine."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shlex
+import shutil
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import gpu_tracker
+import gpu_tracker.ray
+from gpu_tracker.jobs.records import read_folder
+from support.tracked_program import IN_CI, MEGABYTE, run
+from support.waiting import eventually
+
+if not IN_CI:
+    pytest.importorskip('ray', reason='needs the package ray')
+
+import ray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from gpu_tracker.jobs.job_report import JobReport
+
+WORKERS = 2
+
+
+@pytest.fixture(scope='module', autouse=True)
+def cluster() -> Iterator[None]:
+    """Start Ray."""
+    folder = tempfile.mkdtemp(prefix='ray-', dir='/tmp')  # the paths of its sockets have to be short
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('RAY_USAGE_STATS_ENABLED', '0')
+        ray.init(
+            num_cpus=WORKERS, include_dashboard=False, log_to_driver=False, logging_level='error', _temp_dir=folder
+        )
+        yield
+        ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_workers_run_under_gpu_tracker(tmp_path: Path):
+    def work(number: int) -> dict[str, float]:  # what it uses has to be importable in the workers
+        open(f'{tmp_path}/{number}.began', 'w').close()
+        while not all(os.path.exists(f'{tmp_path}/{other}.began') for other in range(WORKERS)):
+            time.sleep(0.01)
+        data = bytearray((number + 1) * 20_000_000)
+        end = time.process_time() + (number + 1) / 10
+        while time.process_time() < end:
+            pass
+        del data
+        ram = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return {'pid': os.getpid(), 'cpu': time.process_time(), 'ram': ram}
+
+    folder = tmp_path / 'the job'
+    words = gpu_tracker.ray.py_executable(folder, '--st=0.1')
+    task = ray.remote(max_calls=1)(work).options(runtime_env={'py_executable': words})
+    truth = {one['pid']: one for one in ray.get([task.remote(number) for number in range(WORKERS)])}
+    report = eventually(lambda: _ended(folder))
+    assert report.jobs == (ray.get_runtime_context().get_job_id(),)
+    assert (report.launchers, report.ranks_started, report.states['ended']) == (('ray',), WORKERS, WORKERS)
+    records, _ = read_folder(str(folder))
+    assert {record.pid for record in records} == set(truth)
+    for record in records:
+        own = truth[record.pid]
+        assert record.figure('ram', 'combined', 0) == pytest.approx(own['ram'], abs=3 * MEGABYTE)
+        assert own['cpu'] - 0.02 <= record.figure('cpu', 'combined', 0) <= own['cpu'] + 1
+
+
+def test_actors_track_themselves(tmp_path: Path):
+    @ray.remote(num_cpus=0)
+    @gpu_tracker.ray.tracked(job_folder=tmp_path, sleep_time=0.1)
+    class Trainer:
+        """Trains."""
+
+        def __init__(self, size: int) -> None:
+            self.data = bytearray(size * MEGABYTE)
+
+        def train(self, seconds: float) -> int:
+            with gpu_tracker.region('train'):
+                end = time.process_time() + seconds
+                while time.process_time() < end:
+                    pass
+            return os.getpid()
+
+    asked, forgotten, killed = (Trainer.remote(20 * (number + 1)) for number in range(3))
+    process_ids = ray.get([actor.train.remote(0.1) for actor in (asked, forgotten, killed)])
+    usage = ray.get(asked.resource_usage.remote())
+    assert ray.get(asked.resource_usage.remote()) == usage  # it has stopped
+    assert (usage.job.launcher, usage.job.step) == ('ray', 'Trainer')
+    assert usage.job.job == ray.get_runtime_context().get_job_id()
+    assert usage.max_ram.main.total_rss > 0.02
+    ray.kill(killed)
+    del forgotten
+    report = eventually(lambda: _ended(tmp_path))
+
+    records, _ = read_folder(str(tmp_path))
+    states = {record.pid: rank.state for record, rank in zip(records, report.ranks, strict=True)}
+    assert states == dict(zip(process_ids, ['ended', 'ended', 'lost'], strict=True))
+    assert all(rank.max_ram.value > 20 * MEGABYTE and rank.cpu_seconds >= 0.1 for rank in report.ranks)
+    (train,) = report.regions
+    assert (train.path, train.ranks, train.calls) == (('train',), 3, 3)
+
+
+def test_the_words_are_those_of_a_shell():
+    words = shlex.split(gpu_tracker.ray.py_executable('/a folder', '--sections=io', python='/usr/bin/python3'))
+    assert words == [
+        '/usr/bin/python3', '-m', 'gpu_tracker', '--job=/a folder', '--sections=io', '--', '/usr/bin/python3',
+    ]  # fmt: skip
+
+
+def test_what_is_no_class_is_refused():
+    with pytest.raises(TypeError, match=r'gpu_tracker\.ray\.tracked\(\) decorates a class, below @ray\.remote'):
+        gpu_tracker.ray.tracked()(print)
+
+
+def test_without_ray_it_is_said_what_to_install():
+    program = """
+import sys
+sys.modules['ray'] = None  # as where it is not installed
+import gpu_tracker.errors, gpu_tracker.ray
+print(gpu_tracker.ray.py_executable('/job', python='python'))
+try:
+    gpu_tracker.ray.tracked()(object)()
+except gpu_tracker.errors.MissingPackageError as error:
+    print(error)
+"""
+    words, text, _ = run(program).stdout.split('\n')
+    assert words == 'python -m gpu_tracker --job=/job -- python'
+    assert text.startswith('gpu_tracker.ray needs the package ray (')
+    assert text.endswith('): pip install gpu-tracker[ray]')
+
+
+def _ended(folder: Path) -> JobReport | None:
+    """Return the report of a job once none of its ranks runs, and there are figures of all."""
+    report = gpu_tracker.load_job(folder)
+    is_there = not report.is_running and all(rank.max_ram.value is not None for rank in report.ranks)
+    return report if is_there else None
