@@ -96,6 +96,13 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     program knows of *was not told*. When the *first call of a running process* is counted follows from the calls that
     are missing, which come each 0.1 ms. *Maps in the kernel* are what ``/proc/PID/fdinfo`` tells of them. Where the
     kernel's headers are not installed, BCC is given the few declarations that its program needs (``bcc_headers.py``).
+``jobs``
+    One rank really runs for ten seconds, with a region each tenth of a second and 50 samples a second. The folder of a
+    job of many ranks holds what it has written again and again, with other ranks and nodes, eight ranks a node, and has
+    just been written, so that no disk is waited for. A program of its own (``programs/read_job.py``) reads it, in turn
+    as ``gpu-tracker merge`` does and with the json module in a loop, which is the least that any reader does. Its peak
+    of memory is the kernel's mark of that process. A *rank* is gpu-tracker around ``true``, with ``--job`` and with a
+    report as JSON in turn; ``programs/all_cpu.py`` counts the CPU time of all that it starts, the sampler included.
 ``truth``
     What the peers say, divided by what is true.
 ``children``

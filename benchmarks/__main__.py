@@ -3,7 +3,7 @@
 Usage:
     benchmarks [options] [<part>...]
 
-Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, idle, fleet, cuda, recording, truth, children,
+Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, idle, fleet, cuda, recording, jobs, truth, children,
 children-cost; all of them where none is named. Of those that are not named the raw figures of the last run are kept.
 One more part, before, is measured where --against names the revision.
 It is run as python -m benchmarks, in the checkout.
@@ -49,6 +49,7 @@ from benchmarks import (
     gpu,
     idle,
     inventory,
+    jobs,
     latency,
     machine,
     recording,
@@ -90,6 +91,7 @@ _PARTS: dict[str, Callable[[Session], None]] = {
     fleet.PART: fleet.measure,
     cuda.PART: cuda.measure,
     recording.PART: recording.measure,
+    jobs.PART: jobs.measure,
     'truth': _truth,
     children.PART: children.measure,
     children_cost.PART: children_cost.measure,
@@ -210,6 +212,7 @@ def _measured_in(part: str) -> Sequence[Tool]:
         fleet.PART: (OURS, NVGPU),
         cuda.PART: (OURS, BPFTRACE, BCC),
         recording.PART: recording.PEERS_MEASURED,
+        jobs.PART: (OURS,),
         children.PART: children.PEERS,
         children_cost.PART: (OURS,),
         before.PART: (OURS, BEFORE),

@@ -13,6 +13,7 @@ from benchmarks.cuda_tables import cuda_tables
 from benchmarks.fleet_tables import fleet_tables
 from benchmarks.idle_tables import idle_tables
 from benchmarks.inventory_tables import inventory_tables
+from benchmarks.jobs_tables import jobs_tables
 from benchmarks.peers import OURS, THE_OLDER
 from benchmarks.recording_tables import recording_tables
 from benchmarks.tables import DASH, Table, number
@@ -48,7 +49,7 @@ def tables_of(results: Results) -> list[Table]:
     tables += [*_cost_tables(results), *_latency_tables(results), _effect_table(results)]
     tables += [*_scale_tables(results), _gpu_table(results), *inventory_tables(results)]
     tables += [*atopgpud_tables(results), *idle_tables(results), *fleet_tables(results), *cuda_tables(results)]
-    tables += recording_tables(results)
+    tables += [*recording_tables(results), *jobs_tables(results)]
     tables += [truth.table(results.truth), *children_tables(results), before_table(results)]
     return [table for table in tables if table is not None and table.rows]
 

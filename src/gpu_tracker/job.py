@@ -387,8 +387,8 @@ def check_own_path(path: str, parameter: str, identity: Mapping[str, Any] | None
     :param parameter: What it was given to.
     """
     names = set(_PLACEHOLDER.findall(path))
-    if identity is None or 'pid' in names:
-        return
+    if identity is None or 'pid' in names or not names.issubset(_PLACEHOLDERS):
+        return  # a name that there is none of is refused by expand()
     needed = {'job': identity['array_task'] is not None, 'rank': (identity['size'] or 1) > 1}
     missing = [f'{{{name}}}' for name, is_needed in needed.items() if is_needed and name not in names]
     if not missing:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker.job import FIELDS
 
@@ -74,3 +75,136 @@ def write(folder: Path, name: str, content: dict[str, Any], *, has_report: bool 
     (folder / f'{name}.start.json').write_text(json.dumps(start))
     if has_report:
         (folder / f'{name}.json').write_text(json.dumps(content))
+
+
+RANKS_OF_NODE = 16
+NOW = START + 1000
+"""When the simulated job is merged: long after all its ranks but those that run were heard of."""
+_FAULTS = (
+    'never started', 'failed', 'killed', 'abandoned', 'silent', 'start alone', 'broken report', 'unreadable',
+    'restarted', 'running', 'unmeasured',
+)  # fmt: skip
+_STATES = {
+    'failed': 'failed', 'killed': 'killed', 'abandoned': 'lost', 'silent': 'lost', 'start alone': 'lost',
+    'broken report': 'lost', 'running': 'running', 'unmeasured': 'unmeasured',
+}  # fmt: skip
+_UNKNOWN = {'start alone', 'broken report', 'unmeasured'}
+"""Of these there are no figures."""
+_SIGNALS = (-9, -11, -15, -6)
+
+
+class SimulatedRun(NamedTuple):
+    """One run of one rank, as it truly was."""
+
+    rank: int
+    fault: str
+    attempt: int
+    start: int
+    stop: int
+    exit_code: int | None
+    cpu: float | None
+    """Eighths of a second, which floats add up exactly; None: nobody knows."""
+    ram: int | None
+    upper: int | None
+    gpu: str
+    utilization: int
+    joules: float
+
+    @property
+    def node(self) -> str:
+        """The name of its node."""
+        return f'n{self.rank // RANKS_OF_NODE:04d}'
+
+    @property
+    def state(self) -> str:
+        """What it is to be called."""
+        return _STATES.get(self.fault, 'ended')
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there are figures."""
+        return self.cpu is not None
+
+    def content(self, size: int) -> dict[str, Any]:
+        """Return the record."""
+        gpus = [
+            {
+                'uuid': f'{self.node}-{place}',
+                'name': 'A100',
+                'capacity': 40 * GIB,
+                'combined': GIB if self.gpu.endswith(str(place)) else 0,
+                'utilization': float(self.utilization) if self.gpu.endswith(str(place)) else 99.0,
+            }
+            for place in (0, 1)
+        ]
+        found = record(
+            self.rank,
+            size=size,
+            node=self.node,
+            attempt=self.attempt,
+            started=self.start,
+            seconds=self.stop - self.start,
+            cpu=self.cpu,
+            ram=self.ram or 0,
+            upper=self.upper,
+            exit_code=self.exit_code,
+            gpus=gpus,
+            energy={'gpus': [[self.gpu, self.joules, False]], 'packages': self.joules},
+        )
+        if self.fault == 'running':
+            found |= {'ended': None, 'updated_unix': NOW - 5}
+        elif self.fault in {'abandoned', 'silent', 'unmeasured'}:
+            found |= {'ended': {'silent': None}.get(self.fault, self.fault)}
+        return found
+
+
+def simulated_job(folder: Path, seed: int, *, size: int, each: int) -> tuple[list[SimulatedRun], dict[str, list[int]]]:
+    """Write the folder of a job; return its runs that anybody can know of, and the ranks by what happened to them.
+
+    :param each: How many ranks have each fault.
+    """
+    chance = random.Random(seed)  # noqa: S311 - a job that is the same each time
+    order = chance.sample(range(size), size)
+    faults = {fault: sorted(order[place * each : (place + 1) * each]) for place, fault in enumerate(_FAULTS)}
+    fault_of = {rank: fault for fault, ranks in faults.items() for rank in ranks}
+    runs = []
+    for rank in range(size):
+        fault = fault_of.get(rank, 'ended')
+        if fault == 'never started':
+            continue
+        name = f'rank-{rank:04d}-n{rank // RANKS_OF_NODE:04d}-{chance.randrange(99999)}-{chance.randbytes(4).hex()}'
+        if fault == 'unreadable':
+            write(folder, name, record(rank))
+            for ending in ('.start.json', '.json'):
+                (folder / f'{name}{ending}').write_text('{"gpu_tracker_job_record": 1, "job": nul')
+            continue
+        if fault == 'restarted':
+            runs.append(_run(chance, rank, 'killed', attempt=0, start=chance.randrange(-200, -190)))
+            write(folder, f'{name}-first', runs[-1].content(size))
+        runs.append(_run(chance, rank, fault, attempt=int(fault == 'restarted'), start=chance.randrange(20)))
+        write(folder, name, runs[-1].content(size), has_report=fault != 'start alone')
+        if fault == 'broken report':
+            (folder / f'{name}.json').write_bytes((folder / f'{name}.json').read_bytes()[:400])
+    return runs, faults
+
+
+def _run(chance: random.Random, rank: int, fault: str, *, attempt: int, start: int) -> SimulatedRun:
+    is_known = fault not in _UNKNOWN
+    ram = chance.randrange(GIB, 2 * GIB)
+    codes: dict[str, int | None] = {'failed': chance.randrange(1, 256), 'killed': chance.choice(_SIGNALS)}
+    lost = {'abandoned', 'silent', 'running', *_UNKNOWN}
+    stop = int(NOW - START) if fault == 'running' else start + chance.randrange(50, 120)
+    return SimulatedRun(
+        rank=rank,
+        fault=fault,
+        attempt=attempt,
+        start=start,
+        stop=start if fault in {'start alone', 'broken report'} else stop,
+        exit_code=None if fault in lost else codes.get(fault, 0),
+        cpu=chance.randrange(80, 8000) / 8 if is_known else None,
+        ram=ram if is_known else None,
+        upper=ram + chance.randrange(GIB) if is_known else None,
+        gpu=f'n{rank // RANKS_OF_NODE:04d}-{rank % 2}',
+        utilization=25 * chance.randrange(1, 5),
+        joules=float(chance.randrange(1000)),
+    )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,60 +34,6 @@ NOW = START + 100_000
 def merged(*records: dict[str, Any], now: float = NOW, **options: Any) -> JobReport:
     read = [read_record(json.dumps(one), f'rank-{place}') for place, one in enumerate(records)]
     return merge(read, now=now, **options)
-
-
-def test_ten_thousand_ranks_merge_to_the_truth(tmp_path: Path) -> None:
-    chance = random.Random(4711)  # noqa: S311 - a test that is the same each time
-    size = 10_000
-    truth: Counter[str] = Counter()
-    never_started, restarted = [], []
-    cpu_seconds = 0.0
-    largest = (0, '')
-    for rank in range(size):
-        node = f'n{rank // 64:03d}'
-        cpu, ram = round(chance.uniform(10, 100), 3), chance.randrange(GIB, 2 * GIB)
-        fault = chance.randrange(100)
-        name = f'rank-{rank:05d}'
-        if fault == 0:
-            never_started.append(str(rank))
-            continue
-        if fault == 1:  # a first attempt that was killed
-            restarted.append(str(rank))
-            first = record(rank, size=size, node=node, attempt=0, seconds=10, cpu=2.5, ram=1, exit_code=-15)
-            write(tmp_path / 'job', f'{name}-first', first)
-            cpu_seconds += 2.5
-        state, ends = {
-            2: ('failed', {'exit_code': 3}),
-            3: ('killed', {'exit_code': -9}),
-            4: ('lost', {'ended': 'abandoned', 'exit_code': None}),
-            5: ('lost', {'ended': None, 'exit_code': None}),
-            6: ('running', {'ended': None, 'exit_code': None, 'updated_unix': NOW - 1}),
-            7: ('unmeasured', {'ended': 'unmeasured', 'exit_code': None, 'totals': None}),
-            8: ('lost', {}),
-        }.get(fault, ('ended', {}))
-        truth[state] += 1
-        known: dict[str, Any] = record(rank, size=size, node=node, attempt=1 if fault == 1 else 0, cpu=cpu, ram=ram)
-        write(tmp_path / 'job', name, known | ends, has_report=fault != 8)
-        if fault not in {7, 8}:
-            cpu_seconds += cpu
-            largest = max(largest, (ram, str(rank)))
-    (tmp_path / 'job' / 'rank-broken.json').write_text('{"gpu_tracker_job_record": 1, "job": nul')
-
-    records, problems = read_folder(str(tmp_path / 'job'))
-    report = merge(records, now=NOW, problems=problems)
-
-    assert min(truth[state] for state in ('failed', 'killed', 'lost', 'running', 'unmeasured')) > 50
-    assert {state: count for state, count in report.states.items() if count} == truth
-    assert (report.ranks_expected, report.ranks_started) == (size, size - len(never_started))
-    assert list(report.never_started) == never_started
-    assert list(report.restarted) == restarted
-    assert report.cpu_seconds == pytest.approx(cpu_seconds)
-    assert report.max_ram_of_rank == Bounded(largest[0], largest[0], largest[0])
-    assert next(one.rank for one in report.imbalance if one.figure == 'max_ram') == largest[1]
-    assert (report.is_running, report.is_lower_bound, len(report.nodes)) == (True, True, 157)
-    assert 'rank-broken.json is left out: it is no JSON' in report.problems
-    assert len(job_text.as_text(report).splitlines()) < 80
-    assert job_page(report).startswith('<!doctype html>')
 
 
 def test_a_rank_that_was_started_again_is_one_rank_with_two_attempts() -> None:

@@ -58,8 +58,13 @@ def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
     for name, labels in (('never began', report.never_started), ('started again', report.restarted)):
         if labels:
             yield '', f'{name}: {listed(labels)}'
+    last: dict[str, int | None] = {}
+    for rank in report.ranks:
+        last[rank.label] = max(
+            last.get(rank.label), rank.attempt, key=lambda attempt: -1 if attempt is None else attempt
+        )
     for state in (KILLED, FAILED, LOST, UNMEASURED):
-        ranks = [_with_end(rank) for rank in report.ranks if rank.state == state]
+        ranks = [_with_end(one) for one in report.ranks if one.state == state and one.attempt == last[one.label]]
         if ranks:
             yield '', f'{_IN_WORDS[state]}: {listed(ranks)}'
     yield 'Time', _time(report)
@@ -84,7 +89,9 @@ def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
     if report.gpu_joules is not None or report.cpu_package_joules is not None:
         gpus, packages = figure(report.gpu_joules, 'joules'), figure(report.cpu_package_joules, 'joules')
         yield 'Energy', f'GPUs in use {gpus}, CPU packages {packages}'
-    for first, problem in enumerate(report.problems):
+    more = len(report.problems) - _MOST_ROWS
+    last = [f'{more:,} more problems: -f json has them'] if more > 0 else []
+    for first, problem in enumerate([*report.problems[:_MOST_ROWS], *last]):
         yield '' if first else 'Beware', printable(problem)
 
 

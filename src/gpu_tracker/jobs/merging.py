@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpu_tracker.job import job_name
 from gpu_tracker.jobs.job_regions import merged_regions
 from gpu_tracker.jobs.job_report import Imbalance, JobReport, NodeReport, RankReport
-from gpu_tracker.jobs.moments import largest_sum, largest_sum_of_bounds, once
+from gpu_tracker.jobs.moments import covered, largest_sum, largest_sum_of_bounds, once
 from gpu_tracker.jobs.rank_files import UNMEASURED
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING, STATES, figure_or_none
 from gpu_tracker.recording.reading.model import Bounded
@@ -92,6 +92,7 @@ def merge(
     states = {label: _worst(of_rank) for label, of_rank in by_label.items()}
     expected, never_started = _missing(last, {run.label for run in runs})
     nodes = [_node(name, of_node, series_of) for name, of_node in sorted(_by(runs, lambda run: run.node).items())]
+    with_gpus = {node.node for node in nodes if node.gpu_seconds is not None}
     ranks = tuple(_rank(run) for run in runs)
     start = min((run.record.started for run in runs), default=None)
     end = max((run.end for run in runs), default=None)
@@ -115,7 +116,7 @@ def merge(
         ),
         cpu_seconds=_sum(rank.cpu_seconds for rank in ranks),
         cpu_seconds_allotted=_sum_of_all(node.cpu_seconds_allotted for node in nodes),
-        gpu_seconds=_sum(node.gpu_seconds for node in nodes),
+        gpu_seconds=_gpu_seconds([run for run in runs if run.node in with_gpus]),
         gpu_seconds_allotted=_sum_of_all(node.gpu_seconds_allotted for node in nodes),
         gpu_joules=_gpu_joules(runs),
         cpu_package_joules=_package_joules(runs),
@@ -251,9 +252,9 @@ def _ram(record: RankRecord) -> Bounded:
 
 
 def _node(name: str, runs: Sequence[Run], series_of: Callable[[RankRecord], Series | None] | None) -> NodeReport:
-    allocations = _by(runs, lambda run: (run.record.job.job, run.record.job.array_task, run.record.job.attempt))
+    allocations = _by(runs, lambda run: (run.record.job.job, run.record.job.array_task))
     cores = [_cores(of_one) for of_one in allocations.values()]
-    spans = [_span(of_one) for of_one in allocations.values()]
+    lengths = [_allotted_seconds(of_one) for of_one in allocations.values()]
     asked_gpus = [_largest(run.record.asked_gpus for run in of_one) for of_one in allocations.values()]
     return NodeReport(
         node=name,
@@ -262,13 +263,13 @@ def _node(name: str, runs: Sequence[Run], series_of: Callable[[RankRecord], Seri
         cpu_seconds=_sum(run.record.figure('cpu', 'combined', 0) for run in runs),
         cores=_largest(cores),
         cpu_seconds_allotted=_sum_of_all(
-            None if count is None else count * seconds for count, seconds in zip(cores, spans, strict=True)
+            None if count is None else count * seconds for count, seconds in zip(cores, lengths, strict=True)
         ),
         asked_ram=_largest(run.record.asked_ram for run in runs),
         max_gpu_ram=_largest(run.record.figure('gpu', 'combined') for run in runs),
         gpu_seconds=_gpu_seconds(runs),
         gpu_seconds_allotted=_sum_of_all(
-            None if count is None else count * seconds for count, seconds in zip(asked_gpus, spans, strict=True)
+            None if count is None else count * seconds for count, seconds in zip(asked_gpus, lengths, strict=True)
         ),
         system_max_ram=_largest(run.record.figure('ram', 'system') for run in runs),
         system_ram_capacity=_largest(run.record.figure('ram', 'capacity') for run in runs),
@@ -320,8 +321,10 @@ def _cores(runs: Sequence[Run]) -> int | None:
     return len(usable) or None
 
 
-def _span(runs: Sequence[Run]) -> float:
-    return max(run.end for run in runs) - min(run.record.started for run in runs)
+def _allotted_seconds(runs: Sequence[Run]) -> float:
+    """Return for how long a job was on a node: what it gave back between two attempts does not count."""
+    attempts = _by(runs, lambda run: run.record.job.attempt).values()
+    return covered((min(run.record.started for run in same), max(run.end for run in same)) for same in attempts)
 
 
 def _gpus_of(run: Run) -> Iterator[Mapping[str, Any]]:
@@ -353,12 +356,15 @@ def _gpu_joules(runs: Sequence[Run]) -> float | None:
     readings: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     is_known = False
     for run in runs:
-        gpus = run.record.part('energy').get('gpus')
-        for entry in gpus if isinstance(gpus, list) else ():
+        energy = run.record.part('energy')
+        gpus = energy.get('gpus', None if energy else [])
+        if not isinstance(gpus, list):
+            return None  # it was asked for, and is not known
+        for entry in gpus:
             if not isinstance(entry, list) or len(entry) < 2 or figure_or_none(entry[1]) is None:  # noqa: PLR2004
                 return None
             readings[str(entry[0])].append((run.record.started, run.end, float(entry[1])))
-        is_known = is_known or isinstance(gpus, list)
+        is_known = is_known or bool(energy)
     return sum((once(of_gpu) for of_gpu in readings.values()), 0.0) if is_known else None
 
 

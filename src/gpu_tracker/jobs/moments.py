@@ -47,6 +47,16 @@ def largest_sum_of_bounds(spans: Sequence[tuple[float, float]], bounds: Sequence
     return largest
 
 
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the time that is in any of the spans."""
+    total = 0.0
+    until = float('-inf')
+    for start, stop in sorted(spans):
+        total += max(0.0, stop - max(start, until))
+        until = max(until, stop)
+    return total
+
+
 def once(readings: Sequence[tuple[float, float, float]]) -> float:
     """Return what a counter has grown by that several have read.
 

@@ -43,6 +43,8 @@ UNMEASURED = 'unmeasured'
 
 _INTERVAL = 10.0
 """Seconds between two reports of a rank while it runs."""
+LONGEST_INTERVAL = 3600.0
+"""The most of them, whatever a launcher says of the size of its job."""
 _REPORTS_A_SECOND = 100
 """Of all ranks of a job together, which one file system serves."""
 _UNSAFE = re.compile(r'[^A-Za-z0-9._-]')
@@ -177,7 +179,7 @@ def about_rank(
 
 def write_interval(size: int | None) -> float:
     """Return the seconds between two reports of one rank of a job with ``size`` ranks."""
-    return max(_INTERVAL, (size or 1) / _REPORTS_A_SECOND)
+    return min(max(_INTERVAL, (size or 1) / _REPORTS_A_SECOND), LONGEST_INTERVAL)
 
 
 def _text(record: Mapping[str, Any]) -> str:

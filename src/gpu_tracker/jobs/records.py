@@ -13,6 +13,7 @@ from gpu_tracker.errors import RecordingError
 from gpu_tracker.job import checked
 from gpu_tracker.jobs.rank_files import (
     FORMAT,
+    LONGEST_INTERVAL,
     PARTIAL,
     RECORDING,
     REPORT,
@@ -254,7 +255,7 @@ def read_record(text: str | bytes, name: str, recording: str | None = None) -> R
         asked_cores=of_node.whole('cores_of_node'),
         asked_ram=of_node.whole('ram_of_node'),
         asked_gpus=of_node.whole('gpus_of_node'),
-        write_interval=fields.number('write_interval') or 0.0,
+        write_interval=min(fields.number('write_interval') or 0.0, LONGEST_INTERVAL),
         totals=totals,
         recording=recording,
     )

@@ -1,0 +1,8 @@
+#!/bin/sh
+# One report of all ranks that mpirun starts, of Open MPI or of MPICH:
+#
+#   sh examples/jobs/mpirun.sh python train.py
+mpirun -n 4 gpu-tracker --job=results -- "$@"
+status=$?
+gpu-tracker merge results -o results/report.txt
+exit "$status"
