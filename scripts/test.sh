@@ -1,12 +1,13 @@
 #!/bin/sh
 # Runs all tests and the other checks on the first of Python 3.11, 3.12 and 3.13 that this machine has; on the others the
-# unit tests, those of the library's interface, and one pass of each command. Tests that are asked for run on each.
+# unit tests, those of the library's interface, and one pass of each command. Tests that are asked for run on each; those
+# in tests/engines, which start jobs with real launchers, on the first alone, and where others are asked for not at all.
 #
 #   sh scripts/test.sh [ARGUMENTS FOR PYTEST...]
 #
 # Needs the packages that are named below; on Debian it installs them itself where it is root. Makes .venv-test-3.* here,
-# .venv-nvgpu with the program that the agent and the dashboard have to understand, .venv-501 with gpu-tracker 5, and
-# .venv-cuda with NVIDIA's compiler where the machine has none.
+# .venv-engines with launchers of jobs, .venv-nvgpu with the program that the agent and the dashboard have to
+# understand, .venv-501 with gpu-tracker 5, and .venv-cuda with NVIDIA's compiler where the machine has none.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/machine.sh
@@ -27,11 +28,19 @@ has_library() {
     return 1
 }
 
+# has_program NAME...: whether all programs are there; daemons are not always in the PATH of ordinary users.
+has_program() {
+    for program in "$@"; do
+        command -v "$program" >/dev/null || [ -x "/usr/sbin/$program" ] || return 1
+    done
+}
+
 # The simulated GPU driver is C and is compiled when the tests start. atop is what atopgpud serves, and systemd-analyze
 # checks its unit. Chromium, with a font, shows the page of the dashboard, Prometheus reads the agent, and curl and
 # openssl are who asks both with and without their secrets. clang compiles what libbpf loads into the kernel, for the
 # comparison with what is kept compiled, and g++ what nvcc does not. bpftrace and BCC, which bring little beside clang,
-# count the same calls in the benchmark of the CUDA probe.
+# count the same calls in the benchmark of the CUDA probe. Slurm and GNU parallel start jobs; moreutils has another
+# program parallel.
 missing=
 [ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
 echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
@@ -46,6 +55,9 @@ command -v g++ >/dev/null || missing="$missing g++"
 has_library libbpf.so.1 || missing="$missing libbpf1"
 command -v bpftrace >/dev/null || missing="$missing bpftrace"
 /usr/bin/python3 -c 'import bcc' 2>/dev/null || missing="$missing python3-bpfcc"
+has_program munged slurmctld slurmd srun sbatch ||
+    missing="$missing slurm-wlm slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"
+parallel --version 2>/dev/null | grep -q GNU || missing="$missing parallel"
 # shellcheck disable=SC2086  # one word a package
 [ -z "$missing" ] || install_packages $missing
 
@@ -97,6 +109,14 @@ run_compared() {
         [ $? = 5 ] || return 1
     # shellcheck disable=SC2086  # one word a file
     "$python" -m pytest $alone "$@" || [ $? = 5 ]
+}
+
+# run_engines ARGUMENT...: runs the tests with real launchers of jobs, those of one file in one process, which starts
+# the launchers once.
+run_engines() {
+    [ $# -gt 0 ] || set -- tests/engines
+    PATH="$PWD/.venv-engines/bin:$PATH" .venv-engines/bin/python -m pytest --numprocesses=auto --maxprocesses=2 \
+        --dist=loadfile "$@"
 }
 
 # run_everywhere PYTHON: runs what each Python has to pass: the unit tests, and one pass of each command.
@@ -151,6 +171,14 @@ make_501() {
         gpu-tracker==5.0.1 || fail 'could not install gpu-tracker 5.0.1'
 }
 
+# make_engines: makes the environment with launchers of jobs.
+make_engines() {
+    "$(python_3 "$first")" -m venv --clear --without-pip .venv-engines ||
+        fail 'could not make the virtual environment .venv-engines'
+    "$bin/python" -m pip --python .venv-engines/bin/python install --quiet --disable-pip-version-check \
+        '.[fleet,table]' --group engines || fail 'could not install the launchers of jobs'
+}
+
 # make_others: makes the environments of the other Pythons, with the pip of the first.
 make_others() {
     for other in $others; do
@@ -175,6 +203,11 @@ shown() {
 
 first=${versions%% *}
 others=${versions#* }
+with_engines=no with_others=yes
+case "$*" in
+'') with_engines=yes ;;
+*tests/engines*) with_engines=yes with_others=no others= versions=$first ;;
+esac
 bin=.venv-test-3.$first/bin
 said=$(mktemp -d)
 trap 'wait; rm -rf "$said"' EXIT # waits for what goes on in the background, where something fails meanwhile
@@ -196,15 +229,28 @@ shown make_501 "$old_made"
 
 in_background make_others
 others_made=$!
+if [ "$with_engines" = yes ]; then
+    in_background make_engines
+    engines_made=$!
+fi
 in_background static_checks "$bin"
 statically_checked=$!
-say "Tests on Python 3.$first: $(python_3 "$first")"
-run_waiting "$bin/python" "$@" || fail "tests failed on Python 3.$first"
+if [ "$with_others" = yes ]; then
+    say "Tests on Python 3.$first: $(python_3 "$first")"
+    run_waiting "$bin/python" "$@" || fail "tests failed on Python 3.$first"
+fi
 shown make_others "$others_made" || fail 'not every Python has an environment'
 say 'mypy, import-linter and the documentation'
 shown static_checks "$statically_checked" || fail 'static checks failed'
-say "Tests on Python 3.$first that compare figures with the kernel's"
-run_compared "$bin/python" "$@" || fail "tests failed on Python 3.$first"
+if [ "$with_others" = yes ]; then
+    say "Tests on Python 3.$first that compare figures with the kernel's"
+    run_compared "$bin/python" "$@" || fail "tests failed on Python 3.$first"
+fi
+if [ "$with_engines" = yes ]; then
+    shown make_engines "$engines_made" || fail 'the launchers of jobs have no environment'
+    say "Tests on Python 3.$first with real launchers of jobs"
+    run_engines "$@" || fail "tests with launchers of jobs failed on Python 3.$first"
+fi
 for version in $others; do
     python=.venv-test-3.$version/bin/python
     say "Tests on Python 3.$version: $(python_3 "$version")"

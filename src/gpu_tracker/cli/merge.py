@@ -29,7 +29,7 @@ Options:
   -o --output=<path>    Where to write it: a file, or with parquet a folder, which
                         must not be there yet. Default: standard output.
   --recordings          Read all recordings. Without it they are read where there
-                        are 2,000 at most, since each takes a millisecond or two.
+                        are 2,000 at most, since each takes some milliseconds.
   --no-recordings       Read none: the largest RAM of several ranks at one moment
                         has bounds only then, and there are no regions.
   -h --help             Print this text.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RAM = 'combined_total_rss'
 _MICRO = 1e6
 _MOST_RECORDINGS = 2000
-"""That are read unless they are asked for: each takes a millisecond or two."""
+"""That are read unless they are asked for: each takes a few milliseconds."""
 
 
 def load_job(
@@ -34,7 +34,7 @@ def load_job(
     :param folder: The folder that the ranks were given as ``--job`` or ``job_folder``, or several: those of the tasks
         of an array.
     :param with_recordings: Read the recordings too: without, the largest RAM of several ranks at one moment has bounds
-        only, and there are no regions. None: where there are 2,000 at most, since each takes a millisecond or two.
+        only, and there are no regions. None: where there are 2,000 at most, since each takes a few milliseconds.
     :raises RecordingError: where a folder cannot be read, or no rank has written into it.
     """
     folders = [folder] if isinstance(folder, (str, os.PathLike)) else list(folder)
