@@ -66,7 +66,7 @@ def test_workers_run_under_gpu_tracker(tmp_path: Path):
     report = eventually(lambda: _ended(folder))
     assert report.jobs == (ray.get_runtime_context().get_job_id(),)
     assert (report.launchers, report.ranks_started) == (('ray',), WORKERS)
-    # Ray kills what is left of a worker after its end: on a loaded machine that is gpu-tracker, with its report unwritten.
+    # Ray kills what is left of a worker after its end: on a loaded machine gpu-tracker, before its last report.
     assert report.states['ended'] + report.states['lost'] == WORKERS
     records, _ = read_folder(str(folder))
     assert {record.pid for record in records} == set(truth)

@@ -89,6 +89,10 @@ def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
     if report.gpu_joules is not None or report.cpu_package_joules is not None:
         gpus, packages = figure(report.gpu_joules, 'joules'), figure(report.cpu_package_joules, 'joules')
         yield 'Energy', f'GPUs in use {gpus}, CPU packages {packages}'
+    yield from _problems(report)
+
+
+def _problems(report: JobReport) -> Iterator[tuple[str, str]]:
     more = len(report.problems) - _MOST_ROWS
     last = [f'{more:,} more problems: -f json has them'] if more > 0 else []
     for first, problem in enumerate([*report.problems[:_MOST_ROWS], *last]):
