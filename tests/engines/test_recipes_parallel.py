@@ -26,4 +26,4 @@ def test_each_line_is_a_rank(tmp_path: Path):
     ]
     assert report['problems'] == []
     assert min(rank['cpu_seconds'] for rank in report['ranks']) >= 0.1
-    assert 'Ranks       3 on 1 node: 2 ended well, 1 failed\n' in (tmp_path / 'results' / 'report.txt').read_text()
+    assert 'Ranks       3 on 1 node: 2 ended, 1 failed\n' in (tmp_path / 'results' / 'report.txt').read_text()

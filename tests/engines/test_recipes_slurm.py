@@ -32,14 +32,14 @@ def test_a_job_has_one_report(slurm: SlurmCluster, tmp_path: Path):
         ('n2', 300 * MEBIBYTE),
     ]
     text = (tmp_path / 'results' / job / 'report.txt').read_text()
-    assert text.startswith(f'Job         {job} (slurm)\nRanks       4 of 4 on 2 nodes: 4 ended well\n')
+    assert text.startswith(f'Job         {job} (slurm)\nRanks       4 of 4 on 2 nodes: 4 ended\n')
 
 
 def test_the_exit_code_of_a_job_is_that_of_its_ranks(slurm: SlurmCluster, tmp_path: Path):
     program = RANK + "import sys\nsys.exit(os.environ['SLURM_PROCID'] == '3' and 7)"
     job = _submit(slurm, 'sbatch_plain.sh', program, tmp_path)
     assert slurm.asked('scontrol', 'show', 'job', job).count('ExitCode=7:0') == 1
-    assert '3 ended well, 1 failed\n' in (tmp_path / 'results' / job / 'report.txt').read_text()
+    assert '3 ended, 1 failed\n' in (tmp_path / 'results' / job / 'report.txt').read_text()
 
 
 def test_an_array_has_one_report(slurm: SlurmCluster, tmp_path: Path):

@@ -43,7 +43,7 @@ def test_each_job_of_a_rule_is_a_rank(workflow: Path):
     assert (
         (workflow / 'usage' / 'align.txt')
         .read_text()
-        .startswith('Job         align (gpu-tracker)\nRanks       2 on 1 node: 2 ended well\n')
+        .startswith('Job         align (gpu-tracker)\nRanks       2 on 1 node: 2 ended\n')
     )
     assert (workflow / 'aligned' / 'a.txt').read_text() == 'done\n'
 

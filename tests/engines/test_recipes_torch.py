@@ -33,7 +33,7 @@ def test_ranks_of_torchrun_have_one_report(tmp_path: Path):
         (3, 0, 0),
     ]
     text = (tmp_path / 'results' / 'report.txt').read_text()
-    assert 'Ranks       4 of 4 on 1 node: 3 ended well, 1 failed\n' in text
+    assert 'Ranks       4 of 4 on 1 node: 3 ended, 1 failed\n' in text
 
 
 def test_a_node_is_the_unit_where_gpu_tracker_stands_before_torchrun(tmp_path: Path):

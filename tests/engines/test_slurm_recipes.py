@@ -98,9 +98,9 @@ def test_a_batch_job_is_tracked_and_says_so_in_its_comment(cluster: TrackingClus
     assert (report['ranks_expected'], states(report)) == (5, {'ended': 5})
     assert min(rank['max_ram']['value'] for rank in report['ranks'] if rank['step'] == '0') > 51_000_000
     comment = cluster.comment(job)
-    assert comment.startswith('gpu-tracker: 5 of 5 on 2 nodes: 5 ended well; CPU ')
+    assert comment.startswith('gpu-tracker: 5 of 5 on 2 nodes: 5 ended; CPU ')
     assert ' MB on the largest node; asked for 300 MiB a node; the largest used ' in comment
-    assert cluster.summary(job).startswith(f'Job         {job} (slurm)\nRanks       5 of 5 on 2 nodes: 5 ended well\n')
+    assert cluster.summary(job).startswith(f'Job         {job} (slurm)\nRanks       5 of 5 on 2 nodes: 5 ended\n')
     assert not [path.name for path in (cluster.jobs / job).iterdir() if path.suffix in {'.err', '.pid'}]
     assert not (cluster.jobs / job / 'errors.txt').exists()
     assert (cluster.jobs / job).stat().st_mode & 0o777 == 0o700
@@ -115,7 +115,7 @@ def test_a_job_without_a_script_has_a_summary_of_its_epilog(cluster: TrackingClu
         eventually(lambda: cluster.tracked_ranks(job) == 2)
         (tmp_path / 'end').touch()
         assert srun.wait() == 0
-    assert cluster.summary(job).startswith(f'Job         {job} (slurm)\nRanks       2 of 2 on 2 nodes: 2 ended well\n')
+    assert cluster.summary(job).startswith(f'Job         {job} (slurm)\nRanks       2 of 2 on 2 nodes: 2 ended\n')
 
 
 def test_a_cancelled_job_has_a_summary(cluster: TrackingCluster, tmp_path: Path):

@@ -35,22 +35,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 TEXT = """\
 Job         4711 (slurm)
-Ranks       3 of 4 on 2 nodes: 2 ended well, 1 killed
+Ranks       3 of 4 on 2 nodes: 2 ended, 1 killed
             never began: 3
             killed: 1 (SIGKILL)
 Time        100 s from 2027-01-15 08:00:00 UTC
 CPU         120 core-seconds of 800 allotted, 15 %
-Peak RAM    1.07 GB on the largest node
+Peak RAM    1.07 GB seen, at most 2.15 GB on the largest node
             1.07 GB in the largest rank
-Request     asked for 8 GiB a node; the largest used 1.07 GB, 12 % of it
+Request     asked for 8 GiB a node; the largest used 1.07 GB seen, at most 2.15 GB, at most 25 % of it
 Imbalance   time: rank 0 has 100 s, 1.00 times the mean of 100 s
             CPU time: rank 2 has 60 s, 1.50 times the mean of 40 s
             peak RAM: rank 0 has 1.07 GB, 1.00 times the mean of 1.07 GB
 
 Nodes
-  Node  Ranks  Peak RAM  asked  CPU time  of allotted  RAM of all       of
-  n1        2   1.07 GB  8 GiB      60 s         15 %     7.52 GB  68.7 GB
-  n2        1   1.07 GB  8 GiB      60 s         15 %     7.52 GB  68.7 GB
+  Node  Ranks                       Peak RAM  asked  CPU time  of allotted  RAM of all       of
+  n1        2  1.07 GB seen, at most 2.15 GB  8 GiB      60 s         15 %     7.52 GB  68.7 GB
+  n2        1                        1.07 GB  8 GiB      60 s         15 %     7.52 GB  68.7 GB
 
 Ranks
   Rank  Node   Time  CPU time  Cores  Peak RAM                End

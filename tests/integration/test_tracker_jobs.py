@@ -107,7 +107,7 @@ def test_what_a_tracker_says_of_its_place_is_in_all_that_it_writes(tmp_path: Pat
     job = gput.load_job(folder)
     assert (job.jobs, job.launchers, job.ranks[0].attempt) == (('a/b',), ('dask',), 3)
     assert pickle.loads(pickle.dumps(job)) == job
-    assert str(job).startswith('Job         a/b (dask)\nRanks       1 on 1 node: 1 ended well\n')
+    assert str(job).startswith('Job         a/b (dask)\nRanks       1 on 1 node: 1 ended\n')
     assert job._repr_html_().startswith('<')
 
 

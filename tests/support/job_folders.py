@@ -193,7 +193,7 @@ def _run(chance: random.Random, rank: int, fault: str, *, attempt: int, start: i
     ram = chance.randrange(GIB, 2 * GIB)
     codes: dict[str, int | None] = {'failed': chance.randrange(1, 256), 'killed': chance.choice(_SIGNALS)}
     lost = {'abandoned', 'silent', 'running', *_UNKNOWN}
-    stop = int(NOW - START) if fault == 'running' else start + chance.randrange(50, 120)
+    stop = int(NOW - START) - 5 if fault == 'running' else start + chance.randrange(50, 120)
     return SimulatedRun(
         rank=rank,
         fault=fault,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ def about(files: rank_files.RankFiles, identity: dict[str, Any] | None, **change
     settings: dict[str, Any] = {
         'program': 'gpu-tracker 6.0.0',
         'asked': {'cores_of_node': 4, 'ram_of_node': None, 'gpus_of_node': None},
-        'pid': 99,
+        'pid': os.getpid(),
         'command': ['python', 'train.py'],
         'interval': 1.0,
         'units': ('megabytes', 'megabytes', 'seconds', None),
@@ -79,7 +80,7 @@ def test_both_records_have_the_same_keys_and_are_read_back(tmp_path: Path) -> No
     assert changed - {'updated_unix'} == {'ended', 'exit_code', 'totals'}
     ((found,), problems) = read_folder(str(tmp_path))
     assert (found.job.rank, found.job.size, found.ended, found.exit_code) == (3, 4, 'stopped', -9)
-    assert (found.command, found.pid, found.asked_cores) == (('python', 'train.py'), 99, 4)
+    assert (found.command, found.pid, found.asked_cores) == (('python', 'train.py'), os.getpid(), 4)
     assert (found.write_interval, found.recording, problems) == (10.0, None, [])
     assert found.cpus
     assert found.started <= found.updated

@@ -220,6 +220,8 @@ def _recording(values: Values) -> Parameters:
     if (folder := _text(values, '--job')) is not None:
         if path is not None:
             raise options.UsageError('--job and --tf do not go together: with --job the recording is in its folder')
+        if '{rank}' in folder or '{pid}' in folder:
+            raise ParameterError('--job', folder, 'the same folder for all ranks, without {rank} and {pid}')
         recording['job_folder'] = job.expand(folder, '--job', _identity(values))
     if values['--overwrite'] and path is None:
         raise options.UsageError('--overwrite needs --tf')

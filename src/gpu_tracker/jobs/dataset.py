@@ -31,7 +31,8 @@ def write_dataset(folders: Sequence[str], path: str) -> tuple[int, list[str]]:
     """Write the dataset; return how many recordings are in it, and what is wrong with others.
 
     Each file is ``job=.../rank=.../NAME.parquet`` and has the columns of ``gpu-tracker export -f parquet``, with
-    ``time``, a time stamp in UTC, and ``node``, ``step``, ``array_task`` and ``attempt`` in front.
+    ``time``, a time stamp in UTC, ``run``, the name of the file, ``node``, ``step``, ``array_task`` and ``attempt`` in
+    front.
 
     :param folders: Those of the job.
     :param path: The folder of the dataset, which must not be there yet. It is there when it is complete.
@@ -97,6 +98,7 @@ def _part(value: object) -> str:
 def _schema(arrow: Any, recording: Recording) -> Any:  # noqa: ANN401 - pyarrow has no types
     first = [
         ('time', arrow.timestamp('us', tz='UTC')),
+        ('run', arrow.string()),
         ('node', arrow.string()),
         ('step', arrow.string()),
         ('array_task', arrow.int64()),
@@ -113,7 +115,8 @@ def _rows(record: RankRecord, recording: Recording) -> Iterator[dict[str, Any]]:
         count = len(times)
         yield {
             'time': [None if start is None or t is None else start + round(t * _MICRO) for t in times],
-            'node': list(repeat(record.job.node, count)),
+            'run': list(repeat(record.name, count)),
+            'node': list(repeat(record.job.node or record.host, count)),
             'step': list(repeat(record.job.step, count)),
             'array_task': list(repeat(record.job.array_task, count)),
             'attempt': list(repeat(record.job.attempt, count)),

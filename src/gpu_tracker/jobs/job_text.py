@@ -23,8 +23,10 @@ _LONGEST_NAME = 60
 _HOUR = 3600
 _TENTH_OF_HOUR = 360
 _GIBIBYTE = 2**30
+_CLOSE = 1.05
+"""By what an upper bound may be above a value that is shown without it."""
 _IN_WORDS = {
-    ENDED: 'ended well',
+    ENDED: 'ended',
     FAILED: 'failed',
     KILLED: 'killed',
     LOST: 'lost',
@@ -55,7 +57,8 @@ def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
     """Yield each line as its title, which is empty where it goes on with the line before, and its text."""
     yield 'Job', _title(report)
     yield 'Ranks', _counts(report)
-    for name, labels in (('never began', report.never_started), ('started again', report.restarted)):
+    missing = 'not begun yet' if report.is_running else 'never began'
+    for name, labels in ((missing, report.never_started), ('started again', report.restarted)):
         if labels:
             yield '', f'{name}: {listed(labels)}'
     last: dict[str, int | None] = {}
@@ -138,8 +141,8 @@ def _ram(report: JobReport) -> Iterator[tuple[str, str]]:
     yield '', f'{figure(report.max_ram_of_rank.value, "bytes")} in the largest rank'
     if report.asked_ram_of_node is not None:
         used = report.max_ram_of_node
-        most = used.value if used.value is not None else used.upper
-        at_most = 'at most ' if used.value is None else ''
+        most = used.value if used.upper is None else used.upper
+        at_most = '' if used.upper is None or used.upper == used.value else 'at most '
         share = f', {at_most}{100 * most / report.asked_ram_of_node:.0f} % of it' if most is not None else ''
         yield 'Request', f'asked for {asked(report.asked_ram_of_node)} a node; the largest used {bounded(used)}{share}'
 
@@ -154,12 +157,19 @@ def asked(size: float) -> str:
 def bounded(ram: Bounded) -> str:
     """Return RAM as it is known: the value, or between which bounds it is."""
     if ram.value is not None:
-        return figure(ram.value, 'bytes')
+        seen = figure(ram.value, 'bytes')
+        is_close = ram.upper is None or ram.upper <= _CLOSE * ram.value
+        return seen if is_close else f'{seen} seen, at most {figure(ram.upper, "bytes")}'
     if ram.upper is None:
         return f'at least {figure(ram.lower, "bytes")}' if ram.lower is not None else 'N/A'
     if ram.lower is None or ram.lower == ram.upper:
         return f'at most {figure(ram.upper, "bytes")}'
     return f'{figure(ram.lower, "bytes")} to {figure(ram.upper, "bytes")}'
+
+
+def of_rank(ram: Bounded) -> str:
+    """Return the RAM of one rank, whose value has the kernel's own marks in it."""
+    return bounded(ram) if ram.value is None else figure(ram.value, 'bytes')
 
 
 def named(label: str) -> str:
@@ -230,7 +240,7 @@ def _ranks(report: JobReport) -> list[str]:
             figure(rank.seconds, 'seconds'),
             figure(rank.cpu_seconds, 'seconds'),
             f'{rank.cpu_seconds / rank.seconds:.2f}' if rank.cpu_seconds is not None and rank.seconds else '',
-            bounded(rank.max_ram),
+            of_rank(rank.max_ram),
             figure(rank.max_gpu_ram, 'bytes') if rank.max_gpu_ram else '',
             '' if rank.read is None else figure(rank.read, 'bytes'),
             '' if rank.written is None else figure(rank.written, 'bytes'),

@@ -5,8 +5,8 @@ What may be added up, and what may not:
 - CPU time, and bytes read and written, are sums over all ranks and attempts.
 - RAM of ranks that ran at once on one node is between what the largest of them had and the sum of all: they have pages
   in common, and their peaks at different moments. Where there are recordings, the largest sum at one moment is known.
-- What a rank has read of the whole machine counts once a machine, what it has read of a GPU once a UUID: of readings at
-  the same time the largest counts, of others the sum.
+- What a rank has read of the whole machine counts once a machine, what it has read of a GPU once a UUID: where readings
+  overlap in time, the longest one counts.
 """
 
 from __future__ import annotations
@@ -47,20 +47,29 @@ class Run(NamedTuple):
     :ivar label: What it is called.
     :ivar state: Its state.
     :ivar is_last: Whether it belongs to the rank's last attempt.
-    :ivar end: When it was heard of last; of one that runs, now.
     """
 
     record: RankRecord
     label: str
     state: str
     is_last: bool
-    end: float
+
+    @property
+    def end(self) -> float:
+        """When it was heard of last: what it has used is known up to here."""
+        return self.record.updated
 
     @property
     def seconds(self) -> float:
         """How long it ran, or was seen to run."""
         sampled = self.record.figure('record', 'tracked_seconds') or self.record.figure('seconds')
-        return float(sampled) if sampled is not None and self.state != RUNNING else self.end - self.record.started
+        return float(sampled) if sampled is not None else self.end - self.record.started
+
+    @property
+    def ram(self) -> Bounded:
+        """The most RAM that it had; of one that runs there is no upper bound yet."""
+        found = _ram(self.record)
+        return found if self.state != RUNNING else Bounded(found.value, found.lower, None)
 
     @property
     def node(self) -> str:
@@ -97,11 +106,13 @@ def merge(
     start = min((run.record.started for run in runs), default=None)
     end = max((run.end for run in runs), default=None)
     is_running = RUNNING in states.values()
+    if is_running and end is not None:
+        end = max(end, now)
     return JobReport(
         jobs=tuple(dict.fromkeys(run.record.job.job for run in runs if run.record.job.job is not None)),
         launchers=tuple(dict.fromkeys(run.record.job.launcher for run in runs if run.record.job.launcher)),
         is_running=is_running,
-        is_lower_bound=any(run.state in {LOST, UNMEASURED} or run.record.totals is None for run in runs),
+        is_lower_bound=any(run.state in {LOST, RUNNING, UNMEASURED} or run.record.totals is None for run in runs),
         started=start,
         ended=end,
         seconds=None if start is None or end is None else end - start,
@@ -129,7 +140,7 @@ def merge(
         ranks=ranks,
         imbalance=tuple(_imbalances(last)),
         regions=() if calls_of is None else merged_regions((run.label, calls_of(run.record)) for run in last),
-        problems=(*_problems(runs, last), *problems),
+        problems=(*_problems(runs, last, now), *problems),
     )
 
 
@@ -148,10 +159,7 @@ def _runs(records: Sequence[RankRecord], now: float, is_alive: Callable[[RankRec
         labels[label] += 1
         if labels[label] > 1:  # containers of one host have the same process IDs
             label = f'{label} ({labels[label]})'
-        for record in of_rank:
-            state = record.state(now, is_alive)
-            end = max(record.updated, now) if state == RUNNING else record.updated
-            runs.append(Run(record, label, state, record.job.attempt == latest, end))
+        runs += [Run(record, label, record.state(now, is_alive), record.job.attempt == latest) for record in of_rank]
     return runs
 
 
@@ -236,7 +244,7 @@ def _rank(run: Run) -> RankReport:
         updated=record.updated,
         seconds=run.seconds,
         cpu_seconds=record.figure('cpu', 'combined', 0),
-        max_ram=_ram(record),
+        max_ram=run.ram,
         max_gpu_ram=record.figure('gpu', 'combined'),
         gpu_utilization=record.figure('gpu', 'mean_sum'),
         read=record.figure(*io, 0),
@@ -278,7 +286,7 @@ def _node(name: str, runs: Sequence[Run], series_of: Callable[[RankRecord], Seri
 
 def _ram_of_node(runs: Sequence[Run], series_of: Callable[[RankRecord], Series | None] | None) -> Bounded:
     """Return the most RAM of the ranks on a node at one moment."""
-    rams = [_ram(run.record) for run in runs]
+    rams = [run.ram for run in runs]
     lower = _largest(ram.lower for ram in rams)
     largest = _largest(ram.value for ram in rams)
     spans = [(run.record.started, run.end) for run in runs]
@@ -407,10 +415,16 @@ def _imbalances(last: Sequence[Run]) -> Iterator[Imbalance]:
                 yield Imbalance(figure, job, step, rank, found[rank], mean, found[rank] / mean, len(found))
 
 
-def _problems(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[str]:
+def _problems(runs: Sequence[Run], last: Sequence[Run], now: float) -> Iterator[str]:
     jobs = list(dict.fromkeys(job_name({'job': run.record.job.job, 'array_task': None}) for run in runs))
     if len(jobs) > 1:
         yield f'{len(jobs)} different jobs have written here; their figures are added up.'
+    ages = [now - run.end for run in runs if run.state == RUNNING]
+    if ages:
+        yield f'Figures of ranks that run are up to {max(0.0, *ages):.0f} s old.'
+    again = [label for label, of_rank in _by(runs, lambda run: run.label).items() if _has_repeated_attempt(of_rank)]
+    if again:
+        yield f'{_named(again)}: more than one run of the same attempt has written here; their figures are added up.'
     lost = [run.label for run in runs if run.state == LOST]
     if lost:
         yield f'Nobody has seen the end of {_named(lost)}: figures are up to the last report.'
@@ -425,6 +439,10 @@ def _problems(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[str]:
         there = len({run.record.job.array_task for run in of_array})
         if size is not None and there < size:
             yield f'{size - there} of {size} tasks of the array have not started.'
+
+
+def _has_repeated_attempt(runs: Sequence[Run]) -> bool:
+    return len({run.record.job.attempt for run in runs}) < len(runs)
 
 
 def _named(labels: Sequence[str]) -> str:

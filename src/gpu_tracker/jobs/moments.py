@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from itertools import pairwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,17 +59,25 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def once(readings: Sequence[tuple[float, float, float]]) -> float:
-    """Return what a counter has grown by that several have read.
+    """Return what a counter has grown by that several have read, each at times of its own.
 
-    :param readings: From when to when, and by how much it grew in between. Of readings that overlap the largest counts.
+    Where readings overlap, the longest one counts, and its growth is taken for steady: of 100 short programs one after
+    the other, of which each overlaps with the next a little, all count but for the overlaps.
+
+    :param readings: From when to when, and by how much it grew in between.
     """
-    total = largest = 0.0
-    until: float | None = None
-    for start, stop, value in sorted(readings):
-        if until is not None and start < until:
-            largest = max(largest, value)
-            until = max(until, stop)
-        else:
-            total += largest
-            largest, until = value, stop
-    return total + largest
+    spans = sorted((start, stop, value / (stop - start)) for start, stop, value in readings if stop > start)
+    moments = sorted({moment for start, stop, _ in spans for moment in (start, stop)})
+    total = 0.0
+    open_now: list[tuple[float, float, float]] = []
+    place = 0
+    for moment, following in pairwise(moments):
+        while place < len(spans) and spans[place][0] <= moment:
+            start, stop, rate = spans[place]
+            heapq.heappush(open_now, (start - stop, stop, -rate))
+            place += 1
+        while open_now and open_now[0][1] <= moment:
+            heapq.heappop(open_now)
+        if open_now:
+            total -= open_now[0][2] * (following - moment)
+    return max(total, *(value for *_, value in readings), 0.0)

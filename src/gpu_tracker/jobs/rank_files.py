@@ -167,7 +167,7 @@ def about_rank(
         'ended': None,
         'exit_code': None,
         'cores': os.cpu_count(),
-        'cpus': _usable_cpus(),
+        'cpus': _usable_cpus(pid),
         'asked': dict(asked),
         'interval': interval,
         'write_interval': write_interval(None if identity is None else identity['size']),
@@ -225,12 +225,16 @@ def pid_namespace() -> int | None:
         return None  # not Linux
 
 
-def _usable_cpus() -> str | None:
-    """Return the CPUs that this process may use as a list of ranges, such as ``0-3,8``."""
+def _usable_cpus(pid: int) -> str | None:
+    """Return the CPUs that a process may use as a list of ranges, such as ``0-3,8``."""
     if not hasattr(os, 'sched_getaffinity'):
         return None
     ranges: list[list[int]] = []
-    for cpu in sorted(os.sched_getaffinity(0)):
+    try:
+        cpus = os.sched_getaffinity(pid)
+    except OSError:
+        return None  # it has ended
+    for cpu in sorted(cpus):
         if ranges and ranges[-1][1] == cpu - 1:
             ranges[-1][1] = cpu
         else:

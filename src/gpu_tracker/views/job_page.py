@@ -186,7 +186,7 @@ def _rank_cells(rank: RankReport) -> list[str]:
         rank.node or '',
         figure(rank.seconds, 'seconds'),
         figure(rank.cpu_seconds, 'seconds'),
-        job_text.bounded(rank.max_ram),
+        job_text.of_rank(rank.max_ram),
         figure(rank.max_gpu_ram, 'bytes') if rank.max_gpu_ram else '',
         job_text.end_of(rank),
     ]
