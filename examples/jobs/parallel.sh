@@ -6,5 +6,6 @@
 # The rank of a job is its number among the lines, from 1 on.
 parallel --jobs=2 gpu-tracker --job=results -- "$@"
 status=$?
+# Give each run a folder of its own: what runs write into the same one is added up.
 gpu-tracker merge results -o results/report.txt
 exit "$status"

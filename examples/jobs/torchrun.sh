@@ -7,5 +7,6 @@
 # it is: accelerate launch --multi_gpu --num_processes=4 --no_python gpu-tracker --job=results -- python train.py
 torchrun --standalone --nproc-per-node=4 --no-python gpu-tracker --job=results -- "$@"
 status=$?
+# Give each run a folder of its own: what runs write into the same one is added up.
 gpu-tracker merge results -o results/report.txt
 exit "$status"

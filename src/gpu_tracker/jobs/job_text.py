@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _WIDTH = 12
 _MOST_ROWS = 16
 _MOST_OF_A_KIND = 4
+_LEAST_PERCENT = 0.5
 _LONGEST_NAME = 60
 _HOUR = 3600
 _TENTH_OF_HOUR = 360
@@ -130,7 +131,7 @@ def used_of_allotted(used: float | None, allotted: float | None, unit: str, *, a
     text = f'{"at least " if at_least else ""}{used / seconds:.3g} {unit}-{name}'
     if not allotted:
         return text
-    return f'{text} of {allotted / seconds:.3g} allotted, {100 * used / allotted:.0f} %'
+    return f'{text} of {allotted / seconds:.3g} allotted, {_percent(used / allotted)}'
 
 
 def _ram(report: JobReport) -> Iterator[tuple[str, str]]:
@@ -216,9 +217,14 @@ def _nodes(report: JobReport) -> list[str]:
     return [title, *_table(titles, rows)] if rows else []
 
 
+def _percent(share_of_all: float) -> str:
+    percent = 100 * share_of_all
+    return f'{percent:.0f} %' if percent == 0 or percent >= _LEAST_PERCENT else 'less than 1 %'
+
+
 def share(used: float | None, allotted: float | None) -> str:
     """Return a share in percent; nothing where it is not known."""
-    return '' if used is None or not allotted else f'{100 * used / allotted:.0f} %'
+    return '' if used is None or not allotted else f'{_percent(used / allotted)}'
 
 
 def _chosen_nodes(nodes: Sequence[NodeReport]) -> tuple[list[NodeReport], str]:
