@@ -57,6 +57,9 @@ print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids])
 """
 
 
+_LOST = ('rank 2', 'rank 3', 'rank 2, rank 3')
+
+
 def reports(folder: Path) -> list[dict[str, Any]]:
     """Return the reports in a folder, without start records, in the order of their names."""
     names = sorted(path for path in folder.glob('*.json') if not path.name.endswith('.start.json'))
@@ -76,7 +79,9 @@ def test_forked_processes_are_ranks_however_they_end(tmp_path: Path) -> None:
     assert (job.never_started, job.ranks_expected, job.is_running) == (('4',), 5, False)
     lost, *others = job.problems
     assert lost == 'Nobody has seen the end of rank 2, rank 3: figures are up to the last report.'
-    assert all(other.startswith('CPU time of rank 2 is a lower bound') for other in others), 'by chance it was seen'
+    # Their parent waits for those that are killed, so their last moments may be unseen, of either or both.
+    bounds = [f'CPU time of {ranks} is a lower bound: processes have ended unseen.' for ranks in _LOST]
+    assert set(others) <= set(bounds)
     base, *larger = (rank.max_ram.value for rank in job.ranks)
     assert [one - base for one in larger] == [pytest.approx(20 * n * MEGABYTE, abs=2 * MEGABYTE) for n in (1, 2, 3)]
     assert all(0.19 < (rank.cpu_seconds or 0) < 1.5 for rank in job.ranks[:2])
