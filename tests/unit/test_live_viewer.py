@@ -6,11 +6,13 @@ import contextlib
 import os
 import pty
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpu_tracker.cli.live import LiveView
+from gpu_tracker.cli.watching import EndingSignals
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.views.live.terminal import Terminal
 from gpu_tracker.views.live.viewer import BackgroundView, view
@@ -117,6 +119,31 @@ def test_a_window_that_was_closed_ends_the_view() -> None:
     os.close(keyboard)
     assert view(Scripted(SMALL), Terminal(handle), lambda _: False, color=False) is SMALL
     os.close(handle)
+
+
+def test_a_stop_waits_for_the_end_of_a_drawing() -> None:
+    stops: list[str] = []
+    with EndingSignals() as signals:
+        signals.on_stop(lambda: stops.append('stopped'))
+        signal.raise_signal(signal.SIGTSTP)
+        assert stops == []
+        assert not signals.wait(0.01, {})
+        assert stops == ['stopped']
+        assert not signals.wait(0, {})
+    assert stops == ['stopped']
+
+
+def test_nothing_is_drawn_while_the_terminal_is_left(window: Window) -> None:
+    terminal = Terminal(window.handle)
+    terminal.show(['before'])
+    drawing = threading.Thread(target=terminal.show, args=[['after']])
+    with terminal.left():
+        drawing.start()
+        drawing.join(0.05)
+        assert drawing.is_alive()
+        assert window.shown.endswith(LEAVE)
+    drawing.join()
+    assert window.shown.startswith(ENTER)
 
 
 def test_a_view_of_a_run_that_fails_is_reported_when_it_ends(

@@ -55,8 +55,8 @@ class LiveView:
         self._view = view
 
         def stop(*_: object) -> None:
-            view.terminal.leave()
-            os.kill(os.getpid(), signal.SIGSTOP)
+            with view.terminal.left():
+                os.kill(os.getpid(), signal.SIGSTOP)
 
         if signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL:
             signal.signal(signal.SIGTSTP, stop)

@@ -78,6 +78,8 @@ class EndingSignals:
         self._received: list[int] = []
         self._before: dict[int, object] = {}
         self._reader = self._writer = -1
+        self._stop: Callable[[], None] | None = None
+        self._stop_requested = False
 
     def __enter__(self) -> Self:
         """Keep them back."""
@@ -100,10 +102,11 @@ class EndingSignals:
         os.close(self._writer)
 
     def on_stop(self, stop: Callable[[], None]) -> None:
-        """Call ``stop`` where Ctrl-Z asks this program to stop."""
+        """Call ``stop`` where Ctrl-Z asks this program to stop: while it waits, never in the middle of a drawing."""
         number = getattr(signal, 'SIGTSTP', None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
-            self._set(number, lambda *_: stop())
+            self._stop = stop
+            self._set(number, self._request_stop)
 
     def wait(self, seconds: float, watched: dict[int, Callable[[], bool]]) -> bool:
         """Wait so long; return True as soon as a signal has come or one of ``watched``, by descriptor, says so."""
@@ -115,6 +118,9 @@ class EndingSignals:
         for descriptor in (self._reader, *watched):
             poll.register(descriptor, select.POLLIN)
         while not self._received:
+            if self._stop_requested and self._stop is not None:
+                self._stop_requested = False
+                self._stop()
             left = until - time.monotonic()
             if left <= 0:
                 return False
@@ -135,6 +141,9 @@ class EndingSignals:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
         return 128 + number
+
+    def _request_stop(self, *_: object) -> None:
+        self._stop_requested = True
 
     def _set(self, number: int, handler: Callable[..., object]) -> None:
         self._before.setdefault(number, signal.signal(number, handler))

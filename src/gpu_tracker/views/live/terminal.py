@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from typing import TYPE_CHECKING, Self
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from gpu_tracker.system.files import write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _ENTER = '\x1b[?1049h\x1b[?25l'
 """Switch to the alternate screen, and hide the cursor."""
@@ -62,13 +63,22 @@ class Terminal:
 
     def leave(self) -> None:
         """Show again what was there before; the next drawing enters the alternate screen anew."""
-        if not self._lock.acquire(timeout=_LONGEST_WAIT):
-            return
+        with self.left():
+            pass
+
+    @contextlib.contextmanager
+    def left(self) -> Iterator[None]:
+        """Leave the alternate screen, on which other threads draw nothing before the block ends.
+
+        Not from a signal handler that may interrupt a drawing: it would wait for it in vain.
+        """
+        is_locked = self._lock.acquire(timeout=_LONGEST_WAIT)
         try:
-            if self._is_entered:
+            if is_locked and self._is_entered:
                 self._is_entered = False
-                write_all(self._handle, _LEAVE.encode())
-        except OSError:
-            pass  # the window was closed
+                with contextlib.suppress(OSError):  # the window was closed
+                    write_all(self._handle, _LEAVE.encode())
+            yield
         finally:
-            self._lock.release()
+            if is_locked:
+                self._lock.release()
