@@ -49,6 +49,9 @@ _MOST_SERIES = 20_000
 """Of one metric: the limit of the SDK is 2,000, and its counts are for all series that ever were."""
 _RENEWED_AFTER = 8_000
 """Ranks after which the SDK begins anew, since it keeps an entry for each that ever was."""
+_LONGEST_COLLECTION = 60_000
+"""Milliseconds for figures that are in memory already: the 10 s of the SDK are for callbacks that ask somebody, and
+thousands of ranks take longer on a busy machine."""
 _LONGEST_REASON = 300
 
 
@@ -123,7 +126,7 @@ class OtlpPush:
         self._ranks.update(
             (rank.folder, rank.job, rank.step, rank.rank, rank.node, rank.pid) for rank in self._now.ranks
         )
-        self._reader.collect()
+        self._reader.collect(timeout_millis=_LONGEST_COLLECTION)
         if len(self._ranks) > _RENEWED_AFTER:
             self._provider.shutdown()
             self._ranks.clear()
