@@ -300,6 +300,23 @@ def test_a_root_that_has_ended_is_unknown_and_its_descendants_are_not(sampled: S
     assert reading.descendants.total == 40 * MEGABYTE
 
 
+def test_a_program_that_has_not_begun_is_no_part(sampled: Sampled) -> None:
+    sampled.tree.put(ROOT, private=10, shared=100)
+    child = sampled.tree.put(11, private=20, shared=100, family=ROOT)
+    child.resident = child.anonymous = 12 << 10
+    reading = sampled.sample()
+    assert megabytes(reading.combined) == (110, 10, 100)
+    assert not reading.descendants.total
+    sampled.tree.put(11, private=20, shared=100, family=ROOT)
+    assert megabytes(sampled.sample().descendants) == (120, 20, 100)
+
+
+def test_a_root_that_has_not_begun_is_unknown(sampled: Sampled) -> None:
+    root = sampled.tree.put(ROOT, private=10)
+    root.resident = root.anonymous = 12 << 10
+    assert megabytes(sampled.sample().main) == (None, None, None)
+
+
 def test_memory_of_the_parent_in_which_a_process_runs_does_not_count(sampled: Sampled) -> None:
     sampled.tree.put(ROOT, private=300)
     sampled.tree.put(11, private=300, parent=ROOT, family=ROOT).shares_memory = True

@@ -4,11 +4,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.resources.ram.split import SplitReader
+from gpu_tracker.resources.ram.memory_files import rollup
+from gpu_tracker.resources.ram.smaps import parse
+from gpu_tracker.resources.ram.split import SplitReader, has_begun
 from support.simulated_memory import MEGABYTE, FakeFiles, FakeTree
 
 if TYPE_CHECKING:
+    from gpu_tracker.resources.ram.memory_files import Sums
     from gpu_tracker.resources.ram.reading import Resident
+    from gpu_tracker.resources.ram.smaps import Mappings
 
 ROOT = 10
 
@@ -80,6 +84,44 @@ def test_one_that_ends_meanwhile_is_no_part(tree: FakeTree) -> None:
     split, _ = SplitReader(files, files.cpu_time).read(root, processes, detailed=True)
     assert megabytes(split.descendants) == (None, None, None)
     assert megabytes(split.combined) == (110, 10, 100)
+
+
+def sums(*, anonymous: int, of_files: int = 0) -> Sums | None:
+    """Return sums that were read, given in kilobytes."""
+    lines = {'Pss': 1, 'Private_Dirty': anonymous, 'Private_Clean': of_files, 'Anonymous': anonymous}
+    return rollup(''.join(f'{name}: {size} kB\n' for name, size in lines.items()).encode())
+
+
+# What a process has between the two programs of an exec, in the lines of proc_pid_smaps(5).
+ARGUMENTS = b"""\
+7ffd8f0c7000-7ffd8f0e9000 rw-p 00000000 00:00 0                          [stack]
+Size:                136 kB
+KernelPageSize:        4 kB
+MMUPageSize:           4 kB
+Rss:                  12 kB
+Pss:                  12 kB
+Pss_Dirty:            12 kB
+Shared_Clean:          0 kB
+Shared_Dirty:          0 kB
+Private_Clean:         0 kB
+Private_Dirty:        12 kB
+Referenced:           12 kB
+Anonymous:            12 kB
+"""
+
+
+@pytest.mark.parametrize(
+    ('memory', 'expected'),
+    [
+        (parse(ARGUMENTS, ()), False),
+        (sums(anonymous=12), False),
+        (sums(anonymous=12, of_files=4), True),
+        (sums(anonymous=1024), True),  # an unpacked program has no page of a file any more
+        (sums(anonymous=0), True),
+    ],
+)
+def test_a_process_with_a_few_anonymous_pages_alone_has_not_begun(memory: Mappings | Sums, expected: bool) -> None:
+    assert has_begun(memory) is expected
 
 
 def test_costs_follow_what_reading_has_taken(tree: FakeTree) -> None:

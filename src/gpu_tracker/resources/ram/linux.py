@@ -15,6 +15,7 @@ from gpu_tracker.resources.ram.estimates import DESCENDANTS, Estimates, handed_o
 from gpu_tracker.resources.ram.exact import SEVERAL, ExactReadings
 from gpu_tracker.resources.ram.peaks import PeakReader
 from gpu_tracker.resources.ram.reading import RamReading, Resident
+from gpu_tracker.resources.ram.split import has_begun
 from gpu_tracker.resources.ram.upper_bounds import UpperBounds
 
 TYPE_CHECKING = False
@@ -173,7 +174,7 @@ class LinuxRamReader:
         counted = [
             process
             for process in self._tree.members.values()
-            if not process.ended and not process.left and not process.shares_memory
+            if not process.ended and not process.left and not process.shares_memory and has_begun(process)
         ]
         return counted, [process for process in counted if process is not root]
 
@@ -184,7 +185,7 @@ class LinuxRamReader:
 
     def _of_main(self) -> Resident:
         root = self._tree.root
-        if not root.resident or root.ended or root.shares_memory:
+        if not root.resident or root.ended or root.shares_memory or not has_begun(root):
             return Resident(None)  # it has ended, or it is not the program that is tracked yet: nothing is known now
         return self._estimates.of_group(0, [root])
 

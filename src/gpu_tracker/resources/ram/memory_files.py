@@ -122,6 +122,11 @@ class Sums(NamedTuple):
     huge: int
     """Those of huge pages."""
 
+    @property
+    def resident(self) -> int:
+        """All of them."""
+        return self.private + self.shared
+
 
 def rollup(smaps_rollup: bytes) -> Sums | None:
     """Return the sums in a smaps_rollup file; None where it has none (it has ended)."""

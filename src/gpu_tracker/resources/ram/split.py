@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources.ram.memory_files import MemoryFiles, Sums
+    from gpu_tracker.resources.ram.smaps import Mappings
 
     Found = dict[Process, tuple[int, int, int, int, int]]
     """Resident, anonymous, copied, doubled and huge bytes of each process, see :class:`Seen`."""
 
 _MOST_FOR_ONE = 0.2
 """Seconds that reading a single process may take: its page faults wait meanwhile."""
+_MOST_ARGUMENTS = 1 << 17
+"""Bytes that the arguments and the environment of hardly any program exceed."""
 _MOST_COME = 0.01
 """The part of all memory that may be mapped anew while it is read, one process after the other."""
 
@@ -166,8 +169,9 @@ class SplitReader:
 
         contents, unread = self._contents(processes, self._files.smaps)
         mappings = {
-            process: smaps.parse(content, stat.image(process.raw), huge=process.huge > 0)
+            process: memory
             for process, content in contents.items()
+            if has_begun(memory := smaps.parse(content, stat.image(process.raw), huge=process.huge > 0))
         }
         of_root = mappings.get(root)
         of_descendants = [memory for process, memory in mappings.items() if process is not root]
@@ -186,11 +190,15 @@ class SplitReader:
             private = sum([memory.private for memory in members])
             if len(members) == 1:
                 return _resident(private, members[0].shared)
-            largest = max([memory.private + memory.shared for memory in members], default=0)
+            largest = max([memory.resident for memory in members], default=0)
             return _resident(private, max(largest, least, sum([m.proportional for m in members])) - private)
 
         contents, unread = self._contents(processes, self._files.smaps_rollup)
-        sums = {process: values for process, content in contents.items() if (values := rollup(content)) is not None}
+        sums = {
+            process: values
+            for process, content in contents.items()
+            if (values := rollup(content)) is not None and has_begun(values)
+        }
         of_root = [values for process, values in sums.items() if process is root]
         others = [values for process, values in sums.items() if process is not root]
         main, combined = group(of_root), group(list(sums.values()))
@@ -198,11 +206,10 @@ class SplitReader:
         # private to the root.
         anonymous = sum([m.proportional_anonymous for m in sums.values()]) - (main.private or 0) if of_root else 0
         of_files = sum([m.proportional - m.proportional_anonymous for m in others])
-        most = sum([m.private + m.shared for m in others])
+        most = sum([m.resident for m in others])
         descendants = group(others, min(most, anonymous + of_files) if len(others) > 1 else 0)
         return _split(root, processes, sums, unread, (main, descendants, combined)), {
-            process: (m.private + m.shared, m.anonymous, min(m.shared, m.anonymous), 0, m.huge)
-            for process, m in sums.items()
+            process: (m.resident, m.anonymous, min(m.shared, m.anonymous), 0, m.huge) for process, m in sums.items()
         }
 
     def _contents(
@@ -224,6 +231,14 @@ class SplitReader:
                 self.unreadable = process.unreadable = True
                 unread.add(process)
         return contents, unread
+
+
+def has_begun(memory: Mappings | Sums | Process) -> bool:
+    """Return whether a process runs its program: in the middle of exec(2) no page of a file is there, only arguments.
+
+    What it has then says nothing of the program: no page would be shared. One that has ended has nothing.
+    """
+    return memory.resident != memory.anonymous or not 0 < memory.resident <= _MOST_ARGUMENTS
 
 
 def _split(
