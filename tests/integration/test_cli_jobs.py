@@ -226,7 +226,9 @@ def test_a_program_tracks_itself_into_the_folder(tmp_path: Path) -> None:
 
 
 def test_a_running_process_can_be_a_rank(tmp_path: Path) -> None:
-    with subprocess.Popen(['sleep', '0.5'], env=rank_variables(3)) as program:
+    until_sampled = 'until [ "$(ls "$1"/*.json 2>/dev/null | wc -l)" -ge 2 ]; do sleep 0.05; done'
+    words = ['sh', '-c', until_sampled, 'sh', str(tmp_path / 'job')]
+    with subprocess.Popen(words, env=rank_variables(3)) as program:
         finished = gpu_tracker(f'--pid={program.pid}', f'--job={tmp_path / "job"}', '--st=0.05')
     assert (finished.returncode, finished.stdout) == (0, '')
     (rank,) = merged(tmp_path / 'job')['ranks']
