@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.control_groups.places import mounts
 from gpu_tracker.cuda_probe.devices import control_groups
-from gpu_tracker.cuda_probe.devices.control_groups import mounts
 from support.gpus.gpu_machine import NO_SUCH_PROCESS
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.devices.control_groups import DEVICES, DeviceNumbers, mounts
+from gpu_tracker.control_groups.places import mounts
+from gpu_tracker.cuda_probe.devices.control_groups import DEVICES, DeviceNumbers
 from gpu_tracker.cuda_probe.devices.grant import plan
 from gpu_tracker.cuda_probe.devices.grant_plan import apply, report
 from gpu_tracker.errors import GrantError

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cuda_probe.devices.control_groups import accounting_group, container_of, groups_of
+from gpu_tracker.control_groups.places import groups_of
+from gpu_tracker.cuda_probe.devices.control_groups import accounting_group, container_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,11 +9,12 @@ import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, TypeVar
 
+from gpu_tracker.control_groups.places import groups_of
 from gpu_tracker.cuda_probe.binaries.demangling import demangle
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
 from gpu_tracker.cuda_probe.devices import environment
 from gpu_tracker.cuda_probe.devices.access import AccessReader
-from gpu_tracker.cuda_probe.devices.control_groups import accounting_group, groups_of
+from gpu_tracker.cuda_probe.devices.control_groups import accounting_group
 from gpu_tracker.cuda_probe.devices.enumeration import Visibility
 from gpu_tracker.cuda_probe.devices.environment import EnvironmentChange
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpus

@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from gpu_tracker.control_groups import places
 from gpu_tracker.cuda_probe.binaries.region import LivingProcess
 from gpu_tracker.cuda_probe.devices import control_groups
 from gpu_tracker.cuda_probe.devices.control_groups import GPU_DRIVERS, registered
@@ -73,10 +74,10 @@ def _allowed(
     :param is_own: Whether it has device files of its own, as in a container: who makes one lets it open what it puts
         there, and nothing else.
     """
-    groups = control_groups.groups_of(pid, proc)
+    groups = places.groups_of(pid, proc)
     limited = control_groups.devices_group(groups)
     if limited is not None and not limited.is_root:
-        mounted = control_groups.folder_of(limited, control_groups.mounts(proc))
+        mounted = places.folder_of(limited, places.mounts(proc))
         if mounted is None:
             return there if is_own else None
         with open(f'{mounted}/devices.list', encoding='ascii') as file:
@@ -85,10 +86,10 @@ def _allowed(
             return there if is_own else None
         major = next((found.major for found in registered(proc, GPU_DRIVERS)), _USUAL_MAJOR)
         there = frozenset(minor for minor in there if control_groups.allows(rules, major, minor, 'rw'))
-    unified = control_groups.unified_group(groups)
+    unified = places.unified_group(groups)
     if unified is None or is_own:
         return there
-    mounted = control_groups.folder_of(unified, control_groups.mounts(proc))
+    mounted = places.folder_of(unified, places.mounts(proc))
     return there if mounted is not None and filters(mounted) == 0 else None
 
 

@@ -10,6 +10,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from gpu_tracker.control_groups import places
 from gpu_tracker.cuda_probe.devices import control_groups
 from gpu_tracker.cuda_probe.devices.grant_plan import Command, GrantPlan, Write, run
 from gpu_tracker.errors import GrantError
@@ -18,7 +19,8 @@ from gpu_tracker.system.terminal_text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpu_tracker.cuda_probe.devices.control_groups import DeviceNumbers, Group, Mount, Rule
+    from gpu_tracker.control_groups.places import Group, Mount
+    from gpu_tracker.cuda_probe.devices.control_groups import DeviceNumbers, Rule
 
 
 def plan(
@@ -47,7 +49,7 @@ def plan(
     limited = control_groups.devices_group(groups)
     if limited is not None:
         return _group_plan(pid, name, limited, mounted, devices, files)
-    unified = control_groups.unified_group(groups)
+    unified = places.unified_group(groups)
     if unified is None:
         raise GrantError(f'no control group limits the devices of process {pid}: this kernel has no devices controller')
     return _unit_plan(pid, name, unified, devices, run_folder)
@@ -57,7 +59,7 @@ def _read_process(pid: int, proc: str) -> tuple[str, list[Group], list[Mount]]:
     try:
         with open(f'{proc}/{pid}/comm', encoding='utf-8', errors='replace') as file:
             name = printable(file.read().rstrip('\n'))
-        return name, control_groups.groups_of(pid, proc), control_groups.mounts(proc)
+        return name, places.groups_of(pid, proc), places.mounts(proc)
     except (FileNotFoundError, ProcessLookupError):
         raise GrantError(f'there is no process {pid}') from None
     except OSError as error:
@@ -85,7 +87,7 @@ def _group_plan(
     """
     if group.is_root:
         raise GrantError(f'process {pid} is in the root control group, which denies no device: nothing to grant')
-    folder = control_groups.folder_of(group, mounted)
+    folder = places.folder_of(group, mounted)
     if folder is None:
         raise GrantError(
             f'the control group {group.path!r} of process {pid} is limited by the devices controller of cgroup '

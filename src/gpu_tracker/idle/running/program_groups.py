@@ -12,9 +12,10 @@ import os
 import re
 import time
 
+from gpu_tracker.control_groups.places import Group, folder_of, groups_of, mounts, unified_group
+
 _PREFIX = 'gpu-tracker-idle-'
 _MARKED = re.compile(rf'/{_PREFIX}((\d+)-(\d+)-[0-9a-f]{{16}})\.\d+(?:/|$)')
-_OCTAL = re.compile(r'\\([0-7]{3})')
 _PAUSE = 0.01
 _MOST_PAUSES = 20
 
@@ -104,28 +105,20 @@ def _is_populated(folder: str) -> bool:
 def _path_of(pid: str, proc: str) -> str | None:
     """Return the path of a process' group of version 2, from the root that this process sees."""
     try:
-        with open(f'{proc}/{pid}/cgroup', encoding='utf-8', errors='surrogateescape') as file:
-            return next((line[3:].rstrip('\n') for line in file if line.startswith('0::')), None)
+        group = unified_group(groups_of(pid, proc))
     except OSError:
         return None
+    return None if group is None or group.is_removed else group.path
 
 
 def _folder(path: str | None, proc: str) -> str | None:
-    """Return the folder of a group where its hierarchy is mounted, see proc_pid_mountinfo(5)."""
+    """Return the folder of a group of version 2 where its hierarchy is mounted."""
     if path is None:
         return None
     try:
-        with open(f'{proc}/self/mountinfo', encoding='utf-8', errors='surrogateescape') as file:
-            lines = file.read().splitlines()
+        return folder_of(Group((), path), mounts(proc))
     except OSError:
         return None
-    for line in lines:
-        before, _, after = line.partition(' - ')
-        if after.startswith('cgroup2 '):
-            root, point = (_OCTAL.sub(lambda code: chr(int(code[1], 8)), word) for word in before.split(' ')[3:5])
-            if f'{path}/'.startswith(f'{root.rstrip("/")}/'):
-                return f'{point}/{path.removeprefix(root).lstrip("/")}'.rstrip('/')
-    return None
 
 
 def _write(path: str, text: str) -> bool:
