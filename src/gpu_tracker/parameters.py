@@ -17,13 +17,16 @@ from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Literal
 
     from gpu_tracker.usage import JobIdentity
 
 _LONGEST = 1e9
 """Seconds: above this, clocks and timeouts overflow on some systems."""
 _MOST_PERCENT = 100
+_COUNT_ACCEPTED = 'a whole number of at least 1'
+ALLOWED = 'allowed'
+"""Stands for the number of cores that affinity and control groups leave to the tracked process."""
 _FILE_ACCEPTED = 'the path of a file in a folder that can be written'
 
 
@@ -37,7 +40,7 @@ class Parameters:
         ram_unit: str = 'gigabytes',
         gpu_ram_unit: str = 'gigabytes',
         time_unit: str = 'hours',
-        n_expected_cores: int | None = None,
+        n_expected_cores: int | Literal['allowed'] | None = None,
         gpu_uuids: Sequence[str] | None = None,
         disable_logs: bool = False,
         process_id: int | None = None,
@@ -58,10 +61,11 @@ class Parameters:
         self.ram_unit = _one_of('ram_unit', ram_unit, MEMORY_UNITS)
         self.gpu_ram_unit = _one_of('gpu_ram_unit', gpu_ram_unit, MEMORY_UNITS)
         self.time_unit = _one_of('time_unit', time_unit, TIME_UNITS)
-        self.n_expected_cores = None if n_expected_cores is None else _count('n_expected_cores', n_expected_cores)
         self.gpu_uuids = None if gpu_uuids is None else _uuids(gpu_uuids)
         self.disable_logs = bool(disable_logs)
         self.process_id = os.getpid() if process_id is None else _existing_process(process_id)
+        self.n_expected_cores = None if n_expected_cores is None else self._expected_cores(n_expected_cores)
+        """None: all cores of the machine."""
         self.job = None if job is None else _job(job)
         """The fields of the identity that was given."""
         self.resource_usage_file = None if resource_usage_file is None else self._usage_file(resource_usage_file)
@@ -96,6 +100,13 @@ class Parameters:
         else:
             identity = identity_of(self.process_id)
         return expand(path, name, identity)
+
+    def _expected_cores(self, value: object) -> int | None:
+        if isinstance(value, str) and value == ALLOWED:
+            from gpu_tracker.control_groups.limits import expected_cores  # noqa: PLC0415 - only where it is asked for
+
+            return expected_cores(self.process_id)
+        return _count('n_expected_cores', value, f"{_COUNT_ACCEPTED}, or '{ALLOWED}'")
 
     def _usage_file(self, value: object) -> str:
         if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
@@ -160,13 +171,13 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _count(name: str, value: object) -> int:
+def _count(name: str, value: object, accepted: str = _COUNT_ACCEPTED) -> int:
     try:
         count = operator.index(value)  # type: ignore[arg-type]  # what has no __index__ is a TypeError
     except TypeError:
         count = 0
     if isinstance(value, bool) or count < 1:
-        raise ParameterError(name, value, 'a whole number of at least 1')
+        raise ParameterError(name, value, accepted)
     return count
 
 

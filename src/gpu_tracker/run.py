@@ -152,6 +152,8 @@ class Run:
             forget_bounds(totals)
         elif largest_child is not None and self._largest_child is not None:
             settle_children(totals, max(self._largest_child, OwnChildren.peak), largest_child, own_faults)
+        if 'control_group' in totals and totals['control_group']['oom_kills']:
+            self._note_kills(totals, totals['control_group']['oom_kills'])
         self._notify_new([*totals['messages'], ('warning', self.problem)] if self.problem else totals['messages'])
 
     def finish(self, exit_code: int | None = None) -> None:
@@ -230,6 +232,12 @@ class Run:
                 self._regions = RunRegions()
             except OSError:
                 pass  # there is no room for a log: then there are no regions
+
+    def _note_kills(self, totals: Totals, count: int) -> None:
+        """Add to the messages what was killed for lack of memory; not in the sampler, which may be killed like that."""
+        from gpu_tracker.control_groups.oom_kills import sentence  # noqa: PLC0415 - hardly ever needed
+
+        totals['messages'].append(('warning', sentence(count)))
 
     def _identity(self) -> Mapping[str, Any] | None:
         parameters = self.parameters

@@ -205,6 +205,16 @@ class EnergyTotals(TypedDict, total=False):
     problem: str
 
 
+class ControlGroupTotals(TypedDict):
+    """See :class:`gpu_tracker.usage.ControlGroupUsage`; sizes in bytes."""
+
+    folder: str | None
+    memory_limit: float | None
+    cpu_limit: float | None
+    allowed_cores: float | None
+    oom_kills: int | None
+
+
 class Record(TypedDict):
     """How a run was sampled, and what the corrections at its end have to know."""
 
@@ -246,6 +256,7 @@ class Totals(TypedDict):
     energy: NotRequired[EnergyTotals]
     cuda: NotRequired[Mapping[str, Any]]
     """The fields of :class:`gpu_tracker.cuda_usage.CUDAUsage` in base units."""
+    control_group: NotRequired[ControlGroupTotals]
     job: NotRequired[Mapping[str, Any]]
     """The place of the tracked process in a job; absent where no launcher is to be seen."""
     record: Record

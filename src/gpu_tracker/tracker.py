@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
-    from typing import Any, Self
+    from typing import Any, Literal, Self
 
     from gpu_tracker.recording.reading.model import Region
     from gpu_tracker.sampling import Sampling
@@ -35,7 +35,8 @@ class Tracker:
     :param gpu_ram_unit: The same for GPU RAM.
     :param time_unit: ``seconds``, ``minutes``, ``hours`` or ``days``.
     :param n_expected_cores: The cores that the tracked process is expected to use, by which its hardware percentages
-        are divided; all cores of the machine where not given.
+        are divided; all cores of the machine where not given. ``'allowed'``: those that it may use when the tracker is
+        made, by its affinity and the quotas of its control groups; a quota of 1.5 cores counts as 2.
     :param gpu_uuids: The UUIDs of the GPUs whose utilization counts; all GPUs where not given.
     :param disable_logs: Do not log warnings.
     :param process_id: The process to track; the calling one where not given.
@@ -79,7 +80,7 @@ class Tracker:
         ram_unit: str = 'gigabytes',
         gpu_ram_unit: str = 'gigabytes',
         time_unit: str = 'hours',
-        n_expected_cores: int | None = None,
+        n_expected_cores: int | Literal['allowed'] | None = None,
         gpu_uuids: Sequence[str] | None = None,
         disable_logs: bool = False,  # noqa: FBT001, FBT002 - the documented interface
         process_id: int | None = None,

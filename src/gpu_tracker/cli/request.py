@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from gpu_tracker import __version__, job
 from gpu_tracker.cli import command_words, options, output
@@ -86,7 +86,7 @@ _OPTION_OF = {
 }
 _OTHER_NAMES = {'--tracking-file': '--tf'}
 """docopt knows one long name an option."""
-_POSITIVE_WHOLE_NUMBER = 'a positive whole number'
+_CORES_ACCEPTED = 'a positive whole number, or allowed'
 
 Values = dict[str, str | bool | list[str] | None]
 
@@ -98,7 +98,7 @@ class Parameters(TypedDict, total=False):
     ram_unit: str
     gpu_ram_unit: str
     time_unit: str
-    n_expected_cores: int
+    n_expected_cores: int | Literal['allowed']
     gpu_uuids: list[str]
     gpu_brand: str
     disable_logs: bool
@@ -188,7 +188,7 @@ def _parameters(values: Values) -> Parameters:
     if (seconds := _text(values, '--st')) is not None:
         parameters['sleep_time'] = options.number('--st', float, seconds, 'a positive number of seconds')
     if (cores := _text(values, '--nec')) is not None:
-        parameters['n_expected_cores'] = options.number('--nec', int, cores, _POSITIVE_WHOLE_NUMBER)
+        parameters['n_expected_cores'] = _cores(cores)
     if (uuids := _text(values, '--guuids')) is not None:
         parameters['gpu_uuids'] = _uuids('--guuids', uuids)
     if (unit := _text(values, '--ru')) is not None:
@@ -264,6 +264,13 @@ def _sections(values: Values) -> Parameters:
     if (names := _text(values, '--sections')) is not None:
         sections['sections'] = [name.strip() for name in names.split(',')]
     return sections
+
+
+def _cores(given: str) -> int | Literal['allowed']:
+    """Return what ``--nec`` was given."""
+    if given == 'allowed':  # not what Parameters calls it: that module is imported after the fork
+        return 'allowed'
+    return options.number('--nec', int, given, _CORES_ACCEPTED)
 
 
 def _uuids(option: str, given: str) -> list[str]:

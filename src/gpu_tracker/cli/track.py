@@ -45,7 +45,8 @@ Options:
                           [default: hours]
   --nec=<cores>           How many cores the command is expected to use, by which
                           the hardware percentages are divided: a positive whole
-                          number. Default: all cores of the machine.
+                          number, or allowed: those that affinity and control
+                          groups leave it. Default: all cores of the machine.
   --guuids=<uuids>        The GPUs whose utilization counts: UUIDs with commas
                           between them. Default: all GPUs.
   --gb=<brand>            The brand of the GPUs: nvidia.

@@ -227,6 +227,7 @@ RESOURCES = (
     ),
     Entry('io', is_optional=True, takes_switches=True),
     Entry('energy', is_optional=True),
+    Entry('control_group'),
 )
 """All resources, in the order in which they are opened and sampled."""
 

@@ -1,0 +1,100 @@
+"""What the control group of the tracked process allows, and how many of its processes were killed for lack of memory.
+
+The groups are those in which the process is at the start, and the limits those that they have then. Kills are counted
+up to the end, once a second in between: a group may be removed before that.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from gpu_tracker.resources import MIDDLE, Resource
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpu_tracker import usage
+    from gpu_tracker.control_groups.limits import Limits
+    from gpu_tracker.control_groups.oom_kills import OOMKills
+    from gpu_tracker.processes.process import Process
+    from gpu_tracker.resources.context import Context
+    from gpu_tracker.totals import ControlGroupTotals, Totals
+    from gpu_tracker.units import Units
+
+_INTERVAL = 1.0
+"""Seconds between two readings of the counter."""
+
+
+class ControlGroup(Resource):
+    """The limits of a group, and its counter of kills.
+
+    :param limits: What it allows; None: that is not known.
+    :param kills: The counter; None: it is not known which.
+    :param root: The tracked process.
+    """
+
+    def __init__(self, limits: Limits | None, kills: OOMKills | None, root: Process) -> None:
+        self._limits = limits
+        self._kills = kills
+        self._root = root
+        self._due = float('-inf')
+
+    def sample(self, now: float, kind: str) -> None:
+        """Read the counter, where it is time: the group may be gone as soon as the tracked process is."""
+        if self._kills is not None and (now >= self._due or kind != MIDDLE or self._root.ended):
+            self._due = now + _INTERVAL
+            self._kills.read()
+
+    def totals(self) -> dict[str, object]:
+        """Return :class:`gpu_tracker.totals.ControlGroupTotals`."""
+        limits, kills = self._limits, self._kills
+        found: ControlGroupTotals = {
+            'folder': None if kills is None else kills.folder,
+            'memory_limit': None if limits is None else limits.memory,
+            'cpu_limit': None if limits is None else limits.quota,
+            'allowed_cores': None if limits is None else limits.cores,
+            'oom_kills': None if kills is None else kills.count,
+        }
+        return {**found}
+
+
+def open_resource(context: Context) -> ControlGroup:
+    """Return the group of the tracked process; nothing is known of it where there are none, or it has ended."""
+    root, machine = context.tree.root, context.machine
+    if sys.platform != 'linux' or root.ended:  # a zombie has left its group
+        return ControlGroup(None, None, root)
+    from gpu_tracker.control_groups import places  # noqa: PLC0415 - in the sampler alone
+    from gpu_tracker.control_groups.limits import Limits, affinity_of, limits_in  # noqa: PLC0415 - as above
+    from gpu_tracker.control_groups.oom_kills import OOMKills  # noqa: PLC0415 - as above
+
+    affinity = affinity_of(root.pid)
+    try:
+        groups, mounted = places.groups_of(root.pid), places.mounts()
+    except OSError:
+        return ControlGroup(Limits(None, None, affinity), None, root)
+    limits = limits_in(groups, mounted, affinity).within(machine.ram_capacity, machine.cores)
+    return ControlGroup(limits, OOMKills(groups, mounted), root)
+
+
+def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.ControlGroupUsage]:
+    """Return the section ``control_group``; none where the machine alone limits the process, and nothing was killed."""
+    group = totals['control_group']
+    kills, memory, cores = group['oom_kills'], group['memory_limit'], group['allowed_cores']
+    capacity, all_cores = totals['ram']['capacity'], totals['cpu']['cores']
+    has_less_memory = memory is not None and (capacity is None or memory < capacity)
+    has_fewer_cores = cores is not None and (all_cores is None or cores < all_cores)
+    if not (has_less_memory or has_fewer_cores or kills):
+        return {}
+    from gpu_tracker import usage  # noqa: PLC0415 - most runs have no such section
+    from gpu_tracker.control_groups.oom_kills import sentence  # noqa: PLC0415 - as above
+    from gpu_tracker.units import from_bytes  # noqa: PLC0415 - as above
+
+    section = usage.ControlGroupUsage(
+        unit=wanted.ram,
+        folder=group['folder'],
+        memory_limit=from_bytes(memory, wanted.ram),
+        cpu_limit=group['cpu_limit'],
+        allowed_cores=cores,
+        oom_kills=kills,
+        problem=sentence(kills) if kills else None,
+    )
+    return {'control_group': section}
