@@ -8,16 +8,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpu_tracker.usage import IOUsage, JobIdentity, ProcessingUnitPercentages, ResourceUsage
+    from gpu_tracker.usage import ControlGroupUsage, IOUsage, JobIdentity, ProcessingUnitPercentages, ResourceUsage
 
 _SIGNIFICANT = 3
 _WIDTH = 12
+_MOST = 12
+_LEFT_OUT_FIRST = ('Threads', 'Machine')
 _UNKNOWN = 'N/A'
 
 
 def as_summary(usage: ResourceUsage) -> str:
     """Return the lines. Figures of GPUs are left out where there are none, and ``N/A`` stands for what is unknown."""
-    return '\n'.join(f'{title:<{_WIDTH}}{text}' for title, text in lines_of(usage))
+    lines = list(lines_of(usage))
+    for title in _LEFT_OUT_FIRST:
+        if len(lines) > _MOST:
+            lines = [line for line in lines if line[0] != title]
+    return '\n'.join(f'{title:<{_WIDTH}}{text}' for title, text in lines)
 
 
 def lines_of(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
@@ -25,6 +31,8 @@ def lines_of(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
     time = figure(usage.compute_time.time * TIME_UNITS[usage.compute_time.unit], 'seconds')
     yield 'Time', time if usage.job is None else f'{time}; {place_in_job(usage.job)}'
     yield from _ram(usage)
+    if usage.control_group is not None:
+        yield from _group(usage.control_group)
     yield from _cpu(usage)
     has_gpus = usage.gpu_utilization.system_gpu_count != 0
     if has_gpus:
@@ -64,6 +72,14 @@ def _ram(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
         main, descendants = size(ram.main.total_rss, scale), size(ram.descendants.total_rss, scale)
         yield '', f'main process {main}, descendants {descendants}'
     yield 'Machine', f'at most {size(ram.system, scale)} of {size(ram.system_capacity, scale)} RAM in use by everybody'
+
+
+def _group(group: ControlGroupUsage) -> Iterator[tuple[str, str]]:
+    memory = size(group.memory_limit, MEMORY_UNITS[group.unit])
+    cores = _counted(figure(group.allowed_cores, 'count'), 'core')
+    yield 'Allowed', f'{memory} RAM and {cores}, by control groups and affinity'
+    if group.problem is not None:
+        yield 'Killed', group.problem
 
 
 def _cpu(usage: ResourceUsage) -> Iterator[tuple[str, str]]:

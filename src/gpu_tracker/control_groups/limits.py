@@ -6,10 +6,9 @@ visible: version 1 says of memory what they allow all the same, version 2 does n
 
 from __future__ import annotations
 
-import math
 import os
 
-from gpu_tracker.control_groups.places import folders_up, group_with, groups_of, mounts, unified_group
+from gpu_tracker.control_groups.places import folders_up, group_with, groups_of, mounts, read_text, unified_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.control_groups.places import Group, Mount
 
-NO_LIMIT = math.inf
+NO_LIMIT = float('inf')
 _MOST_BYTES = 1 << 60
 """Version 1 has a number of bytes also where there is no limit: the largest one that pages can make."""
 _HIERARCHICAL = 'hierarchical_memory_limit '
@@ -91,7 +90,7 @@ def expected_cores(pid: int, proc: str = '/proc') -> int | None:
     :param proc: Where processes are described.
     """
     cores = limits_of(pid, proc).cores
-    return None if cores is None or cores == NO_LIMIT else max(1, math.ceil(cores))
+    return None if cores is None or cores == NO_LIMIT else max(1, int(-(-cores // 1)))
 
 
 def memory_limit(groups: Sequence[Group], mounted: Sequence[Mount]) -> float | None:
@@ -132,7 +131,7 @@ def _folders(group: Group | None, mounted: Sequence[Mount]) -> list[str]:
     if group is None:
         return []
     folders = folders_up(group, mounted)
-    if not folders:
+    if not folders or not os.path.isdir(folders[0]):
         raise FileNotFoundError(group.path)
     return folders
 
@@ -144,8 +143,7 @@ def _contents(folders: Iterable[str], name: str) -> Iterator[str]:
     """
     for folder in folders:
         try:
-            with open(f'{folder}/{name}', encoding='ascii') as file:
-                yield file.read().strip()
+            yield read_text(f'{folder}/{name}').strip()
         except FileNotFoundError:
             continue  # the root of version 2 has none, nor has a group for which the controller is not switched on
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from gpu_tracker.resources import MIDDLE, Resource
+from gpu_tracker.resources import FIRST, MIDDLE, Resource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class ControlGroup(Resource):
 
     def sample(self, now: float, kind: str) -> None:
         """Read the counter, where it is time: the group may be gone as soon as the tracked process is."""
+        if kind == FIRST and self._root.ended:  # a zombie has left its groups, and seems to be in the root
+            self._limits = self._kills = None
         if self._kills is not None and (now >= self._due or kind != MIDDLE or self._root.ended):
             self._due = now + _INTERVAL
             self._kills.read()
@@ -58,9 +60,9 @@ class ControlGroup(Resource):
 
 
 def open_resource(context: Context) -> ControlGroup:
-    """Return the group of the tracked process; nothing is known of it where there are none, or it has ended."""
+    """Return the group of the tracked process, of which nothing is known on other systems than Linux."""
     root, machine = context.tree.root, context.machine
-    if sys.platform != 'linux' or root.ended:  # a zombie has left its group
+    if sys.platform != 'linux':
         return ControlGroup(None, None, root)
     from gpu_tracker.control_groups import places  # noqa: PLC0415 - in the sampler alone
     from gpu_tracker.control_groups.limits import Limits, affinity_of, limits_in  # noqa: PLC0415 - as above
@@ -78,7 +80,8 @@ def open_resource(context: Context) -> ControlGroup:
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.ControlGroupUsage]:
     """Return the section ``control_group``; none where the machine alone limits the process, and nothing was killed."""
     group = totals['control_group']
-    kills, memory, cores = group['oom_kills'], group['memory_limit'], group['allowed_cores']
+    folder, kills = group['folder'], group['oom_kills']
+    memory, cores = group['memory_limit'], group['allowed_cores']
     capacity, all_cores = totals['ram']['capacity'], totals['cpu']['cores']
     has_less_memory = memory is not None and (capacity is None or memory < capacity)
     has_fewer_cores = cores is not None and (all_cores is None or cores < all_cores)
@@ -86,11 +89,12 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.ControlGroupUsage
         return {}
     from gpu_tracker import usage  # noqa: PLC0415 - most runs have no such section
     from gpu_tracker.control_groups.oom_kills import sentence  # noqa: PLC0415 - as above
+    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
     from gpu_tracker.units import from_bytes  # noqa: PLC0415 - as above
 
     section = usage.ControlGroupUsage(
         unit=wanted.ram,
-        folder=group['folder'],
+        folder=None if folder is None else printable(folder),
         memory_limit=from_bytes(memory, wanted.ram),
         cpu_limit=group['cpu_limit'],
         allowed_cores=cores,

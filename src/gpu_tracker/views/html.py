@@ -107,6 +107,13 @@ _ENERGY_ROWS = (
 _GPU_ENERGY_ROWS = (
     _Row('Energy of GPUs', 'of the GPUs in use, whoever used them', {'': ('energy', 'gpu')}, 'gpu_energy'),
 )
+_KILL_ROWS = (
+    _Row(
+        'Killed for lack of memory',
+        'processes of the control group, tracked or not',
+        {'': ('control_group', 'oom_kills')},
+    ),
+)
 _TIME_ROWS = (_Row('Time', 'wall time', {'': ('compute_time', 'time')}),)
 _CURVES: dict[str, tuple[str, float]] = {
     'combined_total_rss': ('bytes', 1),
@@ -143,6 +150,8 @@ def usage_html(usage: ResourceUsage, curves: Mapping[str, Curve] | None = None) 
         rows += _IO_ROWS
     if usage.energy is not None:
         rows += _ENERGY_ROWS if usage.gpu_utilization.system_gpu_count == 0 else (*_GPU_ENERGY_ROWS, *_ENERGY_ROWS)
+    if usage.control_group is not None and usage.control_group.oom_kills:
+        rows += _KILL_ROWS
     rows += _TIME_ROWS
     titles = [Title(''), *(_TITLES[group] for group in _GROUPS)]
     if known:

@@ -29,7 +29,7 @@ REGIONS = 'regions'
 """The first part of the names of regions' figures."""
 _IO = 'io'
 
-_PER_MACHINE = re.compile(r'(system_)?(capacity|core_count|gpu_count)|n_expected_.*')
+_PER_MACHINE = re.compile(r'(system_)?(capacity|core_count|gpu_count)|n_expected_.*|(memory|cpu)_limit|allowed_cores')
 """Fields that say what the machine has or what was asked for, and not what was used."""
 
 _SHORT: dict[Name, Name] = {

@@ -41,6 +41,7 @@ class Meta:
     :ivar job: Which rank of which job it was; None where no launcher had started it.
     :ivar region_lines_lost: How many lines of the region log could not be kept.
     :ivar samples_lost: How many samples could not be kept, since the file could not be written for too long.
+    :ivar oom_kills: How many processes of its control group were killed for lack of memory, as far as that is known.
     """
 
     program: str | None
@@ -65,6 +66,7 @@ class Meta:
     job: JobIdentity | None
     region_lines_lost: int
     samples_lost: int
+    oom_kills: int
 
     @property
     def is_complete(self) -> bool:

@@ -13,6 +13,7 @@ What ``meta`` says:
 - ``ended``, ``exit_code``: see :data:`~gpu_tracker.recording.schema.STOPPED`. Absent while the run goes on, and where
   the sampler was killed. The exit code is -n where signal n has ended the command.
 - ``region_lines_lost``, ``samples_lost``: how many could not be kept; absent where there are none.
+- ``oom_kills``: how many processes of the control group were killed for lack of memory; absent where none is known of.
 """
 
 from __future__ import annotations
@@ -218,6 +219,8 @@ class Recorder:
 
     def _note_totals(self, now: float, totals: Totals) -> None:
         self._meta['totals'] = _json_of(totals)
+        if 'control_group' in totals and totals['control_group']['oom_kills']:
+            self._meta['oom_kills'] = totals['control_group']['oom_kills']
         self._notes += [(self._time(now), *message) for message in totals['messages'][self._noted :]]
         self._noted = max(self._noted, len(totals['messages']))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.control_groups.oom_kills import sentence
 from gpu_tracker.recording.reading import tree
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.sampling import record_of
@@ -98,6 +99,8 @@ def _problems(recordings: Sequence[Recording]) -> Iterator[Element]:
             (meta.region_lines_lost, 'lines of the log of regions could not be kept'),
         ]
         texts = [f'{count:,} {what}.' for count, what in lost if count]
+        if meta.oom_kills:
+            texts.append(sentence(meta.oom_kills))
         if not meta.is_complete:
             texts.insert(0, 'The recording is not complete: figures are up to its last commit.')
         for text in texts:
