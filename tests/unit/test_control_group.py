@@ -19,6 +19,7 @@ from gpu_tracker.resources import FIRST, LAST, MIDDLE
 from gpu_tracker.resources.control_group import ControlGroup
 from gpu_tracker.units import Units
 from gpu_tracker.usage import EnergyUsage, IOUsage, IOValues, RSSValues
+from gpu_tracker.views.html import usage_html
 from support.control_group_trees import make_group
 
 if TYPE_CHECKING:
@@ -162,6 +163,11 @@ def test_the_summary_of_a_limited_run_in_which_something_was_killed() -> None:
         'Allowed     8 GB RAM and 1.5 cores, by control groups and affinity',
         'Killed      1 process of this control group was killed for lack of memory.',
     ]
+
+
+def test_the_table_of_a_notebook_says_what_was_killed() -> None:
+    assert 'Killed for lack of memory' in usage_html(result(oom_kills=2))
+    assert 'Killed' not in usage_html(result(memory_limit=8_000_000_000))
 
 
 def test_a_summary_has_twelve_lines_at_most_whatever_there_is() -> None:
