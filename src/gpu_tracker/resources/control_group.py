@@ -64,10 +64,12 @@ def open_resource(context: Context) -> ControlGroup:
     root, machine = context.tree.root, context.machine
     if sys.platform != 'linux':
         return ControlGroup(None, None, root)
-    from gpu_tracker.control_groups import places  # noqa: PLC0415 - in the sampler alone
-    from gpu_tracker.control_groups.limits import Limits, affinity_of, limits_in  # noqa: PLC0415 - as above
-    from gpu_tracker.control_groups.oom_kills import OOMKills  # noqa: PLC0415 - as above
-
+    try:
+        from gpu_tracker.control_groups import places  # noqa: PLC0415 - in the sampler alone
+        from gpu_tracker.control_groups.limits import Limits, affinity_of, limits_in  # noqa: PLC0415 - as above
+        from gpu_tracker.control_groups.oom_kills import OOMKills  # noqa: PLC0415 - as above
+    except (ImportError, OSError):  # no more files may be opened
+        return ControlGroup(None, None, root)
     affinity = affinity_of(root.pid)
     try:
         groups, mounted = places.groups_of(root.pid), places.mounts()

@@ -1,0 +1,84 @@
+"""Limits and kills on a machine where version 2 has all controllers, beside the groups' own files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.vm import GROUPS, VirtualMachine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OUTER, INNER = f'{GROUPS}/outer', f'{GROUPS}/outer/inner'
+LIMIT = 100 * 2**20
+HOG = (
+    'import os, sys\n'
+    'for folder in sys.argv[1:]:\n'
+    '    os.mkdir(folder)\n'
+    '    open(folder + "/cgroup.procs", "w").write("0")\n'
+    'open("/proc/self/oom_score_adj", "w").write("1000")\n'
+    'blocks = [b"x" * 1_000_000 for _ in range(300)]\n'
+)
+CALLER = (
+    'import subprocess, sys\n'
+    'for arguments in ([], *[[folder] for folder in sys.argv[2:]]):\n'
+    '    subprocess.run([sys.executable, "-c", sys.argv[1], *arguments])\n'
+)
+"""Starts the hog in its own group, and in each of the folders, and ends well."""
+
+
+@pytest.fixture
+def inner(machine: VirtualMachine) -> Iterator[str]:
+    """Give a group within one that may use 100 MiB and half a core."""
+    machine.write(f'{GROUPS}/cgroup.subtree_control', '+memory +cpu')
+    machine.make_group(OUTER)
+    machine.write(f'{OUTER}/memory.max', str(LIMIT))
+    machine.write(f'{OUTER}/cpu.max', '50000 100000')
+    machine.write(f'{OUTER}/cgroup.subtree_control', '+memory +cpu')
+    machine.make_group(INNER)
+    yield INNER
+    machine.remove_group(INNER)
+    machine.remove_group(OUTER)
+    machine.write(f'{GROUPS}/cgroup.subtree_control', '-memory -cpu')
+
+
+def kills_in(machine: VirtualMachine, group: str) -> int:
+    return int(dict(line.split() for line in machine.read(f'{group}/memory.events').splitlines())['oom_kill'])
+
+
+def track(machine: VirtualMachine, *words: str, group: str | None = None):
+    """Track a command; return what gpu-tracker has printed, and its section."""
+    command = ['gpu-tracker', '--ru=bytes', '--nec=allowed', '-f', 'json', '-o', '/tmp/report.json', '--', *words]
+    done = machine.run(command, group=group)
+    assert done.code == 0, done
+    report = json.loads(machine.read('/tmp/report.json'))
+    assert report['cpu_utilization']['n_expected_cores'] == 1
+    return done.errors, report.get('control_group')
+
+
+def test_the_limits_of_a_group_around_count(machine: VirtualMachine, inner: str) -> None:
+    assert track(machine, 'python', '-c', '', group=inner)[1] == {
+        'unit': 'bytes',
+        'folder': inner,
+        'memory_limit': LIMIT,
+        'cpu_limit': 0.5,
+        'allowed_cores': 0.5,
+        'oom_kills': 0,
+        'problem': None,
+    }
+
+
+def test_kills_count_in_the_group_and_in_those_below_it(machine: VirtualMachine, inner: str) -> None:
+    below = f'{inner}/below'
+    errors, found = track(machine, 'python', '-c', CALLER, HOG, below, group=inner)
+    machine.remove_group(below)
+    sentence = '2 processes of this control group were killed for lack of memory.'
+    assert (found['oom_kills'], found['problem']) == (kills_in(machine, inner), sentence) == (2, sentence)
+    assert f'gpu-tracker: {sentence}\n' in errors
+
+
+def test_the_root_of_version_2_says_nothing(machine: VirtualMachine) -> None:
+    assert track(machine, 'python', '-c', '')[1] is None
