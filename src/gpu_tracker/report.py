@@ -37,7 +37,8 @@ _INDENT = '   '
 _DECIMALS = 3
 _ACRONYMS = {
     'ram': 'RAM', 'gpu': 'GPU', 'cpu': 'CPU', 'rss': 'RSS', 'gpus': 'GPUs', 'n': 'number of',
-    'cuda': 'CUDA', 'io': 'I/O', 'pid': 'PID', 'uuid': 'UUID', 'mig': 'MIG', 'oom': 'OOM',
+    'cuda': 'CUDA', 'io': 'I/O', 'pid': 'PID', 'uuid': 'UUID', 'mig': 'MIG',
+    'oom': 'OOM',
 }  # fmt: skip
 _CUDA_FOOTNOTE = (
     'Launch to sync is not time on the GPU: work may have been done long before the synchronisation that waited for it.'

@@ -221,6 +221,32 @@ class EnergyUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlGroupUsage:
+    """What the control groups of the tracked process allowed at the start of the run, and what was killed in its group.
+
+    A limit is the tightest of the group and of those around it, as far as they are visible; where nothing limits the
+    process, that is what the machine has. None is unknown.
+
+    :ivar unit: The unit of ``memory_limit``: that of RAM.
+    :ivar folder: The folder of the group whose memory it uses.
+    :ivar memory_limit: The RAM that all processes of the group may use together.
+    :ivar cpu_limit: The cores that all of them may keep busy, by a quota of CPU time: 1.5 is one and a half.
+    :ivar allowed_cores: The smaller of ``cpu_limit`` and the cores on which the process may run (its affinity), as far
+        as they are known.
+    :ivar oom_kills: How many processes of the group were killed for lack of memory during the run, tracked or not.
+    :ivar problem: A sentence that says so; None where none was killed.
+    """
+
+    unit: str
+    folder: str | None
+    memory_limit: float | None
+    cpu_limit: float | None
+    allowed_cores: float | None
+    oom_kills: int | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobIdentity:
     """The place of the tracked process in a job. What its launcher does not say is None.
 
@@ -252,32 +278,6 @@ class JobIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class ControlGroupUsage:
-    """What the control groups of the tracked process allowed at the start of the run, and what was killed in its group.
-
-    A limit is the tightest of the group and of those around it, as far as they are visible; where nothing limits the
-    process, that is what the machine has. None is unknown.
-
-    :ivar unit: The unit of ``memory_limit``: that of RAM.
-    :ivar folder: The folder of the group whose memory it uses.
-    :ivar memory_limit: The RAM that all processes of the group may use together.
-    :ivar cpu_limit: The cores that all of them may keep busy, by a quota of CPU time: 1.5 is one and a half.
-    :ivar allowed_cores: The smaller of ``cpu_limit`` and the cores on which the process may run (its affinity), as far
-        as they are known.
-    :ivar oom_kills: How many processes of the group were killed for lack of memory during the run, tracked or not.
-    :ivar problem: A sentence that says so; None where none was killed.
-    """
-
-    unit: str
-    folder: str | None
-    memory_limit: float | None
-    cpu_limit: float | None
-    allowed_cores: float | None
-    oom_kills: int | None
-    problem: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class ResourceUsage:
     """All that a tracked run used.
 
@@ -290,9 +290,9 @@ class ResourceUsage:
         where they were not asked for (``sections``), and then they are in no report.
     :ivar io: What it read and wrote.
     :ivar energy: The energy of the devices that it used.
-    :ivar job: Which rank of which job it was; None, and in no report, where no launcher had started it.
     :ivar control_group: What its control groups allowed; None, and in no report, where that was all that the machine
         has and no process was killed for lack of memory.
+    :ivar job: Which rank of which job it was; None, and in no report, where no launcher had started it.
     """
 
     max_ram: MaxRAM
@@ -303,8 +303,8 @@ class ResourceUsage:
     cuda: CUDAUsage | None = None
     io: IOUsage | None = None
     energy: EnergyUsage | None = None
-    job: JobIdentity | None = None
     control_group: ControlGroupUsage | None = None
+    job: JobIdentity | None = None
 
     def _repr_html_(self) -> str:
         """Return the figures as a table, for notebooks."""
