@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.control_groups.limits import NO_LIMIT, Limits, expected_cores, limits_of
+from gpu_tracker.control_groups.oom_kills import OOMKills
+from gpu_tracker.control_groups.places import groups_of, mounts
 from support.control_group_trees import PID, GroupTree, make_group
 from support.gpus.gpu_machine import NO_SUCH_PROCESS
 
@@ -192,3 +194,33 @@ def test_a_part_of_a_core_is_expected_to_be_one(tree: GroupTree, quota: str, exp
 
 def test_where_nothing_is_known_of_a_process_no_number_is_expected() -> None:
     assert expected_cores(NO_SUCH_PROCESS) is None
+
+
+WORDS = st.sampled_from(['max', '-1', '0', '5', '9' * 30, 'x', '', '100000', ' ', '\n', 'oom_kill ', '\xa0', '1_0'])
+PARTS = ('0', ':', '::', '/', '..', 'a', 'memory', 'cpu', ' ', '-', 'cgroup2', '\\', '\\04', ' - ')
+LINES = st.lists(st.lists(st.sampled_from(PARTS)).map(''.join))
+
+
+@given(LINES, LINES, st.lists(WORDS).map(''.join), st.booleans())
+def test_nothing_fails_whatever_stands_in_for_a_kernel(
+    tmp_path_factory: pytest.TempPathFactory,
+    groups: list[str],
+    mounted: list[str],
+    content: str,
+    is_version_1: bool,
+) -> None:
+    tree = GroupTree(tmp_path_factory.mktemp('tree'))
+    tree.in_groups('1:memory,cpu:/a' if is_version_1 else '0::/a', *groups)
+    point = tree.mount('cgroup', controllers='cpu,memory' if is_version_1 else '')
+    names = ('memory.max', 'cpu.max', 'memory.events', 'memory.limit_in_bytes', 'memory.oom_control')
+    make_group(point / 'a', {**dict.fromkeys((*names, 'cpu.cfs_quota_us', 'cpu.cfs_period_us'), content)})
+    make_group(point / 'a', {'memory.stat': f'hierarchical_memory_limit {content}'})
+    with (tree.folder / 'proc' / 'self' / 'mountinfo').open('a') as file:
+        file.writelines(f'{line}\n' for line in mounted)
+    limits = limits_of(PID, tree.proc).within(10**9, 2)
+    assert limits.memory is None or 0 <= limits.memory <= 10**9
+    assert limits.quota is None or 0 < limits.quota <= 2
+    kills = OOMKills(groups_of(PID, tree.proc), mounts(tree.proc))
+    kills.read()
+    kills.close()
+    assert not kills.count

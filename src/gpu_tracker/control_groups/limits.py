@@ -104,7 +104,7 @@ def memory_limit(groups: Sequence[Group], mounted: Sequence[Mount]) -> float | N
             if line.startswith(_HIERARCHICAL):  # of all groups around, where these limit it
                 return _bytes_of(line.removeprefix(_HIERARCHICAL))
         return min((_bytes_of(text) for text in _contents(folders, 'memory.limit_in_bytes')), default=NO_LIMIT)
-    except (OSError, ValueError):
+    except (OSError, ValueError, ArithmeticError):  # the latter where something stands in for a kernel
         return None
 
 
@@ -119,7 +119,7 @@ def cpu_quota(groups: Sequence[Group], mounted: Sequence[Mount]) -> float | None
             quotas, periods = _contents(folders, 'cpu.cfs_quota_us'), _contents(folders, 'cpu.cfs_period_us')
             texts = [list(both) for both in zip(quotas, periods, strict=True)]
         return min((_cores_of(quota, period) for quota, period in texts), default=NO_LIMIT)
-    except (OSError, ValueError):
+    except (OSError, ValueError, ArithmeticError):  # the latter where something stands in for a kernel
         return None
 
 
@@ -150,11 +150,12 @@ def _contents(folders: Iterable[str], name: str) -> Iterator[str]:
 
 def _bytes_of(text: str) -> float:
     limit = NO_LIMIT if text == 'max' else int(text)
-    return limit if limit < _MOST_BYTES else NO_LIMIT
+    return limit if 0 <= limit < _MOST_BYTES else NO_LIMIT
 
 
 def _cores_of(quota: str, period: str) -> float:
-    return NO_LIMIT if quota in {'max', '-1'} else int(quota) / int(period)
+    cores = NO_LIMIT if quota == 'max' else int(quota) / int(period)
+    return cores if cores > 0 else NO_LIMIT
 
 
 def _at_most(limit: float | None, capacity: float | None) -> float | None:

@@ -77,9 +77,9 @@ class OOMKills:
             return None
         try:
             lines = os.pread(self._handle, _MOST_BYTES, 0).split(b'\n')
-        except OSError:
+            return next((int(line.removeprefix(_COUNTER)) for line in lines if line.startswith(_COUNTER)), None)
+        except (OSError, ValueError):
             return None  # ENODEV: the group was removed
-        return next((int(line.removeprefix(_COUNTER)) for line in lines if line.startswith(_COUNTER)), None)
 
 
 def sentence(count: int) -> str:

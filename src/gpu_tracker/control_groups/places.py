@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _DELETED = ' (deleted)'
+_ROOT_AND_POINT = 2
+_OCTAL = frozenset('01234567')
 _OCTAL_DIGITS = 3
 _MOST_AT_ONCE = 1 << 16
 
@@ -64,7 +66,10 @@ def groups_of(pid: int | str, proc: str = '/proc') -> list[Group]:
     """
     found = []
     for line in _lines(f'{proc}/{pid}/cgroup'):
-        _, controllers, path = line.split(':', 2)
+        _, is_whole, rest = line.partition(':')
+        controllers, colon, path = rest.partition(':')
+        if not is_whole or not colon:
+            continue  # what stands in for a kernel may write anything
         names = tuple(controllers.split(',')) if controllers else ()
         found.append(Group(names, path.removesuffix(_DELETED), is_removed=path.endswith(_DELETED)))
     return found
@@ -78,10 +83,11 @@ def mounts(proc: str = '/proc') -> list[Mount]:
     found = []
     for line in _lines(f'{proc}/self/mountinfo'):
         before, _, after = line.partition(' - ')
-        kind, _, options = after.split(' ', 2)
-        if kind in {'cgroup', 'cgroup2'}:
-            root, point = before.split(' ')[3:5]
-            found.append(Mount(kind, tuple(options.split(',')), _plain(root), _plain(point)))
+        kind, _, options = after.partition(' ')
+        places = before.split(' ')[3:5]
+        if kind in {'cgroup', 'cgroup2'} and len(places) == _ROOT_AND_POINT:
+            root, point = map(_plain, places)
+            found.append(Mount(kind, tuple(options.rpartition(' ')[2].split(',')), root, point))
     return found
 
 
@@ -151,4 +157,8 @@ def _lines(path: str) -> list[str]:
 def _plain(text: str) -> str:
     """Undo the octal escapes of blanks and backslashes, each three digits after a backslash."""
     first, *escaped = text.split('\\')
-    return first + ''.join(chr(int(part[:_OCTAL_DIGITS], 8)) + part[_OCTAL_DIGITS:] for part in escaped)
+    for part in escaped:
+        digits = part[:_OCTAL_DIGITS]
+        is_escape = len(digits) == _OCTAL_DIGITS and set(digits) <= _OCTAL
+        first += chr(int(digits, 8)) + part[_OCTAL_DIGITS:] if is_escape else f'\\{part}'
+    return first

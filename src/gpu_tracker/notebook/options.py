@@ -64,7 +64,12 @@ _OPTIONS = (
         'time_unit',
         'The unit of time in that result: seconds (so where not given), minutes, hours or days.',
     ),
-    _Option('--nec', 'CORES', 'n_expected_cores', 'How many cores the code is expected to use.'),
+    _Option(
+        '--nec',
+        'CORES',
+        'n_expected_cores',
+        'How many cores the code is expected to use; allowed: all that it may.',
+    ),
     _Option('--guuids', 'UUIDS', 'gpu_uuids', 'The GPUs whose utilization counts, with commas between.'),
     _Option('--max-overhead', 'PERCENT', 'max_overhead_percent', 'What measuring may cost, in percent of one core.'),
 )
