@@ -37,10 +37,10 @@ def read_meta(database: Database) -> Meta:
         units=_units(database),
         sections=() if sections is None else sections,
         totals=totals,
+        oom_kills=_value(database, 'oom_kills', INTEGER_OR_NONE) or 0,
         job=_job(database),
         region_lines_lost=_value(database, 'region_lines_lost', INTEGER_OR_NONE) or 0,
         samples_lost=_value(database, 'samples_lost', INTEGER_OR_NONE) or 0,
-        oom_kills=_value(database, 'oom_kills', INTEGER_OR_NONE) or 0,
     )
 
 

@@ -38,10 +38,10 @@ class Meta:
     :ivar ended: ``stopped`` where the tracker has stopped the run, ``abandoned`` where it was gone before; None where
         the sampler was gone as well, or the run is still going on.
     :ivar exit_code: That of the command.
+    :ivar oom_kills: How many processes of its control group were killed for lack of memory, as far as that is known.
     :ivar job: Which rank of which job it was; None where no launcher had started it.
     :ivar region_lines_lost: How many lines of the region log could not be kept.
     :ivar samples_lost: How many samples could not be kept, since the file could not be written for too long.
-    :ivar oom_kills: How many processes of its control group were killed for lack of memory, as far as that is known.
     """
 
     program: str | None
@@ -63,10 +63,10 @@ class Meta:
     totals: Mapping[str, Any] | None
     ended: str | None
     exit_code: int | None
+    oom_kills: int
     job: JobIdentity | None
     region_lines_lost: int
     samples_lost: int
-    oom_kills: int
 
     @property
     def is_complete(self) -> bool:
