@@ -74,6 +74,9 @@ def test_they_are_read_as_soon_as_the_tracked_process_has_ended(counted: Counted
     counted.killed(3)
     counted.root.ended = True
     assert counted.count_at(10.1) == 1
+    counted.killed(4)
+    assert counted.count_at(10.2) == 1
+    assert counted.count_at(11.1) == 2
 
 
 def test_of_a_process_that_had_ended_at_the_start_nothing_is_known(counted: Counted) -> None:

@@ -37,13 +37,15 @@ class ControlGroup(Resource):
         self._kills = kills
         self._root = root
         self._due = float('-inf')
+        self._had_ended = False
 
     def sample(self, now: float, kind: str) -> None:
         """Read the counter, where it is time: the group may be gone as soon as the tracked process is."""
         if kind == FIRST and self._root.ended:  # a zombie has left its groups, and seems to be in the root
             self._limits = self._kills = None
-        if self._kills is not None and (now >= self._due or kind != MIDDLE or self._root.ended):
+        if self._kills is not None and (now >= self._due or kind != MIDDLE or self._root.ended != self._had_ended):
             self._due = now + _INTERVAL
+            self._had_ended = self._root.ended
             self._kills.read()
 
     def totals(self) -> dict[str, object]:
