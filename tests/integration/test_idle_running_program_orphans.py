@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from gpu_tracker.idle.running import descendants
+from gpu_tracker.processes import descendants
 from support.cli_program import state_of, text_of
 from support.idle.guarded_program import MONITOR
 from support.waiting import TIMEOUT, eventually

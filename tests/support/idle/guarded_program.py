@@ -24,7 +24,7 @@ Kind = TypeVar('Kind', bound=Message)
 
 MONITOR = """
 import json, os, signal, sys
-from gpu_tracker.idle.running.descendants import children_now
+from gpu_tracker.processes.descendants import children_now
 from gpu_tracker.idle.running.program_orphans import Orphans
 from support.idle.guarded_program import Guarded
 

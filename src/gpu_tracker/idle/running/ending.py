@@ -6,8 +6,8 @@ import os
 import signal
 import time
 
-from gpu_tracker.idle.running import descendants
-from gpu_tracker.processes.stat import TICKS_PER_SECOND
+from gpu_tracker.processes import descendants
+from gpu_tracker.processes.ending import STUCK_AFTER, Ending, Pauses, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from gpu_tracker.idle.running.program_groups import ProgramGroup
     from gpu_tracker.processes.process import Process
 
-_SHORT_PAUSE, _LONG_PAUSE = 0.01, 1.0
-"""Seconds between two scans for what is left: from the one, doubled up to the other."""
-_STUCK_AFTER = 10.0
-"""Seconds of SIGKILL after which the guardian reports that processes do not end."""
+_PAUSE = 0.01
+"""Seconds between two scans for what is left, where nothing is waited for."""
 
 
 class ProgramProcesses:
@@ -57,8 +55,7 @@ class ProgramProcesses:
         self._events = events
         self._stuck = stuck
         self._spares_samplers = spares_samplers
-        self._group = group
-        self._terminated: set[tuple[int, float]] = set()
+        self._ending = Ending(process_group=program, is_spared=self._is_spared, control_group=group)
 
     def wait(self) -> None:
         """Return when nothing is left of the program, ended by itself or by the order that comes meanwhile."""
@@ -66,7 +63,7 @@ class ProgramProcesses:
             self._events.wait(None)
         self.reason = self._events.reason
         if self.reason is None and any_left:
-            self.left_behind = len(self._left())
+            self.left_behind = len(self._ending.left())
         self._events.end('it has ended, and has left processes behind')  # no matter where none are left
         self._end_gently()
         self._end_by_force()
@@ -89,99 +86,35 @@ class ProgramProcesses:
 
     def _end_gently(self) -> None:
         """Send SIGTERM to all that are there now, and give them the time that they have."""
-        begun = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_SECOND + 1
-        pause = _SHORT_PAUSE
-        next_scan = time.monotonic()
-        first = True
+        pauses = Pauses()
         while self._reap():
             now = time.monotonic()
             deadline = self._events.deadline or now
             if now >= deadline:
                 return
-            if now >= next_scan:
-                self._terminate(begun, whole_group=first)
-                first = False
-                next_scan, pause = now + pause, min(2 * pause, _LONG_PAUSE)
-            self._events.wait(min(next_scan, deadline) - time.monotonic())
-
-    def _terminate(self, begun: float, *, whole_group: bool) -> None:
-        """Send SIGTERM once to each that was there at the boot time ``begun``, in clock ticks.
-
-        A shell may start others to clean up, and none is to get it twice: many take a second one for an order to hurry.
-        SIGCONT lets those take it that were stopped.
-        """
-        in_group = whole_group and self.status is None
-        if in_group:
-            self._signal_group(signal.SIGTERM, signal.SIGCONT)
-        for process in self._left():
-            identity = (process.pid, process.start)
-            if process.start > begun or identity in self._terminated:
-                continue
-            self._terminated.add(identity)
-            if not (in_group and process.group == self._program):
-                descendants.send(process, signal.SIGTERM, signal.SIGCONT)
+            if now >= pauses.due:
+                self._ending.terminate(leader_runs=self.status is None)
+                pauses.scanned()
+            self._events.wait(min(pauses.due, deadline) - time.monotonic())
 
     def _end_by_force(self) -> None:
         """Send SIGKILL to all that is left and all that comes, until nothing does."""
-        pause = _SHORT_PAUSE
-        next_scan = begun = time.monotonic()
-        seen: set[tuple[int, float]] = set()
+        pauses = Pauses()
+        begun = time.monotonic()
         is_reported = False
         while self._reap():
             now = time.monotonic()
-            if now >= next_scan:
-                left = self._kill()
-                found = {(process.pid, process.start) for process in left}
-                pause = min(2 * pause, _LONG_PAUSE) if found <= seen else _SHORT_PAUSE
-                seen = found
-                next_scan = time.monotonic() + pause
-                if left and not is_reported and now - begun > _STUCK_AFTER:
+            if now >= pauses.due:
+                left, found_new = self._ending.kill(leader_runs=self.status is None)
+                pauses.scanned(found_new=found_new)
+                if left and not is_reported and now - begun > STUCK_AFTER:
                     is_reported = True
-                    self._stuck(', '.join(map(_in_words, left)))
-            self._kill_orphans()
-            self._events.wait(next_scan - time.monotonic())
-
-    def _kill(self) -> list[Process]:
-        """Send SIGKILL to all that are found, and return them."""
-        if self._group is not None:
-            self._group.kill()
-        if self.status is None:
-            self._signal_group(signal.SIGKILL)
-        left = self._left()
-        if self.status is not None and any(process.group == self._program for process in left):
-            self._signal_group(signal.SIGKILL)  # who forks all the time is gone before it is met, but its group is not
-        for process in left:
-            descendants.send(process, signal.SIGKILL)
-        return left
-
-    def _kill_orphans(self) -> None:
-        """Send SIGKILL to children of this process as fast as may be: the next that forks and ends comes in no time.
-
-        Their numbers are not given to others meanwhile, because only this process waits for them.
-        """
-        for pid in descendants.children_now():
-            if self._spares_samplers and descendants.is_sampler(pid):
-                continue
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except PermissionError:
-                pass  # another user's: what is left is reported
-
-    def _left(self) -> list[Process]:
-        """Return the descendants that have not ended."""
-        found = descendants.descendants([os.getpid()], descendants.all_processes())
-        return [process for process in found if not process.ended and not self._is_spared(process)]
+                    self._stuck(in_words(left))
+            self._ending.kill_children(lambda pid: self._spares_samplers and descendants.is_sampler(pid))
+            self._events.wait(pauses.due - time.monotonic())
 
     def _is_spared(self, process: Process) -> bool:
         return self._spares_samplers and process.parent == os.getpid() and descendants.is_sampler(process.pid)
-
-    def _signal_group(self, *numbers: int) -> None:
-        """Send signals to the program's process group, at once to all that are in it."""
-        for number in numbers:
-            try:
-                os.killpg(self._program, number)
-            except (ProcessLookupError, PermissionError):
-                pass  # nobody is in it, or nobody whom this user may signal
 
 
 def end_all() -> None:
@@ -194,12 +127,8 @@ def end_all() -> None:
             return
         for process in descendants.descendants([os.getpid()], descendants.all_processes()):
             descendants.send(process, signal.SIGKILL)
-        time.sleep(_SHORT_PAUSE)
+        time.sleep(_PAUSE)
 
 
 def _are_samplers(pids: list[int]) -> bool:
     return bool(pids) and all(map(descendants.is_sampler, pids))
-
-
-def _in_words(process: Process) -> str:
-    return f'{process.name.decode(errors="replace")} (pid {process.pid})'

@@ -14,7 +14,7 @@ import time
 
 from gpu_tracker.gpus.process_ids import IDLE_GUARDIAN
 from gpu_tracker.idle import wording
-from gpu_tracker.idle.running import descendants, held_program
+from gpu_tracker.idle.running import held_program
 from gpu_tracker.idle.running.ending import ProgramProcesses, end_all
 from gpu_tracker.idle.running.guardian_events import GuardianEvents
 from gpu_tracker.idle.running.held_program import HeldProgram
@@ -22,6 +22,7 @@ from gpu_tracker.idle.running.measurement import Measurement
 from gpu_tracker.idle.running.program_groups import make_group
 from gpu_tracker.idle.running.program_orphans import VARIABLE
 from gpu_tracker.idle.wording import line_at
+from gpu_tracker.processes import descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 
-from gpu_tracker.idle.running import descendants
+from gpu_tracker.processes import descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import signal
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gpu_tracker.idle.running import descendants
+from gpu_tracker.processes import descendants
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.background import in_thread
 from gpu_tracker.gpus.process_ids import IDLE_GUARDIAN
-from gpu_tracker.idle.running import descendants
 from gpu_tracker.idle.running.program_groups import empty_groups, group_of, mark_by_group
 from gpu_tracker.idle.running.program_orphans import VARIABLE, pid_namespace
-from gpu_tracker.processes import process_exists
+from gpu_tracker.processes import descendants, process_exists
 
 if TYPE_CHECKING:
     import logging

@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 import threading
 
-from gpu_tracker.idle.running import descendants
+from gpu_tracker.processes import descendants
 from support.waiting import eventually
 
 

@@ -109,20 +109,27 @@ def send(process: Process, *numbers: int) -> bool:
 
     Return whether it has got them: it may have ended, or be another user's.
     """
+    handle: int | None = None
     try:
         handle = os.pidfd_open(process.pid)
-    except OSError:
+    except ProcessLookupError:
         return False
+    except OSError:
+        pass  # before Linux 5.3, or forbidden by a container: its number has to do, which is hardly given anew so soon
     try:
         same = read_process(process.pid)
         if same is None or same.start != process.start:
             return False
         for number in numbers:
-            signal.pidfd_send_signal(handle, number)
+            if handle is None:
+                os.kill(process.pid, number)
+            else:
+                signal.pidfd_send_signal(handle, number)
     except OSError:
         return False
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
     return True
 
 

@@ -1,0 +1,151 @@
+"""Signals that end all descendants of this process, a subreaper, and what they fork meanwhile. Linux only.
+
+The caller reaps, decides when SIGTERM has had its time, and waits between two scans as :class:`Pauses` says. Processes
+are scanned again and again, since one that forks and ends at once is gone before it can be signalled.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from gpu_tracker.processes import descendants
+from gpu_tracker.processes.stat import TICKS_PER_SECOND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Protocol
+
+    from gpu_tracker.processes.process import Process
+
+    class KillableGroup(Protocol):
+        """A control group that all descendants are in."""
+
+        def kill(self) -> None:
+            """Send SIGKILL to all that is in it, and to what is forked meanwhile."""
+
+
+_SHORT_PAUSE, _LONG_PAUSE = 0.01, 1.0
+STUCK_AFTER = 10.0
+"""Seconds of SIGKILL after which processes that are left are to be reported: they wait for a device, or belong to
+another user."""
+
+
+class Pauses:
+    """When the next scan for what is left is due: soon while scans find new processes, then less and less often."""
+
+    def __init__(self) -> None:
+        self.due = time.monotonic()
+        """In monotonic seconds."""
+        self._pause = _SHORT_PAUSE
+
+    def scanned(self, *, found_new: bool = False) -> None:
+        """Take note of a scan that has just been made.
+
+        :param found_new: It has found processes that the one before had not.
+        """
+        pause = _SHORT_PAUSE if found_new else self._pause
+        self.due = time.monotonic() + pause
+        self._pause = min(2 * pause, _LONG_PAUSE)
+
+
+class Ending:
+    """Sends signals to all descendants of this process.
+
+    :param process_group: A process group of which all members descend from this process, which is signalled at once;
+        None: there is none.
+    :param is_spared: Whether a process is left alone.
+    :param control_group: The control group that all descendants are in; None: there is none.
+    """
+
+    def __init__(
+        self,
+        *,
+        process_group: int | None = None,
+        is_spared: Callable[[Process], bool] = lambda _: False,
+        control_group: KillableGroup | None = None,
+    ) -> None:
+        self._process_group = process_group
+        self._is_spared = is_spared
+        self._control_group = control_group
+        self._begun: float | None = None
+        self._terminated: set[tuple[int, float]] = set()
+        self._seen: set[tuple[int, float]] = set()
+
+    def terminate(self, *, leader_runs: bool = False) -> None:
+        """Send SIGTERM once to each descendant that was there when this was called first.
+
+        A shell may start others to clean up, and none is to get it twice: many take a second one for an order to hurry.
+        SIGCONT lets those take it that were stopped.
+
+        :param leader_runs: The process after which the process group is named was not waited for yet.
+        """
+        in_group = leader_runs and self._begun is None
+        if self._begun is None:
+            self._begun = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_SECOND + 1
+        if in_group:
+            self._signal_group(signal.SIGTERM, signal.SIGCONT)
+        for process in self.left():
+            identity = (process.pid, process.start)
+            if process.start > self._begun or identity in self._terminated:
+                continue
+            self._terminated.add(identity)
+            if not (in_group and process.group == self._process_group):
+                descendants.send(process, signal.SIGTERM, signal.SIGCONT)
+
+    def kill(self, *, leader_runs: bool = False) -> tuple[list[Process], bool]:
+        """Send SIGKILL to all that are found.
+
+        Return them, and whether there are any among them that the call before had not found.
+
+        :param leader_runs: As above.
+        """
+        if self._control_group is not None:
+            self._control_group.kill()
+        if leader_runs:
+            self._signal_group(signal.SIGKILL)
+        left = self.left()
+        if not leader_runs and any(process.group == self._process_group for process in left):
+            self._signal_group(signal.SIGKILL)  # who forks all the time is gone before it is met, but its group is not
+        for process in left:
+            descendants.send(process, signal.SIGKILL)
+        found = {(process.pid, process.start) for process in left}
+        found_new = not found <= self._seen
+        self._seen = found
+        return left, found_new
+
+    def kill_children(self, spared: Callable[[int], bool] = lambda _: False) -> None:
+        """Send SIGKILL to children of this process as fast as may be: the next that forks and ends comes in no time.
+
+        Their numbers are not given to others meanwhile, because only this process waits for them.
+
+        :param spared: Whether the process with a number is left alone.
+        """
+        for pid in descendants.children_now():
+            if spared(pid):
+                continue
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except PermissionError:
+                pass  # another user's: what is left is reported
+
+    def left(self) -> list[Process]:
+        """Return the descendants that have not ended."""
+        found = descendants.descendants([os.getpid()], descendants.all_processes())
+        return [process for process in found if not process.ended and not self._is_spared(process)]
+
+    def _signal_group(self, *numbers: int) -> None:
+        if self._process_group is None:
+            return
+        for number in numbers:
+            try:
+                os.killpg(self._process_group, number)
+            except (ProcessLookupError, PermissionError):
+                pass  # nobody is in it, or nobody whom this user may signal
+
+
+def in_words(processes: Iterable[Process]) -> str:
+    """Return the names and pids of processes, for a message."""
+    return ', '.join(f'{process.name.decode(errors="replace")} (pid {process.pid})' for process in processes)
