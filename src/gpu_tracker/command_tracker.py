@@ -65,6 +65,19 @@ class ReportingTracker:
         """Let go of the file that the recording replaces: the run has begun."""
         self.run.keep_file()
 
+    def exceeded(self) -> tuple[str, float] | None:
+        """Return the limit that the sampler has found exceeded, and what was used; None: none so far."""
+        return None if self.run.session is None else self.run.session.exceeded()
+
+    @property
+    def has_sampler(self) -> bool:
+        """Whether the sampler still runs, as far as :meth:`exceeded` has seen."""
+        return self.run.session is not None and not self.run.session.has_ended
+
+    def note_termination(self, reason: str) -> None:
+        """Take note, between :meth:`stop` and :meth:`finish`, that a limit has ended the run."""
+        self.run.note_termination(reason)
+
     def stop(self) -> None:
         """Stop tracking; afterwards the result is there, and :meth:`finish` completes a recording."""
         self.run.stop()
@@ -105,6 +118,7 @@ class CommandTracker:
     :param command: The words that the held process was given to become.
     :param regions: The path of the log that it writes regions to; None: there is none.
     :param commit_interval: Seconds after which what was measured is in a recording; None: as usual.
+    :param limits: Those that the sampler compares with what it samples, see :meth:`exceeded`; None: none.
     :param options: The parameters of :class:`ReportingTracker`.
     """
 
@@ -117,6 +131,7 @@ class CommandTracker:
         command: Sequence[str] = (),
         regions: str | None = None,
         commit_interval: float | None = None,
+        limits: Mapping[str, float] | None = None,
         **options: Any,  # noqa: ANN401 - see above
     ) -> None:
         from gpu_tracker.resources.ram.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
@@ -129,6 +144,7 @@ class CommandTracker:
             'regions': regions,
             'recorded_command': tuple(command),
             'commit_interval': commit_interval,
+            **({'limits': limits} if limits else {}),
             'command': (tuple(command), _folder()) if options.get('sections') or options.get('cuda') else None,
         }
         self._tracker = ReportingTracker(process_id=process_id, warn=warn, configuration=held, **options)
@@ -141,6 +157,31 @@ class CommandTracker:
         session = self._tracker.run.session
         if session is not None:
             session.announce_launch()
+
+    def notify_by_signal(self) -> None:
+        """Have SIGIO sent to this process when a limit was exceeded, or the sampler has ended (Linux)."""
+        session = self._tracker.run.session
+        if session is not None:
+            session.notify_by_signal()
+
+    def exceeded(self) -> tuple[str, float] | None:
+        """Return the limit that the sampler has found exceeded, and what was used; None: none so far."""
+        return self._tracker.exceeded()
+
+    @property
+    def has_sampler(self) -> bool:
+        """Whether the sampler still runs, as far as :meth:`exceeded` has seen."""
+        return self._tracker.has_sampler
+
+    @property
+    def sampler_pid(self) -> int | None:
+        """The sampler's process, which may be a child of this one; None: there is none."""
+        session = self._tracker.run.session
+        return None if session is None else session.pid
+
+    def note_termination(self, reason: str) -> None:
+        """Take note, between :meth:`stop` and :meth:`finish`, that a limit has ended the run."""
+        self._tracker.note_termination(reason)
 
     def stop(self) -> None:
         """Stop tracking; the command has ended and was not waited for yet."""

@@ -25,6 +25,10 @@ def build(totals: Totals, wanted: Units) -> ResourceUsage:
     time = totals['seconds'] if tracked is None else tracked
     job = totals.get('job')
     sections: dict[str, Any] = {} if job is None else {'job': usage.JobIdentity(**checked(job))}
+    if 'termination_reason' in totals:
+        from gpu_tracker.limits import known  # noqa: PLC0415 - few runs have one
+
+        sections['termination_reason'] = known(totals['termination_reason'])
     for entry in RESOURCES:
         if entry.name in totals:
             sections |= entry.load().usage_of(totals, wanted)

@@ -179,6 +179,10 @@ class Run:
                 self._notify('warning', _UNWRITTEN.format(self._rank.report, error.strerror))
                 self.is_in_folder = False
 
+    def note_termination(self, reason: str) -> None:
+        """Take note, after :meth:`stop`, that a limit has ended the run, see :mod:`gpu_tracker.limits`."""
+        self.require_totals()['termination_reason'] = reason
+
     def keep_file(self) -> None:
         """Let go of the file that the recording replaces: the run has begun."""
         if self._file is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpu_tracker.limits import ended_by
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS, text_of
 
 TYPE_CHECKING = False
@@ -29,6 +30,8 @@ def as_summary(usage: ResourceUsage) -> str:
 def lines_of(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
     """Yield each line as its title, which is empty where it goes on with the line before, and its text."""
     time = figure(usage.compute_time.time * TIME_UNITS[usage.compute_time.unit], 'seconds')
+    if usage.termination_reason is not None:
+        time = f'{time}, {ended_by(usage.termination_reason)}'
     yield 'Time', time if usage.job is None else f'{time}; {place_in_job(usage.job)}'
     yield from _ram(usage)
     if usage.control_group is not None:

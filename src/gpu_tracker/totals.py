@@ -85,6 +85,8 @@ class Configuration(TypedDict):
     job: Mapping[str, Any] | None
     """The place of the target in a job, by the fields of :class:`gpu_tracker.usage.JobIdentity`."""
     rank: RankRequest | None
+    limits: NotRequired[Mapping[str, float]]
+    """Those that the sampler compares with what it samples, see :mod:`gpu_tracker.limits`."""
 
 
 class SamplerConfiguration(Configuration):
@@ -112,6 +114,10 @@ class Message(TypedDict, total=False):
     """It waits for the settled totals, for its recording."""
     unfinished: str | None
     """Why that is incomplete all the same."""
+    exceeded: str
+    """The reason of the limit that was exceeded; it is reported at any time."""
+    amount: float
+    """What was used of it."""
 
 
 class CpuTotals(TypedDict):
@@ -259,6 +265,8 @@ class Totals(TypedDict):
     control_group: NotRequired[ControlGroupTotals]
     job: NotRequired[Mapping[str, Any]]
     """The place of the tracked process in a job; absent where no launcher is to be seen."""
+    termination_reason: NotRequired[str]
+    """Which limit has ended the run; absent where none has."""
     record: Record
     messages: list[tuple[str, str]]
     """Those for the user, as (level, text)."""

@@ -293,6 +293,8 @@ class ResourceUsage:
     :ivar control_group: What its control groups allowed; None, and in no report, where that was all that the machine
         has and no process was killed for lack of memory.
     :ivar job: Which rank of which job it was; None, and in no report, where no launcher had started it.
+    :ivar termination_reason: Which limit has ended the command: ``time_limit``, ``cpu_limit``, ``memory_limit`` or
+        ``gpu_memory_limit``; None, and in no report, where none has.
     """
 
     max_ram: MaxRAM
@@ -305,6 +307,7 @@ class ResourceUsage:
     energy: EnergyUsage | None = None
     control_group: ControlGroupUsage | None = None
     job: JobIdentity | None = None
+    termination_reason: str | None = None
 
     def _repr_html_(self) -> str:
         """Return the figures as a table, for notebooks."""

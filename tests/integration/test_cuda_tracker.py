@@ -209,8 +209,8 @@ handler = logging.Handler(logging.WARNING)
 handler.emit = records.append
 logging.getLogger().addHandler(handler)
 with gput.Tracker(cuda=True) as tracker:
-    handle = os.pidfd_open(tracker._run.session._pid)
-    os.kill(tracker._run.session._pid, signal.SIGKILL)
+    handle = os.pidfd_open(tracker._run.session.pid)
+    os.kill(tracker._run.session.pid, signal.SIGKILL)
     select.select([handle], [], [])
 print(json.dumps([tracker.resource_usage.cuda.main.launches, [record.getMessage() for record in records]]))
 """,

@@ -243,8 +243,8 @@ def test_a_sampler_that_was_killed_leaves_an_incomplete_file_and_a_result(tmp_pa
     tracker.start()
     session = tracker._run.session
     assert session is not None
-    assert session._pid is not None
-    os.kill(session._pid, signal.SIGKILL)
+    assert session.pid is not None
+    os.kill(session.pid, signal.SIGKILL)
     tracker.stop()
     assert tracker.resource_usage is not None
     assert 'ended' not in meta_of(path)

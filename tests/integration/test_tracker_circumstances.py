@@ -76,7 +76,7 @@ import os, select, signal
 import gpu_tracker as gput
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 with gput.Tracker(disable_logs=True) as tracker:
-    sampler = tracker._run.session._pid
+    sampler = tracker._run.session.pid
     handle = os.pidfd_open(sampler)
     os.kill(sampler, signal.SIGKILL)
     select.select([handle], [], [])

@@ -130,7 +130,7 @@ import fcntl, os, signal, struct, termios
 import gpu_tracker as gput
 tracker = gput.Tracker()
 tracker.start()
-os.kill(tracker._run.session._pid, signal.SIGSTOP)
+os.kill(tracker._run.session.pid, signal.SIGSTOP)
 if os.fork() == 0:
     # Until the parent has sent its message to the sampler, which cannot read it.
     while fcntl.ioctl(tracker._run.session._channels.control, termios.FIONREAD, bytes(4)) == bytes(4):

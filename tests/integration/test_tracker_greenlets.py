@@ -112,7 +112,7 @@ handler = logging.Handler(logging.WARNING)
 handler.emit = records.append
 logging.getLogger().addHandler(handler)
 with gput.Tracker(ram_unit='bytes', n_join_attempts=2, join_timeout=0.1) as tracker:
-    sampler = tracker._run.session._pid
+    sampler = tracker._run.session.pid
     os.kill(sampler, signal.{signal_name})
     while open(f'/proc/{{sampler}}/stat').read().rpartition(')')[2].split()[0] not in 'ZT':
         gevent.sleep(0.001)
@@ -133,7 +133,7 @@ import gpu_tracker as gput
 with gput.Tracker(ram_unit='bytes') as tracker:
     pass
 with gput.Tracker(n_join_attempts=1, join_timeout=0.1, disable_logs=True) as stopped:
-    os.kill(stopped._run.session._pid, signal.SIGSTOP)
+    os.kill(stopped._run.session.pid, signal.SIGSTOP)
 print(tracker.resource_usage.max_ram.main.total_rss > 0, stopped.state.name)
 """).stdout
         == 'True STOPPED\n'

@@ -192,7 +192,7 @@ import signal
 import gpu_tracker as gput
 tracker = gput.Tracker(disable_logs=True)
 tracker.start()
-os.kill(tracker._run.session._pid, signal.SIGKILL)
+os.kill(tracker._run.session.pid, signal.SIGKILL)
 wait_for_all()
 tracker.stop()
 print(tracker.state.name, tracker.resource_usage.max_ram.main.total_rss > 0)

@@ -43,7 +43,7 @@ STOPPED = """
 import os, signal
 import gpu_tracker as gput
 with gput.Tracker(ram_unit='bytes', n_join_attempts=1, join_timeout=0.1, disable_logs=True) as tracker:
-    os.kill(tracker._run.session._pid, signal.SIGSTOP)
+    os.kill(tracker._run.session.pid, signal.SIGSTOP)
 print(tracker.resource_usage.max_ram.main.total_rss > 0)
 """
 LIMITS = ('getrlimit', 'prlimit64', 'setrlimit')

@@ -35,8 +35,8 @@ def test_a_killed_sampler_costs_one_warning_and_not_the_result():
         + """
 data = b'x' * 50_000_000
 with gput.Tracker(ram_unit='bytes') as tracker:
-    handle = os.pidfd_open(tracker._run.session._pid)
-    os.kill(tracker._run.session._pid, signal.SIGKILL)
+    handle = os.pidfd_open(tracker._run.session.pid)
+    os.kill(tracker._run.session.pid, signal.SIGKILL)
     select.select([handle], [], [])
 print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 50_000_000]))
 """
@@ -53,7 +53,7 @@ def test_a_sampler_that_does_not_answer_is_ended():
         + """
 data = b'x' * 50_000_000
 with gput.Tracker(ram_unit='bytes', n_join_attempts=2, join_timeout=0.1) as tracker:
-    os.kill(tracker._run.session._pid, signal.SIGSTOP)
+    os.kill(tracker._run.session.pid, signal.SIGSTOP)
 print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 50_000_000]))
 """,
         env=samplers.environment,
@@ -69,7 +69,7 @@ def test_a_sampler_that_fails_says_why_and_the_result_is_what_it_had_until_then(
         + """
 import resource, subprocess, time
 with gput.Tracker(sleep_time=0.01, ram_unit='bytes') as tracker:
-    sampler = tracker._run.session._pid
+    sampler = tracker._run.session.pid
     resource.prlimit(sampler, resource.RLIMIT_NOFILE, (0, 0))  # it cannot look for the next new process
     subprocess.run(['true'])
     while os.path.exists(f'/proc/{sampler}/exe'):
@@ -90,7 +90,7 @@ def test_disable_logs_keeps_quiet_about_an_ended_sampler():
             LOGGING
             + """
 with gput.Tracker(disable_logs=True) as tracker:
-    os.kill(tracker._run.session._pid, signal.SIGKILL)
+    os.kill(tracker._run.session.pid, signal.SIGKILL)
 print(json.dumps(texts()))
 """
         )

@@ -132,7 +132,7 @@ for _ in range(1000):
             time.sleep(0.5)
 
 def sampler_seconds():
-    return time.clock_gettime(~tracker._run.session._pid << 3 | 2)
+    return time.clock_gettime(~tracker._run.session.pid << 3 | 2)
 
 tracker = gput.Tracker(sleep_time=0.05, max_overhead_percent=float(sys.argv[1]) or None)
 tracker.start()

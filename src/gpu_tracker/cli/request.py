@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from gpu_tracker import __version__, job
-from gpu_tracker.cli import command_words, options, output
+from gpu_tracker.cli import command_words, limit_options, options, output
 from gpu_tracker.errors import ParameterError
+from gpu_tracker.limits import RunLimits
 from gpu_tracker.system import files
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Request(NamedTuple):
 
     Either ``words`` is the command to start or ``process_id`` the process to watch; ``parameters`` are Tracker's.
     ``verbose`` asks for the record of the sampling, ``live`` for a view while it goes on. ``commit_interval`` is that
-    of the recording in seconds, None for the usual one.
+    of the recording in seconds, None for the usual one. ``limits`` are those past which the command is ended.
     """
 
     words: list[str]
@@ -128,6 +129,7 @@ class Request(NamedTuple):
     values: Values
     live: bool = False
     commit_interval: float | None = None
+    limits: RunLimits = RunLimits()
 
     @property
     def is_silent(self) -> bool:
@@ -161,6 +163,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         raise
     if isinstance(values, str):
         return values
+    limits = limit_options.read(values, options.given_and_stray(text, before)[0])
     destination = output.Destination(_own_path(values, '--output'))
     fault = destination.check()
     if fault is not None:
@@ -179,6 +182,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         parameters=parameters,
         values=values,
         live=bool(values['--live']),
+        limits=limits,
     )
 
 

@@ -10,6 +10,10 @@ import signal
 
 from gpu_tracker.processes import SAMPLER_NAME
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 _PASSED_ON = {
     signal.SIGINT,
     signal.SIGTERM,
@@ -43,16 +47,30 @@ def wait_for_end(process_id: int) -> float:
     """
     orphans_seconds = 0.0
     while True:
-        has_ended, seconds = reap_orphans(process_id)
+        is_over, seconds = reap_orphans(process_id)
         orphans_seconds += seconds
-        if has_ended:
+        if is_over:
             return orphans_seconds
-        received = signal.sigwaitinfo(_WATCHED)
-        if received.si_signo in _PASSED_ON and not _has_received(process_id, received):
-            try:
-                os.kill(process_id, received.si_signo)
-            except PermissionError:
-                pass  # it runs as somebody else, as sudo does, and only that user may signal it
+        pass_on_next(process_id)
+
+
+def pass_on_next(process_id: int, seconds: float | None = None, also: Collection[int] = ()) -> int | None:
+    """Wait for the next signal of concern, and pass it on to the command where it is one for that.
+
+    :param seconds: For how long; None: without end.
+    :param also: Signals that end the wait too, and are for this process alone.
+    :return: The signal; None where none has come.
+    """
+    watched = _WATCHED | set(also)
+    received = signal.sigwaitinfo(watched) if seconds is None else signal.sigtimedwait(watched, max(0.0, seconds))
+    if received is None:
+        return None
+    if received.si_signo in _PASSED_ON and not _has_received(process_id, received):
+        try:
+            os.kill(process_id, received.si_signo)
+        except PermissionError:
+            pass  # it runs as somebody else, as sudo does, and only that user may signal it
+    return received.si_signo
 
 
 def wait_plainly(process_id: int) -> None:
@@ -65,15 +83,25 @@ def reap_orphans(process_id: int) -> tuple[bool, float]:
     seconds = 0.0
     while True:
         # Asked first: an ended command would hide the other children from the question for any of them.
-        if os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+        if has_ended(process_id):
             return True, seconds
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         if ended is None:
             return False, seconds
         if ended.si_pid != process_id:
-            is_sampler = _is_sampler(ended.si_pid)
-            usage = os.wait4(ended.si_pid, 0)[2]
-            seconds += 0.0 if is_sampler else usage.ru_utime + usage.ru_stime
+            seconds += reap(ended.si_pid)
+
+
+def reap(process_id: int) -> float:
+    """Reap an ended child other than the command, and return the CPU seconds that count for the tree."""
+    is_sampler = _is_sampler(process_id)
+    usage = os.wait4(process_id, 0)[2]
+    return 0.0 if is_sampler else usage.ru_utime + usage.ru_stime
+
+
+def has_ended(process_id: int) -> bool:
+    """Return whether a child has ended; it is left as a zombie."""
+    return os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
 def _is_sampler(process_id: int) -> bool:

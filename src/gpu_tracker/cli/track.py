@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 from gpu_tracker.cli import output
 from gpu_tracker.cli.request import read_request
@@ -67,6 +68,13 @@ Options:
   --job=<folder>          Write what this rank of a job uses, with a recording, into
                           a folder that all ranks share; gpu-tracker merge <folder>
                           makes one report of them. Nothing is printed then.
+  --time-limit=<time>     End the command with all that it has started after this
+                          time, such as 90 (seconds), 30m or 1.5h. See Limits below.
+  --cpu-limit=<time>      The same after so much CPU time of all of them together.
+  --memory-limit=<size>   The same where they have more RAM together, such as 2GB or
+                          512MiB: a soft limit, checked at each sample.
+  --gpu-memory-limit=<size>  The same of GPU memory.
+  --kill-after=<time>     Send them SIGKILL so long after SIGTERM. [default: 10s]
   --live                  Show what it uses while it runs, on a terminal to which it
                           does not write: redirect its output, as in > out.txt 2>&1.
   --verbose               Print also how the run was sampled: samples, late and
@@ -78,6 +86,10 @@ Options:
 
 In the paths of -o, --tf and --job, {job}, {rank}, {node} and {pid} stand for what
 the launcher says (Slurm, mpirun, torchrun and others) and for the process.
+
+Limits: past one, every process that the command has started gets SIGTERM, daemons
+too, and after --kill-after SIGKILL. The report is complete, and names the limit. The
+CPU and memory limits are soft: they are checked at each sample, see --st.
 
 Other commands:
   gpu-tracker gpus        Show the GPUs of this machine; in short, gpu-tracker ls.
@@ -100,9 +112,13 @@ Other commands:
 
 The command keeps its standard input, output and error, and its signals. The exit
 code is the command's own, 128 + n where signal n ended it, 127 where it was not
-found, 126 where it could not be started, and 125 where gpu-tracker itself failed.
-Where gpu-tracker cannot measure, it runs the command all the same, with a warning.
+found, 126 where it could not be started, 125 where gpu-tracker itself failed, and 124
+where a limit has ended the command. Where gpu-tracker cannot measure, it runs the command all the same, with a warning.
 """
+
+
+_CAN_END_TREES = sys.platform == 'linux'
+"""Whether the way to track a command with its signals knows how to end it with all its descendants."""
 
 
 def run(arguments: list[str]) -> int:
@@ -123,7 +139,7 @@ def _track(request: Request, view: LiveView | None = None) -> int:
         from gpu_tracker.cli import track_process  # noqa: PLC0415 (as above)
 
         return track_process.track(request, request.process_id, view)
-    if hasattr(os, 'fork') and hasattr(signal, 'sigwaitinfo'):
+    if hasattr(os, 'fork') and hasattr(signal, 'sigwaitinfo') and (not request.limits.limits or _CAN_END_TREES):
         from gpu_tracker.cli import track_command  # noqa: PLC0415
 
         return track_command.track(request, view)

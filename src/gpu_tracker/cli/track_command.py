@@ -10,8 +10,10 @@ from gpu_tracker.cli.command_regions import CommandRegions
 from gpu_tracker.cli.launch import HeldCommand, become_subreaper, execute, raise_limit_on_descriptors, restore_signals
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import ParameterError, SamplerError
+from gpu_tracker.limits import EXIT_CODE
 
 if TYPE_CHECKING:
+    from gpu_tracker.cli.enforcing import Enforcement
     from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
     from gpu_tracker.command_tracker import CommandTracker
@@ -49,7 +51,7 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         command.cancel()
         request.destination.forget()
         raise
-    if tracker is not None:
+    if tracker is not None or request.limits.limits:
         become_subreaper()
     error = command.release()
     if error is not None:
@@ -109,6 +111,7 @@ def _start_tracker(command: HeldCommand, request: Request, regions: str | None) 
             command=request.words,
             regions=regions,
             commit_interval=request.commit_interval,
+            limits=request.limits.sampled(),
             report_file=request.destination.replaceable,
             report_format=request.format,
             warn=output.complain,
@@ -122,9 +125,11 @@ def _start_tracker(command: HeldCommand, request: Request, regions: str | None) 
 
 def _follow(process_id: int, tracker: CommandTracker | None, request: Request, view: LiveView | None) -> int:
     """Wait for the running command, and report where it is tracked."""
-    orphans_seconds = None
+    orphans_seconds = enforcement = None
     try:
-        orphans_seconds = supervise.wait_for_end(process_id)
+        enforcement = _enforcement(tracker, request)
+        waiting = supervise.wait_for_end if enforcement is None else enforcement.wait_for_end
+        orphans_seconds = waiting(process_id)
     except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         supervise.wait_plainly(process_id)
@@ -141,12 +146,25 @@ def _follow(process_id: int, tracker: CommandTracker | None, request: Request, v
     else:
         tracking.say(request, f'{tracking.COMPLETE} {completed}')
         settled = measured and tracking.settle(tracker, usage, orphans_seconds)
+        if settled and enforcement is not None:
+            enforcement.report(tracker)
         if settled:
             tracking.finish(tracker, code)
         else:
             tracking.note_exit(tracker, code)
         supervise.let_signals_through()  # only now: schedulers send SIGTERM again and again
         delivered = settled and tracking.deliver(tracker, request)
+    if enforcement is not None and enforcement.reason is not None:
+        return EXIT_CODE
     if code < 0:
         return 128 - code
     return code if code or delivered else FAILURE
+
+
+def _enforcement(tracker: CommandTracker | None, request: Request) -> Enforcement | None:
+    """Return what keeps the limits of the running command; None: there are none."""
+    if not request.limits.limits:
+        return None
+    from gpu_tracker.cli.enforcing import Enforcement  # noqa: PLC0415 (most runs have none)
+
+    return Enforcement(request.limits, tracker)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpu_tracker.resources import Resource
     from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.sampler.grid import Grid
+    from gpu_tracker.sampler.limits import LimitWatch
     from gpu_tracker.sampler.lineage import Lineage
     from gpu_tracker.sampler.recorders import Recorders
 
@@ -101,6 +102,7 @@ class Loop:
     :param monotonic: The clock.
     :param recorders: What records the run; None: nothing.
     :param early: Samples young processes between the points of the grid, where the system allows that.
+    :param limits: Compares each sample with the limits of the run; None: there are none.
     """
 
     def __init__(
@@ -117,12 +119,14 @@ class Loop:
         monotonic: Callable[[], float],
         early: EarlySamples | None = None,
         recorders: Recorders | None = None,
+        limits: LimitWatch | None = None,
     ) -> None:
         self._tree = tree
         self._lineage = lineage
         self._resources = resources
         self._early = early
         self._recorders = recorders
+        self._limits = limits
         self._grid = grid
         self._interval = interval
         self._publish = publish
@@ -249,6 +253,8 @@ class Loop:
         if kind == LAST:
             for resource in self._resources:
                 resource.wait_for_last()
+        if self._limits is not None and kind == MIDDLE:
+            self._limits.check()
         if self._recorders is not None:
             self._recorders.sampled(now)
         self._publish(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.resources import Resource
+    from gpu_tracker.sampler.limits import LimitWatch
     from gpu_tracker.sampler.loop import Waiter
     from gpu_tracker.sampler.recorders import Recorders
     from gpu_tracker.totals import Message, Record, SamplerConfiguration
@@ -161,6 +162,7 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         watching=lambda: _tell(status_handle, {'watching': True}),
         monotonic=time.monotonic,
         recorders=recorders,
+        limits=_open_limits(config, resources, status_handle),
     )
     loop.first()
     gc.freeze()
@@ -192,6 +194,20 @@ def _open_recorders(
     from gpu_tracker.sampler.recorders import open_recorders  # noqa: PLC0415 - most runs need none
 
     return open_recorders(config, context, resources)
+
+
+def _open_limits(
+    config: SamplerConfiguration, resources: Mapping[str, Resource], status_handle: int
+) -> LimitWatch | None:
+    """Return what compares samples with the limits of the run; None: there are none."""
+    limits = config.get('limits')
+    if not limits:
+        return None
+    from gpu_tracker.sampler.limits import LimitWatch  # noqa: PLC0415 - most runs have none
+
+    return LimitWatch(
+        limits, resources, lambda reason, amount: _tell(status_handle, {'exceeded': reason, 'amount': amount})
+    )
 
 
 def _finish(recorders: Recorders, control: Waiter, store: Store, end: str) -> None:

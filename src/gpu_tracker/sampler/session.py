@@ -14,6 +14,9 @@ from gpu_tracker.sampler.messages import DISCARD_MESSAGE, LAUNCH_MESSAGE, finish
 from gpu_tracker.sampler.spawn import OwnChildren, spawn
 from gpu_tracker.sampler.store import LARGE_PLACE, PLACE, create_store
 
+if sys.platform == 'linux':
+    import fcntl
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu_tracker.totals import Configuration, Message, Totals
@@ -51,10 +54,15 @@ class Session:
             message = f'The sampler could not be started: {error}'
             raise SamplerError(message) from error
         self._files = {handle: _identity(handle) for handle in self._handles()}
-        self._pid: int | None = None
+        self.pid: int | None = None
+        """That of the sampler, from when it is ready."""
         self._handle: int | None = None
         self._is_child = sys.platform != 'linux'
         self._open = True
+        self._watches_limits = bool(config.get('limits'))
+        self._exceeded: tuple[str, float] | None = None
+        self._waiting: Message | None = None
+        self._has_ended = False
         self.is_recording = False
         """Whether the sampler has stopped, and waits for :meth:`finish`."""
         self.refusal: str | None = None
@@ -72,7 +80,7 @@ class Session:
             answer = messages.receive(self._channels.status)
         except EOFError as error:
             raise _failure('The sampler ended before its first sample', str(error)) from None
-        self._pid = answer['pid']
+        self.pid = answer['pid']
         self._is_child = answer['parent'] == os.getpid()
         if 'error' in answer:
             self.refusal = answer['error']
@@ -86,9 +94,40 @@ class Session:
         """Tell the sampler that the command which was held back is about to run, and wait until it watches."""
         if self._send(LAUNCH_MESSAGE) and self._readable(_LONGEST_START):
             try:
-                messages.receive(self._channels.status)
+                self._receive()
             except EOFError:
                 pass  # it was ended from outside: stop() tells
+
+    def notify_by_signal(self) -> None:
+        """Have SIGIO sent to this process when the sampler reports a limit that was exceeded, or ends (Linux).
+
+        Both may have happened before: ask :meth:`exceeded` afterwards.
+        """
+        if sys.platform != 'linux':
+            return
+        status = self._channels.status
+        fcntl.fcntl(status, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(status, fcntl.F_SETFL, fcntl.fcntl(status, fcntl.F_GETFL) | os.O_ASYNC)
+
+    def exceeded(self) -> tuple[str, float] | None:
+        """Return the limit that was exceeded, and by which amount, without waiting; None: none was so far.
+
+        Where limits are watched only, and where pipes can be polled.
+        """
+        if self._waiting is None and not self._has_ended and self._readable(0):
+            try:
+                answer = messages.receive(self._channels.status)
+            except EOFError:
+                self._has_ended = True
+            else:
+                if not self._takes(answer):
+                    self._waiting = answer
+        return self._exceeded
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether :meth:`exceeded` has found that the sampler has ended before it was asked to."""
+        return self._has_ended or self._waiting is not None
 
     def stop(self, seconds: float, attempts: int, timeout: float) -> str | None:
         """Ask for the last sample after ``seconds``, and wait for it, ``attempts`` times ``timeout`` at most.
@@ -124,7 +163,7 @@ class Session:
         if not self._send(finish_message(exit_code)) or not self._readable(timeout):
             return _UNFINISHED.format('the sampler does not answer')
         try:
-            answer = messages.receive(self._channels.status)
+            answer = self._receive()
         except EOFError:
             return _UNFINISHED.format('the sampler was ended from outside')
         if 'done' not in answer:
@@ -139,7 +178,7 @@ class Session:
     def _last_word(self) -> str | None:
         """Return what was wrong with a sampler that has ended, as a text for the user, or None."""
         try:
-            answer = messages.receive(self._channels.status)
+            answer = self._receive()
         except EOFError:
             return _KILLED
         self.is_recording = answer.get('is_recording', False)
@@ -158,15 +197,34 @@ class Session:
         self._close_store()
         if self._handle is not None:
             os.close(self._handle)
-        if self._is_child and self._pid is not None:
-            OwnChildren.wait_for(self._pid)  # pid 1 of a container adopts it, where that is this process
+        if self._is_child and self.pid is not None:
+            OwnChildren.wait_for(self.pid)  # pid 1 of a container adopts it, where that is this process
 
     def _handles(self) -> tuple[int, ...]:
         return self._store.handle, self._channels.control, self._channels.status
 
+    def _receive(self) -> Message:
+        """Return the next message that is not one of a limit, which may be sent at any time.
+
+        :raises EOFError: where none will come.
+        """
+        answer, self._waiting = self._waiting, None
+        while answer is None or self._takes(answer):
+            answer = messages.receive(self._channels.status)
+        return answer
+
+    def _takes(self, answer: Message) -> bool:
+        """Take note of a limit that was exceeded; return False where the message is another."""
+        if 'exceeded' not in answer:
+            return False
+        self._exceeded = (answer['exceeded'], answer['amount'])
+        return True
+
     def _send(self, message: bytes) -> bool:
         """Send ``message`` and tell whether there is a sampler to receive it."""
-        if _CAN_POLL and self._readable(0):
+        if self._watches_limits and _CAN_POLL:
+            self.exceeded()
+        if self._waiting is not None or (_CAN_POLL and self._readable(0)):
             return False  # it has nothing to say before it is asked, so this is its end: writing would raise SIGPIPE
         try:
             os.write(self._channels.control, message)
@@ -194,9 +252,9 @@ class Session:
             return  # it has ended by itself meanwhile
         except OSError:
             pass  # not permitted by a container; its end of the pipe is open, so that the pid is still its own
-        if self._pid is not None:
+        if self.pid is not None:
             try:
-                os.kill(self._pid, signal.SIGKILL if hasattr(signal, 'SIGKILL') else signal.SIGTERM)
+                os.kill(self.pid, signal.SIGKILL if hasattr(signal, 'SIGKILL') else signal.SIGTERM)
             except ProcessLookupError:
                 pass  # as above
 

@@ -79,7 +79,7 @@ def _run_process(stage: Stage, found: Run) -> None:
         tracker.start()
         try:
             found.cpu_before = _own_time(root)
-            _pass_holds(stage, found, tracker._run.session._pid)
+            _pass_holds(stage, found, tracker._run.session.pid)
             os.waitid(os.P_PID, root, os.WEXITED | os.WNOWAIT)
         finally:
             tracker.stop()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.job import checked
+from gpu_tracker.limits import known
 from gpu_tracker.recording.reading.database import INTEGER_OR_NONE, NUMBER_OR_NONE, TEXT_OR_NONE
 from gpu_tracker.recording.reading.model import Meta
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
@@ -41,6 +42,7 @@ def read_meta(database: Database) -> Meta:
         job=_job(database),
         region_lines_lost=_value(database, 'region_lines_lost', INTEGER_OR_NONE) or 0,
         samples_lost=_value(database, 'samples_lost', INTEGER_OR_NONE) or 0,
+        termination_reason=known(_value(database, 'termination_reason', TEXT_OR_NONE)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpu_tracker.limits import ended_by
 from gpu_tracker.recording.schema import STOPPED
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Meta:
     :ivar job: Which rank of which job it was; None where no launcher had started it.
     :ivar region_lines_lost: How many lines of the region log could not be kept.
     :ivar samples_lost: How many samples could not be kept, since the file could not be written for too long.
+    :ivar termination_reason: Which limit has ended the run, as in the result; None where none has.
     """
 
     program: str | None
@@ -67,11 +69,20 @@ class Meta:
     job: JobIdentity | None
     region_lines_lost: int
     samples_lost: int
+    termination_reason: str | None = None
 
     @property
     def is_complete(self) -> bool:
         """Whether the tracker has stopped the run, and the recording has all of it."""
         return self.ended == STOPPED
+
+    @property
+    def exit_in_words(self) -> str | None:
+        """How a run with an exit code has ended, such as ``with exit code 0``; None: there is none."""
+        if self.exit_code is None:
+            return None
+        code = f'with exit code {self.exit_code}'
+        return code if self.termination_reason is None else f'{code}, {ended_by(self.termination_reason)}'
 
 
 @dataclass(frozen=True, slots=True)

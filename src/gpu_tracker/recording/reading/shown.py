@@ -165,7 +165,7 @@ def ending(recording: Recording) -> str:
     """Return how the run of a recording has ended, or that it has not."""
     meta = recording.meta
     if meta.is_complete:
-        return 'when it was stopped' if meta.exit_code is None else f'with exit code {meta.exit_code}'
+        return meta.exit_in_words or 'when it was stopped'
     if meta.ended == ABANDONED:
         return 'not complete: the tracker was gone before the end of the run'
     return 'not complete: the run still goes on, or its sampler was killed'

@@ -12,6 +12,7 @@ What ``meta`` says:
 - ``totals``: what the run has used so far, as JSON; at the end what was reported.
 - ``ended``, ``exit_code``: see :data:`~gpu_tracker.recording.schema.STOPPED`. Absent while the run goes on, and where
   the sampler was killed. The exit code is -n where signal n has ended the command.
+- ``termination_reason``: which limit has ended the run, see :mod:`gpu_tracker.limits`; absent where none has.
 - ``region_lines_lost``, ``samples_lost``: how many could not be kept; absent where there are none.
 - ``oom_kills``: how many processes of the control group were killed for lack of memory; absent where none is known of.
 """
@@ -182,6 +183,8 @@ class Recorder:
         self._read_all_regions()
         if totals is not None:
             self._note_totals(now, totals)
+            if 'termination_reason' in totals:
+                self._meta['termination_reason'] = totals['termination_reason']
         self._meta |= {'ended': ended, 'exit_code': exit_code}
         self._note_clock(now, always=True)
         try:

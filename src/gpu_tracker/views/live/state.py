@@ -222,7 +222,7 @@ def _or_unknown(value: object) -> str:
 
 def _ending(meta: Meta, *, is_written: bool) -> str | None:
     if meta.is_complete:
-        return 'The run has ended.' if meta.exit_code is None else f'The run has ended with exit code {meta.exit_code}.'
+        return 'The run has ended.' if meta.exit_code is None else f'The run has ended {meta.exit_in_words}.'
     if meta.ended == ABANDONED:
         return 'The recording has ended before the run: its tracker was gone.'
     return None if is_written else 'The recording has ended before the run: its sampler was killed.'

@@ -86,7 +86,7 @@ def _started(date: str | None) -> str:
 
 def _ending(meta: Meta) -> str:
     if meta.is_complete:
-        return 'when tracking was stopped' if meta.exit_code is None else f'with exit code {meta.exit_code}'
+        return meta.exit_in_words or 'when tracking was stopped'
     return 'not seen: the tracker was gone before' if meta.ended == ABANDONED else 'not yet, or the sampler was killed'
 
 

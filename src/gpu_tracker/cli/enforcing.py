@@ -1,0 +1,183 @@
+"""Keeps the limits of a command: waits for its end as ``supervise`` does, and ends it with all its descendants.
+
+The time is kept here, so that its limit holds also where the sampler is gone. The other limits are compared in the
+sampler, whose message is announced by SIGIO. This process is a subreaper by then: all descendants of the command are
+below it, whatever parent, session, group or environment they have. Linux only.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from gpu_tracker import limits
+from gpu_tracker.cli import output, supervise
+from gpu_tracker.processes import descendants
+from gpu_tracker.processes.ending import STUCK_AFTER, Ending, Pauses, in_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpu_tracker.command_tracker import CommandTracker
+    from gpu_tracker.limits import Limit, RunLimits
+    from gpu_tracker.processes.ending import KillableGroup
+    from gpu_tracker.processes.process import Process
+
+_HURRYING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+_SAMPLERS_GRACE = 1.0
+"""Seconds in which samplers of trackers that were killed may still complete their recordings, and end by themselves."""
+_LONGEST_WAIT = 86400.0
+"""Seconds that are waited for at once: the kernel takes no more than it can count."""
+
+
+class Enforcement:
+    """The limits of a command that has just been started.
+
+    Make it after ``supervise.hold_signals``, and when the command runs: from then on its time counts.
+
+    :param run_limits: Its limits.
+    :param tracker: Its tracker, whose sampler compares all but the time; None: it is not measured.
+    :param group: The control group that all descendants of the command are in; None: there is none.
+    :ivar reason: Which limit has ended the command; None: none has.
+    """
+
+    def __init__(
+        self,
+        run_limits: RunLimits,
+        tracker: CommandTracker | None,
+        group: KillableGroup | None = None,
+    ) -> None:
+        self.reason: str | None = None
+        self._begun = time.monotonic()
+        self._process_id = 0
+        self._limits = run_limits
+        self._tracker = tracker
+        self._group = group
+        self._time = run_limits.of(limits.TIME)
+        self._orphans_seconds = 0.0
+        self._kill_begun: float | None = None
+        self._watches_samples = bool(run_limits.sampled())
+        if self._watches_samples:
+            self._watch_samples()
+
+    def wait_for_end(self, process_id: int) -> float:
+        """Return when the command has ended, by itself or by a limit, and then all its descendants with it.
+
+        It is left as a zombie: see ``supervise.wait_for_end``, which also says what is returned.
+
+        :param process_id: The command, a child of this process.
+        """
+        self._process_id = process_id
+        while True:
+            has_ended, seconds = supervise.reap_orphans(self._process_id)
+            self._orphans_seconds += seconds
+            if has_ended:
+                return self._orphans_seconds
+            found = self._exceeded()
+            if found is not None:
+                break
+            self._wait(None if self._time is None else self._begun + self._time.value)
+        limit, amount = found
+        self.reason = limit.reason
+        grace = self._limits.kill_after
+        then = f'SIGTERM, and SIGKILL after {grace:g} s' if grace else 'SIGKILL'
+        output.complain(f'{limits.in_words(limit, amount)}. Its processes get {then}.')
+        ending = Ending(is_spared=self._is_spared, control_group=self._group)
+        self._end_gently(ending)
+        self._end_by_force(ending)
+        return self._orphans_seconds
+
+    def report(self, tracker: CommandTracker) -> None:
+        """Have the result of ``tracker``, which has stopped, name the limit that has ended the command."""
+        if self.reason is not None:
+            tracker.note_termination(self.reason)
+
+    def _watch_samples(self) -> None:
+        """Have the sampler's messages announced by a signal."""
+        signal.signal(signal.SIGIO, lambda *_: None)  # by default it would end this process when it is let through
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
+        if self._tracker is None:
+            self._warn_of_no_sampler('the command is not measured')
+        else:
+            self._tracker.notify_by_signal()
+
+    def _exceeded(self) -> tuple[Limit, float] | None:
+        """Return a limit that was exceeded, and what was used of it."""
+        passed = time.monotonic() - self._begun
+        if self._time is not None and passed >= self._time.value:
+            return self._time, passed
+        if not self._watches_samples or self._tracker is None:
+            return None
+        found = self._tracker.exceeded()
+        limit = None if found is None else self._limits.of(found[0])
+        if found is not None and limit is not None:
+            return limit, found[1]
+        if not self._tracker.has_sampler:
+            self._warn_of_no_sampler('the sampler has ended')
+        return None
+
+    def _warn_of_no_sampler(self, why: str) -> None:
+        self._watches_samples = False
+        names = ' and '.join(map(limits.option_of, self._limits.sampled()))
+        output.complain(f'{names} cannot be kept: {why}')
+
+    def _wait(self, until: float | None) -> int | None:
+        """Wait for a signal, and pass it on to the command; return it, or None where it is time."""
+        left = None if until is None else min(max(0.0, until - time.monotonic()), _LONGEST_WAIT)
+        return supervise.pass_on_next(self._process_id, left, (signal.SIGIO,) if self._watches_samples else ())
+
+    def _end_gently(self, ending: Ending) -> None:
+        """Send SIGTERM to all that are there, and give them the time that they have."""
+        deadline = time.monotonic() + self._limits.kill_after
+        pauses = Pauses()
+        while self._reap():
+            now = time.monotonic()
+            if now >= deadline:
+                return
+            if now >= pauses.due:
+                ending.terminate()
+                pauses.scanned()
+            received = self._wait(min(pauses.due, deadline))
+            if received in _HURRYING and supervise.has_ended(self._process_id):
+                return  # there is nobody any more who it could be passed on to
+
+    def _end_by_force(self, ending: Ending) -> None:
+        """Send SIGKILL to all that is left and all that comes, until nothing does."""
+        pauses = Pauses()
+        begun = self._kill_begun = time.monotonic()
+        is_reported = False
+        while self._reap():
+            now = time.monotonic()
+            if now >= pauses.due:
+                left, found_new = ending.kill()
+                pauses.scanned(found_new=found_new)
+                if now - begun > STUCK_AFTER:
+                    if left and not is_reported:
+                        output.complain(f'SIGKILL does not end {in_words(left)}')
+                    is_reported = True
+                    if supervise.has_ended(self._process_id):
+                        return
+            ending.kill_children(self._is_spared_sampler)
+            self._wait(pauses.due)
+
+    def _reap(self) -> bool:
+        """Reap those that have ended, except for the command; return whether the command or any other is left."""
+        any_left = not supervise.has_ended(self._process_id)
+        own = None if self._tracker is None else self._tracker.sampler_pid
+        for pid in descendants.all_children():
+            if pid in (self._process_id, own):
+                continue
+            if supervise.has_ended(pid):
+                self._orphans_seconds += supervise.reap(pid)
+            else:
+                any_left = True
+        return any_left
+
+    def _is_spared(self, process: Process) -> bool:
+        return self._is_spared_sampler(process.pid)
+
+    def _is_spared_sampler(self, pid: int) -> bool:
+        """Return whether a process is the sampler of this run, or one of trackers in the tree that still has time."""
+        if self._tracker is not None and pid == self._tracker.sampler_pid:
+            return True
+        has_time = self._kill_begun is None or time.monotonic() < self._kill_begun + _SAMPLERS_GRACE
+        return has_time and descendants.is_sampler(pid)

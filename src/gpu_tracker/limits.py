@@ -1,0 +1,157 @@
+"""Limits of a command: what each is of, how one is written, and which has been exceeded.
+
+They belong to the tree, the command with all its descendants, as the figures of the report do, and not to each process
+as those of setrlimit(2).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpu_tracker.errors import ParameterError
+from gpu_tracker.units import SIZES_ACCEPTED, parse_size, parse_time, text_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+TIME, CPU, MEMORY, GPU_MEMORY = 'time_limit', 'cpu_limit', 'memory_limit', 'gpu_memory_limit'
+"""What ``termination_reason`` says where a limit has ended the run."""
+
+REASONS = (TIME, CPU, MEMORY, GPU_MEMORY)
+
+SAMPLED = (CPU, MEMORY, GPU_MEMORY)
+"""Those that are compared with what was sampled. The time needs no sampler."""
+
+EXIT_CODE = 124
+"""That of gpu-tracker where a limit has ended the command, as of timeout(1)."""
+
+DURATIONS_ACCEPTED = 'a time above 0 such as 90, 90s, 30m or 1.5h (a number alone is of seconds)'
+GRACES_ACCEPTED = 'a time such as 10, 10s or 2m (a number alone is of seconds; 0 sends SIGKILL at once)'
+
+_USED = {
+    TIME: '{} have passed',
+    CPU: 'the command and its descendants have used {} of CPU time',
+    MEMORY: 'the command and its descendants have had {} of memory',
+    GPU_MEMORY: 'the command and its descendants have had {} of GPU memory',
+}
+_SOFT = ' (a soft limit, checked at each sample)'
+_LIMITED = {TIME: 'time', CPU: 'CPU', MEMORY: 'memory', GPU_MEMORY: 'GPU memory'}
+
+
+def option_of(reason: str) -> str:
+    """Return the option that sets the limit."""
+    return f'--{reason.replace("_", "-")}'
+
+
+class Limit(NamedTuple):
+    """A limit of a command.
+
+    :ivar reason: One of :data:`REASONS`.
+    :ivar value: Seconds, CPU seconds or bytes, of which no more are to be used.
+    :ivar given: The same as it was written.
+    """
+
+    reason: str
+    value: float
+    given: str
+
+
+class RunLimits(NamedTuple):
+    """The limits of a run.
+
+    :ivar limits: Those that were given, each reason once.
+    :ivar kill_after: Seconds between SIGTERM and SIGKILL.
+    """
+
+    limits: tuple[Limit, ...] = ()
+    kill_after: float = 10.0
+
+    def of(self, reason: str) -> Limit | None:
+        """Return the limit with that reason; None: there is none."""
+        return next((limit for limit in self.limits if limit.reason == reason), None)
+
+    def sampled(self, kept_otherwise: Collection[str] = ()) -> dict[str, float]:
+        """Return those that the sampler has to compare with what it samples, as their values by their reasons.
+
+        :param kept_otherwise: Reasons of those that need no sampler here, because the kernel keeps them.
+        """
+        return {
+            limit.reason: limit.value
+            for limit in self.limits
+            if limit.reason in SAMPLED and limit.reason not in kept_otherwise
+        }
+
+
+def parse(reason: str, given: str) -> Limit:
+    """Return the limit that an option was ``given``.
+
+    :raises ParameterError: where it is none.
+    """
+    if reason in {TIME, CPU}:
+        value: float | None = seconds(given)
+        accepted = DURATIONS_ACCEPTED
+    else:
+        value = parse_size(given)
+        accepted = f'{SIZES_ACCEPTED}, above 0'
+    if not value:
+        raise ParameterError(option_of(reason), given, accepted)
+    return Limit(reason, value, given.strip())
+
+
+def parse_grace(given: str) -> float:
+    """Return the seconds that ``--kill-after`` was ``given``.
+
+    :raises ParameterError: where it is no time.
+    """
+    value = seconds(given)
+    if value is None:
+        raise ParameterError('--kill-after', given, GRACES_ACCEPTED)
+    return value
+
+
+def seconds(text: str) -> float | None:
+    """Return the seconds of a time as timeout(1) takes it, a number of seconds or one with its unit; None: it is none.
+
+    The units are those of :func:`gpu_tracker.units.parse_time`, and ``m`` for minutes.
+    """
+    text = text.strip().lower()
+    if text.endswith('m'):
+        text = f'{text}in'
+    elif text[-1:].isdecimal() or text.endswith('.'):
+        text = f'{text}s'
+    return parse_time(text)
+
+
+def exceeded(limits: Mapping[str, float], used: Mapping[str, float | None]) -> tuple[str, float] | None:
+    """Return the reason and the amount of the first limit that was exceeded; None: all are kept, as far as known.
+
+    :param limits: Values by their reasons.
+    :param used: What was used, by the same reasons; None, or absent: unknown.
+    """
+    for reason, value in limits.items():
+        amount = used.get(reason)
+        if amount is not None and amount > value:
+            return reason, amount
+    return None
+
+
+def in_words(limit: Limit, amount: float) -> str:
+    """Return which limit was exceeded, and by what, for a message.
+
+    :param amount: What was seen, in the unit of the limit.
+    """
+    unit = 'seconds' if limit.reason in {TIME, CPU} else 'bytes'
+    soft = '' if limit.reason == TIME else _SOFT
+    used = _USED[limit.reason].format(text_of(amount, unit))
+    return f'{option_of(limit.reason)}={limit.given} was exceeded: {used}{soft}'
+
+
+def known(reason: object) -> str | None:
+    """Return ``reason`` where it is one; None for all else: totals may be from a stranger's file."""
+    return reason if isinstance(reason, str) and reason in REASONS else None
+
+
+def ended_by(reason: str) -> str:
+    """Return how a run has ended, in a few words, such as ``ended by its memory limit``."""
+    return f'ended by its {_LIMITED[reason]} limit'
