@@ -13,7 +13,11 @@ from gpu_tracker.units import SIZES_ACCEPTED, parse_size, parse_time, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
+
+UNMEASURED = 'the command runs unmeasured'
+SAMPLER_ENDED = 'the sampler was ended from outside'
+"""Why limits are not kept."""
 
 TIME, CPU, MEMORY, GPU_MEMORY = 'time_limit', 'cpu_limit', 'memory_limit', 'gpu_memory_limit'
 """What ``termination_reason`` says where a limit has ended the run."""
@@ -30,7 +34,7 @@ DURATIONS_ACCEPTED = 'a time above 0 such as 90, 90s, 30m or 1.5h (a number alon
 GRACES_ACCEPTED = 'a time such as 10, 10s or 2m (a number alone is of seconds; 0 sends SIGKILL at once)'
 
 _USED = {
-    TIME: '{} have passed',
+    TIME: 'the command and its descendants have run for {}',
     CPU: 'the command and its descendants have used {} of CPU time',
     MEMORY: 'the command and its descendants have had {} of memory',
     GPU_MEMORY: 'the command and its descendants have had {} of GPU memory',
@@ -93,7 +97,7 @@ def parse(reason: str, given: str) -> Limit:
         accepted = DURATIONS_ACCEPTED
     else:
         value = parse_size(given)
-        accepted = f'{SIZES_ACCEPTED}, above 0'
+        accepted = SIZES_ACCEPTED.replace('a size', 'a size above 0')
     if not value:
         raise ParameterError(option_of(reason), given, accepted)
     return Limit(reason, value, given.strip())
@@ -136,15 +140,26 @@ def exceeded(limits: Mapping[str, float], used: Mapping[str, float | None]) -> t
     return None
 
 
-def in_words(limit: Limit, amount: float) -> str:
-    """Return which limit was exceeded, and by what, for a message.
+def in_words(limit: Limit, amount: float, kill_after: float) -> str:
+    """Return which limit was exceeded, by what, and what follows, for a message.
 
     :param amount: What was seen, in the unit of the limit.
+    :param kill_after: Seconds between SIGTERM and SIGKILL.
     """
     unit = 'seconds' if limit.reason in {TIME, CPU} else 'bytes'
     soft = '' if limit.reason == TIME else _SOFT
     used = _USED[limit.reason].format(text_of(amount, unit))
-    return f'{option_of(limit.reason)}={limit.given} was exceeded: {used}{soft}'
+    then = f'SIGTERM, and SIGKILL after {kill_after:g} s' if kill_after else 'SIGKILL'
+    return f'{option_of(limit.reason)}={limit.given} was exceeded: {used}{soft}. All of them get {then}.'
+
+
+def unkept(reasons: Iterable[str], why: str) -> str:
+    """Return that limits are not kept, for a message.
+
+    :param reasons: Which.
+    :param why: Why not.
+    """
+    return f'{" and ".join(map(option_of, reasons))} cannot be kept: {why}'
 
 
 def known(reason: object) -> str | None:

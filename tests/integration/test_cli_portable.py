@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,9 +14,12 @@ import pytest
 from support.claims.claim_actors import tool
 from support.cli_program import number_in
 from support.tracked_program import as_root
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from support.cli_program import Marked
 
 COMPLETE = 'Resource tracking complete. Process completed with status code: '
 PROGRAM = [
@@ -26,7 +30,7 @@ PROGRAM = [
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, check=False, timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize(('command', 'status', 'code'), [('true', 0, 0), ('exit 3', 3, 3), ('kill -TERM $$', -15, 143)])
@@ -85,3 +89,32 @@ def test_a_request_to_end_is_passed_on(tmp_path: Path) -> None:
     assert output.startswith('Max RAM:')
     assert errors.splitlines()[-1] == f'{COMPLETE}-15'
     assert process.returncode == 143
+
+
+def ended_by_limit(*arguments: str) -> tuple[subprocess.CompletedProcess[str], dict[str, object]]:
+    ended = run(*arguments, '--st=0.1', '-f', 'json', '--kill-after=0.3', '-e', STUBBORN)
+    assert ended.returncode == 124
+    return ended, json.loads(ended.stdout)
+
+
+STUBBORN = """trap '' TERM; sh -c "trap '' TERM; sleep 3600; sleep 3600" & while :; do sleep 0.01; done"""
+
+
+def test_a_time_limit(marked: Marked) -> None:
+    ended, usage = ended_by_limit('--time-limit=2')
+    assert usage['termination_reason'] == 'time_limit'
+    assert ended.stderr.startswith('gpu-tracker: --time-limit=2 was exceeded: ')
+    assert ended.stderr.endswith(f'{COMPLETE}-9\n')
+
+
+def test_a_limit_of_what_is_sampled(marked: Marked) -> None:
+    ended, usage = ended_by_limit('--memory-limit=1MB')
+    assert usage['termination_reason'] == 'memory_limit'
+    assert ended.stderr.startswith('gpu-tracker: --memory-limit=1MB was exceeded: ')
+
+
+def test_a_command_within_its_limits_keeps_its_code() -> None:
+    ended = run('--time-limit=1h', '--cpu-limit=1h', '-e', 'exit 3')
+    assert ended.stderr == f'{COMPLETE}3\n'
+    assert ended.returncode == 3
+    assert 'Termination reason' not in ended.stdout

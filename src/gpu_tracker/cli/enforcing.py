@@ -78,25 +78,18 @@ class Enforcement:
             self._wait(None if self._time is None else self._begun + self._time.value)
         limit, amount = found
         self.reason = limit.reason
-        grace = self._limits.kill_after
-        then = f'SIGTERM, and SIGKILL after {grace:g} s' if grace else 'SIGKILL'
-        output.complain(f'{limits.in_words(limit, amount)}. Its processes get {then}.')
+        output.complain(limits.in_words(limit, amount, self._limits.kill_after))
         ending = Ending(is_spared=self._is_spared, control_group=self._group)
         self._end_gently(ending)
         self._end_by_force(ending)
         return self._orphans_seconds
-
-    def report(self, tracker: CommandTracker) -> None:
-        """Have the result of ``tracker``, which has stopped, name the limit that has ended the command."""
-        if self.reason is not None:
-            tracker.note_termination(self.reason)
 
     def _watch_samples(self) -> None:
         """Have the sampler's messages announced by a signal."""
         signal.signal(signal.SIGIO, lambda *_: None)  # by default it would end this process when it is let through
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
         if self._tracker is None:
-            self._warn_of_no_sampler('the command is not measured')
+            self._stop_watching(limits.UNMEASURED)
         else:
             self._tracker.notify_by_signal()
 
@@ -112,13 +105,12 @@ class Enforcement:
         if found is not None and limit is not None:
             return limit, found[1]
         if not self._tracker.has_sampler:
-            self._warn_of_no_sampler('the sampler has ended')
+            self._stop_watching(limits.SAMPLER_ENDED)
         return None
 
-    def _warn_of_no_sampler(self, why: str) -> None:
+    def _stop_watching(self, why: str) -> None:
         self._watches_samples = False
-        names = ' and '.join(map(limits.option_of, self._limits.sampled()))
-        output.complain(f'{names} cannot be kept: {why}')
+        output.complain(limits.unkept(self._limits.sampled(), why))
 
     def _wait(self, until: float | None) -> int | None:
         """Wait for a signal, and pass it on to the command; return it, or None where it is time."""
@@ -161,16 +153,14 @@ class Enforcement:
 
     def _reap(self) -> bool:
         """Reap those that have ended, except for the command; return whether the command or any other is left."""
-        any_left = not supervise.has_ended(self._process_id)
-        own = None if self._tracker is None else self._tracker.sampler_pid
-        for pid in descendants.all_children():
-            if pid in (self._process_id, own):
-                continue
-            if supervise.has_ended(pid):
+        spared = (self._process_id, None if self._tracker is None else self._tracker.sampler_pid)
+        while True:
+            children = [pid for pid in descendants.all_children() if pid not in spared]
+            ended = [pid for pid in children if supervise.has_ended(pid)]
+            for pid in ended:
                 self._orphans_seconds += supervise.reap(pid)
-            else:
-                any_left = True
-        return any_left
+            if not ended:  # else their own children are children of this process now, and were not when it listed them
+                return bool(children) or not supervise.has_ended(self._process_id)
 
     def _is_spared(self, process: Process) -> bool:
         return self._is_spared_sampler(process.pid)

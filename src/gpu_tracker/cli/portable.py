@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import output, tracking
 from gpu_tracker.cli.command_regions import CommandRegions
-from gpu_tracker.cli.output import FAILURE
+from gpu_tracker.cli.portable_enforcing import PortableEnforcement
 
 if TYPE_CHECKING:
     from gpu_tracker.cli.live import LiveView
@@ -58,26 +58,26 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
             'regions': regions.path,
             'recorded_command': request.words,
             'commit_interval': request.commit_interval,
+            'limits': request.limits.sampled(),
         },
         **request.parameters,
     )
     tracking_it = _start(tracker)
     if view is not None and tracking_it:
         view.begin()
-    code = command.wait()
+    enforcement = PortableEnforcement(request.limits, tracker if tracking_it else None)
+    code = enforcement.wait(command)
     if view is not None:
         view.end()
     measured = tracking_it and tracking.stop(tracker)
     if measured:
-        tracking.finish(tracker, code)
+        tracking.finish(tracker, code, enforcement.reason)
     elif tracking_it:
         tracking.note_exit(tracker, code)
     complete = f'{tracking.COMPLETE} ' if tracking_it else ''
     tracking.say(request, f'{complete}Process completed with status code: {code}')
     delivered = measured and tracking.deliver(tracker, request)
-    if code < 0:
-        return 128 - code
-    return code if code or delivered else FAILURE
+    return tracking.exit_code(code, enforcement.reason, delivered=delivered)
 
 
 def _start(tracker: ReportingTracker) -> bool:

@@ -113,7 +113,8 @@ Other commands:
 The command keeps its standard input, output and error, and its signals. The exit
 code is the command's own, 128 + n where signal n ended it, 127 where it was not
 found, 126 where it could not be started, 125 where gpu-tracker itself failed, and 124
-where a limit has ended the command. Where gpu-tracker cannot measure, it runs the command all the same, with a warning.
+where a limit has ended the command. Where gpu-tracker cannot measure, it runs the
+command all the same, with a warning.
 """
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from gpu_tracker import limits
 from gpu_tracker.cli import command_words, output, supervise, tracking
 from gpu_tracker.cli.command_regions import CommandRegions
 from gpu_tracker.cli.launch import HeldCommand, become_subreaper, execute, raise_limit_on_descriptors, restore_signals
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import ParameterError, SamplerError
-from gpu_tracker.limits import EXIT_CODE
 
 if TYPE_CHECKING:
     from gpu_tracker.cli.enforcing import Enforcement
@@ -77,6 +77,8 @@ def _become(request: Request, reason: OSError) -> int:
         pass
     request.destination.forget()
     tracking.tell_unmeasured(SamplerError(f'nothing can be started beside it: {output.reason(reason)}'))
+    if request.limits.limits:
+        output.complain(limits.unkept([limit.reason for limit in request.limits.limits], limits.UNMEASURED))
     restore_signals()
     try:
         execute(request.words)
@@ -133,6 +135,7 @@ def _follow(process_id: int, tracker: CommandTracker | None, request: Request, v
     except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         supervise.wait_plainly(process_id)
+    reason = None if enforcement is None else enforcement.reason
     if view is not None:
         view.end()
     measured = tracker is not None and tracking.stop(tracker)
@@ -146,19 +149,13 @@ def _follow(process_id: int, tracker: CommandTracker | None, request: Request, v
     else:
         tracking.say(request, f'{tracking.COMPLETE} {completed}')
         settled = measured and tracking.settle(tracker, usage, orphans_seconds)
-        if settled and enforcement is not None:
-            enforcement.report(tracker)
         if settled:
-            tracking.finish(tracker, code)
+            tracking.finish(tracker, code, reason)
         else:
             tracking.note_exit(tracker, code)
         supervise.let_signals_through()  # only now: schedulers send SIGTERM again and again
         delivered = settled and tracking.deliver(tracker, request)
-    if enforcement is not None and enforcement.reason is not None:
-        return EXIT_CODE
-    if code < 0:
-        return 128 - code
-    return code if code or delivered else FAILURE
+    return tracking.exit_code(code, reason, delivered=delivered)
 
 
 def _enforcement(tracker: CommandTracker | None, request: Request) -> Enforcement | None:

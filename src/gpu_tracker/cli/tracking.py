@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import output
 from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.limits import EXIT_CODE, GPU_MEMORY, unkept
 
 if TYPE_CHECKING:
     import resource
@@ -78,9 +79,16 @@ def settle(tracker: CommandTracker, usage: resource.struct_rusage, orphans_secon
     return True
 
 
-def finish(tracker: ReportingTracker | CommandTracker, exit_code: int | None) -> None:
-    """Complete the recording of ``tracker``, if there is one."""
+def finish(
+    tracker: ReportingTracker | CommandTracker, exit_code: int | None, termination_reason: str | None = None
+) -> None:
+    """Complete the recording of ``tracker``, if there is one.
+
+    :param termination_reason: Which limit has ended the command; None: none has.
+    """
     try:
+        if termination_reason is not None:
+            tracker.note_termination(termination_reason)
         tracker.finish(exit_code)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
@@ -94,13 +102,29 @@ def note_exit(tracker: ReportingTracker | CommandTracker, exit_code: int) -> Non
         output.complain(f'the record of this rank could not be written: {output.reason(error)}')
 
 
+def exit_code(code: int, termination_reason: str | None, *, delivered: bool) -> int:
+    """Return the exit code of gpu-tracker.
+
+    :param code: That of the command; -n where signal n has ended it.
+    :param termination_reason: Which limit has ended it; None: none has.
+    :param delivered: Whether there is a report.
+    """
+    if termination_reason is not None:
+        return EXIT_CODE
+    if code < 0:
+        return 128 - code
+    return code if code or delivered else output.FAILURE
+
+
 def deliver(tracker: ReportingTracker | CommandTracker, request: Request) -> bool:
     """Write the report of ``tracker`` where ``request`` wants it; return whether all went well."""
     from gpu_tracker.report import FORMATS  # noqa: PLC0415
 
-    if request.is_silent and tracker.is_in_folder:
-        return True
     try:
+        if request.limits.of(GPU_MEMORY) is not None and tracker.resource_usage.max_gpu_ram.combined is None:
+            output.complain(unkept([GPU_MEMORY], 'the GPU memory of the command is unknown'))
+        if request.is_silent and tracker.is_in_folder:
+            return True
         report = FORMATS[request.format](tracker.resource_usage)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
