@@ -241,3 +241,43 @@ class Another:
 
     def __exit__(self, *_: object) -> None:
         self._session.end()
+
+
+def test_a_limit_that_was_exceeded_is_reported_once_and_is_in_the_way_of_no_other_message() -> None:
+    session = Session(configuration(limits={'memory_limit': 1, 'cpu_limit': 1e9}))
+    try:
+        session.wait_until_ready()
+        reason, amount = eventually(session.exceeded)
+        assert (reason, amount > 1) == ('memory_limit', True)
+        assert session.exceeded() == (reason, amount)
+        assert not session.has_ended
+        assert session.stop(1.5, attempts=1, timeout=TIMEOUT) is None
+    finally:
+        session.end()
+
+
+def test_a_limit_that_nobody_asks_for_is_in_the_way_of_no_other_message() -> None:
+    session = Session(configuration(limits={'memory_limit': 1}))
+    try:
+        session.wait_until_ready()
+        eventually(lambda: session._readable(0))
+        session.announce_launch()
+        assert session.stop(1.5, attempts=1, timeout=TIMEOUT) is None
+        assert session.exceeded() is not None
+    finally:
+        session.end()
+
+
+def test_limits_that_are_kept_are_not_reported_and_the_end_of_their_sampler_is_noticed() -> None:
+    session = Session(configuration(limits={'memory_limit': 1e18, 'cpu_limit': 1e9, 'gpu_memory_limit': 1}))
+    try:
+        pid = session.wait_until_ready()['pid']
+        assert session.exceeded() is None
+        assert not session.has_ended
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: session.exceeded() or session.has_ended)
+        assert session.exceeded() is None
+        problem = 'The sampler was ended from outside; the result is what it had measured until then.'
+        assert session.stop(1.5, attempts=1, timeout=TIMEOUT) == problem
+    finally:
+        session.end()

@@ -135,7 +135,7 @@ class Run(NamedTuple):
         return [(at, kind) for at, kind in self.resource.samples if at not in CLOSE]
 
 
-def run(events, *, interval=1.0, costs=None, tree=None, early=None) -> Run:
+def run(events, *, interval=1.0, costs=None, tree=None, early=None, limits=None) -> Run:
     clock = Clock()
     resource = Slow(clock, costs or {})
     early_samples = EarlySamples(clock, early or [])
@@ -159,6 +159,7 @@ def run(events, *, interval=1.0, costs=None, tree=None, early=None) -> Run:
         exec_handle=None,
         monotonic=clock,
         early=None if early is None else early_samples,
+        limits=limits,
     )
     loop.first()
     control = Control(clock, events)
@@ -174,6 +175,20 @@ def test_samples_lie_on_a_fixed_grid_and_the_last_one_at_the_stop():
     assert ran.resource.calls[:2] == ['begin', 'first']
     assert ran.resource.calls[-3:] == ['request last', 'last', 'wait for last']
     assert (ran.times[0], ran.times[-1]) == ((0.0, 1), (3.5, len(ran.resource.samples)))
+
+
+class Limits:
+    def __init__(self):
+        self.checks = 0
+
+    def check(self) -> None:
+        self.checks += 1
+
+
+def test_limits_are_compared_after_each_sample_but_the_first_and_the_last():
+    limits = Limits()
+    ran = run([(3.5, STOP)], limits=limits)
+    assert limits.checks == len(ran.resource.samples) - 2
 
 
 def test_a_sample_that_takes_longer_than_the_interval_skips_points_and_never_queues():

@@ -74,7 +74,7 @@ Options:
   --memory-limit=<size>   The same where they have more RAM together, such as 2GB or
                           512MiB: a soft limit, checked at each sample.
   --gpu-memory-limit=<size>  The same of GPU memory.
-  --kill-after=<time>     Send them SIGKILL so long after SIGTERM. [default: 10s]
+  --kill-after=<time>     Send SIGKILL so long after SIGTERM. [default: 10s]
   --live                  Show what it uses while it runs, on a terminal to which it
                           does not write: redirect its output, as in > out.txt 2>&1.
   --verbose               Print also how the run was sampled: samples, late and
@@ -87,9 +87,9 @@ Options:
 In the paths of -o, --tf and --job, {job}, {rank}, {node} and {pid} stand for what
 the launcher says (Slurm, mpirun, torchrun and others) and for the process.
 
-Limits: past one, every process that the command has started gets SIGTERM, daemons
-too, and after --kill-after SIGKILL. The report is complete, and names the limit. The
-CPU and memory limits are soft: they are checked at each sample, see --st.
+Limits: past one, the command and all that it has started, daemons too, get SIGTERM,
+and SIGKILL after --kill-after. The report is complete and names the limit. Those of
+CPU and memory are soft: they are checked at each sample, see --st.
 
 Other commands:
   gpu-tracker gpus        Show the GPUs of this machine; in short, gpu-tracker ls.
@@ -112,9 +112,9 @@ Other commands:
 
 The command keeps its standard input, output and error, and its signals. The exit
 code is the command's own, 128 + n where signal n ended it, 127 where it was not
-found, 126 where it could not be started, 125 where gpu-tracker itself failed, and 124
-where a limit has ended the command. Where gpu-tracker cannot measure, it runs the
-command all the same, with a warning.
+found, 126 where it could not be started, 125 where gpu-tracker itself failed, and
+124 where a limit has ended the command. Where gpu-tracker cannot measure, it runs
+the command all the same, with a warning.
 """
 
 
