@@ -369,3 +369,14 @@ def test_the_time_limit_holds_where_nothing_can_be_measured(marked: Marked) -> N
     assert lines[2].startswith('gpu-tracker: --time-limit=0.5 was exceeded: ')
     assert lines[3:] == ['Process completed with status code: -15']
     assert run.returncode == 124
+
+
+def test_children_that_gpu_tracker_has_from_before_are_not_ended(marked: Marked, tmp_path: Path) -> None:
+    script = f'sleep 3600 >&- 2>&- & echo $! > {tmp_path}/stranger; exec "$@"'
+    run = shell(script, '--time-limit=0.5', QUICK, '--', 'sh', '-c', "trap '' TERM; sleep 3600 & wait; sleep 3600")
+    stranger = number_in(tmp_path / 'stranger')
+    try:
+        assert run.returncode == 124
+        assert marked.processes('3600') == [stranger]
+    finally:
+        os.kill(stranger, signal.SIGKILL)

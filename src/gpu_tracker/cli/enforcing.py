@@ -30,10 +30,12 @@ _LONGEST_WAIT = 86400.0
 
 
 class Enforcement:
-    """The limits of a command that has just been started.
+    """The limits of a command that is about to be started.
 
-    Make it after ``supervise.hold_signals``, and when the command runs: from then on its time counts.
+    Make it after ``supervise.hold_signals``, while the command is held back. Other children that this process has then
+    are not ended: a shell has started them before it became gpu-tracker.
 
+    :param process_id: The command, a child of this process.
     :param run_limits: Its limits.
     :param tracker: Its tracker, whose sampler compares all but the time; None: it is not measured.
     :param group: The control group that all descendants of the command are in; None: there is none.
@@ -42,13 +44,15 @@ class Enforcement:
 
     def __init__(
         self,
+        process_id: int,
         run_limits: RunLimits,
         tracker: CommandTracker | None,
         group: KillableGroup | None = None,
     ) -> None:
         self.reason: str | None = None
         self._begun = time.monotonic()
-        self._process_id = 0
+        self._process_id = process_id
+        self._strangers = {(found.pid, found.start) for found in _children() if found.pid != process_id}
         self._limits = run_limits
         self._tracker = tracker
         self._group = group
@@ -59,14 +63,15 @@ class Enforcement:
         if self._watches_samples:
             self._watch_samples()
 
-    def wait_for_end(self, process_id: int) -> float:
+    def begin(self) -> None:
+        """Take note that the command runs: from now on its time counts."""
+        self._begun = time.monotonic()
+
+    def wait_for_end(self) -> float:
         """Return when the command has ended, by itself or by a limit, and then all its descendants with it.
 
         It is left as a zombie: see ``supervise.wait_for_end``, which also says what is returned.
-
-        :param process_id: The command, a child of this process.
         """
-        self._process_id = process_id
         while True:
             has_ended, seconds = supervise.reap_orphans(self._process_id)
             self._orphans_seconds += seconds
@@ -148,14 +153,14 @@ class Enforcement:
                     is_reported = True
                     if supervise.has_ended(self._process_id):
                         return
-            ending.kill_children(self._is_spared_sampler)
+            ending.kill_children(self._spares_child)
             self._wait(pauses.due)
 
     def _reap(self) -> bool:
         """Reap those that have ended, except for the command; return whether the command or any other is left."""
-        spared = (self._process_id, None if self._tracker is None else self._tracker.sampler_pid)
+        apart = (self._process_id, None if self._tracker is None else self._tracker.sampler_pid)
         while True:
-            children = [pid for pid in descendants.all_children() if pid not in spared]
+            children = [pid for pid in descendants.all_children() if pid not in apart and not self._is_stranger(pid)]
             ended = [pid for pid in children if supervise.has_ended(pid)]
             for pid in ended:
                 self._orphans_seconds += supervise.reap(pid)
@@ -163,7 +168,16 @@ class Enforcement:
                 return bool(children) or not supervise.has_ended(self._process_id)
 
     def _is_spared(self, process: Process) -> bool:
-        return self._is_spared_sampler(process.pid)
+        return (process.pid, process.start) in self._strangers or self._is_spared_sampler(process.pid)
+
+    def _spares_child(self, pid: int) -> bool:
+        return self._is_stranger(pid) or self._is_spared_sampler(pid)
+
+    def _is_stranger(self, pid: int) -> bool:
+        if not self._strangers:
+            return False
+        process = descendants.read_process(pid)
+        return process is not None and (process.pid, process.start) in self._strangers
 
     def _is_spared_sampler(self, pid: int) -> bool:
         """Return whether a process is the sampler of this run, or one of trackers in the tree that still has time."""
@@ -171,3 +185,8 @@ class Enforcement:
             return True
         has_time = self._kill_begun is None or time.monotonic() < self._kill_begun + _SAMPLERS_GRACE
         return has_time and descendants.is_sampler(pid)
+
+
+def _children() -> list[Process]:
+    found = [descendants.read_process(pid) for pid in descendants.all_children()]
+    return [process for process in found if process is not None]

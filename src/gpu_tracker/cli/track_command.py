@@ -47,13 +47,16 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         tracker = _tracker_or_none(command, request, regions.path)
         # From here on signals wait: each is either passed on to the command or came before it was there.
         supervise.hold_signals()
+        enforcement = _enforcement(command.process_id, tracker, request)
     except BaseException:
         command.cancel()
         request.destination.forget()
         raise
-    if tracker is not None or request.limits.limits:
+    if tracker is not None or enforcement is not None:
         become_subreaper()
     error = command.release()
+    if enforcement is not None:
+        enforcement.begin()
     if error is not None:
         os.waitpid(command.process_id, 0)
         if tracker is not None:
@@ -64,7 +67,7 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         tracker.keep_file()
         if view is not None:
             view.begin()
-    return _follow(command.process_id, tracker, request, view)
+    return _follow(command.process_id, tracker, request, view, enforcement)
 
 
 def _become(request: Request, reason: OSError) -> int:
@@ -125,13 +128,17 @@ def _start_tracker(command: HeldCommand, request: Request, regions: str | None) 
     return tracker
 
 
-def _follow(process_id: int, tracker: CommandTracker | None, request: Request, view: LiveView | None) -> int:
+def _follow(
+    process_id: int,
+    tracker: CommandTracker | None,
+    request: Request,
+    view: LiveView | None,
+    enforcement: Enforcement | None,
+) -> int:
     """Wait for the running command, and report where it is tracked."""
-    orphans_seconds = enforcement = None
+    orphans_seconds = None
     try:
-        enforcement = _enforcement(tracker, request)
-        waiting = supervise.wait_for_end if enforcement is None else enforcement.wait_for_end
-        orphans_seconds = waiting(process_id)
+        orphans_seconds = enforcement.wait_for_end() if enforcement else supervise.wait_for_end(process_id)
     except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         supervise.wait_plainly(process_id)
@@ -158,10 +165,10 @@ def _follow(process_id: int, tracker: CommandTracker | None, request: Request, v
     return tracking.exit_code(code, reason, delivered=delivered)
 
 
-def _enforcement(tracker: CommandTracker | None, request: Request) -> Enforcement | None:
-    """Return what keeps the limits of the running command; None: there are none."""
+def _enforcement(process_id: int, tracker: CommandTracker | None, request: Request) -> Enforcement | None:
+    """Return what keeps the limits of the waiting command; None: there are none."""
     if not request.limits.limits:
         return None
     from gpu_tracker.cli.enforcing import Enforcement  # noqa: PLC0415 (most runs have none)
 
-    return Enforcement(request.limits, tracker)
+    return Enforcement(process_id, request.limits, tracker)

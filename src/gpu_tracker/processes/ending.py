@@ -56,7 +56,7 @@ class Ending:
 
     :param process_group: A process group of which all members descend from this process, which is signalled at once;
         None: there is none.
-    :param is_spared: Whether a process is left alone.
+    :param is_spared: Whether a process is left alone, and what is below it.
     :param control_group: The control group that all descendants are in; None: there is none.
     """
 
@@ -133,7 +133,10 @@ class Ending:
 
     def left(self) -> list[Process]:
         """Return the descendants that have not ended."""
-        found = descendants.descendants([os.getpid()], descendants.all_processes())
+        own = os.getpid()
+        processes = descendants.all_processes()
+        spared = {process.pid for process in processes if process.parent == own and self._is_spared(process)}
+        found = descendants.descendants([own], (process for process in processes if process.pid not in spared))
         return [process for process in found if not process.ended and not self._is_spared(process)]
 
     def _signal_group(self, *numbers: int) -> None:
