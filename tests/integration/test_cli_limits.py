@@ -288,7 +288,8 @@ def test_a_rank_of_a_job_is_ended_with_a_complete_record(marked: Marked, tmp_pat
     run = run_gpu_tracker('--time-limit=0.5', f'--job={tmp_path}/job', '--', 'sleep', '3600', env=env)
     assert run.returncode == 124
     merged = json.loads(run_gpu_tracker('merge', f'{tmp_path}/job', '-f', 'json').stdout)
-    assert [rank['exit_code'] for rank in merged['ranks']] == [-15]
+    assert [(rank['exit_code'], rank['termination_reason']) for rank in merged['ranks']] == [(-15, 'time_limit')]
+    assert 'killed by SIGTERM, ended by its time limit' in run_gpu_tracker('merge', f'{tmp_path}/job').stdout
     records = [json.loads(path.read_text()) for path in Path(f'{tmp_path}/job').rglob('*.json')]
     assert [record['totals']['termination_reason'] for record in records if record.get('totals')] == ['time_limit']
 

@@ -81,6 +81,16 @@ def test_ctrl_c_reaches_the_command(out: Path) -> None:
     assert out.read_text().startswith(f'interrupted\n{COMPLETE}')
 
 
+def test_a_limit_ends_the_command_and_the_terminal_is_left(out: Path) -> None:
+    with redirected(out, '--live', '--time-limit=3', '--', 'sleep', '1000') as terminal:
+        assert terminal.wait() == 124
+        assert terminal.shown.endswith(LEAVE)
+    said, complete, *report = out.read_text().splitlines()
+    assert said.startswith('gpu-tracker: --time-limit=3 was exceeded: ')
+    assert complete == f'{COMPLETE} Process completed with status code: -15'
+    assert report[-1] == 'Termination reason: time_limit'
+
+
 def test_a_signal_reaches_the_command_and_the_terminal_is_left(out: Path) -> None:
     with redirected(out, '--live', '--', 'sleep', '1000') as terminal:
         next_frame(terminal)

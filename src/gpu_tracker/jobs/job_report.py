@@ -40,6 +40,7 @@ class RankReport:
     :ivar read: Bytes read from storage, where the section ``io`` was asked for.
     :ivar written: Bytes written to it.
     :ivar recording: The path of its recording.
+    :ivar termination_reason: Which limit has ended its command, as in ``ResourceUsage``; None where none has.
     """
 
     label: str
@@ -62,6 +63,7 @@ class RankReport:
     read: float | None
     written: float | None
     recording: str | None
+    termination_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

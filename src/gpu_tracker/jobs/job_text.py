@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.jobs.rank_files import UNMEASURED
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING
+from gpu_tracker.limits import ended_by
 from gpu_tracker.summary import figure
 from gpu_tracker.system.terminal_text import padded, printable, shortened, width_of
 
@@ -278,6 +279,11 @@ def chosen_ranks(report: JobReport, most: int = _MOST_ROWS) -> tuple[list[RankRe
 
 def end_of(rank: RankReport) -> str:
     """Return how a rank has ended, in a few words."""
+    end = _own_end(rank)
+    return end if rank.termination_reason is None else f'{end}, {ended_by(rank.termination_reason)}'
+
+
+def _own_end(rank: RankReport) -> str:
     if rank.signal is not None:
         return f'killed by {rank.signal}'
     if rank.state == FAILED:
