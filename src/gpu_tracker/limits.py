@@ -75,6 +75,10 @@ class RunLimits(NamedTuple):
         """Return the limit with that reason; None: there is none."""
         return next((limit for limit in self.limits if limit.reason == reason), None)
 
+    def unkept_unmeasured(self) -> str:
+        """Return that none of them is kept, not even the time, since the command runs without gpu-tracker."""
+        return unkept([limit.reason for limit in self.limits], UNMEASURED)
+
     def sampled(self, kept_otherwise: Collection[str] = ()) -> dict[str, float]:
         """Return those that the sampler has to compare with what it samples, as their values by their reasons.
 

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,6 @@ from support.simulated_nvml import Gpu, Process
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
-    import subprocess
-
     from support.cli_program import Marked
     from support.gpus.gpu_machine import Machine
 
@@ -169,6 +168,22 @@ def test_a_gpu_memory_limit_counts_the_whole_tree(machine: Machine, marked: Mark
         'gpu-tracker: --gpu-memory-limit=2GB was exceeded: the command and its descendants have had 2 GB of GPU memory '
     )
     check_gone(pids)
+
+
+@pytest.mark.machine(gpus=[Gpu(total=8 * GB)])
+def test_gpu_memory_that_is_unknown_has_no_limit(machine: Machine, tmp_path: Path) -> None:
+    report = tmp_path / 'report.json'
+    command = f'echo $$ > {tmp_path}/pid; read line'
+    arguments = ('--gpu-memory-limit=1B', '--st=0.1', '-f', 'json', '-o', str(report), '-e', command)
+    with started(*arguments, stdin=subprocess.PIPE, env=machine.environment()) as running:
+        machine.write(gpus=[Gpu(total=8 * GB, processes=[Process(number_in(tmp_path / 'pid'), memory=None)])])
+        eventually(lambda: report.exists() and json.loads(report.read_text())['max_gpu_ram']['combined'] is None)
+        _, errors = running.communicate('\n', timeout=TIMEOUT)
+    assert errors.splitlines()[-2:] == [
+        f'{COMPLETE}0',
+        'gpu-tracker: --gpu-memory-limit cannot be kept: the GPU memory of the command is unknown',
+    ]
+    assert running.returncode == 0
 
 
 def test_a_command_that_obeys_ends_at_once(marked: Marked) -> None:

@@ -28,7 +28,7 @@ NO_TIMES = ['', ' ', 'soon', '-1', '1e3', '1_0', '1h30m', '90 90', 'nan', 'inf',
 NO_SIZES = ['', '0', '0GB', '2', '2G', '-1GB', 'many', '2 s', 'nanGB', '1e3GB', 'GB']
 
 
-def read(*arguments: str) -> RunLimits:
+def read(*arguments: str) -> RunLimits | None:
     request = read_request(TEXT, [*arguments, '-e', 'true'])
     assert not isinstance(request, str)
     return request.limits
@@ -77,7 +77,8 @@ def test_no_grace_at_all() -> None:
 
 
 def test_there_are_no_limits_by_default_and_ten_seconds_of_grace() -> None:
-    assert read() == RunLimits((), 10)
+    assert read() is None
+    assert read('--time-limit=1') == RunLimits((Limit(TIME, 1, '1'),), 10)
 
 
 @pytest.mark.parametrize(

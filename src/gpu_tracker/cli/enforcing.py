@@ -17,6 +17,8 @@ from gpu_tracker.processes.ending import STUCK_AFTER, Ending, Pauses, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from gpu_tracker.command_tracker import CommandTracker
     from gpu_tracker.limits import Limit, RunLimits
     from gpu_tracker.processes.ending import KillableGroup
@@ -39,6 +41,7 @@ class Enforcement:
     :param run_limits: Its limits.
     :param tracker: Its tracker, whose sampler compares all but the time; None: it is not measured.
     :param group: The control group that all descendants of the command are in; None: there is none.
+    :param kept_otherwise: Reasons of the limits that the sampler does not compare, because the kernel keeps them.
     :ivar reason: Which limit has ended the command; None: none has.
     """
 
@@ -48,6 +51,7 @@ class Enforcement:
         run_limits: RunLimits,
         tracker: CommandTracker | None,
         group: KillableGroup | None = None,
+        kept_otherwise: Collection[str] = (),
     ) -> None:
         self.reason: str | None = None
         self._begun = time.monotonic()
@@ -59,7 +63,8 @@ class Enforcement:
         self._time = run_limits.of(limits.TIME)
         self._orphans_seconds = 0.0
         self._kill_begun: float | None = None
-        self._watches_samples = bool(run_limits.sampled())
+        self._sampled = run_limits.sampled(kept_otherwise)
+        self._watches_samples = bool(self._sampled)
         if self._watches_samples:
             self._watch_samples()
 
@@ -115,7 +120,7 @@ class Enforcement:
 
     def _stop_watching(self, why: str) -> None:
         self._watches_samples = False
-        output.complain(limits.unkept(self._limits.sampled(), why))
+        output.complain(limits.unkept(self._sampled, why))
 
     def _wait(self, until: float | None) -> int | None:
         """Wait for a signal, and pass it on to the command; return it, or None where it is time."""

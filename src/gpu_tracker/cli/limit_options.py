@@ -15,21 +15,19 @@ if TYPE_CHECKING:
 _KILL_AFTER = '--kill-after'
 
 
-def read(values: Mapping[str, str | bool | list[str] | None], given: set[str]) -> RunLimits:
-    """Return the limits that the options set.
+def read(values: Mapping[str, str | bool | list[str] | None]) -> RunLimits:
+    """Return the limits that the options set, of which one at least was given.
 
     :param values: What docopt has read.
-    :param given: The names of the options that were written.
     :raises ParameterError: where one is no time, or no size.
     :raises UsageError: where there is nothing that could be limited, or this system cannot keep a limit.
     """
     texts = {reason: values[limits.option_of(reason)] for reason in limits.REASONS}
     found = tuple(limits.parse(reason, text) for reason, text in texts.items() if isinstance(text, str))
-    grace = limits.parse_grace(str(values[_KILL_AFTER]))
-    if _KILL_AFTER in given and not found:
+    if not found:
         every = ', '.join(map(limits.option_of, limits.REASONS[:-1]))
         raise options.UsageError(f'{_KILL_AFTER} needs a limit: {every} or {limits.option_of(limits.REASONS[-1])}')
-    if found and values['--pid'] is not None:
+    if values['--pid'] is not None:
         option = limits.option_of(found[0].reason)
         raise options.UsageError(
             f'{option} and --pid do not go together: only what gpu-tracker has started itself is ended by a limit'
@@ -38,4 +36,5 @@ def read(values: Mapping[str, str | bool | list[str] | None], given: set[str]) -
     if sampled and sys.platform == 'win32':
         option = limits.option_of(sampled[0].reason)
         raise options.UsageError(f'{option} does not work on Windows; {limits.option_of(limits.TIME)} does')
-    return RunLimits(found, grace)
+    grace = values[_KILL_AFTER]
+    return RunLimits(found, limits.parse_grace(grace)) if isinstance(grace, str) else RunLimits(found)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker.cli import output, tracking
 from gpu_tracker.cli.command_regions import CommandRegions
 from gpu_tracker.cli.portable_enforcing import PortableEnforcement
+from gpu_tracker.limits import RunLimits
 
 if TYPE_CHECKING:
     from gpu_tracker.cli.live import LiveView
@@ -58,14 +59,14 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
             'regions': regions.path,
             'recorded_command': request.words,
             'commit_interval': request.commit_interval,
-            'limits': request.limits.sampled(),
+            **({} if request.limits is None else {'limits': request.limits.sampled()}),
         },
         **request.parameters,
     )
     tracking_it = _start(tracker)
     if view is not None and tracking_it:
         view.begin()
-    enforcement = PortableEnforcement(request.limits, tracker if tracking_it else None)
+    enforcement = PortableEnforcement(request.limits or RunLimits(), tracker if tracking_it else None)
     code = enforcement.wait(command)
     if view is not None:
         view.end()

@@ -6,13 +6,14 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from gpu_tracker import __version__, job
-from gpu_tracker.cli import command_words, limit_options, options, output
+from gpu_tracker.cli import command_words, options, output
 from gpu_tracker.errors import ParameterError
-from gpu_tracker.limits import RunLimits
 from gpu_tracker.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from gpu_tracker.limits import RunLimits
 
 CHOICES = 'give a command with -e, after --, or a process with --pid'
 
@@ -88,6 +89,7 @@ _OPTION_OF = {
 _OTHER_NAMES = {'--tracking-file': '--tf'}
 """docopt knows one long name an option."""
 _CORES_ACCEPTED = 'a positive whole number, or allowed'
+_LIMITING = ('--time-limit', '--cpu-limit', '--memory-limit', '--gpu-memory-limit', '--kill-after')
 
 Values = dict[str, str | bool | list[str] | None]
 
@@ -117,7 +119,8 @@ class Request(NamedTuple):
 
     Either ``words`` is the command to start or ``process_id`` the process to watch; ``parameters`` are Tracker's.
     ``verbose`` asks for the record of the sampling, ``live`` for a view while it goes on. ``commit_interval`` is that
-    of the recording in seconds, None for the usual one. ``limits`` are those past which the command is ended.
+    of the recording in seconds, None for the usual one. ``limits`` are those past which the command is ended, None
+    where there are none.
     """
 
     words: list[str]
@@ -129,7 +132,7 @@ class Request(NamedTuple):
     values: Values
     live: bool = False
     commit_interval: float | None = None
-    limits: RunLimits = RunLimits()
+    limits: RunLimits | None = None
 
     @property
     def is_silent(self) -> bool:
@@ -163,7 +166,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         raise
     if isinstance(values, str):
         return values
-    limits = limit_options.read(values, options.given_and_stray(text, before)[0])
+    limits = _limits(values)
     destination = output.Destination(_own_path(values, '--output'))
     fault = destination.check()
     if fault is not None:
@@ -208,6 +211,15 @@ def _parameters(values: Values) -> Parameters:
             '--max-overhead', float, percent, 'a percentage of one core, above 0 and at most 100'
         )
     return {**parameters, **_sections(values), **_recording(values)}
+
+
+def _limits(values: Values) -> RunLimits | None:
+    """Return the limits that the options set; None: there are none."""
+    if all(values[option] is None for option in _LIMITING):
+        return None
+    from gpu_tracker.cli import limit_options  # noqa: PLC0415 (most runs have none)
+
+    return limit_options.read(values)
 
 
 def _usual_name(word: str) -> str:

@@ -74,7 +74,7 @@ Options:
   --memory-limit=<size>   The same where they have more RAM together, such as 2GB or
                           512MiB: a soft limit, checked at each sample.
   --gpu-memory-limit=<size>  The same of GPU memory.
-  --kill-after=<time>     Send SIGKILL so long after SIGTERM. [default: 10s]
+  --kill-after=<time>     Send SIGKILL so long after SIGTERM. Default: 10s.
   --live                  Show what it uses while it runs, on a terminal to which it
                           does not write: redirect its output, as in > out.txt 2>&1.
   --verbose               Print also how the run was sampled: samples, late and
@@ -140,7 +140,7 @@ def _track(request: Request, view: LiveView | None = None) -> int:
         from gpu_tracker.cli import track_process  # noqa: PLC0415 (as above)
 
         return track_process.track(request, request.process_id, view)
-    if hasattr(os, 'fork') and hasattr(signal, 'sigwaitinfo') and (not request.limits.limits or _CAN_END_TREES):
+    if hasattr(os, 'fork') and hasattr(signal, 'sigwaitinfo') and (request.limits is None or _CAN_END_TREES):
         from gpu_tracker.cli import track_command  # noqa: PLC0415
 
         return track_command.track(request, view)

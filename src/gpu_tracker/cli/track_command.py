@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker import limits
 from gpu_tracker.cli import command_words, output, supervise, tracking
 from gpu_tracker.cli.command_regions import CommandRegions
 from gpu_tracker.cli.launch import HeldCommand, become_subreaper, execute, raise_limit_on_descriptors, restore_signals
@@ -80,8 +79,8 @@ def _become(request: Request, reason: OSError) -> int:
         pass
     request.destination.forget()
     tracking.tell_unmeasured(SamplerError(f'nothing can be started beside it: {output.reason(reason)}'))
-    if request.limits.limits:
-        output.complain(limits.unkept([limit.reason for limit in request.limits.limits], limits.UNMEASURED))
+    if request.limits is not None:
+        output.complain(request.limits.unkept_unmeasured())
     restore_signals()
     try:
         execute(request.words)
@@ -116,7 +115,7 @@ def _start_tracker(command: HeldCommand, request: Request, regions: str | None) 
             command=request.words,
             regions=regions,
             commit_interval=request.commit_interval,
-            limits=request.limits.sampled(),
+            limits=None if request.limits is None else request.limits.sampled(),
             report_file=request.destination.replaceable,
             report_format=request.format,
             warn=output.complain,
@@ -167,7 +166,7 @@ def _follow(
 
 def _enforcement(process_id: int, tracker: CommandTracker | None, request: Request) -> Enforcement | None:
     """Return what keeps the limits of the waiting command; None: there are none."""
-    if not request.limits.limits:
+    if request.limits is None:
         return None
     from gpu_tracker.cli.enforcing import Enforcement  # noqa: PLC0415 (most runs have none)
 

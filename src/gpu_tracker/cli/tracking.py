@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import output
 from gpu_tracker.errors import GpuTrackerError, ParameterError
-from gpu_tracker.limits import EXIT_CODE, GPU_MEMORY, unkept
 
 if TYPE_CHECKING:
     import resource
 
     from gpu_tracker.cli.request import Request
     from gpu_tracker.command_tracker import CommandTracker, ReportingTracker
+    from gpu_tracker.limits import RunLimits
+    from gpu_tracker.usage import ResourceUsage
 
 COMPLETE = 'Resource tracking complete.'
 
@@ -110,10 +111,20 @@ def exit_code(code: int, termination_reason: str | None, *, delivered: bool) -> 
     :param delivered: Whether there is a report.
     """
     if termination_reason is not None:
+        from gpu_tracker.limits import EXIT_CODE  # noqa: PLC0415 (few runs have ended so)
+
         return EXIT_CODE
     if code < 0:
         return 128 - code
     return code if code or delivered else output.FAILURE
+
+
+def _warn_of_unknown(usage: ResourceUsage, limits: RunLimits) -> None:
+    """Print which limit could not be kept, because nothing is known of what it limits."""
+    from gpu_tracker.limits import GPU_MEMORY, unkept  # noqa: PLC0415 (as above)
+
+    if limits.of(GPU_MEMORY) is not None and usage.max_gpu_ram.combined is None:
+        output.complain(unkept([GPU_MEMORY], 'the GPU memory of the command is unknown'))
 
 
 def deliver(tracker: ReportingTracker | CommandTracker, request: Request) -> bool:
@@ -121,8 +132,8 @@ def deliver(tracker: ReportingTracker | CommandTracker, request: Request) -> boo
     from gpu_tracker.report import FORMATS  # noqa: PLC0415
 
     try:
-        if request.limits.of(GPU_MEMORY) is not None and tracker.resource_usage.max_gpu_ram.combined is None:
-            output.complain(unkept([GPU_MEMORY], 'the GPU memory of the command is unknown'))
+        if request.limits is not None:
+            _warn_of_unknown(tracker.resource_usage, request.limits)
         if request.is_silent and tracker.is_in_folder:
             return True
         report = FORMATS[request.format](tracker.resource_usage)
