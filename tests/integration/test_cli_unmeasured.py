@@ -164,6 +164,17 @@ def test_with_no_process_left_for_the_command_it_takes_the_place_of_ours(before:
 
 
 @as_root
+def test_limits_are_not_kept_where_the_command_takes_our_place():
+    few = words_as(USER + 3, *tool('prlimit', '--nproc=1'))
+    finished = behind(few, '--time-limit=1h', '--memory-limit=1GB', '--', 'echo', 'ran')
+    assert finished.stdout == 'ran\n'
+    assert finished.stderr == (
+        f'{UNMEASURED}nothing can be started beside it: Resource temporarily unavailable\n'
+        'gpu-tracker: --time-limit and --memory-limit cannot be kept: the command runs unmeasured\n'
+    )
+
+
+@as_root
 def test_a_wrong_value_is_found_also_where_the_command_would_take_our_place(tmp_path: Path):
     few = words_as(USER + 2, *tool('prlimit', '--nproc=1'))
     for wrong, message in (
