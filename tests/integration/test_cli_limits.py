@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import gpu_tracker
+from support.claims.claim_actors import tool
+from support.cli_program import PROGRAM, number_in, shell, started, state_of, text_of
 from support.cli_program import gpu_tracker as run_gpu_tracker
-from support.cli_program import number_in, shell, started, state_of, text_of
 from support.simulated_nvml import Gpu, Process
+from support.tracked_program import as_root
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
@@ -396,3 +398,24 @@ def test_children_that_gpu_tracker_has_from_before_are_not_ended(marked: Marked,
         assert marked.processes('3600') == [stranger]
     finally:
         os.kill(stranger, signal.SIGKILL)
+
+
+@as_root
+def test_the_time_limit_of_the_command_itself_holds_without_proc() -> None:
+    words = tool('unshare', '--mount', 'sh', '-c', 'umount --lazy /proc && exec "$@"', 'sh')
+    command = 'trap "" TERM; while :; do sleep 0.1; done'
+    run = subprocess.run(
+        [*words, *PROGRAM, '--time-limit=1', QUICK, '-e', command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+    )
+    lines = run.stderr.splitlines()
+    assert lines[0].startswith('gpu-tracker: the command runs unmeasured: /proc is not mounted')
+    assert lines[1].startswith('gpu-tracker: --time-limit=1 was exceeded: ')
+    assert lines[2].startswith(
+        'gpu-tracker: only the command itself is ended, for its descendants cannot be found: /proc is not mounted'
+    )
+    assert lines[3:] == ['Process completed with status code: -9']
+    assert run.returncode == 124

@@ -7,12 +7,13 @@ below it, whatever parent, session, group or environment they have. Linux only.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 
 from gpu_tracker import limits
 from gpu_tracker.cli import output, supervise
-from gpu_tracker.processes import descendants
+from gpu_tracker.processes import descendants, proc_fault
 from gpu_tracker.processes.ending import STUCK_AFTER, Ending, Pauses, in_words
 
 TYPE_CHECKING = False
@@ -56,7 +57,8 @@ class Enforcement:
         self.reason: str | None = None
         self._begun = time.monotonic()
         self._process_id = process_id
-        self._strangers = {(found.pid, found.start) for found in _children() if found.pid != process_id}
+        self._sees_tree = proc_fault() is None
+        self._strangers = {(found.pid, found.start) for found in self._children() if found.pid != process_id}
         self._limits = run_limits
         self._tracker = tracker
         self._group = group
@@ -89,7 +91,10 @@ class Enforcement:
         limit, amount = found
         self.reason = limit.reason
         output.complain(limits.in_words(limit, amount, self._limits.kill_after))
-        ending = Ending(is_spared=self._is_spared, control_group=self._group)
+        ending: Ending | _CommandAlone = Ending(is_spared=self._is_spared, control_group=self._group)
+        if not self._sees_tree:
+            output.complain(f'only the command itself is ended, for its descendants cannot be found: {proc_fault()}')
+            ending = _CommandAlone(self._process_id)
         self._end_gently(ending)
         self._end_by_force(ending)
         return self._orphans_seconds
@@ -127,7 +132,7 @@ class Enforcement:
         left = None if until is None else min(max(0.0, until - time.monotonic()), _LONGEST_WAIT)
         return supervise.pass_on_next(self._process_id, left, (signal.SIGIO,) if self._watches_samples else ())
 
-    def _end_gently(self, ending: Ending) -> None:
+    def _end_gently(self, ending: Ending | _CommandAlone) -> None:
         """Send SIGTERM to all that are there, and give them the time that they have."""
         deadline = time.monotonic() + self._limits.kill_after
         pauses = Pauses()
@@ -142,7 +147,7 @@ class Enforcement:
             if received in _HURRYING and supervise.has_ended(self._process_id):
                 return  # there is nobody any more who it could be passed on to
 
-    def _end_by_force(self, ending: Ending) -> None:
+    def _end_by_force(self, ending: Ending | _CommandAlone) -> None:
         """Send SIGKILL to all that is left and all that comes, until nothing does."""
         pauses = Pauses()
         begun = self._kill_begun = time.monotonic()
@@ -165,7 +170,8 @@ class Enforcement:
         """Reap those that have ended, except for the command; return whether the command or any other is left."""
         apart = (self._process_id, None if self._tracker is None else self._tracker.sampler_pid)
         while True:
-            children = [pid for pid in descendants.all_children() if pid not in apart and not self._is_stranger(pid)]
+            own = descendants.all_children() if self._sees_tree else []
+            children = [pid for pid in own if pid not in apart and not self._is_stranger(pid)]
             ended = [pid for pid in children if supervise.has_ended(pid)]
             for pid in ended:
                 self._orphans_seconds += supervise.reap(pid)
@@ -191,7 +197,37 @@ class Enforcement:
         has_time = self._kill_begun is None or time.monotonic() < self._kill_begun + _SAMPLERS_GRACE
         return has_time and descendants.is_sampler(pid)
 
+    def _children(self) -> list[Process]:
+        if not self._sees_tree:
+            return []
+        found = [descendants.read_process(pid) for pid in descendants.all_children()]
+        return [process for process in found if process is not None]
 
-def _children() -> list[Process]:
-    found = [descendants.read_process(pid) for pid in descendants.all_children()]
-    return [process for process in found if process is not None]
+
+class _CommandAlone:
+    """Ends the command as :class:`.Ending` does, without its descendants: where /proc does not show these."""
+
+    def __init__(self, process_id: int) -> None:
+        self._process_id = process_id
+        self._is_terminated = False
+
+    def terminate(self) -> None:
+        """Send SIGTERM once."""
+        if not self._is_terminated:
+            self._is_terminated = True
+            self._send(signal.SIGTERM, signal.SIGCONT)
+
+    def kill(self) -> tuple[list[Process], bool]:
+        """Send SIGKILL."""
+        self._send(signal.SIGKILL)
+        return [], False
+
+    def kill_children(self, spared: object) -> None:
+        """Do nothing: there is no list of them."""
+
+    def _send(self, *numbers: int) -> None:
+        try:
+            for number in numbers:
+                os.kill(self._process_id, number)
+        except PermissionError:
+            pass  # it runs as somebody else
