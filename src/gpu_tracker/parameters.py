@@ -7,7 +7,6 @@ import operator
 import os
 
 from gpu_tracker.errors import ParameterError
-from gpu_tracker.gpus import BACKENDS
 from gpu_tracker.job import FIELDS, checked, expand, identify, identity_of
 from gpu_tracker.processes import process_exists
 from gpu_tracker.recording.writing import tracking_file as files
@@ -71,7 +70,7 @@ class Parameters:
         self.resource_usage_file = None if resource_usage_file is None else self._usage_file(resource_usage_file)
         self.n_join_attempts = _count('n_join_attempts', n_join_attempts)
         self.join_timeout = _positive('join_timeout', join_timeout, 'a positive number of seconds')
-        self.gpu_brand = None if gpu_brand is None else _one_of('gpu_brand', gpu_brand, BACKENDS)
+        self.gpu_brand = None if gpu_brand is None else _brand(gpu_brand)
         self.max_overhead_percent = None if max_overhead_percent is None else _percent(max_overhead_percent)
         self.sections = _sections(sections, cuda=_flag('cuda', cuda))
         """The names of what is wanted beside the documented sections."""
@@ -199,6 +198,12 @@ def _one_of(name: str, value: object, accepted: Container[str] | Sequence[str]) 
     if not isinstance(value, str) or value not in accepted:
         raise ParameterError(name, value, _alternatives(accepted))
     return value
+
+
+def _brand(value: object) -> str:
+    from gpu_tracker.gpus.vendors import brands  # noqa: PLC0415 - most users leave the choice to us
+
+    return _one_of('gpu_brand', value, brands())
 
 
 def _alternatives(words: object) -> str:

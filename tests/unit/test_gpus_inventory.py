@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import open_first
+from gpu_tracker.gpus import open_gpus
 from gpu_tracker.gpus.inventory import Inventory, with_claims, without_claims
 from gpu_tracker.gpus.model import GpuProcess
 from support.gpus.brief_gpus import claim, gpu, mig, split, state
@@ -135,12 +135,12 @@ def test_a_driver_that_does_not_work_hides_nothing_of_the_others(order: tuple[st
 def test_the_first_driver_that_works_is_opened_and_why_one_before_it_does_not_work_is_reported() -> None:
     vendors = Vendors()
     openers = {'none': lambda: None, 'broken': vendors.open_broken, 'working': vendors.open_working}
-    assert open_first(None, vendors.reports.append, openers) is vendors.working
+    assert open_gpus(None, vendors.reports.append, openers) is vendors.working
     assert vendors.reports == ['it does not work']
-    assert open_first('working', vendors.reports.append, openers) is vendors.working
+    assert open_gpus('working', vendors.reports.append, openers) is vendors.working
     assert len(vendors.reports) == 1
     with pytest.raises(GpuError, match='it does not work'):
-        open_first('broken', vendors.reports.append, openers)
+        open_gpus('broken', vendors.reports.append, openers)
 
 
 def test_a_driver_without_gpus_does_not_hide_that_another_does_not_work() -> None:

@@ -6,6 +6,8 @@ vendor's library: the openers do.
 
 from __future__ import annotations
 
+import os
+
 from gpu_tracker.errors import GpuError
 
 TYPE_CHECKING = False
@@ -70,10 +72,15 @@ if TYPE_CHECKING:
             """Let go of the driver."""
 
 
-def _opener(module: str) -> Callable[[], GpuBackend | None]:
-    """Return what imports a vendor's folder and opens its driver, both when it is called."""
+def _opener(module: str, is_there: Callable[[], bool] = lambda: True) -> Callable[[], GpuBackend | None]:
+    """Return what imports a vendor's folder and opens its driver, both when it is called.
+
+    :param is_there: Returns False where the machine certainly has no such driver; it has to be cheap.
+    """
 
     def open_backend() -> GpuBackend | None:
+        if not is_there():
+            return None
         from importlib import import_module  # noqa: PLC0415 - only where there is a driver to open
 
         opened: GpuBackend | None = import_module(module).open_backend()
@@ -82,35 +89,52 @@ def _opener(module: str) -> Callable[[], GpuBackend | None]:
     return open_backend
 
 
-BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {'nvidia': _opener('gpu_tracker.gpus.nvidia')}
-"""Vendor -> the function that opens its driver, returning None where the machine has no such driver. It raises
-:class:`~gpu_tracker.errors.GpuError` where the driver is there and does not work."""
+def has_render_nodes(folder: str = '/sys/class/drm') -> bool:
+    """Return whether a DRM driver serves a GPU that programs can compute or draw on: one listing of a folder."""
+    try:
+        return any(name.startswith('renderD') for name in os.listdir(folder))
+    except OSError:  # another system than Linux, or a kernel without DRM
+        return False
 
 
-def open_first(
-    vendor: str | None = None,
+BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {
+    'nvidia': _opener('gpu_tracker.gpus.nvidia'),
+    'drm': _opener('gpu_tracker.gpus.drm', has_render_nodes),
+}
+"""Name -> the function that opens a driver, or several that are read in the same way; it returns None where the machine
+has none. It raises :class:`~gpu_tracker.errors.GpuError` where the driver is there and does not work. Only the first of
+these may take long to open: what the others are asked first has to be cheap."""
+
+
+def open_gpus(
+    brand: str | None = None,
     report: Callable[[str], None] = lambda _: None,
     backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS,
 ) -> GpuBackend | None:
-    """Open the driver of a vendor; None: the first driver in the table that this machine has.
+    """Open the drivers of a brand; None: all that this machine has, as one backend.
 
-    :param report: Takes what is wrong with the driver of another vendor, where one works.
+    :param brand: See ``gpu_tracker.gpus.vendors``.
+    :param report: Takes why a driver does not work, where another one does.
     :param backends: The table.
     :returns: None where the machine has no such driver.
     :raises gpu_tracker.errors.GpuError: A driver is there and does not work, and no other is there.
     """
-    problem: GpuError | None = None
-    for name, opener in backends.items():
-        if vendor in {None, name}:
-            try:
-                backend = opener()
-            except GpuError as error:
-                problem = problem or error
-                continue
+    if brand is not None:
+        from gpu_tracker.gpus.vendors import opener_of  # noqa: PLC0415 - most users leave the choice to us
+
+        return opener_of(brand, backends)()
+    (first, open_first), *others = backends.items()
+    opened: dict[str, GpuBackend | GpuError] = {}
+    for name, opener in others:
+        try:
+            backend = opener()
+        except GpuError as error:
+            opened[name] = error
+        else:
             if backend is not None:
-                if problem is not None:
-                    report(str(problem))
-                return backend
-    if problem is not None:
-        raise problem
-    return None
+                opened[name] = backend
+    if not opened:
+        return open_first()
+    from gpu_tracker.gpus.together import open_together  # noqa: PLC0415 - only where several vendors may be
+
+    return open_together(first, open_first, opened, report)

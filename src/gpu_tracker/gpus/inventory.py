@@ -164,7 +164,7 @@ def without_claims(gpus: Iterable[GpuReading]) -> list[GpuReading]:
 def _of_vendor(reading: GpuReading, vendor: str) -> GpuReading:
     parts = reading.mig_devices
     return reading._replace(
-        gpu=reading.gpu._replace(vendor=vendor),
+        gpu=reading.gpu._replace(vendor=reading.gpu.vendor or vendor),
         mig_devices=None if parts is None else tuple(_of_vendor(part, vendor) for part in parts),
     )
 

@@ -97,9 +97,11 @@ class Gpu(NamedTuple):
     """What a GPU is, or a MIG device of one; None is what the driver does not report."""
 
     number: int
-    """A GPU's index, which is its place in PCI bus order, from 0; a MIG device's number on its GPU."""
+    """A GPU's index, which is its place in PCI bus order among those of its vendor, from 0; a MIG device's number on
+    its GPU."""
     uuid: str | None = None
-    """None where the driver knows of the GPU and cannot open it."""
+    """What names it among the GPUs of all vendors, without blanks and commas; None where the driver knows of the GPU
+    and cannot open it."""
     name: str | None = None
     pci_bus_id: str | None = None
     minor: int | None = None
@@ -107,7 +109,8 @@ class Gpu(NamedTuple):
     memory_total: int | None = None
     """Bytes; None as well where the GPU has no memory of its own, and in MIG mode where this user may not know."""
     vendor: str = ''
-    """The key of ``BACKENDS``; empty where nobody has asked for all vendors."""
+    """``nvidia``, ``amd``, ``intel`` or ``drm`` (any other); empty where a backend that serves one vendor leaves it to
+    those who read all vendors, which then is the key of ``BACKENDS``."""
     driver: str | None = None
     """The driver's version."""
     cores: int | None = None
@@ -124,6 +127,9 @@ class Gpu(NamedTuple):
     """Whether the driver lists the processes that draw on it; known where it is monitored."""
     keeps_accounts: bool = False
     """Whether accounting mode is on; known where it is monitored."""
+    is_integrated: bool = False
+    """Whether it shares the system's memory, as the GPU of a laptop's processor does. It counts in sums where a tracked
+    process has memory on it or where it was chosen."""
 
 
 THROTTLE_REASONS = (

@@ -236,10 +236,10 @@ def _number(path: str) -> int | None:
 
 def open_resource(context: Context) -> Energy:
     """Return the energy of the machine's GPUs and CPU packages."""
-    from gpu_tracker.gpus import open_first  # noqa: PLC0415 - most runs do not ask for this
+    from gpu_tracker.gpus import open_gpus  # noqa: PLC0415 - most runs do not ask for this
     from gpu_tracker.gpus.process_ids import in_initial_pid_namespace  # noqa: PLC0415 - as above
 
-    source = EnergySource(lambda: open_first(context.config['brand']), are_ours=in_initial_pid_namespace())
+    source = EnergySource(lambda: open_gpus(context.config['brand']), are_ours=in_initial_pid_namespace())
     return Energy(ThreadedReader(_NAME, _TITLE, dict, has_extra=False), source, context.tree)
 
 

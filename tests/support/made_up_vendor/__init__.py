@@ -12,8 +12,8 @@ import gpu_tracker
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LINE = "BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {'nvidia': _opener('gpu_tracker.gpus.nvidia')}"
-_WITH_ANOTHER = f"{_LINE.removesuffix('}')}, 'made_up': _opener('gpu_tracker.gpus.made_up')}}"
+_LINE = "    'nvidia': _opener('gpu_tracker.gpus.nvidia'),\n"
+_WITH_ANOTHER = f"{_LINE}    'made_up': _opener('gpu_tracker.gpus.made_up'),\n"
 NAME = 'made_up'
 
 

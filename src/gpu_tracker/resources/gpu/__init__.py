@@ -87,13 +87,13 @@ class Gpu(Resource):
 
 def open_resource(context: Context) -> Gpu:
     """Return the GPUs of the machine, whose driver is opened meanwhile."""
-    from gpu_tracker.gpus import open_first  # noqa: PLC0415 - in the sampler alone
+    from gpu_tracker.gpus import open_gpus  # noqa: PLC0415 - in the sampler alone
     from gpu_tracker.resources.gpu.reader import GpuReader  # noqa: PLC0415 - as above
 
     config = context.config
     share = config['overhead']
     reader = GpuReader(
-        lambda: open_first(config['brand'], reader.warn),
+        lambda: open_gpus(config['brand'], reader.warn),
         config['interval'],
         config['uuids'],
         most_share=None if share is None else share * _SHARE,
