@@ -21,6 +21,9 @@ class FakeBackend:
     def gpus(self) -> tuple[Gpu, ...]:
         return self._gpus
 
+    def follow(self, members: frozenset[int]) -> None:
+        pass
+
     def read(self, uuid: str) -> GpuReading:
         return self.readings[uuid]
 

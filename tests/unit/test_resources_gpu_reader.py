@@ -30,6 +30,9 @@ class OneGpu:
     def gpus(self) -> tuple[Gpu, ...]:
         return (capable(0, 'a', 'GPU', 1000),)
 
+    def follow(self, members: frozenset[int]) -> None:
+        pass
+
     def read(self, uuid: str) -> GpuReading:
         if not self.gate.wait(0):
             self.is_blocked.set()

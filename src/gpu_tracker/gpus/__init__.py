@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from gpu_tracker.gpus.model import Gpu, GpuMonitor, GpuProcess, GpuReading
 
-    class GpuBackend(Protocol):
-        """The driver of one vendor, opened.
+    class RunGpus(Protocol):
+        """The opened GPUs that a run reads, of one vendor or of several.
 
         No method raises because of one GPU: what cannot be read is None, and ``take_messages`` says why, once for each
         cause. Any call may hang as long as the driver does.
@@ -26,10 +26,20 @@ if TYPE_CHECKING:
 
         @property
         def compute_files(self) -> frozenset[str]:
-            """The device files that a process has open while it computes, and no program that only reads figures."""
+            """The device files that a process has open while it computes, and no program that only reads figures.
+
+            They are looked for where the driver reports process IDs that may be those of another container; not of
+            GPUs whose processes are found in ``/proc``.
+            """
 
         def gpus(self) -> tuple[Gpu, ...]:
             """Return all GPUs that the driver knows of, by index, those that it cannot open included."""
+
+        def follow(self, members: frozenset[int]) -> None:
+            """Say which processes the run tracks, before each reading.
+
+            A backend that has to look at each process of the machine may list these alone from now on.
+            """
 
         def read(self, uuid: str) -> GpuReading:
             """Read one GPU; its utilization samples are those since the last reading of it."""
@@ -45,6 +55,15 @@ if TYPE_CHECKING:
 
         def energy(self, uuid: str) -> float | None:
             """Return the joules that a whole GPU has used since its driver was loaded; None where it has no counter."""
+
+        def take_messages(self) -> list[tuple[str, str]]:
+            """Return what is to be reported and was not taken yet: ('info' or 'warning', text)."""
+
+        def close(self) -> None:
+            """Let go of the driver."""
+
+    class GpuBackend(RunGpus, Protocol):
+        """A driver, or several that are read in the same way, opened."""
 
         def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[GpuReading]:
             """Read all GPUs and MIG devices once, in PCI bus order.
@@ -64,12 +83,6 @@ if TYPE_CHECKING:
 
             Threads may read several GPUs at the same time.
             """
-
-        def take_messages(self) -> list[tuple[str, str]]:
-            """Return what is to be reported and was not taken yet: ('info' or 'warning', text)."""
-
-        def close(self) -> None:
-            """Let go of the driver."""
 
 
 def _opener(module: str, is_there: Callable[[], bool] = lambda: True) -> Callable[[], GpuBackend | None]:
@@ -110,7 +123,7 @@ def open_gpus(
     brand: str | None = None,
     report: Callable[[str], None] = lambda _: None,
     backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS,
-) -> GpuBackend | None:
+) -> RunGpus | None:
     """Open the drivers of a brand; None: all that this machine has, as one backend.
 
     :param brand: See ``gpu_tracker.gpus.vendors``.

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus import GpuBackend, RunGpus
     from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
 
 
@@ -17,7 +17,7 @@ def open_together(
     open_first: Callable[[], GpuBackend | None],
     others: Mapping[str, GpuBackend | GpuError],
     report: Callable[[str], None],
-) -> GpuBackend | None:
+) -> RunGpus | None:
     """Open the first driver, and return it with the others as one backend.
 
     :param first: The name of a driver that is not open yet.
@@ -42,7 +42,7 @@ def open_together(
 
 
 class Together:
-    """The drivers of several vendors; see ``gpu_tracker.gpus.GpuBackend``."""
+    """The drivers of several vendors; see ``gpu_tracker.gpus.RunGpus``."""
 
     def __init__(self, backends: Mapping[str, GpuBackend]) -> None:
         self._backends = dict(backends)
@@ -63,6 +63,11 @@ class Together:
                 found.append(gpu if gpu.vendor else gpu._replace(vendor=name))
         return tuple(found)
 
+    def follow(self, members: frozenset[int]) -> None:
+        """Say to all drivers which processes the run tracks."""
+        for backend in self._backends.values():
+            backend.follow(members)
+
     def read(self, uuid: str) -> GpuReading:
         """Read one GPU."""
         return self._owners[uuid].read(uuid)
@@ -82,27 +87,6 @@ class Together:
     def energy(self, uuid: str) -> float | None:
         """Return the joules that a whole GPU has used since its driver was loaded."""
         return self._owners[uuid].energy(uuid)
-
-    def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[GpuReading]:
-        """Read all GPUs once."""
-        return [
-            reading
-            for backend in self._backends.values()
-            for reading in backend.survey(with_load=with_load, with_sensors=with_sensors)
-        ]
-
-    def watch_errors(self) -> None:
-        """Have all drivers count the errors that they report."""
-        for backend in self._backends.values():
-            backend.watch_errors()
-
-    def details(self) -> list[Gpu]:
-        """Return what all GPUs are."""
-        return [gpu for backend in self._backends.values() for gpu in backend.details()]
-
-    def monitors(self, interval: float) -> tuple:  # type: ignore[type-arg]
-        """Return what reads each GPU."""
-        return tuple(monitor for backend in self._backends.values() for monitor in backend.monitors(interval))
 
     def take_messages(self) -> list[tuple[str, str]]:
         """Return the messages of all drivers."""

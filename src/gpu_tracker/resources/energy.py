@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker import usage
-    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus import RunGpus
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.resources.context import Context
     from gpu_tracker.totals import Totals
@@ -86,14 +86,14 @@ class EnergySource:
 
     def __init__(
         self,
-        open_backend: Callable[[], GpuBackend | None],
+        open_backend: Callable[[], RunGpus | None],
         *,
         are_ours: bool,
         powercap: str = POWERCAP,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._open_backend = open_backend
-        self._backend: GpuBackend | None = None
+        self._backend: RunGpus | None = None
         self._is_broken = False
         self._are_ours = are_ours
         self._monotonic = monotonic
@@ -148,7 +148,7 @@ class EnergySource:
         if self._backend is not None:
             self._backend.close()
 
-    def _read_gpu(self, backend: GpuBackend, uuid: str, members: frozenset[int]) -> None:
+    def _read_gpu(self, backend: RunGpus, uuid: str, members: frozenset[int]) -> None:
         self._gpus.setdefault(uuid, _Counter()).add(backend.energy(uuid))
         processes = backend.processes(uuid)
         if processes is None:

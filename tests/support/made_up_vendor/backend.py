@@ -24,6 +24,9 @@ class Backend:
     def watch_errors(self):
         """Do nothing: it reports none."""
 
+    def follow(self, members):
+        """Do nothing: all processes are listed."""
+
     def gpus(self):
         return tuple(reading.gpu for reading in self.survey())
 

@@ -83,6 +83,9 @@ class NvidiaBackend:
             self._gpus = tuple(self._noted(*opened) for opened in open_gpus())
         return self._gpus
 
+    def follow(self, members: frozenset[int]) -> None:
+        """Do nothing: the driver lists all processes at once."""
+
     def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[GpuReading]:
         """Read all GPUs and their MIG devices once.
 

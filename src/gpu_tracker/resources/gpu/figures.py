@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus import RunGpus
     from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
 
 _STALE_US = 2_000_000
@@ -67,7 +67,7 @@ class GpuFigures:
 
     def __init__(
         self,
-        backend: GpuBackend,
+        backend: RunGpus,
         uuids: tuple[str, ...] | None,
         *,
         wall_clock: Callable[[], float] = time.time,
@@ -110,6 +110,7 @@ class GpuFigures:
         :param descendants: The process IDs of the rest of the tree.
         :param since_us: Utilization before this time (microseconds since 1970) is not the run's; None: none is as yet.
         """
+        self._backend.follow(descendants if main is None else descendants | {main})
         self._readings = readings = {uuid: self._backend.read(uuid) for uuid in self._opened}
         self._note_system(readings)
         self._note_processes(readings, main, descendants)

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus import RunGpus
     from gpu_tracker.resources import DeviceReading
 
 _SHORTEST_INTERVAL = 0.1
@@ -56,7 +56,7 @@ class GpuReader:
 
     def __init__(
         self,
-        open_backend: Callable[[], GpuBackend | None],
+        open_backend: Callable[[], RunGpus | None],
         interval: float,
         uuids: tuple[str, ...] | None,
         *,
