@@ -93,6 +93,75 @@ async def in_thread(work: Callable[[], Result]) -> Result:
     return await done
 
 
+class Caller:
+    """A thread of its own for the calls into one thing that may hang, so that each is waited for only so long.
+
+    While a call goes on that was given up, no other is made.
+
+    :param name: The thread's.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: threading.Thread | None = None
+        self._work: Callable[[], object] = _nothing
+        self._result: object = None
+        self._failure: BaseException | None = None
+        self._is_due = threading.Lock()
+        self._is_due.acquire()
+        self._has_ended = threading.Lock()
+        self._has_ended.acquire()
+        self._is_under_way = False
+
+    def begin(self, work: Callable[[], object]) -> None:
+        """Have a call made; ``result`` is to follow.
+
+        :raises TimeoutError: An earlier one goes on.
+        :raises RuntimeError: No thread can be started.
+        """
+        if self._is_under_way and not self._has_ended.acquire(blocking=False):
+            raise TimeoutError
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._work = work
+        self._is_under_way = True
+        self._is_due.release()
+
+    def result(self, timeout: float) -> object:
+        """Return what the call that was begun returns; raise what it raises.
+
+        :param timeout: Seconds to wait at most.
+        :raises TimeoutError: It has not ended by then, and goes on.
+        """
+        if not self._has_ended.acquire(timeout=max(0.0, timeout)):
+            raise TimeoutError
+        self._is_under_way = False
+        result, failure = self._result, self._failure
+        self._result = self._failure = None
+        if failure is not None:
+            raise failure
+        return result
+
+    def call(self, work: Callable[[], Result], timeout: float) -> Result:
+        """Make one call; see ``begin`` and ``result``."""
+        self.begin(work)
+        return self.result(timeout)  # type: ignore[return-value] # it is that of work
+
+    def _run(self) -> None:
+        while True:
+            self._is_due.acquire()
+            try:
+                self._result, self._failure = self._work(), None
+            except BaseException as error:  # noqa: BLE001 - raised anew in the thread that waits
+                self._result, self._failure = None, error
+            self._has_ended.release()
+
+
+def _nothing() -> None:
+    """Return nothing."""
+
+
 class Poll:
     """Work that a thread does again and again.
 

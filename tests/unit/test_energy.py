@@ -25,9 +25,15 @@ class Backend:
     def __init__(self) -> None:
         self.joules: dict[str, float | None] = {'a': 500.0, 'b': 7.0}
         self.on: dict[str, list[GpuProcess] | None] = {}
+        self.vendors: dict[str | None, str] = {}
+        self.integrated: set[str | None] = set()
 
     def gpus(self) -> tuple[Gpu, ...]:
-        return capable(0, 'a', 'GPU', 1000), capable(1, 'b', 'GPU', 1000), capable(2, None, None, None)
+        gpus = capable(0, 'a', 'GPU', 1000), capable(1, 'b', 'GPU', 1000), capable(2, None, None, None)
+        return tuple(
+            gpu._replace(vendor=self.vendors.get(gpu.uuid, ''), is_integrated=gpu.uuid in self.integrated)
+            for gpu in gpus
+        )
 
     def energy(self, uuid: str) -> float | None:
         return self.joules[uuid]
@@ -106,6 +112,40 @@ def test_in_a_container_whose_ids_the_driver_may_not_know_it_is_unknown_until_on
     assert machine.after(2).gpu is None
     machine.backend.on = {'a': [GpuProcess(10, 5)]}
     assert machine.after(1).gpu == 0.0
+
+
+def test_that_one_vendor_knows_our_ids_says_nothing_of_another() -> None:
+    machine = Machine(are_ours=False)
+    machine.backend.vendors = {'a': 'nvidia', 'b': 'amd'}
+    machine.backend.on = {'b': [GpuProcess(10, 5)]}
+    machine.after(0)
+    assert machine.after(2).gpu is None
+    machine.backend.on['a'] = [GpuProcess(11, 5)]
+    assert machine.after(1).gpu == 0.0
+
+
+def test_processes_that_are_found_in_proc_are_known_in_a_container_too() -> None:
+    machine = Machine(are_ours=False)
+    machine.backend.vendors = {'a': 'amd', 'b': 'intel'}
+    machine.after(0)
+    assert machine.after(2).gpu == 0.0
+
+
+def test_an_integrated_gpu_without_a_counter_is_a_part_of_the_cpu_package(machine: Machine) -> None:
+    machine.backend.integrated = {'b'}
+    machine.backend.joules['b'] = None
+    machine.backend.on = {'a': [GpuProcess(10, 5)], 'b': [GpuProcess(10, 5)]}
+    machine.after(0)
+    machine.backend.joules['a'] = 600.0
+    energy = machine.after(2)
+    assert ([gpu.uuid for gpu in energy.gpus], energy.gpu) == (['a'], 100.0)
+
+
+def test_the_gpus_of_a_driver_that_does_not_work_may_have_been_used(machine: Machine) -> None:
+    machine.reader.leave_out('It does not work.')
+    machine.backend.on = {'a': [GpuProcess(10, 5)]}
+    machine.after(0)
+    assert machine.after(2).gpu is None
 
 
 def test_a_driver_that_does_not_work_leaves_the_rest(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN
 from gpu_tracker.resources.gpu.reader import GpuReader, next_reading
 from support.gpus.gpu_readings import capable, sampled
+from support.waiting import eventually
 
 TIMEOUT = 30.0
 
@@ -59,13 +60,17 @@ class OneGpu:
 
 def test_what_opening_the_driver_gives_rise_to_is_reported() -> None:
     def open_backend() -> OneGpu:
-        source.warn('another driver does not work')
+        source.leave_out('Another driver does not work.')
         return OneGpu()
 
     source = GpuReader(open_backend, 3600, None, in_initial_pid_namespace=True)
     source.start()
     assert source.wait(TIMEOUT)
-    assert source.take_messages() == [('warning', 'another driver does not work')]
+    assert source.take_messages() == [('warning', 'Another driver does not work.')]
+    assert eventually(lambda: source.totals()['devices'])
+    totals = source.totals()
+    assert [device['uuid'] for device in totals['devices']] == ['a']
+    assert {totals[name] for name in UNKNOWN if name != 'devices'} == {None}
 
 
 def test_the_last_reading_knows_the_last_members() -> None:

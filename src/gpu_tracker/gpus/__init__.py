@@ -28,8 +28,7 @@ if TYPE_CHECKING:
         def compute_files(self) -> frozenset[str]:
             """The device files that a process has open while it computes, and no program that only reads figures.
 
-            They are looked for where the driver reports process IDs that may be those of another container; not of
-            GPUs whose processes are found in ``/proc``.
+            They are looked for where the driver may report process IDs of another container.
             """
 
         def gpus(self) -> tuple[Gpu, ...]:

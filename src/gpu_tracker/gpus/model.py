@@ -43,6 +43,17 @@ else:
         pass
 
 
+OF_DRM = frozenset({'amd', 'intel', 'drm'})
+"""The vendors whose GPUs are served by DRM drivers: their processes are found in ``/proc``, so the IDs are certain."""
+
+_TITLES = {'nvidia': 'NVIDIA', 'amd': 'AMD', 'intel': 'Intel', 'drm': 'DRM'}
+
+
+def title(vendor: str) -> str:
+    """Return how people write a vendor."""
+    return _TITLES.get(vendor, vendor)
+
+
 class GpuProcess(NamedTuple):
     """A process on a GPU, or on one MIG instance of it; None is what is not known."""
 

@@ -1,98 +1,203 @@
-"""The GPUs of several vendors, read as those of one driver."""
+"""The GPUs of several vendors, read as those of one driver; what fails or hangs in one driver is unknown of it alone.
+
+Each driver is called in a thread of its own. One that does not answer in time leaves its GPUs unread until it does, and
+one that fails leaves them unread for good. What is summed over all GPUs is then unknown: no sum leaves a GPU out.
+"""
 
 from __future__ import annotations
 
+import time
+
+from gpu_tracker.background import Caller, Reported
 from gpu_tracker.errors import GpuError
+from gpu_tracker.gpus.model import OF_DRM, GpuReading, title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import TypeVar
 
     from gpu_tracker.gpus import GpuBackend, RunGpus
-    from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
+    from gpu_tracker.gpus.model import Gpu, GpuProcess
+
+    T = TypeVar('T')
+
+OPENING_TIMEOUT = 60.0
+"""Seconds that all drivers together have to open: up to 3 s a GPU where nothing else keeps one loaded."""
+TIMEOUT = 1.5
+"""Seconds that a driver has to answer a question; less than those after which a whole reading counts as late."""
 
 
 def open_together(
     first: str,
     open_first: Callable[[], GpuBackend | None],
-    others: Mapping[str, GpuBackend | GpuError],
+    others: Mapping[str, RunGpus | GpuError],
     report: Callable[[str], None],
+    *,
+    opening_timeout: float = OPENING_TIMEOUT,
+    timeout: float = TIMEOUT,
 ) -> RunGpus | None:
-    """Open the first driver, and return it with the others as one backend.
+    """Open the first driver, and return its GPUs with those of the others.
 
-    :param first: The name of a driver that is not open yet.
+    :param first: The name of a driver that is not open yet, and may hang when it is opened.
     :param others: What was opened, and why what was not could not be, by name.
-    :param report: Takes why a driver does not work, where another one does.
-    :raises GpuError: No driver works, and one is there.
+    :param report: Takes why the GPUs of a driver are not known, where those of another are.
+    :param opening_timeout: Seconds to wait for all drivers to name their GPUs.
+    :param timeout: Seconds to wait for any later answer.
+    :raises GpuError: A driver is there and does not work, and no other has a GPU.
     """
-    found = dict(others)
-    try:
-        backend = open_first()
-        if backend is not None:
-            found = {first: backend, **found}
-    except GpuError as error:
-        found = {first: error, **found}
-    errors = [error for error in found.values() if isinstance(error, GpuError)]
-    backends = {name: backend for name, backend in found.items() if not isinstance(backend, GpuError)}
-    if not backends:
-        raise errors[0]
-    for problem in errors:
+    vendors = [_Vendor(first, open_first, timeout)]
+    problems: list[GpuError] = []
+    for name, found in others.items():
+        if isinstance(found, GpuError):
+            problems.append(found)
+        else:
+            vendors.append(_Vendor(name, _opener_of(found), timeout))
+    for vendor in vendors:
+        vendor.begin_to_open()
+    deadline = time.monotonic() + opening_timeout
+    working: list[_Vendor] = []
+    for vendor in vendors:
+        try:
+            if vendor.is_opened(deadline - time.monotonic()):
+                working.append(vendor)
+        except GpuError as error:
+            problems.append(error)
+    if not working and problems:
+        raise problems[0]
+    for problem in problems:
         report(str(problem))
-    return next(iter(backends.values())) if len(backends) == 1 else Together(backends)
+    if len(working) > 1:
+        return Together(working)
+    return working[0].backend if working else None
+
+
+def _opener_of(backend: RunGpus) -> Callable[[], RunGpus]:
+    return lambda: backend
 
 
 class Together:
-    """The drivers of several vendors; see ``gpu_tracker.gpus.RunGpus``."""
+    """The GPUs of several vendors; see ``gpu_tracker.gpus.RunGpus``."""
 
-    def __init__(self, backends: Mapping[str, GpuBackend]) -> None:
-        self._backends = dict(backends)
-        self._owners: dict[str, GpuBackend] = {}
+    def __init__(self, vendors: list[_Vendor]) -> None:
+        self._vendors = vendors
+        self._owners = {gpu.uuid: vendor for vendor in vendors for gpu in vendor.gpus if gpu.uuid is not None}
+        self._by_uuid = {gpu.uuid: gpu for vendor in vendors for gpu in vendor.gpus}
 
     @property
     def compute_files(self) -> frozenset[str]:
-        """The device files of all vendors."""
-        return frozenset().union(*(backend.compute_files for backend in self._backends.values()))
+        """The device files of those vendors whose drivers may report process IDs of another container."""
+        return frozenset().union(
+            *(vendor.compute_files for vendor in self._vendors if any(gpu.vendor not in OF_DRM for gpu in vendor.gpus))
+        )
 
     def gpus(self) -> tuple[Gpu, ...]:
         """Return the GPUs of all vendors, one vendor after the other."""
-        found: list[Gpu] = []
-        for name, backend in self._backends.items():
-            for gpu in backend.gpus():
-                if gpu.uuid is not None:
-                    self._owners[gpu.uuid] = backend
-                found.append(gpu if gpu.vendor else gpu._replace(vendor=name))
-        return tuple(found)
+        return tuple(gpu for vendor in self._vendors for gpu in vendor.gpus)
 
     def follow(self, members: frozenset[int]) -> None:
         """Say to all drivers which processes the run tracks."""
-        for backend in self._backends.values():
-            backend.follow(members)
+        for vendor in self._vendors:
+            vendor.ask(lambda backend: backend.follow(members), None)
 
     def read(self, uuid: str) -> GpuReading:
-        """Read one GPU."""
-        return self._owners[uuid].read(uuid)
+        """Read one GPU; nothing is known of it while its driver does not answer."""
+        unread = GpuReading(self._by_uuid[uuid], 'its driver does not answer')
+        return self._owners[uuid].ask(lambda backend: backend.read(uuid), unread)
 
     def processes(self, uuid: str) -> list[GpuProcess] | None:
         """Return the processes on one GPU."""
-        return self._owners[uuid].processes(uuid)
+        return self._owners[uuid].ask(lambda backend: backend.processes(uuid), None)
 
     def utilization(self, uuid: str) -> float | None:
         """Return the percent that one GPU's driver reports of now."""
-        return self._owners[uuid].utilization(uuid)
+        return self._owners[uuid].ask(lambda backend: backend.utilization(uuid), None)
 
     def peak_memory(self, uuid: str, pid: int) -> int | None:
         """Return the bytes of a process' own peak on one GPU."""
-        return self._owners[uuid].peak_memory(uuid, pid)
+        return self._owners[uuid].ask(lambda backend: backend.peak_memory(uuid, pid), None)
 
     def energy(self, uuid: str) -> float | None:
         """Return the joules that a whole GPU has used since its driver was loaded."""
-        return self._owners[uuid].energy(uuid)
+        return self._owners[uuid].ask(lambda backend: backend.energy(uuid), None)
 
     def take_messages(self) -> list[tuple[str, str]]:
-        """Return the messages of all drivers."""
-        return [message for backend in self._backends.values() for message in backend.take_messages()]
+        """Return the messages of all drivers, and those on drivers that do not answer."""
+        return [message for vendor in self._vendors for message in vendor.take_messages()]
 
     def close(self) -> None:
-        """Let go of all drivers."""
-        for backend in self._backends.values():
-            backend.close()
+        """Let go of all drivers that answer."""
+        for vendor in self._vendors:
+            vendor.ask(lambda backend: backend.close(), None)
+
+
+class _Vendor:
+    """One driver, called in a thread of its own.
+
+    :param name: The driver's key in ``BACKENDS``.
+    :param opener: Opens it, which may hang.
+    :param timeout: Seconds that it has to answer.
+    """
+
+    compute_files: frozenset[str] = frozenset()
+    gpus: tuple[Gpu, ...] = ()
+    """As it named them when it was opened."""
+
+    def __init__(self, name: str, opener: Callable[[], RunGpus | None], timeout: float) -> None:
+        self.backend: RunGpus | None = None
+        self._name = name
+        self._opener = opener
+        self._timeout = timeout
+        self._caller = Caller(f'gpus-{name}')
+        self._is_broken = False
+        self._messages: list[tuple[str, str]] = []
+        self._reported = Reported(self._messages.append)
+
+    def begin_to_open(self) -> None:
+        """Have it opened."""
+        self._caller.begin(self._open)
+
+    def is_opened(self, timeout: float) -> bool:
+        """Return whether there is such a driver, now open; wait for it for so many seconds at most.
+
+        :raises GpuError: It is there and does not work, or does not answer.
+        """
+        try:
+            self._caller.result(timeout)
+        except TimeoutError:
+            raise GpuError(f'The driver of {title(self._name)} GPUs has not answered yet.', 'timeout') from None
+        return self.backend is not None
+
+    def ask(self, question: Callable[[RunGpus], T], otherwise: T) -> T:
+        """Return the driver's answer, or what is to be taken for it while there is none."""
+        backend = self.backend
+        if backend is None or self._is_broken:
+            return otherwise
+        try:
+            answer = self._caller.call(lambda: question(backend), self._timeout)
+        except TimeoutError:
+            text = f'has not answered for {self._timeout:g} s; what its GPUs are part of is unknown until it does.'
+            self._reported.once('silent', ('warning', f'The driver of {title(self._name)} GPUs {text}'))
+            return otherwise
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one driver is not to hide the others' GPUs
+            self._is_broken = True
+            text = f'can no longer be read ({type(error).__name__}: {error}); their figures are incomplete.'
+            self._messages.append(('warning', f'The GPUs of {title(self._name)} {text}'))
+            return otherwise
+        self._reported.keep(set())
+        return answer
+
+    def take_messages(self) -> list[tuple[str, str]]:
+        """Return the driver's messages, and those on its silence."""
+        none: list[tuple[str, str]] = []
+        messages = self.ask(lambda backend: backend.take_messages(), none)
+        messages = [*self._messages, *messages]
+        self._messages.clear()
+        return messages
+
+    def _open(self) -> None:
+        backend = self._opener()
+        if backend is not None:
+            self.compute_files = backend.compute_files
+            self.gpus = tuple(gpu if gpu.vendor else gpu._replace(vendor=self._name) for gpu in backend.gpus())
+            self.backend = backend

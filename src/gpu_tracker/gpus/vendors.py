@@ -1,10 +1,8 @@
-"""The vendors of GPUs: what ``--gb`` accepts, and what a vendor is called."""
+"""The brands of GPUs that a run can be restricted to: what ``--gb`` and ``gpu_brand`` accept."""
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
-from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.gpus import BACKENDS, has_render_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,31 +12,29 @@ if TYPE_CHECKING:
 
     Opener = Callable[[], GpuBackend | None]
 
-OF_DRM = ('amd', 'intel')
-"""Vendors whose GPUs the DRM drivers serve and which are a brand of their own."""
-
-TITLES: Mapping[str, str] = MappingProxyType({'nvidia': 'NVIDIA', 'amd': 'AMD', 'intel': 'Intel', 'drm': 'DRM'})
-"""Vendor -> how people write it."""
+_DRM = 'drm'
+_PARTS_OF_DRM = ('amd', 'intel')
+"""Vendors that DRM drivers serve and that are brands of their own."""
 
 
 def brands(backends: Mapping[str, Opener] = BACKENDS) -> tuple[str, ...]:
-    """Return what ``--gb`` accepts: vendors, and ``drm`` for all that DRM drivers serve."""
-    return tuple(name for key in backends for name in ((*OF_DRM, key) if key == 'drm' else (key,)))
+    """Return what is accepted: ``drm`` is all that DRM drivers serve, ``amd`` and ``intel`` parts of it."""
+    return tuple(name for key in backends for name in ((*_PARTS_OF_DRM, key) if key == _DRM else (key,)))
 
 
 def opener_of(brand: str, backends: Mapping[str, Opener] = BACKENDS) -> Opener:
     """Return what opens the GPUs of a brand."""
-    if brand not in OF_DRM:
+    if brand not in _PARTS_OF_DRM:
         return backends[brand]
 
     def open_vendor() -> GpuBackend | None:
-        from gpu_tracker.gpus import drm, has_render_nodes  # noqa: PLC0415 - most users leave the choice to us
+        from gpu_tracker.gpus import drm  # noqa: PLC0415 - only where there is a driver to open
 
         return drm.open_backend(frozenset({brand})) if has_render_nodes() else None
 
     return open_vendor
 
 
-def title(vendor: str) -> str:
-    """Return how people write a vendor."""
-    return TITLES.get(vendor, vendor)
+def serves(brand: str, vendor: str) -> bool:
+    """Return whether the GPUs of a vendor are among those of a brand."""
+    return brand in {vendor, _DRM} if vendor in {_DRM, *_PARTS_OF_DRM} else brand == vendor

@@ -1,7 +1,7 @@
 """Energy: joules of the GPUs that the tree used, and of the CPU packages; part of the result where it is asked for.
 
 GPUs have a counter of their own, of the whole device; it is read once a second by a thread, since any call of a driver
-may hang. CPU packages have one under ``/sys/class/powercap``, which root alone may read on most machines. Nothing is
+may hang. An integrated GPU without one is a part of the CPU package, whose counter has its energy. CPU packages have one under ``/sys/class/powercap``, which root alone may read on most machines. Nothing is
 estimated, and nothing is divided among those that have used a device.
 """
 
@@ -11,6 +11,7 @@ import os
 import time
 
 from gpu_tracker.errors import GpuError
+from gpu_tracker.gpus.model import OF_DRM
 from gpu_tracker.resources import COUNTER, Column
 from gpu_tracker.resources.threaded import Target, ThreadedReader, ThreadedResource
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker import usage
     from gpu_tracker.gpus import RunGpus
+    from gpu_tracker.gpus.model import Gpu
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.resources.context import Context
     from gpu_tracker.totals import Totals
@@ -102,8 +104,10 @@ class EnergySource:
         self._used: set[str] = set()
         self._used_by_others: set[str] = set()
         self._divided: set[str] = set()
+        self._listing: set[str] = set()
+        """Vendors on whose GPUs the tree was seen."""
         self._unlisted: set[str] = set()
-        """GPUs of which the driver has not listed the processes."""
+        """Vendors with GPUs on which the tree may be without being seen."""
         self._packages = [_Package(path) for path in _packages_in(powercap)]
 
     def read(self, members: frozenset[int]) -> dict[str, object]:
@@ -119,7 +123,7 @@ class EnergySource:
         backend = self._backend
         for gpu in () if backend is None else backend.gpus():
             if gpu.uuid is not None and backend is not None:
-                self._read_gpu(backend, gpu.uuid, members)
+                self._read_gpu(backend, gpu, gpu.uuid, members)
         packages = [package.read() for package in self._packages]
         known = [joules for joules in packages if joules is not None]
         gpus = [
@@ -132,6 +136,11 @@ class EnergySource:
             'packages': sum(known) if known and len(known) == len(packages) else None,
         }
 
+    def leave_out(self, problem: str) -> None:
+        """Note, while the drivers are opened, that the GPUs of one are not known: the tree may have used them."""
+        del problem  # which the figures of GPUs say
+        self._is_broken = True
+
     def _open(self) -> None:
         try:
             self._backend = self._open_backend()
@@ -140,21 +149,25 @@ class EnergySource:
 
     def _are_known(self) -> bool:
         """Return whether it is known which GPUs were used: in a container processes may have other IDs."""
-        is_listed = self._are_ours and not self._unlisted
-        return not self._is_broken and (self._backend is None or is_listed or bool(self._used))
+        return not self._is_broken and self._unlisted <= self._listing
 
     def close(self) -> None:
         """Let go of the driver."""
         if self._backend is not None:
             self._backend.close()
 
-    def _read_gpu(self, backend: RunGpus, uuid: str, members: frozenset[int]) -> None:
-        self._gpus.setdefault(uuid, _Counter()).add(backend.energy(uuid))
+    def _read_gpu(self, backend: RunGpus, gpu: Gpu, uuid: str, members: frozenset[int]) -> None:
+        joules = backend.energy(uuid)
+        if gpu.is_integrated and joules is None:
+            return
+        self._gpus.setdefault(uuid, _Counter()).add(joules)
         processes = backend.processes(uuid)
-        if processes is None:
-            self._unlisted.add(uuid)
+        if processes is None or not (self._are_ours or gpu.vendor in OF_DRM):
+            self._unlisted.add(gpu.vendor)
         for process in processes or ():
             (self._used if process.pid in members else self._used_by_others).add(uuid)
+            if process.pid in members:
+                self._listing.add(gpu.vendor)
             if process.gpu_instance is not None:  # the counter is that of the whole device, with all other instances
                 self._divided.add(uuid)
 
@@ -239,7 +252,9 @@ def open_resource(context: Context) -> Energy:
     from gpu_tracker.gpus import open_gpus  # noqa: PLC0415 - most runs do not ask for this
     from gpu_tracker.gpus.process_ids import in_initial_pid_namespace  # noqa: PLC0415 - as above
 
-    source = EnergySource(lambda: open_gpus(context.config['brand']), are_ours=in_initial_pid_namespace())
+    source = EnergySource(
+        lambda: open_gpus(context.config['brand'], source.leave_out), are_ours=in_initial_pid_namespace()
+    )
     return Energy(ThreadedReader(_NAME, _TITLE, dict, has_extra=False), source, context.tree)
 
 

@@ -93,10 +93,11 @@ def open_resource(context: Context) -> Gpu:
     config = context.config
     share = config['overhead']
     reader = GpuReader(
-        lambda: open_gpus(config['brand'], reader.warn),
+        lambda: open_gpus(config['brand'], reader.leave_out),
         config['interval'],
         config['uuids'],
         most_share=None if share is None else share * _SHARE,
+        counts_integrated=config['brand'] is not None,
     )
     reader.start()
     return Gpu(reader, has_uuids=bool(config['uuids']))

@@ -8,6 +8,10 @@ What cannot be read of one GPU:
   that is lost or not permitted from the start; one that is lost later is treated as above.
 - ``max_sum`` and ``mean_sum`` cover the time in which the utilization of all expected GPUs is known. Where there is no
   such time they are unknown: one expected GPU that is in MIG mode, or could not be opened, makes them so.
+
+An integrated GPU shares the system's memory, and most report neither memory nor utilization. Beside a graphics card it
+would make all sums unknown. So integrated GPUs count in sums only where they were chosen, or once a tracked process has
+memory on one of them; then they count from the start.
 """
 
 from __future__ import annotations
@@ -16,12 +20,14 @@ import time
 from functools import partial
 
 from gpu_tracker.gpus import process_ids
+from gpu_tracker.gpus.model import OF_DRM
 from gpu_tracker.resources import DeviceReading
-from gpu_tracker.resources.gpu.folding import AccountedPeaks, Maximum, UtilizationSum
+from gpu_tracker.resources.gpu.counted import CountedGpus
+from gpu_tracker.resources.gpu.folding import AccountedPeaks, Maximum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from gpu_tracker.gpus import RunGpus
     from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
@@ -63,6 +69,8 @@ class GpuFigures:
     :param wall_clock: Seconds since 1970, to which the time stamps of the driver's samples are compared.
     :param in_initial_pid_namespace: Whether the driver's process IDs are certainly ours (see process_ids).
     :param pid_exists: Returns whether there is a process of an ID.
+    :param is_complete: Whether these are the GPUs of all drivers that are there.
+    :param counts_integrated: Whether integrated GPUs count in any case, since their brand was chosen.
     """
 
     def __init__(
@@ -73,13 +81,20 @@ class GpuFigures:
         wall_clock: Callable[[], float] = time.time,
         in_initial_pid_namespace: bool = True,
         pid_exists: Callable[[int], bool] = process_ids.pid_exists,
+        is_complete: bool = True,
+        counts_integrated: bool = False,
     ) -> None:
         self._backend = backend
         self._wall_clock = wall_clock
-        self._gpus = backend.gpus()
-        self._opened = [gpu.uuid for gpu in self._gpus if gpu.uuid is not None]
-        self._expected = list(dict.fromkeys(uuids)) if uuids is not None else self._opened
-        self._expected_count = len(self._gpus) if uuids is None else len(self._expected)
+        gpus = backend.gpus()
+        self._all = CountedGpus(gpus, uuids, is_complete=is_complete)
+        chosen = [gpu for gpu in gpus if counts_integrated or not gpu.is_integrated or gpu.uuid in (uuids or ())]
+        if len(chosen) == len(gpus):
+            self._counted = self._all
+        else:
+            self._counted = CountedGpus(chosen, uuids, is_complete=is_complete)
+        self._certain = {gpu.uuid for gpu in gpus if gpu.vendor in OF_DRM}
+        """GPUs whose processes have certainly our process IDs."""
         self._attribution = process_ids.Attribution(
             pid_exists,
             lambda pid: process_ids.has_open(pid, backend.compute_files),
@@ -88,10 +103,10 @@ class GpuFigures:
         self._messages: list[tuple[str, str]] = []
         self._doubtful_readings = 0
         self._doubt_is_told = False
-        self._maxima = {name: Maximum() for name in ('system', 'main', 'descendants', 'combined')}
+        self._is_complete = is_complete
+        self._maxima = {name: Maximum() for name in ('main', 'descendants', 'combined')}
         self._accounted = AccountedPeaks()
         self._roles: dict[int, str] = {}
-        self._utilization = UtilizationSum(self._expected)
         self._present: dict[str, float | None] = {}
         self._devices: dict[str, int | None] = {}
         """Bytes that the tree has of each GPU, at the last reading."""
@@ -103,6 +118,11 @@ class GpuFigures:
         self._latest: dict[str, float | None] = {}
         """The latest utilization of each expected GPU, in percent."""
 
+    @property
+    def are_all_left_out(self) -> bool:
+        """Whether there are GPUs and none counts in sums so far, since all are integrated."""
+        return bool(self._all.gpus) and not self._counted.gpus
+
     def read(self, main: int | None, descendants: frozenset[int], since_us: int | None) -> None:
         """Read all GPUs once.
 
@@ -111,48 +131,41 @@ class GpuFigures:
         :param since_us: Utilization before this time (microseconds since 1970) is not the run's; None: none is as yet.
         """
         self._backend.follow(descendants if main is None else descendants | {main})
-        self._readings = readings = {uuid: self._backend.read(uuid) for uuid in self._opened}
-        self._note_system(readings)
+        self._readings = readings = {uuid: self._backend.read(uuid) for uuid in self._all.opened}
         self._note_processes(readings, main, descendants)
-        for uuid in self._expected:
+        for counted in self._sets():
+            counted.note_memory(readings)
+        for uuid in self._all.expected:
             if uuid in readings:
                 self._note_utilization(uuid, readings[uuid].samples, since_us)
 
     def totals(self) -> dict[str, object]:
         """Return the figures so far; the keys are those of UNKNOWN, sizes are bytes, utilization is percent."""
-        capacities = [gpu.memory_total for gpu in self._gpus]
         is_hidden = self._attribution.is_unknown
-        largest, mean = self._utilization_sums()
         return {
-            'count': len(self._gpus),
-            'expected': self._expected_count,
-            'capacity': None if None in capacities else sum(c for c in capacities if c is not None),
-            'system': self._maxima['system'].value,
+            **self._counted.totals(self._present),
             'main': None if is_hidden else self._maxima['main'].value,
             'descendants': None if is_hidden else self._maxima['descendants'].value,
             'combined': None if is_hidden else self._maxima['combined'].value,
-            'max_sum': largest,
-            'mean_sum': mean,
             'devices': [
                 {
                     'uuid': gpu.uuid,
                     'name': gpu.name,
                     'capacity': gpu.memory_total,
                     'combined': None if is_hidden else self._largest_on.get(gpu.uuid),
-                    'utilization': self._utilization.mean_of(gpu.uuid),
+                    'utilization': self._all.utilization.mean_of(gpu.uuid),
                 }
-                for gpu in self._gpus
+                for gpu in self._counted.gpus
                 if gpu.uuid is not None
             ],
         }
 
     def row(self) -> tuple[float | None, ...]:
         """Return what main, descendants, both and everybody had at the last reading, and the sum of utilization."""
-        sizes = [self._now.get(group) for group in ('main', 'descendants', 'combined', 'system')]
+        sizes = [self._now.get(group) for group in ('main', 'descendants', 'combined')]
         if self._attribution.is_unknown:
-            sizes[:3] = [None] * 3
-        latest = [self._latest.get(uuid) for uuid in self._expected]
-        return *sizes, None if None in latest else sum(percent for percent in latest if percent is not None)
+            sizes = [None] * len(sizes)
+        return *sizes, self._counted.memory_used, self._counted.latest_sum(self._latest)
 
     def devices(self, at: float) -> list[DeviceReading]:
         """Return what each GPU had at the last reading, which was at ``at``; utilization of the expected ones only."""
@@ -167,7 +180,7 @@ class GpuFigures:
                 combined_ram=None if is_hidden else self._devices.get(gpu.uuid),
                 utilization=self._latest.get(gpu.uuid),
             )
-            for gpu in self._gpus
+            for gpu in self._counted.gpus
             if gpu.uuid is not None and gpu.uuid in self._readings
         ]
 
@@ -180,18 +193,21 @@ class GpuFigures:
             messages.append(('warning', process_ids.UNKNOWN_ATTRIBUTION))
         return messages + self._backend.take_messages()
 
-    def _note_system(self, readings: dict[str, GpuReading]) -> None:
-        known = [reading.memory_used for reading in readings.values() if reading.memory_used is not None]
-        is_complete = len(known) == len(self._gpus)
-        self._maxima['system'].note(sum(known), complete=is_complete)
-        self._now['system'] = sum(known) if is_complete else None
+    def _sets(self) -> tuple[CountedGpus, ...]:
+        """Return the GPUs that count and, where these are not all, those that may count later."""
+        return (self._all,) if self._counted is self._all else (self._counted, self._all)
 
     def _note_processes(self, readings: dict[str, GpuReading], main: int | None, descendants: frozenset[int]) -> None:
         """Note the memory of the tree at this moment, and peaks since the last reading that the driver has kept."""
         ours = descendants if main is None else descendants | {main}
         lists = {uuid: reading.processes for uuid, reading in readings.items() if reading.processes is not None}
+        if self._counted is not self._all and self._is_on_integrated(lists, ours):
+            self._counted = self._all
+        lists = {uuid: lists[uuid] for uuid in self._counted.opened if uuid in lists}
         for uuid, processes in lists.items():
-            self._attribution.check(processes, readings[uuid].memory_used, ours, partial(self._backend.processes, uuid))
+            if uuid not in self._certain:
+                again = partial(self._backend.processes, uuid)
+                self._attribution.check(processes, readings[uuid].memory_used, ours, again)
         self._accounted.begin_look({(uuid, process.pid) for uuid, found in lists.items() for process in found})
         self._doubtful_readings = self._doubtful_readings + 1 if self._attribution.is_unknown else 0
         own = [(uuid, process) for uuid, processes in lists.items() for process in processes if process.pid in ours]
@@ -204,12 +220,17 @@ class GpuFigures:
         for uuid, size in self._devices.items():
             if size is not None:
                 self._largest_on[uuid] = max(size, self._largest_on.get(uuid, 0))
-        is_complete = len(lists) == len(readings)
+        is_complete = self._is_complete and len(lists) == len(self._counted.opened)
         for role, figure in sums.items():
             self._maxima[role].note(figure, complete=is_complete)
             self._now[role] = figure if is_complete else None
         self._roles.update((process.pid, 'main' if process.pid == main else 'descendants') for _, process in own)
         self._note_accounted(own, sums)
+
+    def _is_on_integrated(self, lists: Mapping[str, Iterable[GpuProcess]], ours: frozenset[int]) -> bool:
+        """Return whether a process of the tree has memory on a GPU that has not counted so far."""
+        waiting = set(lists).difference(self._counted.opened)
+        return any(process.memory and process.pid in ours for uuid in waiting for process in lists[uuid])
 
     def _note_accounted(self, own: list[tuple[str, GpuProcess]], sums: dict[str, int | None]) -> None:
         """Raise the maxima by peaks between two readings, known where accounting mode is on.
@@ -237,30 +258,18 @@ class GpuFigures:
 
     def _note_utilization(self, uuid: str, samples: list[tuple[int, float]] | None, since_us: int | None) -> None:
         now_us = int(self._wall_clock() * 1e6)
-        last_end = self._utilization.last_end(uuid)
+        last_end = self._all.utilization.last_end(uuid)
         is_stale = samples is None or (not samples and last_end is not None and now_us - last_end > _STALE_US)
-        if is_stale or not self._utilization.is_known:
+        if is_stale or not self._counted.utilization.is_known:
             self._present[uuid] = self._backend.utilization(uuid)
         if is_stale:
             present = self._present[uuid]
             samples = [] if present is None else [(now_us, present)]
-        self._utilization.add(uuid, samples or [], since_us)
+        for counted in self._sets():
+            if uuid in counted.expected:
+                counted.utilization.add(uuid, samples or [], since_us)
         if is_stale or samples:
             self._latest[uuid] = samples[-1][1] if samples else None
-
-    def _utilization_sums(self) -> tuple[float | None, float | None]:
-        """Return the largest and the mean sum; of a run too short for a sample, what the driver last said of now."""
-        if not self._expected_count:
-            return 0.0, 0.0
-        if len(self._expected) < self._expected_count:  # one could not be opened
-            return None, None
-        if self._utilization.is_known:
-            return self._utilization.largest, self._utilization.mean
-        present = [self._present.get(uuid) for uuid in self._expected]
-        if None in present:
-            return None, None
-        total = sum(percent for percent in present if percent is not None)
-        return total, total
 
 
 def _sum_of_memory(processes: Iterable[GpuProcess]) -> int | None:

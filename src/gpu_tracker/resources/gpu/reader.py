@@ -36,6 +36,10 @@ _MOST_DEVICE_READINGS = 1024
 _NO_GPUS_ROW = (0, 0, 0, 0, 0.0)
 _NO_THREAD = 'The GPUs cannot be read, because no thread can be started here: their figures are unknown.'
 _NO_DRIVER = 'No GPU driver is at work on this machine: GPU figures are 0.'
+_INTEGRATED_ONLY = (
+    'This machine has no GPU with memory of its own: GPU figures are 0 unless a tracked process has memory on an '
+    'integrated one.'
+)
 
 
 class GpuReader:
@@ -49,6 +53,7 @@ class GpuReader:
     :param in_initial_pid_namespace: Whether the driver's process IDs are certainly ours; None: find out.
     :param pid_exists: Returns whether there is a process of an ID.
     :param most_share: CPU seconds a second that the readings may cost at most; None: no limit.
+    :param counts_integrated: Whether integrated GPUs count in any case (see ``gpu.figures``).
     :ivar error: What ``uuids`` would have to be, known after ``wait``; None where nothing is wrong with them.
     """
 
@@ -65,6 +70,7 @@ class GpuReader:
         in_initial_pid_namespace: bool | None = None,
         pid_exists: Callable[[int], bool] = process_ids.pid_exists,
         most_share: float | None = None,
+        counts_integrated: bool = False,
     ) -> None:
         self.error = None
         self._open_backend = open_backend
@@ -77,6 +83,8 @@ class GpuReader:
         self._in_initial_pid_namespace = in_initial_pid_namespace
         self._pid_exists = pid_exists
         self._most_share = most_share
+        self._counts_integrated = counts_integrated
+        self._is_complete = True
         self._members: tuple[int | None, frozenset[int]] = (None, frozenset())
         self._since_us: int | None = None
         self._published = UNKNOWN
@@ -138,9 +146,13 @@ class GpuReader:
         """Return what single GPUs had at readings that were not taken yet."""
         return [self._devices.popleft() for _ in range(len(self._devices))]
 
-    def warn(self, text: str) -> None:
-        """Have a warning reported, which has come from any thread."""
-        self._messages.append(('warning', text))
+    def leave_out(self, problem: str) -> None:
+        """Note, while the drivers are opened, that the GPUs of one are not known: then no sum over all GPUs is.
+
+        :param problem: Why, as a sentence.
+        """
+        self._is_complete = False
+        self._messages.append(('warning', problem))
 
     def take_messages(self) -> list[tuple[str, str]]:
         """Return what is to be reported and was not taken yet: ('info' or 'warning', text), once for each cause."""
@@ -196,13 +208,18 @@ class GpuReader:
             if self._since_us is not None:  # nobody waits any more who would raise it
                 self._messages.append(('warning', f'gpu_uuids must be {self.error}; GPU figures are unknown.'))
             return None
-        return GpuFigures(
+        figures = GpuFigures(
             backend,
             self._uuids,
             wall_clock=self._wall_clock,
             in_initial_pid_namespace=self._in_initial_pid_namespace,
             pid_exists=self._pid_exists,
+            is_complete=self._is_complete,
+            counts_integrated=self._counts_integrated,
         )
+        if figures.are_all_left_out and self._is_complete:
+            self._messages.append(('info', _INTEGRATED_ONLY))
+        return figures
 
     def _read(self, figures: GpuFigures) -> float | None:
         """Read once; return the seconds until the next reading, None where this is the last."""
