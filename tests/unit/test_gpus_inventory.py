@@ -6,9 +6,9 @@ import pytest
 
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import open_gpus
-from gpu_tracker.gpus.inventory import Inventory, with_claims, without_claims
+from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, without_claims
 from gpu_tracker.gpus.model import GpuProcess
-from support.gpus.brief_gpus import claim, gpu, mig, split, state
+from support.gpus.brief_gpus import claim, gpu, lost, mig, split, state
 from support.gpus.gpu_readings import changed
 from support.waiting import eventually
 
@@ -132,15 +132,16 @@ def test_a_driver_that_does_not_work_hides_nothing_of_the_others(order: tuple[st
     assert (vendors.opened, vendors.working.is_closed, vendors.repaired.is_closed) == (1, True, True)
 
 
-def test_the_first_driver_that_works_is_opened_and_why_one_before_it_does_not_work_is_reported() -> None:
+def test_a_run_opens_all_drivers_or_those_of_a_brand() -> None:
     vendors = Vendors()
     openers = {'none': lambda: None, 'broken': vendors.open_broken, 'working': vendors.open_working}
-    assert open_gpus(None, vendors.reports.append, openers) is vendors.working
-    assert vendors.reports == ['it does not work']
+    assert open_gpus(None, vendors.reports.append, {'none': lambda: None, 'also none': lambda: None}) is None
+    assert open_gpus(None, vendors.reports.append, {'working': vendors.open_working, 'none': lambda: None})
+    assert vendors.reports == []
     assert open_gpus('working', vendors.reports.append, openers) is vendors.working
-    assert len(vendors.reports) == 1
     with pytest.raises(GpuError, match='it does not work'):
         open_gpus('broken', vendors.reports.append, openers)
+    assert open_gpus('none', vendors.reports.append, openers) is None
 
 
 def test_a_driver_without_gpus_does_not_hide_that_another_does_not_work() -> None:
@@ -160,6 +161,44 @@ def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
         Inventory({'one': lambda: backend}, timeout=0.01).read()
     assert caught.value.cause == 'timeout'
     backend.may_answer.set()
+
+
+def test_a_driver_that_hangs_hides_nothing_of_another_and_is_not_waited_for_again() -> None:
+    hanging, working = Backend(state(0), answers=False), Backend(state(0))
+    told: list[str] = []
+    inventory = Inventory({'nvidia': lambda: hanging, 'amd': lambda: working}, timeout=1.0, report=told.append)
+    for looks in (1, 2):
+        assert [reading.gpu.vendor for reading in inventory.read()] == ['amd']
+        assert (working.looks, hanging.looks) == (looks, 1)
+    unread = 'GPUs of NVIDIA cannot be read: The driver of NVIDIA GPUs has not answered for 1 seconds.'
+    assert told == ['waiting for the GPU driver to answer', unread]
+    hanging.may_answer.set()
+    assert eventually(lambda: len(inventory.read()) == 2)
+    inventory.close()
+    assert (hanging.is_closed, working.is_closed) == (True, True)
+
+
+def test_numbers_that_two_vendors_have_are_told_apart() -> None:
+    part = mig(0, 'MIG-a')
+    nvidia = Backend(state(0), state(1, mig_devices=(part,)))
+    others = Backend(changed(state(0), vendor='intel', uuid='intel-0'), changed(state(0), vendor='amd', uuid='GPU-a'))
+    readings = Inventory({'nvidia': lambda: nvidia, 'drm': lambda: others}).read()
+    devices = [device for reading in readings for device in reading.devices()]
+    assert [(device.place, device.label) for device in devices] == [
+        ('nvidia:0', 'NVIDIA GPU 0'),
+        ('nvidia:1', 'NVIDIA GPU 1'),
+        ('nvidia:1:0', 'NVIDIA GPU 1 MIG 0'),
+        ('amd:0', 'AMD GPU 0'),
+        ('intel:0', 'Intel GPU 0'),
+    ]
+
+
+def test_gpus_of_two_vendors_with_one_number_keep_their_names_when_they_are_lost() -> None:
+    identities = Identities()
+    nvidia, amd = gpu(0, uuid='GPU-n', vendor='nvidia'), gpu(0, uuid='GPU-a', vendor='amd')
+    identities.completed([nvidia, amd])
+    gone = changed(lost(0), vendor='amd')
+    assert [reading.uuid for reading in identities.completed([nvidia, gone])] == ['GPU-n', 'GPU-a']
 
 
 def test_a_driver_that_hangs_is_asked_nothing_more_until_it_answers() -> None:

@@ -5,7 +5,7 @@ import pytest
 from gpu_tracker.errors import ClaimsLockedError, GpuError, GpusUnavailableError
 from gpu_tracker.gpus.constraints import ANY
 from gpu_tracker.gpus.pick import PAUSE, Picker, Terms, Waiting, purpose
-from gpu_tracker.gpus.selection import Request
+from gpu_tracker.gpus.request import Request
 from support.gpus.brief_gpus import GB, SEEN, claim, gpu, lost, used
 
 BUSY = used(0, 9, SEEN)

@@ -11,12 +11,14 @@ from gpu_tracker.errors import GpusUnavailableError, ParameterError
 from gpu_tracker.gpus import visible_devices as visible
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.inventory import Inventory
+from gpu_tracker.gpus.model import OF_DRM
 from gpu_tracker.gpus.pick import Picker, Terms, Waiting, purpose
-from gpu_tracker.gpus.selection import check_seconds, make_request
+from gpu_tracker.gpus.request import check_seconds, make_request
+from gpu_tracker.gpus.vendor_variables import settings_for
 
 if TYPE_CHECKING:
     from gpu_tracker.gpus.pick import Picked
-    from gpu_tracker.gpus.selection import Request
+    from gpu_tracker.gpus.request import Request
 
 TEXT = """
 Names the free GPUs of this machine, or runs a command on them.
@@ -35,6 +37,10 @@ Options:
   --max-temperature=<c>      How hot a GPU may be, in degrees Celsius.
   --order=<order>            Which come first: index, free (most free memory) or
                              power (highest power limit). [default: index]
+  --gb=<brand>               Only GPUs of this brand: nvidia, amd, intel or drm (all
+                             but NVIDIA's own driver), or several with commas between
+                             them. Without it: GPUs of one vendor, the first of these
+                             that has GPUs with memory of their own here.
   --uuid                     Give UUIDs instead of indices, of MIG devices too.
   --exclude=<gpus>           GPUs that are not wanted: indices or UUIDs with commas
                              between them.
@@ -51,6 +57,7 @@ Without a command the GPUs are printed with commas between them. With one,
 CUDA_VISIBLE_DEVICES is set to them and CUDA_DEVICE_ORDER to PCI_BUS_ID, the order
 in which indices count; the command takes the place of gpu-tracker, so signals and
 exit code are its own. CUDA_VISIBLE_DEVICES, where set already, limits the choice.
+For GPUs of AMD this is ROCR_VISIBLE_DEVICES, for GPUs of Intel ZE_AFFINITY_MASK.
 
 Exit codes: 1 where none, or fewer than -n, are free, with the reasons on standard
 error; 125 where the driver or gpu-tracker fails; 126 and 127 where the command
@@ -66,6 +73,7 @@ _OPTION_OF = {
     'max_temperature': '--max-temperature',
     'order': '--order',
     'exclude': '--exclude',
+    'gpu_brand': '--gb',
     'wait_seconds': '--wait-seconds',
     'claim_seconds': '--claim-seconds',
     'seconds': '--claim-seconds',  # what a claim calls it
@@ -150,7 +158,8 @@ def _request(values: Values) -> Request:
         order=_text(values, '--order') or '',
         uuid=bool(values['--uuid']),
         exclude=_text(values, '--exclude') or (),
-        visible_devices=os.environ.get(visible.VARIABLE),
+        gpu_brand=_text(values, '--gb'),
+        environment=os.environ,
     )
 
 
@@ -177,9 +186,11 @@ def _waiting(values: Values) -> Waiting | None:
 def _warn(request: Request, picked: Picked, words: list[str] | None) -> None:
     """Say what CUDA may understand in another way than the user."""
     order = os.environ.get(visible.ORDER_VARIABLE)
-    if visible.counts_otherwise(picked.gpus, request.visible_devices, order):
+    given = request.environment.get(visible.VARIABLE)
+    nvidia = [gpu for gpu in picked.gpus if gpu.gpu.vendor not in OF_DRM]
+    if any(gpu in nvidia for gpu in picked.chosen) and visible.counts_otherwise(nvidia, given, order):
         output.complain(
-            f'{visible.VARIABLE}={request.visible_devices} was read in PCI bus order; the GPUs here differ, and '
+            f'{visible.VARIABLE}={given} was read in PCI bus order; the GPUs here differ, and '
             f'CUDA itself counts otherwise unless {visible.ORDER_VARIABLE} is {visible.PCI_ORDER}'
         )
     is_list = words is None and (request.exactly, request.at_most) == (None, None)
@@ -194,8 +205,11 @@ def _become(words: list[str], request: Request, picked: Picked) -> int:
             f'{picked.uncounted} cannot be read: {visible.VARIABLE} has UUIDs, since CUDA may count without it'
         )
         request = request._replace(by_uuid=True)
-    names = ','.join(request.name(gpu) for gpu in picked.chosen)
-    environment = os.environ | {visible.VARIABLE: names, visible.ORDER_VARIABLE: visible.PCI_ORDER}
+    settings = settings_for(picked.chosen, os.environ, by_uuid=request.by_uuid)
+    for remark in settings.remarks:
+        output.complain(remark)
+    changed = os.environ | {name: value for name, value in settings.variables.items() if value is not None}
+    environment = {name: value for name, value in changed.items() if settings.variables.get(name, '') is not None}
     if os.name != 'posix':
         import subprocess  # noqa: PLC0415 - where a process cannot become another
 

@@ -11,15 +11,14 @@ from gpu_tracker.errors import GpusUnavailableError, TrackerStateError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.pick import Picker, Terms, Waiting, purpose
-from gpu_tracker.gpus.selection import check_count, check_seconds, make_request
-from gpu_tracker.gpus.visible_devices import VARIABLE
+from gpu_tracker.gpus.request import check_count, check_seconds, make_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from gpu_tracker.gpus.pick import Picked
-    from gpu_tracker.gpus.selection import Request
+    from gpu_tracker.gpus.request import Request
 
 _MEBIBYTE = 2**20
 
@@ -74,10 +73,12 @@ def available_gpus(
     order: str = 'index',
     uuid: bool = False,
     exclude: str | Sequence[str | int] = (),
+    gpu_brand: str | Sequence[str] | None = None,
 ) -> list[str]:
     """Return the GPUs that are free, which is what ``gpu-tracker available`` prints.
 
-    GPUs that are claimed are not free, and neither are those that CUDA_VISIBLE_DEVICES leaves out where it is set.
+    GPUs that are claimed are not free, and neither are those that CUDA_VISIBLE_DEVICES leaves out where it is set; of
+    AMD those that ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES leave out, of Intel those that ZE_AFFINITY_MASK does.
 
     :param max_used_percent: How much of a GPU's memory may be in use, in percent. On a GPU without memory of its own no
         process may compute.
@@ -104,7 +105,8 @@ def available_gpus(
         order=order,
         uuid=uuid,
         exclude=exclude,
-        visible_devices=os.environ.get(VARIABLE),
+        gpu_brand=gpu_brand,
+        environment=os.environ,
     )
     inventory = Inventory()
     try:
@@ -130,6 +132,7 @@ def claim_gpus(
     order: str = 'index',
     uuid: bool = False,
     exclude: str | Sequence[str | int] = (),
+    gpu_brand: str | Sequence[str] | None = None,
 ) -> AbstractContextManager[list[str]]:
     """Claim free GPUs for the time of a ``with`` block, so that no other claim gives them to anybody else.
 
@@ -157,7 +160,8 @@ def claim_gpus(
         order=order,
         uuid=uuid,
         exclude=exclude,
-        visible_devices=os.environ.get(VARIABLE),
+        gpu_brand=gpu_brand,
+        environment=os.environ,
     )
     check_seconds('seconds', seconds)
     longest = check_seconds('wait_seconds', wait_seconds)

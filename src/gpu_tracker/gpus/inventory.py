@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import time
+from typing import TYPE_CHECKING
 
 from gpu_tracker.background import Call, Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.gpus.model import OF_DRM, title, vendor_rank
 from gpu_tracker.gpus.processes import ProcessLookup
 
 if TYPE_CHECKING:
@@ -19,23 +21,16 @@ if TYPE_CHECKING:
 DRIVER_TIMEOUT = 60.0
 """Seconds. Opening the driver takes up to 3 s a GPU where nothing else keeps it loaded; some drivers hang for ever."""
 
+_TIMEOUT = 'timeout'
 _SLOW = 5.0
 """Seconds after which it is reported that an answer is awaited."""
-
-
-class _Answer(NamedTuple):
-    """What all drivers together have answered."""
-
-    readings: list[GpuReading]
-    problems: dict[str, GpuError]
-    """By vendor: drivers that are there and do not work."""
 
 
 class Inventory:
     """The drivers of this machine's GPUs, opened at the first reading.
 
-    The drivers are asked in a thread of their own, since a call into a driver that hangs cannot be interrupted. One
-    that does not work hides nothing of the others.
+    Each driver is asked in a thread of its own, since a call into a driver that hangs cannot be interrupted. One that
+    does not work, or does not answer, hides nothing of the others.
 
     :param backends: The vendors' openers.
     :param timeout: Seconds to wait for an answer.
@@ -57,9 +52,10 @@ class Inventory:
         self._openers = backends
         self._timeout = timeout
         self._opened: dict[str, GpuBackend | None] = {}
-        """By vendor; None: this machine has no such driver. One that could not be opened is missing: it is tried again
+        """By driver; None: this machine has no such driver. One that could not be opened is missing: it is tried again
         at the next reading."""
-        self._question: Call | None = None
+        self._questions: dict[str, Call] = {}
+        """By driver: what has not been answered yet."""
 
     @property
     def has_driver(self) -> bool:
@@ -67,68 +63,89 @@ class Inventory:
         return any(backend is not None for backend in self._opened.values())
 
     def read(self, *, with_load: bool = True) -> list[GpuReading]:
-        """Read all GPUs and their MIG devices.
+        """Read all GPUs and their MIG devices, in PCI bus order, one vendor after the other.
 
         :param with_load: Ask for utilization, sensors and processes too; else they are None, but for the processes of
             GPUs that do not report their memory.
-        :raises GpuError: A driver is there and does not work, and no other has a GPU; or one does not answer.
+        :raises GpuError: A driver is there and does not work, or does not answer, and no other has a GPU.
         """
         readings, problems = self._ask_in_time(with_load=with_load)
         if problems and not readings:
             raise next(iter(problems.values()))
-        for vendor, problem in problems.items():
-            self._reported.once(vendor, f'GPUs of {vendor} cannot be read: {problem}')
+        for name, problem in problems.items():
+            self._reported.once(name, f'GPUs of {title(name)} cannot be read: {problem}')
         self._reported.keep({_SLOW, *problems})
+        if len({reading.gpu.vendor for reading in readings}) > 1:
+            readings = [_among_others(reading) for reading in readings]
         lookup = ProcessLookup(compute_files=self._compute_files())
-        return [_with_processes(reading, lookup) for reading in readings]
+        certain = ProcessLookup(is_certain=True)
+        return [
+            _with_processes(reading, certain if reading.gpu.vendor in OF_DRM else lookup)
+            for reading in sorted(readings, key=lambda reading: vendor_rank(reading.gpu.vendor))
+        ]
 
     def _compute_files(self) -> frozenset[str]:
-        return frozenset().union(*(backend.compute_files for _, backend in self._backends()))
+        return frozenset().union(*(backend.compute_files for name, backend in self._backends() if name not in OF_DRM))
 
     def _backends(self) -> list[tuple[str, GpuBackend]]:
-        return [(vendor, backend) for vendor, backend in self._opened.items() if backend is not None]
+        return [(name, backend) for name, backend in self._opened.items() if backend is not None]
 
     def close(self) -> None:
         """Let go of the drivers; of one that still has to answer only the end of this process can let go."""
-        if self._question is None:
-            for _, backend in self._backends():
+        for name, backend in self._backends():
+            if name not in self._questions:
                 backend.close()
         self._opened = {}
 
-    def _ask_in_time(self, *, with_load: bool) -> _Answer:
-        if self._question is not None:
-            self._wait()  # for an earlier question, whose answer is old when it comes
-        self._question = Call(lambda: self._ask(with_load=with_load))
-        return self._wait()
+    def _ask_in_time(self, *, with_load: bool) -> tuple[list[GpuReading], dict[str, GpuError]]:
+        """Return the readings of all drivers, and by driver why it has none."""
+        readings: list[GpuReading] = []
+        problems: dict[str, GpuError] = {}
+        asked = [name for name in self._openers if name not in self._opened or self._opened[name] is not None]
+        earlier = [name for name in asked if name in self._questions]
+        for name in earlier:  # its answer is old when it comes; beside others nobody waits for it a second time
+            try:
+                self._wait(name, self._timeout if len(asked) == 1 else 0.0)
+            except GpuError as error:
+                if error.cause == _TIMEOUT:
+                    problems[name] = error
+        for name in asked:
+            if name not in self._questions:
+                self._questions[name] = Call(lambda name=name: self._ask(name, with_load=with_load))  # type: ignore[misc]
+        deadline = time.monotonic() + self._timeout
+        for name in asked:
+            if name not in problems:
+                try:
+                    readings += self._wait(name, deadline - time.monotonic())
+                except GpuError as error:
+                    problems[name] = error
+        return readings, problems
 
-    def _wait(self) -> _Answer:
-        """Return the answer to the open question.
+    def _wait(self, name: str, timeout: float) -> list[GpuReading]:
+        """Return a driver's answer to the open question.
 
-        :raises GpuError: It does not come in time.
+        :raises GpuError: The driver does not work, or its answer does not come in time.
         """
-        question = self._question
-        if question is None:
-            return _Answer([], {})
-        if not question.has_ended(min(_SLOW, self._timeout)):
+        question = self._questions[name]
+        if not question.has_ended(min(_SLOW, max(0.0, timeout))):
             self._reported.once(_SLOW, 'waiting for the GPU driver to answer')
-        if not question.has_ended(max(0, self._timeout - _SLOW)):
-            raise GpuError(f'The GPU driver has not answered for {self._timeout:g} seconds.', 'timeout')
-        self._question = None
+        if not question.has_ended(max(0.0, timeout - _SLOW)):
+            which = 'GPU driver' if self._is_alone(name) else f'driver of {title(name)} GPUs'
+            raise GpuError(f'The {which} has not answered for {self._timeout:g} seconds.', _TIMEOUT)
+        del self._questions[name]
         return question.result()  # type: ignore[return-value] # that of _ask
 
-    def _ask(self, *, with_load: bool) -> _Answer:
-        opened, answer = self._opened, _Answer([], {})
-        for vendor, opener in self._openers.items():
-            try:
-                if vendor not in opened:
-                    opened[vendor] = self._open(opener)
-                backend = opened[vendor]
-                found = [] if backend is None else backend.survey(with_load=with_load)
-            except GpuError as error:
-                answer.problems[vendor] = error
-            else:
-                answer.readings.extend(_of_vendor(reading, vendor) for reading in found)
-        return answer
+    def _is_alone(self, name: str) -> bool:
+        return not any(other != name for other, _ in self._backends())
+
+    def _ask(self, name: str, *, with_load: bool) -> list[GpuReading]:
+        """Read the GPUs of a driver, which is opened where it is not open."""
+        opened = self._opened
+        if name not in opened:
+            opened[name] = self._open(self._openers[name])
+        backend = opened[name]
+        found = [] if backend is None else backend.survey(with_load=with_load)
+        return [_of_vendor(reading, name) for reading in found]
 
     def _open(self, opener: Callable[[], GpuBackend | None]) -> GpuBackend | None:
         backend = opener()
@@ -169,6 +186,14 @@ def _of_vendor(reading: GpuReading, vendor: str) -> GpuReading:
     )
 
 
+def _among_others(reading: GpuReading) -> GpuReading:
+    parts = reading.mig_devices
+    return reading._replace(
+        gpu=reading.gpu._replace(is_among_others=True),
+        mig_devices=None if parts is None else tuple(map(_among_others, parts)),
+    )
+
+
 def _with_processes(reading: GpuReading, lookup: ProcessLookup) -> GpuReading:
     """Return a reading whose processes are looked up, and whose MIG devices know the GPU that they are on."""
     parts = reading.mig_devices
@@ -182,13 +207,13 @@ def _with_processes(reading: GpuReading, lookup: ProcessLookup) -> GpuReading:
 
 
 class Identities:
-    """Remembers the GPUs of one opened driver, in which each keeps its place as long as it stays open.
+    """Remembers the GPUs of opened drivers, in which each keeps its place as long as they stay open.
 
     MIG devices are not remembered: they are made and removed while the driver stays open.
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, Gpu] = {}
+        self._known: dict[tuple[str, int], Gpu] = {}
         self._count: int | None = None
 
     def forget(self) -> None:
@@ -201,28 +226,32 @@ class Identities:
 
         Nothing is filled in where a GPU may have another place than before: a wrong name is worse than none.
         """
-        present = {reading.number: reading.gpu for reading in readings}
+        present = {_place(reading.gpu): reading.gpu for reading in readings}
         if len(present) != self._count or len(present) != len(readings) or self._has_moved(present):
             self.forget()
         self._count = len(present)
-        for number, gpu in present.items():
+        for place, gpu in present.items():
             if gpu.uuid is not None:
-                self._known[number] = _with_names(gpu, self._known.get(number))
+                self._known[place] = _with_names(gpu, self._known.get(place))
         return [
             reading
             if reading.problem is None
-            else reading._replace(gpu=_with_names(reading.gpu, self._known.get(reading.number)))
+            else reading._replace(gpu=_with_names(reading.gpu, self._known.get(_place(reading.gpu))))
             for reading in readings
         ]
 
-    def _has_moved(self, present: Mapping[int, Gpu]) -> bool:
+    def _has_moved(self, present: Mapping[tuple[str, int], Gpu]) -> bool:
         """Return whether a GPU that can be read is in the place of another one."""
-        numbers = {known.uuid: number for number, known in self._known.items()}
+        places = {known.uuid: place for place, known in self._known.items()}
         return any(
             gpu.uuid is not None
-            and (numbers.get(gpu.uuid, number) != number or (number in self._known and gpu.uuid not in numbers))
-            for number, gpu in present.items()
+            and (places.get(gpu.uuid, place) != place or (place in self._known and gpu.uuid not in places))
+            for place, gpu in present.items()
         )
+
+
+def _place(gpu: Gpu) -> tuple[str, int]:
+    return gpu.vendor, gpu.number
 
 
 def _with_names(gpu: Gpu, known: Gpu | None) -> Gpu:

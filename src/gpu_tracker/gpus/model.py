@@ -54,6 +54,12 @@ def title(vendor: str) -> str:
     return _TITLES.get(vendor, vendor)
 
 
+def vendor_rank(vendor: str) -> int:
+    """Return the place of a vendor in lists of GPUs: NVIDIA, AMD, Intel, and then all others."""
+    order = (*_TITLES,)[:3]
+    return order.index(vendor) if vendor in order else len(order)
+
+
 class GpuProcess(NamedTuple):
     """A process on a GPU, or on one MIG instance of it; None is what is not known."""
 
@@ -138,6 +144,8 @@ class Gpu(NamedTuple):
     """Whether the driver lists the processes that draw on it; known where it is monitored."""
     keeps_accounts: bool = False
     """Whether accounting mode is on; known where it is monitored."""
+    is_among_others: bool = False
+    """Whether GPUs of other vendors were read along with it, so that its number alone does not name it."""
     is_integrated: bool = False
     """Whether it shares the system's memory, as the GPU of a laptop's processor does. It counts in sums where a tracked
     process has memory on it or where it was chosen."""
@@ -249,10 +257,17 @@ class GpuReading(NamedTuple):
 
     @property
     def label(self) -> str:
-        """``GPU 0``, or ``GPU 0 MIG 1``."""
+        """``GPU 0``, or ``GPU 0 MIG 1``; ``AMD GPU 0`` where there are GPUs of several vendors."""
+        vendor = f'{title(self.gpu.vendor)} ' if self.gpu.is_among_others else ''
         if self.parent is None:
-            return f'GPU {self.number}'
-        return f'GPU {self.parent.number} MIG {self.number}'
+            return f'{vendor}GPU {self.number}'
+        return f'{vendor}GPU {self.parent.number} MIG {self.number}'
+
+    @property
+    def place(self) -> str:
+        """``0``, or ``0:1`` for a MIG device; ``amd:0`` where there are GPUs of several vendors."""
+        vendor = f'{self.gpu.vendor}:' if self.gpu.is_among_others else ''
+        return f'{vendor}{self.number}' if self.parent is None else f'{vendor}{self.parent.number}:{self.number}'
 
     @property
     def idle_programs(self) -> tuple[GpuProcess, ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.claims.claim import Claim
     from gpu_tracker.gpus.claims.folder import ClaimFolder, HeldClaim
     from gpu_tracker.gpus.model import GpuReading
-    from gpu_tracker.gpus.selection import Request
+    from gpu_tracker.gpus.request import Request
 
     class Looks(Protocol):
         """What reads the GPUs of a machine."""
@@ -80,8 +80,10 @@ class Picked(NamedTuple):
 
         Empty where none of them comes before one that was chosen.
         """
-        highest = max((gpu.parent or gpu).number for gpu in self.chosen)
-        return ', '.join(gpu.label for gpu in self.gpus if gpu.problem and gpu.number < highest)
+        highest: dict[str, int] = {}
+        for gpu in self.chosen:
+            highest[gpu.gpu.vendor] = max((gpu.parent or gpu).number, highest.get(gpu.gpu.vendor, 0))
+        return ', '.join(gpu.label for gpu in self.gpus if gpu.problem and gpu.number < highest.get(gpu.gpu.vendor, 0))
 
 
 class Picker:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.gpus import constraints as status
 from gpu_tracker.gpus.health import findings
+from gpu_tracker.gpus.model import vendor_rank
 from gpu_tracker.system.terminal_text import Column, printable
 
 if TYPE_CHECKING:
@@ -89,16 +90,18 @@ class Row(NamedTuple):
 def rows(gpus: Iterable[GpuReading], now: float) -> list[Row]:
     """Return a row for each GPU, in the order of their indices, and below it one for each of its MIG devices.
 
+    Where there are several vendors, one comes after the other.
+
     :param now: Seconds since 1970.
     """
-    in_order = sorted(gpus, key=lambda gpu: gpu.number)
+    in_order = sorted(gpus, key=lambda gpu: (vendor_rank(gpu.gpu.vendor) if gpu.gpu.is_among_others else 0, gpu.number))
     return [_row(part, now) for gpu in in_order for part in gpu.devices()]
 
 
 def _row(gpu: GpuReading, now: float) -> Row:
     gpu_status = status.status_of(gpu)
     cells = {
-        INDEX: str(gpu.number) if gpu.parent is None else f'{gpu.parent.number}:{gpu.number}',
+        INDEX: gpu.place,
         MARK: _IDLE_PROGRAM if gpu_status == status.FREE and gpu.idle_programs else MARKS[gpu_status],
     }
     if gpu.problem is not None:

@@ -1,8 +1,9 @@
 """Energy: joules of the GPUs that the tree used, and of the CPU packages; part of the result where it is asked for.
 
 GPUs have a counter of their own, of the whole device; it is read once a second by a thread, since any call of a driver
-may hang. An integrated GPU without one is a part of the CPU package, whose counter has its energy. CPU packages have one under ``/sys/class/powercap``, which root alone may read on most machines. Nothing is
-estimated, and nothing is divided among those that have used a device.
+may hang. An integrated GPU without one is a part of the CPU package, whose counter has its energy. CPU packages have
+one under ``/sys/class/powercap``, which root alone may read on most machines. Nothing is estimated, and nothing is
+divided among those that have used a device.
 """
 
 from __future__ import annotations

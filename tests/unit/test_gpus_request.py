@@ -5,11 +5,12 @@ import math
 import pytest
 
 from gpu_tracker.errors import ParameterError
-from gpu_tracker.gpus.selection import Request, check_count, check_seconds, make_request
+from gpu_tracker.gpus.request import Request, check_count, check_seconds, make_request
 from gpu_tracker.units import parse_size
 
 PERCENTAGE = 'a percentage from 0 to 100'
 NAMES = 'indices or UUIDs of GPUs: a list, or a text with commas between them'
+BRANDS = 'nvidia, amd, intel, drm, or several with commas between them'
 SIZE = 'a size with its unit, such as 10GB or 8GiB'
 
 
@@ -27,10 +28,10 @@ def test_everything_given() -> None:
         order='free',
         uuid=True,
         exclude=(1, 'GPU-a'),
-        visible_devices='0',
+        environment={'CUDA_VISIBLE_DEVICES': '0', 'HOME': '/'},
     )
     assert request.limits == (30.0, 5.0, 10_000_000_000, -3.5)
-    assert request[1:] == (2, None, 'free', True, ('1', 'GPU-a'), '0')
+    assert request[1:] == (2, None, 'free', True, ('1', 'GPU-a'), {'CUDA_VISIBLE_DEVICES': '0'}, ())
     assert make_request(exclude='0, GPU-a,').exclude == ('0', 'GPU-a')
     assert make_request(exclude=['1 ', '']).exclude == ('1',)
     assert make_request(exclude='').exclude == ()
@@ -63,6 +64,12 @@ def test_everything_given() -> None:
         ('exclude', None, NAMES),
         ('exclude', [1.0], NAMES),
         ('exclude', [True], NAMES),
+        ('gpu_brand', 'voodoo', BRANDS),
+        ('gpu_brand', 'amd,', BRANDS),
+        ('gpu_brand', '', BRANDS),
+        ('gpu_brand', [], BRANDS),
+        ('gpu_brand', [1], BRANDS),
+        ('gpu_brand', 1, BRANDS),
         ('min_free', '9' * 400 + 'GB', SIZE),
     ],
 )
@@ -70,6 +77,12 @@ def test_what_cannot_be_used(name: str, value: object, accepted: str) -> None:
     with pytest.raises(ParameterError) as caught:
         make_request(**{name: value})
     assert str(caught.value) == f'{name} must be {accepted}, not {value!r}'
+
+
+def test_brands() -> None:
+    assert make_request(gpu_brand='amd').brands == ('amd',)
+    assert make_request(gpu_brand=' nvidia, amd,amd').brands == ('nvidia', 'amd')
+    assert make_request(gpu_brand=['intel']).brands == ('intel',)
 
 
 def test_counts_and_seconds() -> None:

@@ -6,8 +6,10 @@ import pytest
 
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
 from gpu_tracker.gpus.constraints import ANY
-from gpu_tracker.gpus.selection import Request, choose
+from gpu_tracker.gpus.request import Request
+from gpu_tracker.gpus.selection import choose
 from support.gpus.brief_gpus import GB, SEEN, claim, gpu, lost, mig, split, used
+from support.gpus.gpu_readings import changed
 
 GPUS = [used(0, 1), used(1, 9, SEEN), used(2, 0), lost(3)]
 
@@ -75,7 +77,7 @@ def test_mig_devices_stand_where_their_gpu_does_in_every_order() -> None:
 
 
 def test_what_is_left_out_is_told() -> None:
-    choice = choose(GPUS, Request(exclude=('0', 'GPU-1'), visible_devices='2,1'))
+    choice = choose(GPUS, Request(exclude=('0', 'GPU-1'), environment={'CUDA_VISIBLE_DEVICES': '2,1'}))
     assert [gpu.label for gpu in choice.chosen] == ['GPU 2']
     assert reasons(choice) == ['GPU 0: excluded', 'GPU 1: excluded', 'GPU 3: left out by CUDA_VISIBLE_DEVICES=2,1']
 
@@ -96,11 +98,11 @@ def test_mig_devices_are_excluded_by_the_index_that_the_table_shows() -> None:
 
 def test_where_only_a_mig_device_is_visible_its_gpu_tells_of_uuids() -> None:
     machine = [split(0, mig(0, 'MIG-a'), mig(1, 'MIG-b')), gpu(1)]
-    assert reasons(choose(machine, Request(visible_devices='MIG-b'))) == [
+    assert reasons(choose(machine, Request(environment={'CUDA_VISIBLE_DEVICES': 'MIG-b'}))) == [
         'GPU 0 (Model A): in MIG mode; its MIG devices are chosen by UUID',
         'GPU 1: left out by CUDA_VISIBLE_DEVICES=MIG-b',
     ]
-    assert names(machine, Request(visible_devices='MIG-b', by_uuid=True)) == ['MIG-b']
+    assert names(machine, Request(environment={'CUDA_VISIBLE_DEVICES': 'MIG-b'}, by_uuid=True)) == ['MIG-b']
 
 
 def test_what_is_excluded_has_to_exist() -> None:
@@ -111,7 +113,7 @@ def test_what_is_excluded_has_to_exist() -> None:
 
 def test_nothing_is_left_to_choose_from() -> None:
     for request, reason in (
-        (Request(visible_devices=''), 'left out by CUDA_VISIBLE_DEVICES='),
+        (Request(environment={'CUDA_VISIBLE_DEVICES': ''}), 'left out by CUDA_VISIBLE_DEVICES='),
         (Request(exclude=('0', '1', '2', '3')), 'excluded'),
     ):
         choice = choose(GPUS, request)
@@ -153,3 +155,56 @@ def test_the_error_tells_a_reason_for_each_gpu_and_survives_pickling() -> None:
         assert each.reasons == ('GPU 1 (Model A): 90.0 % of its memory is in use; at most 20 % may be', 'GPU 3: lost')
     assert str(choose(GPUS[:1], Request(exactly=2)).error(0)) == '1 GPU is available, not 2'
     assert str(choose([lost(0)], Request()).error(0)) == 'no GPU is available\n  GPU 0: lost'
+
+
+NVIDIA = [gpu(n, vendor='nvidia', uuid=f'GPU-n{n}') for n in range(2)]
+AMD = [gpu(n, vendor='amd', uuid=f'GPU-a{n}') for n in range(2)]
+LAPTOP = changed(gpu(0, vendor='intel', uuid='intel-0000:00:02.0'), is_integrated=True)
+SEVERAL = [changed(one, is_among_others=True) for one in [*NVIDIA, *AMD, LAPTOP]]
+
+
+@pytest.mark.parametrize(
+    ('request_', 'chosen'),
+    [
+        (Request(), ['0', '1']),
+        (Request(by_uuid=True), ['GPU-n0', 'GPU-n1']),
+        (Request(brands=('amd',)), ['0', '1']),
+        (Request(brands=('amd',), by_uuid=True), ['GPU-a0', 'GPU-a1']),
+        (Request(brands=('intel',), by_uuid=True), ['intel-0000:00:02.0']),
+        (Request(brands=('drm',)), ['amd:0', 'amd:1', 'intel:0']),
+        (Request(brands=('nvidia', 'amd'), exactly=3), ['nvidia:0', 'nvidia:1', 'amd:0']),
+        (Request(exclude=('0',)), ['1']),
+        (Request(exclude=('amd:0', 'nvidia:0')), ['1']),
+        (Request(brands=('nvidia', 'amd'), exclude=('amd:0', 'GPU-n1')), ['nvidia:0', 'amd:1']),
+        (Request(brands=('drm',), exclude=('intel-0000:00:02.0',)), ['amd:0', 'amd:1']),
+        (Request(environment={'ROCR_VISIBLE_DEVICES': '0'}), ['0', '1']),
+        (Request(brands=('amd',), environment={'ROCR_VISIBLE_DEVICES': '1'}), ['1']),
+        (
+            Request(brands=('nvidia', 'amd'), environment={'HIP_VISIBLE_DEVICES': '1'}),
+            ['nvidia:0', 'nvidia:1', 'amd:1'],
+        ),
+    ],
+)
+def test_gpus_of_one_vendor_are_chosen_unless_several_are_asked_for(request_: Request, chosen: list[str]) -> None:
+    assert names(SEVERAL, request_) == chosen
+
+
+def test_too_few_of_a_vendor_are_not_made_up_for_by_another() -> None:
+    choice = choose(SEVERAL, Request(exactly=3))
+    assert (choice.is_enough, choice.is_possible, len(choice.chosen)) == (False, False, 2)
+    assert reasons(choose(SEVERAL[2:], Request(brands=('nvidia',)))) == ['this machine has no GPU of NVIDIA']
+
+
+def test_an_integrated_gpu_is_chosen_only_where_its_vendor_is_asked_for() -> None:
+    text = "GPU 0: it shares the system's memory; only a choice of Intel GPUs includes it"
+    assert reasons(choose([LAPTOP], Request())) == [text]
+    assert names([LAPTOP], Request(brands=('intel',))) == ['0']
+    beside = [changed(LAPTOP, number=1), gpu(0, vendor='intel', uuid='intel-1')]
+    assert names(beside, Request()) == ['0']
+
+
+def test_an_index_that_several_vendors_have_excludes_nothing() -> None:
+    with pytest.raises(ParameterError) as caught:
+        choose(SEVERAL, Request(brands=('nvidia', 'amd'), exclude=('0',)))
+    there = 'nvidia:0, nvidia:1, amd:0, amd:1, intel:0'
+    assert str(caught.value) == f"exclude must be the index or UUID of a GPU (indices here: {there}), not '0'"
