@@ -17,6 +17,7 @@ from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.gpus.machine import snapshot
 from support.gpus.example_gpus import FREE, GPUS, IN_USE, LOST, NOW, SHARED, SPLIT, UNIFIED, UNSEEN, user_name
+from support.gpus.gpu_readings import changed
 from support.tracked_program import IN_CI
 
 OF_GPU_1 = (
@@ -25,7 +26,7 @@ OF_GPU_1 = (
 )
 STATUS_OF_GPU_1 = OF_GPU_1.replace('uuid=', 'status="{}",uuid=')
 KIND_OF_GPU_1 = OF_GPU_1.replace('mig_instance=', 'kind="{}",mig_instance=')
-INFO_OF_GPU_1 = OF_GPU_1.replace('uuid=', 'pci_bus_id="00000000:02:00.0",uuid=')
+INFO_OF_GPU_1 = OF_GPU_1.replace('uuid=', 'pci_bus_id="00000000:02:00.0",uuid=') + ',vendor="nvidia"'
 
 GPU_1 = {
     f'gpu_tracker_gpu_info{{{INFO_OF_GPU_1}}}': 1,
@@ -96,6 +97,15 @@ def of_gpus(found: dict[str, float]) -> dict[str, float]:
 
 def test_a_gpu_in_use() -> None:
     assert series(Host(IN_USE), 'gpu_') == GPU_1
+
+
+def test_gpus_of_several_vendors_with_one_number_are_told_apart() -> None:
+    amd = changed(IN_USE, vendor='amd', uuid='GPU-1a2b', name='AMD Instinct MI300X')
+    assert of_gpus(series(Host(IN_USE, amd), 'gpu_utilization_ratio')) == {'1': 0.97, 'amd:1': 0.97}
+    assert sorted(name.rpartition('vendor="')[2] for name in series(Host(IN_USE, amd), 'gpu_info')) == [
+        'amd"}',
+        'nvidia"}',
+    ]
 
 
 def test_the_agent_and_its_driver() -> None:

@@ -40,9 +40,9 @@ class Backend:
 def test_gpus_of_all_vendors_with_their_mig_devices() -> None:
     part = mig(0, 'MIG-a', processes=[GpuProcess(2**31 - 1, 5)])
     backend = Backend(state(0), state(1, mig_devices=(part,)))
-    inventory = Inventory({'one': lambda: backend, 'none': lambda: None})
+    inventory = Inventory({'nvidia': lambda: backend, 'none': lambda: None})
     first, second = inventory.read()
-    assert first == changed(gpu(0), vendor='one')
+    assert first == changed(gpu(0), vendor='nvidia')
     assert second.label == 'GPU 1'
     (device,) = second.mig_devices
     assert device.label == 'GPU 1 MIG 0'
@@ -185,9 +185,9 @@ def test_numbers_that_two_vendors_have_are_told_apart() -> None:
     readings = Inventory({'nvidia': lambda: nvidia, 'drm': lambda: others}).read()
     devices = [device for reading in readings for device in reading.devices()]
     assert [(device.place, device.label) for device in devices] == [
-        ('nvidia:0', 'NVIDIA GPU 0'),
-        ('nvidia:1', 'NVIDIA GPU 1'),
-        ('nvidia:1:0', 'NVIDIA GPU 1 MIG 0'),
+        ('0', 'GPU 0'),
+        ('1', 'GPU 1'),
+        ('1:0', 'GPU 1 MIG 0'),
         ('amd:0', 'AMD GPU 0'),
         ('intel:0', 'Intel GPU 0'),
     ]

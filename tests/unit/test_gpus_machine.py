@@ -58,7 +58,7 @@ def claims(tmp_path, monkeypatch):
 
 def machine_with(driver: Driver, told: list[str] | None = None, clock=lambda: 0.0) -> Machine:
     tell = (lambda _: None) if told is None else told.append
-    return Machine(tell, Inventory({'one': driver.open}), clock)
+    return Machine(tell, Inventory({'nvidia': driver.open}), clock)
 
 
 def test_a_look() -> None:

@@ -23,6 +23,7 @@ from support.gpus.example_gpus import (
 
 IN_USE_AS_JSON = {
     'index': 1,
+    'vendor': 'nvidia',
     'uuid': 'GPU-00000001-0001-0001-0001-000000000001',
     'pci_bus_id': '00000000:02:00.0',
     'type': 'NVIDIA A100-SXM4-40GB',
@@ -54,6 +55,7 @@ IN_USE_AS_JSON = {
 
 LOST_AS_JSON = {
     'index': 5,
+    'vendor': None,
     'uuid': None,
     'pci_bus_id': None,
     'type': None,
@@ -75,6 +77,7 @@ LOST_AS_JSON = {
 
 MIG_DEVICE_AS_JSON = {
     'index': 2,
+    'vendor': 'nvidia',
     'uuid': 'MIG-00000072-0072-0072-0072-000000000072',
     'pci_bus_id': None,
     'type': 'NVIDIA A100-SXM4-40GB MIG 1g.5gb',

@@ -30,6 +30,7 @@ HEALTH = GpuHealth(
 FINDINGS = ['XID 48', 'XID 63 (2)', 'ECC errors: 1', 'reset to replace memory row', 'slowed: hot']
 GPU = {
     'index': 0,
+    'vendor': 'nvidia',
     'uuid': 'GPU-1',
     'pci_bus_id': '00000000:01:00.0',
     'type': 'NVIDIA A100',
@@ -117,6 +118,7 @@ def test_an_honest_report_is_read_whole():
                 key='GPU-1',
                 number=0,
                 uuid='GPU-1',
+                vendor='nvidia',
                 pci_bus_id='00000000:01:00.0',
                 type='NVIDIA A100',
                 status='in_use',
@@ -346,6 +348,17 @@ def test_mig_devices_that_our_agents_tell_in_nvgpus_form_are_on_their_gpu():
         ('index:0/index:2', 2, 'in_use'),
     ]
     assert totals_of([HostState('0', 'vm').reported(report, 0.0)]).memory_total_bytes == 80
+
+
+@pytest.mark.parametrize('vendor', [7, None, '', 'AMD', 'a b', 'a' * 21, ['amd'], 'é'])
+def test_a_vendor_that_cannot_be_is_unknown(vendor):
+    (gpu,) = parsed(gpus=[GPU | {'vendor': vendor, 'uuid': None}]).gpus
+    assert (gpu.vendor, gpu.key) == (None, 'index:0')
+
+
+def test_a_gpu_without_a_uuid_is_known_by_its_vendor_and_number():
+    gpus = parsed(gpus=[GPU | {'uuid': None}, GPU | {'vendor': 'amd', 'uuid': None}]).gpus
+    assert [(gpu.vendor, gpu.key) for gpu in gpus] == [('nvidia', 'index:0'), ('amd', 'index:amd:0')]
 
 
 @pytest.mark.parametrize('index', ['0:1', '5', 'x', '0:', None, 7, {}, '9' * 5000, '²'])

@@ -11,6 +11,7 @@ from gpu_tracker.fleet.hosts.report import GpuReport, HostReport, ProcessReport,
 from gpu_tracker.gpus.machine import snapshot
 from support.fleet.real_nvgpu import KEYS
 from support.gpus.example_gpus import GPUS, IN_USE, NOW, UNIFIED, user_name
+from support.gpus.gpu_readings import changed
 
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 A100 = 'NVIDIA A100-SXM4-40GB'
@@ -45,6 +46,18 @@ def test_a_machine() -> None:
     assert list(report) == ['hostname', 'gpus']
     assert report['hostname'] == 'node01'
     assert [tuple(gpu[key] for key in ('index', *KEYS)) for gpu in report['gpus']] == ROWS
+
+
+def test_gpus_of_several_vendors_are_told_apart_and_read_again() -> None:
+    amd, nameless = changed(IN_USE, vendor='amd', uuid='GPU-1a2b'), changed(IN_USE, vendor='intel', uuid=None)
+    written = nvgpu_report(reported(IN_USE, amd, nameless), NOW)
+    assert [gpu['index'] for gpu in written['gpus']] == ['1', 'amd:1', 'intel:1']
+    read = parse_nvgpu_report(json.dumps(written).encode())
+    assert [(gpu.vendor, gpu.number, gpu.key) for gpu in read.gpus] == [
+        (None, 1, 'index:1'),
+        ('amd', 1, 'index:amd:1'),
+        ('intel', 1, 'index:intel:1'),
+    ]
 
 
 def test_the_nine_keys_come_first_and_in_nvgpu_s_order() -> None:

@@ -71,7 +71,45 @@ def test_gpus_are_in_the_order_of_their_numbers():
     assert [report.number for report in of_one_host(gpu('10'), gpu('9'), gpu('0'))] == [0, 9, 10]
 
 
-@pytest.mark.parametrize('index', ['', 'None', '-1', '1:', ':1', '1:2:3', '\uff11', '9' * 50, '0x1', '1 '])
+def test_gpus_of_several_vendors_come_vendor_by_vendor():
+    listed = of_one_host(
+        gpu('intel:0'),
+        gpu('amd:1'),
+        gpu('amd:0'),
+        gpu('0'),
+        sample(index='made_up:0'),
+        memory_used=[sample(5e9, index='amd:0'), sample(6e9, index='0')],
+    )
+    assert [(report.vendor, report.number, report.memory_used_bytes) for report in listed] == [
+        (None, 0, 6_000_000_000),
+        ('amd', 0, 5_000_000_000),
+        ('amd', 1, None),
+        ('intel', 0, None),
+        ('made_up', 0, None),
+    ]
+    assert listed[-1].key == 'index:made_up:0'
+
+
+@pytest.mark.parametrize(
+    'index',
+    [
+        'AMD:0',
+        'amd:',
+        'amd:x',
+        ':0',
+        'a' * 21 + ':0',
+        '',
+        'None',
+        '-1',
+        '1:',
+        ':1',
+        '1:2:3',
+        '\uff11',
+        '9' * 50,
+        '0x1',
+        '1 ',
+    ],
+)
 def test_a_gpu_without_a_number_is_left_out(index):
     (report,) = of_one_host(gpu('0'), sample(index=index, uuid='GPU-9'))
     assert report.number == 0

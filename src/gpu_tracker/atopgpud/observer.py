@@ -13,7 +13,7 @@ from gpu_tracker.atopgpud.logs import Throttle
 from gpu_tracker.atopgpud.watch import Watch, start_of
 from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.gpus import CUDA_BACKENDS
 from gpu_tracker.gpus.model import GpuReading
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Drivers:
     :param interval: Seconds between two looks at a GPU.
     """
 
-    def __init__(self, interval: float, openers: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS) -> None:
+    def __init__(self, interval: float, openers: Mapping[str, Callable[[], GpuBackend | None]] = CUDA_BACKENDS) -> None:
         self._interval = interval
         self._openers = openers
         self._opened: list[GpuBackend] = []

@@ -75,8 +75,6 @@ class Inventory:
         for name, problem in problems.items():
             self._reported.once(name, f'GPUs of {title(name)} cannot be read: {problem}')
         self._reported.keep({_SLOW, *problems})
-        if len({reading.gpu.vendor for reading in readings}) > 1:
-            readings = [_among_others(reading) for reading in readings]
         lookup = ProcessLookup(compute_files=self._compute_files())
         certain = ProcessLookup(is_certain=True)
         return [
@@ -183,14 +181,6 @@ def _of_vendor(reading: GpuReading, vendor: str) -> GpuReading:
     return reading._replace(
         gpu=reading.gpu._replace(vendor=reading.gpu.vendor or vendor),
         mig_devices=None if parts is None else tuple(_of_vendor(part, vendor) for part in parts),
-    )
-
-
-def _among_others(reading: GpuReading) -> GpuReading:
-    parts = reading.mig_devices
-    return reading._replace(
-        gpu=reading.gpu._replace(is_among_others=True),
-        mig_devices=None if parts is None else tuple(map(_among_others, parts)),
     )
 
 

@@ -151,7 +151,8 @@ def snapshot(
 
     A GPU has these keys, and so has a MIG device, which stands in the ``mig_devices`` of its GPU:
 
-    - ``index``: its place in PCI bus order, from 0; a MIG device's number on its GPU
+    - ``index``: its place in PCI bus order among the GPUs of its vendor, from 0; a MIG device's number on its GPU
+    - ``vendor``: ``nvidia``, ``amd``, ``intel``, or ``drm`` for any other that a DRM driver of the kernel serves
     - ``uuid``, ``pci_bus_id``, ``type``: as the driver reports them
     - ``status``: ``free``, ``in_use``, ``in_use_unseen``, ``claimed``, ``unknown`` (it may be claimed), ``split`` or
       ``unreadable``
@@ -191,6 +192,7 @@ def snapshot(
 def _gpu(gpu: GpuReading, user_name: Callable[[int], str], commands: str) -> dict[str, object]:
     return {
         'index': gpu.number,
+        'vendor': gpu.gpu.vendor or None,
         'uuid': gpu.uuid,
         'pci_bus_id': gpu.gpu.pci_bus_id,
         'type': gpu.name,

@@ -46,6 +46,9 @@ else:
 OF_DRM = frozenset({'amd', 'intel', 'drm'})
 """The vendors whose GPUs are served by DRM drivers: their processes are found in ``/proc``, so the IDs are certain."""
 
+_UNNAMED = ('', 'nvidia')
+"""The vendor whose GPUs are named by their numbers alone, so that nothing that was written for these has to change."""
+_OTHERS = ('amd', 'intel')
 _TITLES = {'nvidia': 'NVIDIA', 'amd': 'AMD', 'intel': 'Intel', 'drm': 'DRM'}
 
 
@@ -54,10 +57,16 @@ def title(vendor: str) -> str:
     return _TITLES.get(vendor, vendor)
 
 
+def numbered(vendor: str, number: str) -> str:
+    """Return what names a GPU among those of all vendors, where each vendor counts its own: ``0``, ``amd:0``."""
+    return number if vendor in _UNNAMED else f'{vendor}:{number}'
+
+
 def vendor_rank(vendor: str) -> int:
     """Return the place of a vendor in lists of GPUs: NVIDIA, AMD, Intel, and then all others."""
-    order = (*_TITLES,)[:3]
-    return order.index(vendor) if vendor in order else len(order)
+    if vendor in _UNNAMED:
+        return 0
+    return 1 + (_OTHERS.index(vendor) if vendor in _OTHERS else len(_OTHERS))
 
 
 class GpuProcess(NamedTuple):
@@ -144,8 +153,6 @@ class Gpu(NamedTuple):
     """Whether the driver lists the processes that draw on it; known where it is monitored."""
     keeps_accounts: bool = False
     """Whether accounting mode is on; known where it is monitored."""
-    is_among_others: bool = False
-    """Whether GPUs of other vendors were read along with it, so that its number alone does not name it."""
     is_integrated: bool = False
     """Whether it shares the system's memory, as the GPU of a laptop's processor does. It counts in sums where a tracked
     process has memory on it or where it was chosen."""
@@ -257,17 +264,18 @@ class GpuReading(NamedTuple):
 
     @property
     def label(self) -> str:
-        """``GPU 0``, or ``GPU 0 MIG 1``; ``AMD GPU 0`` where there are GPUs of several vendors."""
-        vendor = f'{title(self.gpu.vendor)} ' if self.gpu.is_among_others else ''
+        """``GPU 0``, or ``GPU 0 MIG 1``; of other vendors than NVIDIA ``AMD GPU 0``."""
+        vendor = self.gpu.vendor
+        which = 'GPU' if vendor in _UNNAMED else f'{title(vendor)} GPU'
         if self.parent is None:
-            return f'{vendor}GPU {self.number}'
-        return f'{vendor}GPU {self.parent.number} MIG {self.number}'
+            return f'{which} {self.number}'
+        return f'{which} {self.parent.number} MIG {self.number}'
 
     @property
     def place(self) -> str:
-        """``0``, or ``0:1`` for a MIG device; ``amd:0`` where there are GPUs of several vendors."""
-        vendor = f'{self.gpu.vendor}:' if self.gpu.is_among_others else ''
-        return f'{vendor}{self.number}' if self.parent is None else f'{vendor}{self.parent.number}:{self.number}'
+        """``0``, or ``0:1`` for a MIG device; of other vendors than NVIDIA ``amd:0``."""
+        number = f'{self.number}' if self.parent is None else f'{self.parent.number}:{self.number}'
+        return numbered(self.gpu.vendor, number)
 
     @property
     def idle_programs(self) -> tuple[GpuProcess, ...]:

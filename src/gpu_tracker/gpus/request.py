@@ -63,8 +63,7 @@ class Request(NamedTuple):
         """Return what a chosen GPU is called."""
         if self.by_uuid:
             return str(gpu.uuid)
-        is_plain = not self.brands or (len(self.brands) == 1 and self.brands != (_ALL_OF_DRM,))
-        return str(gpu.number) if is_plain else f'{gpu.gpu.vendor}:{gpu.number}'
+        return gpu.place if len(self.brands) > 1 or self.brands == (_ALL_OF_DRM,) else str(gpu.number)
 
 
 def make_request(

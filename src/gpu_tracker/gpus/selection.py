@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
 from gpu_tracker.gpus.claims.claim import describe
 from gpu_tracker.gpus.constraints import BEYOND_LIMITS, CLAIMED, IN_USE, Rejection, rejection
-from gpu_tracker.gpus.model import title, vendor_rank
+from gpu_tracker.gpus.model import numbered, title, vendor_rank
 from gpu_tracker.gpus.request import ORDERS
 from gpu_tracker.gpus.vendor_variables import visible_of
 from gpu_tracker.gpus.vendors import serves
@@ -155,15 +155,17 @@ def _find_listed(gpus: Sequence[GpuReading], name: str) -> GpuReading | None:
     exact = next((device for device in devices if device.uuid == name), None)
     if exact is not None:
         return exact
-    first, colon, rest = name.partition(':')
-    if first and colon and any(gpu.gpu.vendor == first for gpu in gpus):
-        return _find_listed([gpu for gpu in gpus if gpu.gpu.vendor == first], rest)
-    if first.isdecimal() and len({gpu.gpu.vendor for gpu in gpus}) > 1:
-        return None  # each vendor may have one with this number
-    gpu = find(gpus, first)
+    if len({gpu.gpu.vendor for gpu in gpus}) > 1:
+        return next((device for device in devices if device.place == name), None) or _find_named(gpus, name)
+    return _find_named(gpus, name.removeprefix(numbered(gpus[0].gpu.vendor, ''))) if gpus else None
+
+
+def _find_named(gpus: Sequence[GpuReading], name: str) -> GpuReading | None:
+    whole, colon, number = name.partition(':')
+    gpu = find(gpus, whole)
     if not colon or gpu is None:
         return gpu
-    return next((device for device in gpu.mig_devices or () if str(device.number) == rest), None)
+    return next((device for device in gpu.mig_devices or () if str(device.number) == number), None)
 
 
 def _reason(gpu: GpuReading, found: Rejection, now: float) -> str:

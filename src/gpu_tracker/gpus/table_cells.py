@@ -94,7 +94,7 @@ def rows(gpus: Iterable[GpuReading], now: float) -> list[Row]:
 
     :param now: Seconds since 1970.
     """
-    in_order = sorted(gpus, key=lambda gpu: (vendor_rank(gpu.gpu.vendor) if gpu.gpu.is_among_others else 0, gpu.number))
+    in_order = sorted(gpus, key=lambda gpu: (vendor_rank(gpu.gpu.vendor), gpu.number))
     return [_row(part, now) for gpu in in_order for part in gpu.devices()]
 
 

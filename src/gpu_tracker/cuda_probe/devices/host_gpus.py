@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.background import call_in_time
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.gpus import CUDA_BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,7 +66,7 @@ class HostGpus(NamedTuple):
 
 
 def read_host_gpus(
-    openers: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS, timeout: float = DRIVER_TIMEOUT
+    openers: Mapping[str, Callable[[], GpuBackend | None]] = CUDA_BACKENDS, timeout: float = DRIVER_TIMEOUT
 ) -> HostGpus:
     """Ask the drivers, in a thread of its own: a call into one that hangs cannot be interrupted.
 

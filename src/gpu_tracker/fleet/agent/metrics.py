@@ -112,7 +112,7 @@ class _Device(NamedTuple):
 def _devices(report: HostReport) -> Iterator[_Device]:
     host = _label(report.hostname)
     for gpu in report.gpus or ():
-        index = str(gpu.number)
+        index = _label(gpu.place)
         yield _Device(gpu, (host, _label(gpu.uuid), index, _label(gpu.type), ''))
         for part in gpu.mig_devices or ():
             number = str(part.number)
@@ -127,7 +127,7 @@ def _label(text: str | None) -> str:
 def _info(devices: Iterable[_Device]) -> Metric:
     family = InfoMetricFamily('gpu_tracker_gpu', 'A GPU, or a MIG device of one.', labels=_LABELS)
     for gpu, labels in devices:
-        family.add_metric(labels, {'pci_bus_id': _label(gpu.pci_bus_id)})
+        family.add_metric(labels, {'pci_bus_id': _label(gpu.pci_bus_id), 'vendor': _label(gpu.vendor)})
     return family
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from gpu_tracker.gpus.model import numbered
 from gpu_tracker.resources import entry_of, function_at
 from gpu_tracker.resources.cuda import TITLE
 from gpu_tracker.resources.threaded import problem_of
@@ -124,7 +125,7 @@ def on_gpus(snapshot: Mapping[str, Any]) -> OnGpus:
     host = printable(snapshot['hostname'])
     found = OnGpus([], {})
     for gpu in snapshot['gpus'] or ():
-        index = str(gpu['index'])
+        index = numbered(gpu.get('vendor') or '', str(gpu['index']))
         _add(found, gpu, {'host': host, 'index': index, 'mig_instance': ''})
         for part in gpu['mig_devices'] or ():
             number = str(part['index'])

@@ -57,7 +57,7 @@ def nvgpu_report(report: HostReport, now: float) -> dict[str, object]:
     """
     gpus = []
     for gpu in report.gpus or ():
-        gpus.append(_gpu_status(gpu, str(gpu.number), now))
+        gpus.append(_gpu_status(gpu, gpu.place, now))
         gpus += [_gpu_status(part, f'{gpu.number}:{part.number}', now) for part in gpu.mig_devices or ()]
     return {'hostname': report.hostname, 'gpus': gpus}
 
@@ -147,8 +147,8 @@ def _by_status(gpu: GpuReport) -> str:
 _UNSEEN = '?'
 """The user of a process that could not be looked up."""
 _MEGAHERTZ = 1_000_000
-_INDEX = re.compile(r'([0-9]{1,9})(?::([0-9]{1,9}))?')
-"""As our agents have it: a GPU's number, and for a MIG device its number on that GPU."""
+_INDEX = re.compile(r'(?:([a-z_]{1,20}):)?([0-9]{1,9})(?::([0-9]{1,9}))?')
+"""As our agents have it: the vendor where it is not NVIDIA, the GPU's number, and a MIG device's number on its GPU."""
 
 NVGPU = 'nvgpu'
 """What a report of an agent that is none of ours says of it."""
@@ -170,18 +170,20 @@ def parse_nvgpu_report(body: bytes) -> HostReport:
 
 def _gpus(rows: Sequence[Mapping[str, object]]) -> Iterable[GpuReport]:
     """Return the GPUs, each with its MIG devices, which stand in rows of their own."""
-    gpus: dict[int, GpuReport] = {}
+    gpus: dict[tuple[str | None, int], GpuReport] = {}
     for row in rows:
         index = _INDEX.fullmatch(untrusted.text(row.get('index')) or '')
-        number, part = (len(gpus), None) if index is None else (int(index[1]), index[2])
-        if part is None or number not in gpus:
-            # Of two rows with one number the second has one that is free, as nvgpu's rows have none.
-            number = number if number not in gpus else max(gpus) + 1
-            gpus[number] = _gpu(number, row)
+        vendor, number, part = (None, len(gpus), None) if index is None else (index[1], int(index[2]), index[3])
+        if part is None or (vendor, number) not in gpus:
+            if (vendor, number) in gpus:
+                # Of two rows with one number the second has one that is free, as nvgpu's rows have none.
+                number = max(taken for _, taken in gpus) + 1
+            gpu = _gpu(number, row)._replace(vendor=vendor)
+            gpus[vendor, number] = gpu._replace(key=f'index:{gpu.place}')
             continue
-        whole = gpus[number]
+        whole = gpus[vendor, number]
         device = _gpu(int(part), row)._replace(key=f'{whole.key}/index:{part}')
-        gpus[number] = whole._replace(status=SPLIT, mig_devices=(*(whole.mig_devices or ()), device))
+        gpus[vendor, number] = whole._replace(status=SPLIT, mig_devices=(*(whole.mig_devices or ()), device))
     return gpus.values()
 
 

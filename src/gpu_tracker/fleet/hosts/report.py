@@ -11,7 +11,7 @@ from gpu_tracker.fleet.hosts import untrusted
 from gpu_tracker.fleet.hosts.running_jobs import RunningJob, parse_jobs
 from gpu_tracker.fleet.hosts.untrusted import has_more_parts
 from gpu_tracker.gpus.constraints import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN, UNREADABLE
-from gpu_tracker.gpus.model import THROTTLE_REASONS, GpuHealth
+from gpu_tracker.gpus.model import THROTTLE_REASONS, GpuHealth, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +20,7 @@ Part = TypeVar('Part')
 
 STATUSES = (FREE, IN_USE, IN_USE_UNSEEN, CLAIMED, UNKNOWN, SPLIT, UNREADABLE)
 
+VENDOR = re.compile('[a-z_]{1,20}')
 _XID = re.compile(r'[0-9]{1,4}', re.ASCII)
 _LONGEST_NAME = 200
 _MOST_OBJECTS = 20_000
@@ -72,6 +73,7 @@ class GpuReport(NamedTuple):
     """Unique on its host, and the same from report to report: the UUID, or the index where that is unknown."""
     number: int | None = None
     """``index`` in JSON."""
+    vendor: str | None = None
     uuid: str | None = None
     pci_bus_id: str | None = None
     type: str | None = None
@@ -91,6 +93,11 @@ class GpuReport(NamedTuple):
     mig_devices: tuple[GpuReport, ...] | None = None
     running_since: str | None = None
     """For how long it is in use, in words, which is all that nvgpu reports."""
+
+    @property
+    def place(self) -> str:
+        """What names a whole GPU on its host: ``0``, of other vendors than NVIDIA ``amd:0``."""
+        return numbered(self.vendor or '', str(self.number))
 
     @property
     def memory_used_percent(self) -> float | None:
@@ -206,12 +213,15 @@ def with_own_keys(gpus: Iterable[GpuReport]) -> tuple[GpuReport, ...]:
 def _gpu(gpu: Mapping[str, object], parent: str = '') -> GpuReport:
     number = untrusted.whole(gpu.get('index'))
     uuid = untrusted.text(gpu.get('uuid'), _LONGEST_NAME)
-    key = uuid or f'{parent}index:{"?" if number is None else number}'
+    vendor = gpu.get('vendor')
+    vendor = vendor if isinstance(vendor, str) and VENDOR.fullmatch(vendor) else None
+    key = uuid or f'{parent}index:{numbered(vendor or "", "?" if number is None else str(number))}'
     status = gpu.get('status')
     claim, parts, health = gpu.get('claim'), gpu.get('mig_devices'), gpu.get('health')
     return GpuReport(
         key=key,
         number=number,
+        vendor=vendor,
         uuid=uuid,
         pci_bus_id=untrusted.text(gpu.get('pci_bus_id'), _LONGEST_NAME),
         type=untrusted.text(gpu.get('type'), _LONGEST_NAME),

@@ -13,14 +13,15 @@ from gpu_tracker.fleet.hosts.report import STATUSES, GpuReport, ProcessReport, w
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.agents import Target, target_of
 from gpu_tracker.gpus.constraints import SPLIT, UNKNOWN
+from gpu_tracker.gpus.model import numbered, vendor_rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpu_tracker.fleet.prometheus.queries import Sample, Track
 
-_INDEX = re.compile(r'([0-9]{1,9})(?::([0-9]{1,9}))?')
-"""A GPU's number, and for a MIG device its number on that GPU."""
+_INDEX = re.compile(r'(?:([a-z_]{1,20}):)?([0-9]{1,9})(?::([0-9]{1,9}))?')
+"""The vendor, if it is not NVIDIA, a GPU's number, and for a MIG device its number on that GPU."""
 _MOST_GPUS = 1024
 """Of one host, MIG devices among them."""
 _MOST_PROCESSES = 1000
@@ -57,30 +58,42 @@ def key_of(uuid: str, index: str) -> str:
 def gpus_by_target(answers: Answers) -> Iterator[tuple[Target, tuple[GpuReport, ...]]]:
     """Yield each host that has GPUs with them, in index order, and what is known of them; None is unknown."""
     figures = _Figures(answers)
-    hosts: dict[Target, dict[tuple[int, int | None], Sample]] = defaultdict(dict)
+    hosts: dict[Target, dict[_Key, Sample]] = defaultdict(dict)
     for sample in answers.gpus:
         index = _INDEX.fullmatch(sample.label('index'))
         listed = hosts[target_of(sample)]
         if index is not None and len(listed) < _MOST_GPUS:
-            part = None if index[2] is None else int(index[2])
+            key = _Key(index[1] or '', int(index[2]), None if index[3] is None else int(index[3]))
             # Of two with the same index one is a mistake, and nobody knows which.
-            listed.setdefault((int(index[1]), part), sample)
+            listed.setdefault(key, sample)
     for target, samples in hosts.items():
         yield target, with_own_keys(_host(samples, figures))
 
 
-def _host(samples: Mapping[tuple[int, int | None], Sample], figures: _Figures) -> Iterator[GpuReport]:
-    parts: dict[int, list[GpuReport]] = defaultdict(list)
-    for number, part in sorted(key for key in samples if key[1] is not None):
-        parts[number].append(_gpu(samples[number, part], part, figures))
-    for number in sorted({number for number, _ in samples}):
-        sample = samples.get((number, None))
+class _Key(NamedTuple):
+    """A GPU of a host, or a MIG device, in the order in which they are shown."""
+
+    vendor: str
+    """Empty for NVIDIA."""
+    number: int
+    part: int | None = None
+
+
+def _host(samples: Mapping[_Key, Sample], figures: _Figures) -> Iterator[GpuReport]:
+    parts: dict[_Key, list[GpuReport]] = defaultdict(list)
+    for key in sorted(key for key in samples if key.part is not None):
+        parts[key._replace(part=None)].append(_gpu(samples[key], key.part, figures))
+    wholes = {key._replace(part=None) for key in samples}
+    for key in sorted(wholes, key=lambda key: (vendor_rank(key.vendor), key.vendor, key.number)):
+        sample = samples.get(key)
+        vendor = key.vendor or None
         if sample is None:  # only its MIG devices are there, so it is split
-            gpu = GpuReport(key=f'index:{number}', number=number, status=SPLIT)
+            index = numbered(key.vendor, str(key.number))
+            gpu = GpuReport(key=f'index:{index}', number=key.number, vendor=vendor, status=SPLIT)
         else:
-            gpu = _gpu(sample, number, figures)
-        has_parts = gpu.status == SPLIT or number in parts
-        yield gpu._replace(mig_devices=tuple(parts[number]) if has_parts else None)
+            gpu = _gpu(sample, key.number, figures)._replace(vendor=vendor)
+        has_parts = gpu.status == SPLIT or key in parts
+        yield gpu._replace(mig_devices=tuple(parts[key]) if has_parts else None)
 
 
 def _gpu(sample: Sample, number: int | None, figures: _Figures) -> GpuReport:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.gpus import CUDA_BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ class Drivers:
 
     def __init__(
         self,
-        openers: Mapping[str, Opener] = BACKENDS,
+        openers: Mapping[str, Opener] = CUDA_BACKENDS,
         *,
         timeout: float = TIMEOUT,
         clock: Callable[[], float] = time.monotonic,

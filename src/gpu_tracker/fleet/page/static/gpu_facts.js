@@ -4,6 +4,7 @@ import { isFree, statusOf } from './status.js';
 import { eachOnce, figure, isMoment, percent, printable, share, usedOf, UNKNOWN } from './words.js';
 
 const BRAND = 'NVIDIA ';
+const UNNAMED_VENDOR = 'nvidia';
 const UNSEEN = '?';
 
 /** Return a GPU and its MIG devices, each as `{gpu, parent}`, in the order of the rows. */
@@ -28,9 +29,11 @@ export function modelOf(gpu, parent = null) {
   return printable(own.startsWith(BRAND) ? own.slice(BRAND.length) : own);
 }
 
+/** Return what names a GPU on its host; the GPUs of each vendor are counted by themselves. */
 export function indexOf(gpu, parent = null) {
-  const own = `${gpu.index ?? UNSEEN}`;
-  return parent === null ? own : `${parent.index ?? UNSEEN}:${own}`;
+  const { vendor } = parent ?? gpu;
+  const own = parent === null ? `${gpu.index ?? UNSEEN}` : `${parent.index ?? UNSEEN}:${gpu.index ?? UNSEEN}`;
+  return vendor && vendor !== UNNAMED_VENDOR ? `${vendor}:${own}` : own;
 }
 
 /** Return the processes of the GPU's own row: those on its MIG devices stand in theirs. */
