@@ -93,7 +93,7 @@ def test_the_table_and_available_show_them(package: PackageWithTwoVendors, envir
     table = gpu_tracker('gpus', '--no-color', env=environment)
     assert (table.returncode, table.stderr) == (0, '')
     lines = [line.split() for line in table.stdout.splitlines()]
-    assert [line[:4] for line in lines[1:]] == [['0', '[~]', 'Model', '1'], ['1', '[', ']', 'Model']]
+    assert [line[:4] for line in lines[1:]] == [['made_up:0', '[~]', 'Model', '1'], ['made_up:1', '[', ']', 'Model']]
     free = gpu_tracker('available', env=environment)
     assert (free.returncode, free.stdout, free.stderr) == (0, '1\n', '')
     claimed = gpu_tracker('available', '--claim', '--claim-seconds=60', '--uuid', env=environment)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker.background import Call, Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import BACKENDS
-from gpu_tracker.gpus.model import OF_DRM, title, vendor_rank
+from gpu_tracker.gpus.model import OF_DRM, title, vendor_order
 from gpu_tracker.gpus.processes import ProcessLookup
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Inventory:
         certain = ProcessLookup(is_certain=True)
         return [
             _with_processes(reading, certain if reading.gpu.vendor in OF_DRM else lookup)
-            for reading in sorted(readings, key=lambda reading: vendor_rank(reading.gpu.vendor))
+            for reading in sorted(readings, key=lambda reading: vendor_order(reading.gpu.vendor))
         ]
 
     def _compute_files(self) -> frozenset[str]:

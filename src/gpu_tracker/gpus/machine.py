@@ -13,6 +13,7 @@ from gpu_tracker.gpus.command_lines import FULL, PROGRAM, without_arguments
 from gpu_tracker.gpus.constraints import status_of
 from gpu_tracker.gpus.health import health_as_json
 from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, without_claims
+from gpu_tracker.gpus.model import vendor_order
 from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
@@ -144,8 +145,9 @@ def snapshot(
     claims_problem: str | None = None,
     commands: str = FULL,
 ) -> dict[str, object]:
-    """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus`` in index order.
+    """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus``.
 
+    The GPUs are in index order, one vendor after the other.
     ``driver_problem`` says why the GPUs are not known, whose list then is null; it is null where they are.
     ``claims_problem`` says why the claims could not be read, and is null where they could.
 
@@ -179,7 +181,7 @@ def snapshot(
     :param commands: How much the reader may know of command lines: with ``program``, ``command`` has the names of
         program and script alone and ``program`` one of them; with ``none``, both are null.
     """
-    in_order = None if gpus is None else sorted(gpus, key=lambda gpu: gpu.number)
+    in_order = None if gpus is None else sorted(gpus, key=lambda gpu: (vendor_order(gpu.gpu.vendor), gpu.number))
     return {
         'hostname': hostname,
         'time': now,

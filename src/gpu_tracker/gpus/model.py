@@ -62,11 +62,11 @@ def numbered(vendor: str, number: str) -> str:
     return number if vendor in _UNNAMED else f'{vendor}:{number}'
 
 
-def vendor_rank(vendor: str) -> int:
-    """Return the place of a vendor in lists of GPUs: NVIDIA, AMD, Intel, and then all others."""
+def vendor_order(vendor: str) -> tuple[int, str]:
+    """Return what vendors are sorted by in lists of GPUs: NVIDIA, AMD, Intel, and then all others."""
     if vendor in _UNNAMED:
-        return 0
-    return 1 + (_OTHERS.index(vendor) if vendor in _OTHERS else len(_OTHERS))
+        return 0, ''
+    return (1 + _OTHERS.index(vendor) if vendor in _OTHERS else 1 + len(_OTHERS)), vendor
 
 
 class GpuProcess(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.gpus.constraints import ANY, Limits
-from gpu_tracker.gpus.model import vendor_rank
+from gpu_tracker.gpus.model import vendor_order
 from gpu_tracker.gpus.vendor_variables import READ
 from gpu_tracker.gpus.vendors import brands
 from gpu_tracker.units import SIZES_ACCEPTED, parse_size
@@ -29,7 +29,7 @@ _NAMES = 'indices or UUIDs of GPUs: a list, or a text with commas between them'
 _NOTHING_SET: Mapping[str, str] = MappingProxyType({})
 
 ORDERS: dict[str, Callable[[GpuReading], tuple[float, ...]]] = {
-    'index': lambda gpu: (vendor_rank(gpu.gpu.vendor), (gpu.parent or gpu).number),
+    'index': lambda gpu: (vendor_order(gpu.gpu.vendor)[0], (gpu.parent or gpu).number),
     'free': lambda gpu: (-(gpu.memory_free or 0),),
     'power': lambda gpu: (-((gpu.parent or gpu).power_limit or 0),),
 }

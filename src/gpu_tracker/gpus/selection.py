@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
 from gpu_tracker.gpus.claims.claim import describe
 from gpu_tracker.gpus.constraints import BEYOND_LIMITS, CLAIMED, IN_USE, Rejection, rejection
-from gpu_tracker.gpus.model import numbered, title, vendor_rank
+from gpu_tracker.gpus.model import numbered, title, vendor_order
 from gpu_tracker.gpus.request import ORDERS
 from gpu_tracker.gpus.vendor_variables import visible_of
 from gpu_tracker.gpus.vendors import serves
@@ -105,7 +105,7 @@ def _offered(gpus: Sequence[GpuReading], request: Request) -> list[GpuReading]:
     if request.brands:
         return [gpu for gpu in gpus if any(serves(brand, gpu.gpu.vendor) for brand in request.brands)]
     candidates = [gpu for gpu in gpus if not gpu.gpu.is_integrated] or gpus
-    vendors = sorted({gpu.gpu.vendor for gpu in candidates}, key=lambda vendor: (vendor_rank(vendor), vendor))
+    vendors = sorted({gpu.gpu.vendor for gpu in candidates}, key=vendor_order)
     return [gpu for gpu in gpus if gpu.gpu.vendor in vendors[:1]]
 
 

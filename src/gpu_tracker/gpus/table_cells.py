@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.gpus import constraints as status
 from gpu_tracker.gpus.health import findings
-from gpu_tracker.gpus.model import vendor_rank
+from gpu_tracker.gpus.model import vendor_order
 from gpu_tracker.system.terminal_text import Column, printable
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def rows(gpus: Iterable[GpuReading], now: float) -> list[Row]:
 
     :param now: Seconds since 1970.
     """
-    in_order = sorted(gpus, key=lambda gpu: (vendor_rank(gpu.gpu.vendor), gpu.number))
+    in_order = sorted(gpus, key=lambda gpu: (vendor_order(gpu.gpu.vendor), gpu.number))
     return [_row(part, now) for gpu in in_order for part in gpu.devices()]
 
 

@@ -35,8 +35,21 @@ class PackageWithTwoVendors:
         assert text.count(_LINE) == 1, 'the table of vendors has another form'
         table.write_text(text.replace(_LINE, _WITH_ANOTHER))
 
-    def write(self, gpus: Sequence[dict[str, Any]]) -> None:
-        """Replace the GPUs: fields of ``gpus.model.Gpu`` and GpuReading, processes as lists of pid and memory."""
+    def write(self, gpus: Sequence[dict[str, Any]] | str) -> None:
+        """Replace the GPUs: fields of ``gpus.model.Gpu`` and GpuReading, processes as lists of pid and memory.
+
+        :param gpus: ``'broken'``: the driver is there and does not work.
+        """
         new = self._vendor / 'new.json'
         new.write_text(json.dumps(gpus))
         new.rename(self._vendor / 'state.json')
+
+    @property
+    def reads(self) -> int:
+        """How many readings of a GPU there were in runs."""
+        file = self._vendor / 'reads'
+        return len(file.read_text()) if file.exists() else 0
+
+    def hang(self) -> None:
+        """Have readings of a run hang from now on."""
+        (self._vendor / 'hang').touch()

@@ -6,14 +6,22 @@ import json
 import time
 from pathlib import Path
 
+from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
 
 _STATE = Path(__file__).with_name('state.json')
 
 
 def open_backend():
-    """Return the driver; None where nobody has made up GPUs."""
-    return Backend() if _STATE.exists() else None
+    """Return the driver; None where nobody has made up GPUs.
+
+    :raises GpuError: The state is ``broken``.
+    """
+    if not _STATE.exists():
+        return None
+    if json.loads(_STATE.read_text()) == 'broken':
+        raise GpuError('The made-up driver does not work.', 'broken')
+    return Backend()
 
 
 class Backend:
@@ -34,7 +42,13 @@ class Backend:
         return list(self.gpus())
 
     def read(self, uuid):
+        while _STATE.with_name('hang').exists():
+            time.sleep(0.01)
+        with _STATE.with_name('reads').open('a') as file:
+            file.write('1')
         reading = next(reading for reading in self.survey() if reading.uuid == uuid)
+        if reading.utilization is None:
+            return reading
         return reading._replace(samples=[(int(time.time() * 1e6), reading.utilization)])
 
     def processes(self, uuid):
@@ -63,10 +77,17 @@ class Backend:
 
 
 def _reading(number, fields):
-    gpu = Gpu(number, fields['uuid'], fields['name'], memory_total=fields['memory_total'])
+    total, used = fields['memory_total'], fields['memory_used']
+    gpu = Gpu(
+        fields.get('number', number),
+        fields['uuid'],
+        fields['name'],
+        memory_total=total,
+        vendor=fields.get('vendor', ''),
+        is_integrated=fields.get('is_integrated', False),
+    )
     processes = tuple(GpuProcess(pid, memory) for pid, memory in fields['processes'])
-    used = fields['memory_used']
-    free = fields['memory_total'] - used
+    free = None if total is None else total - used
     return GpuReading(
         gpu,
         memory_used=used,

@@ -13,7 +13,7 @@ from gpu_tracker.fleet.hosts.report import STATUSES, GpuReport, ProcessReport, w
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.agents import Target, target_of
 from gpu_tracker.gpus.constraints import SPLIT, UNKNOWN
-from gpu_tracker.gpus.model import numbered, vendor_rank
+from gpu_tracker.gpus.model import numbered, vendor_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ def _host(samples: Mapping[_Key, Sample], figures: _Figures) -> Iterator[GpuRepo
     for key in sorted(key for key in samples if key.part is not None):
         parts[key._replace(part=None)].append(_gpu(samples[key], key.part, figures))
     wholes = {key._replace(part=None) for key in samples}
-    for key in sorted(wholes, key=lambda key: (vendor_rank(key.vendor), key.vendor, key.number)):
+    for key in sorted(wholes, key=lambda key: (vendor_order(key.vendor), key.number)):
         sample = samples.get(key)
         vendor = key.vendor or None
         if sample is None:  # only its MIG devices are there, so it is split
