@@ -44,7 +44,9 @@ class Tracker:
         end, however the tracked process ends.
     :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not answer.
     :param join_timeout: Seconds of each such wait.
-    :param gpu_brand: The vendor of the GPUs: ``nvidia``; None: the first whose driver is there.
+    :param gpu_brand: The brand of the GPUs: ``nvidia``, ``amd``, ``intel``, or ``drm`` for all that the kernel's DRM
+        drivers serve, which are all but those of NVIDIA's own driver. None: all GPUs; integrated ones, which share the
+        system's memory, count once a tracked process has memory on one.
     :param max_overhead_percent: What the sampler may use of one core, in percent, on average from the first sample on.
         Where it does not suffice samples are skipped, with one warning. Where not given, the sampling interval decides,
         and what is read besides the basic figures takes 1 % at most.

@@ -37,9 +37,10 @@ class GpuInfo(TypedDict):
 def gpu_info() -> list[GpuInfo]:
     """Return the GPUs of this machine in PCI bus order, those included that cannot be read.
 
-    :returns: For each a dictionary with ``index`` (a string), ``type`` (the product), ``uuid``, ``mem_total`` and
-        ``mem_used`` in whole MiB, and ``mem_used_percent``. Empty where no GPU driver is installed or loaded. MIG
-        devices do not stand in it. Source: NVML.
+    :returns: For each a dictionary with ``index`` (a string; of other vendors than NVIDIA ``amd:0``), ``type`` (the
+        product), ``uuid``, ``mem_total`` and ``mem_used`` in whole MiB, and ``mem_used_percent``. Empty where no GPU
+        driver is installed or loaded. MIG devices do not stand in it. Source: NVML; of other vendors the kernel's
+        drivers.
     :raises gpu_tracker.errors.GpuError: The driver does not work.
     """
     inventory = Inventory()
@@ -52,7 +53,7 @@ def gpu_info() -> list[GpuInfo]:
         total, used = gpu.memory_total, gpu.memory_used
         found.append(
             {
-                'index': str(gpu.number),
+                'index': gpu.place,
                 'type': gpu.name,
                 'uuid': gpu.uuid,
                 'mem_total': None if total is None else total // _MEBIBYTE,
