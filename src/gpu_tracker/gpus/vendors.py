@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.gpus import BACKENDS, has_render_nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +28,9 @@ def opener_of(brand: str, backends: Mapping[str, Opener] = BACKENDS) -> Opener:
         return backends[brand]
 
     def open_vendor() -> GpuBackend | None:
-        from importlib import import_module  # noqa: PLC0415 - only where there is a driver to open
+        from gpu_tracker.gpus import drm  # noqa: PLC0415 - only where there is a driver to open
 
-        opened: GpuBackend | None = import_module('gpu_tracker.gpus.drm').open_backend(frozenset({brand}))
-        return opened
+        return drm.open_backend(frozenset({brand})) if has_render_nodes() else None
 
     return open_vendor
 
