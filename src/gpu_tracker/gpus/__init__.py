@@ -117,6 +117,8 @@ BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {
 has none. It raises :class:`~gpu_tracker.errors.GpuError` where the driver is there and does not work. Only the first of
 these may take long to open: what the others are asked first has to be cheap."""
 
+OF_DRM = frozenset({'amd', 'intel', 'drm'})
+"""The vendors whose GPUs are served by DRM drivers: their processes are found in ``/proc``, so the IDs are certain."""
 CUDA_BACKENDS = {'nvidia': BACKENDS['nvidia']}
 """The drivers whose GPUs run CUDA programs, for what deals with these alone."""
 

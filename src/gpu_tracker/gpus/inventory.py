@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.background import Call, Reported
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import BACKENDS
-from gpu_tracker.gpus.model import OF_DRM, title, vendor_order
+from gpu_tracker.gpus import BACKENDS, OF_DRM
+from gpu_tracker.gpus.model import title, vendor_order
 from gpu_tracker.gpus.processes import ProcessLookup
 
 if TYPE_CHECKING:

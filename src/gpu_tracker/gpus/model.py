@@ -43,9 +43,6 @@ else:
         pass
 
 
-OF_DRM = frozenset({'amd', 'intel', 'drm'})
-"""The vendors whose GPUs are served by DRM drivers: their processes are found in ``/proc``, so the IDs are certain."""
-
 _UNNAMED = ('', 'nvidia')
 """The vendor whose GPUs are named by their numbers alone, so that nothing that was written for these has to change."""
 _OTHERS = ('amd', 'intel')

@@ -10,7 +10,8 @@ import time
 
 from gpu_tracker.background import Caller, Reported
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.model import OF_DRM, GpuReading, title
+from gpu_tracker.gpus import OF_DRM
+from gpu_tracker.gpus.model import GpuReading, title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import os
 import time
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.model import OF_DRM
+from gpu_tracker.gpus import OF_DRM
 from gpu_tracker.resources import COUNTER, Column
 from gpu_tracker.resources.threaded import Target, ThreadedReader, ThreadedResource
 

@@ -19,10 +19,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from gpu_tracker.gpus import process_ids
-from gpu_tracker.gpus.model import OF_DRM
+from gpu_tracker.gpus import OF_DRM, process_ids
 from gpu_tracker.resources import DeviceReading
-from gpu_tracker.resources.gpu.counted import CountedGpus
 from gpu_tracker.resources.gpu.folding import AccountedPeaks, Maximum
 
 TYPE_CHECKING = False
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.gpus import RunGpus
     from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
+    from gpu_tracker.resources.gpu.counted import CountedGpus
 
 _STALE_US = 2_000_000
 """A GPU without a new sample for this long is asked for its utilization of now instead."""
@@ -84,6 +83,8 @@ class GpuFigures:
         is_complete: bool = True,
         counts_integrated: bool = False,
     ) -> None:
+        from gpu_tracker.resources.gpu.counted import CountedGpus  # noqa: PLC0415 - only where there is a driver
+
         self._backend = backend
         self._wall_clock = wall_clock
         gpus = backend.gpus()
