@@ -131,6 +131,13 @@ def test_a_call_that_was_given_up_keeps_others_from_being_made_until_it_ends() -
     assert made == [2]
 
 
+def test_the_cpu_time_of_calls_is_charged() -> None:
+    charged: list[float] = []
+    caller = Caller('test', charged.append)
+    caller.call(lambda: sum(range(100_000)), TIMEOUT)
+    assert [seconds > 0 for seconds in charged] == [True]
+
+
 def test_calls_of_several_callers_are_made_at_the_same_time() -> None:
     both = threading.Barrier(2)
     one, other = Caller('one'), Caller('other')

@@ -127,12 +127,14 @@ def open_gpus(
     brand: str | None = None,
     report: Callable[[str], None] = lambda _: None,
     backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS,
+    charge: Callable[[float], None] = lambda _: None,
 ) -> RunGpus | None:
     """Open the drivers of a brand; None: all that this machine has, as one backend.
 
     :param brand: See ``gpu_tracker.gpus.vendors``.
     :param report: Takes why a driver does not work, where another one does.
     :param backends: The table.
+    :param charge: Takes the CPU seconds that other threads than the calling one have used for it.
     :returns: None where the machine has no such driver.
     :raises gpu_tracker.errors.GpuError: A driver is there and does not work, and no other is there.
     """
@@ -154,4 +156,4 @@ def open_gpus(
         return open_first()
     from gpu_tracker.gpus.together import open_together  # noqa: PLC0415 - only where several vendors may be
 
-    return open_together(first, open_first, opened, report)
+    return open_together(first, open_first, opened, report, charge)

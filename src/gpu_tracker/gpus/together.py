@@ -34,6 +34,7 @@ def open_together(
     open_first: Callable[[], GpuBackend | None],
     others: Mapping[str, RunGpus | GpuError],
     report: Callable[[str], None],
+    charge: Callable[[float], None] = lambda _: None,
     *,
     opening_timeout: float = OPENING_TIMEOUT,
     timeout: float = TIMEOUT,
@@ -43,17 +44,18 @@ def open_together(
     :param first: The name of a driver that is not open yet, and may hang when it is opened.
     :param others: What was opened, and why what was not could not be, by name.
     :param report: Takes why the GPUs of a driver are not known, where those of another are.
+    :param charge: Takes the CPU seconds that threads of drivers have used.
     :param opening_timeout: Seconds to wait for all drivers to name their GPUs.
     :param timeout: Seconds to wait for any later answer.
     :raises GpuError: A driver is there and does not work, and no other has a GPU.
     """
-    vendors = [_Vendor(first, open_first, timeout)]
+    vendors = [_Vendor(first, open_first, timeout, charge)]
     problems: list[GpuError] = []
     for name, found in others.items():
         if isinstance(found, GpuError):
             problems.append(found)
         else:
-            vendors.append(_Vendor(name, _opener_of(found), timeout))
+            vendors.append(_Vendor(name, _opener_of(found), timeout, charge))
     for vendor in vendors:
         vendor.begin_to_open()
     deadline = time.monotonic() + opening_timeout
@@ -138,18 +140,21 @@ class _Vendor:
     :param name: The driver's key in ``BACKENDS``.
     :param opener: Opens it, which may hang.
     :param timeout: Seconds that it has to answer.
+    :param charge: Takes the CPU seconds that its thread has used.
     """
 
     compute_files: frozenset[str] = frozenset()
     gpus: tuple[Gpu, ...] = ()
     """As it named them when it was opened."""
 
-    def __init__(self, name: str, opener: Callable[[], RunGpus | None], timeout: float) -> None:
+    def __init__(
+        self, name: str, opener: Callable[[], RunGpus | None], timeout: float, charge: Callable[[float], None]
+    ) -> None:
         self.backend: RunGpus | None = None
         self._name = name
         self._opener = opener
         self._timeout = timeout
-        self._caller = Caller(f'gpus-{name}')
+        self._caller = Caller(f'gpus-{name}', charge)
         self._is_broken = False
         self._messages: list[tuple[str, str]] = []
         self._reported = Reported(self._messages.append)

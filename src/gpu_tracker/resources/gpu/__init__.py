@@ -93,7 +93,7 @@ def open_resource(context: Context) -> Gpu:
     config = context.config
     share = config['overhead']
     reader = GpuReader(
-        lambda: open_gpus(config['brand'], reader.leave_out),
+        lambda: open_gpus(config['brand'], reader.leave_out, charge=reader.charge),
         config['interval'],
         config['uuids'],
         most_share=None if share is None else share * _SHARE,

@@ -85,6 +85,7 @@ class GpuReader:
         self._most_share = most_share
         self._counts_integrated = counts_integrated
         self._is_complete = True
+        self._charged = 0.0
         self._members: tuple[int | None, frozenset[int]] = (None, frozenset())
         self._since_us: int | None = None
         self._published = UNKNOWN
@@ -153,6 +154,10 @@ class GpuReader:
         """
         self._is_complete = False
         self._messages.append(('warning', problem))
+
+    def charge(self, seconds: float) -> None:
+        """Count CPU seconds that other threads have used for the readings."""
+        self._charged += seconds
 
     def take_messages(self) -> list[tuple[str, str]]:
         """Return what is to be reported and was not taken yet: ('info' or 'warning', text), once for each cause."""
@@ -224,7 +229,7 @@ class GpuReader:
     def _read(self, figures: GpuFigures) -> float | None:
         """Read once; return the seconds until the next reading, None where this is the last."""
         is_last = self._is_last.is_set()  # asked for before this reading begins
-        cpu_before = time.thread_time()
+        cpu_before = time.thread_time() + self._charged
         figures.read(*self._members, self._since_us)
         self._published = figures.totals()
         self._row = figures.row()
@@ -234,7 +239,7 @@ class GpuReader:
             return None
         pause = next_reading(self._start, self._monotonic(), self._interval)
         if self._most_share is not None:
-            pause = max(pause, (time.thread_time() - cpu_before) / self._most_share)
+            pause = max(pause, (time.thread_time() + self._charged - cpu_before) / self._most_share)
         return pause
 
 
