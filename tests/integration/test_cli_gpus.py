@@ -172,6 +172,7 @@ def test_json_has_all_that_the_table_has(eight: Machine) -> None:
     assert [gpu['processes'] for gpu in gpus[:4]] == [[], gpus[1]['processes'], None, []]
     assert gpus[1] == {
         'index': 1,
+        'vendor': 'nvidia',
         'uuid': 'GPU-00000000-0000-0000-0000-000000000001',
         'pci_bus_id': '00000000:02:00.0',
         'type': A100,

@@ -25,6 +25,19 @@ from support.fleet.page_server import PageServer
 pytestmark = pytest.mark.browser
 
 
+def test_gpus_of_several_vendors_with_one_number_are_told_apart(browser):
+    gpus = (
+        free_gpu(0, vendor='nvidia'),
+        free_gpu(0, key='GPU-amd', uuid='GPU-amd', vendor='amd', type='AMD Instinct MI300X'),
+        free_gpu(0, key='intel-0', uuid='intel-0', vendor='intel', type=None),
+    )
+    with PageServer([up('0', 'node01', *gpus)]) as server, opened(browser, server.url) as page:
+        models = {
+            index: row(page, 'node01', index).locator('.model').inner_text() for index in ('0', 'amd:0', 'intel:0')
+        }
+    assert models == {'0': 'A100-SXM4-40GB', 'amd:0': 'AMD Instinct MI300X', 'intel:0': 'N/A'}
+
+
 def test_every_kind_of_gpu_is_shown_with_a_sign_and_a_word(browser):
     gpus = (
         free_gpu(0),
