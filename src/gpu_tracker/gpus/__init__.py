@@ -101,10 +101,19 @@ def _opener(module: str, is_there: Callable[[], bool] = lambda: True) -> Callabl
     return open_backend
 
 
-def has_render_nodes(folder: str = '/sys/class/drm') -> bool:
-    """Return whether a DRM driver serves a GPU that programs can compute or draw on: one listing of a folder."""
+DRM_ROOT = 'GPU_TRACKER_DRM_ROOT'
+"""The environment variable that names a folder with ``sys`` and ``proc`` in it, to be read for the GPUs of DRM drivers
+instead of this machine's own: how a dump of another machine is shown, and how this is tested."""
+
+
+def has_render_nodes(root: str | None = None) -> bool:
+    """Return whether a DRM driver serves a GPU that programs can compute or draw on: one listing of a folder.
+
+    :param root: The folder with ``sys`` in it; None: the one that :data:`DRM_ROOT` names, or ``/``.
+    """
+    root = os.environ.get(DRM_ROOT, '') if root is None else root
     try:
-        return any(name.startswith('renderD') for name in os.listdir(folder))
+        return any(name.startswith('renderD') for name in os.listdir(f'{root}/sys/class/drm'))
     except OSError:  # another system than Linux, or a kernel without DRM
         return False
 

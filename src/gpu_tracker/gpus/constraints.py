@@ -75,12 +75,20 @@ def _in_use(gpu: GpuReading, limits: Limits) -> Rejection | None:
         return Rejection(
             IN_USE, f'{percent:.1f} % of its memory is in use; at most {limits.max_used_percent:g} % may be'
         )
+    return _in_use_by_processes(gpu)
+
+
+def _in_use_by_processes(gpu: GpuReading) -> Rejection | None:
+    """Return why a GPU is in use that does not report its memory."""
     if gpu.processes is None:
         return Rejection(IN_USE, 'neither its memory nor its processes are reported', is_lasting=True)
     computing = sum(process.computes and not process.is_idle_program for process in gpu.processes)
     if computing:
         what = 'a process computes' if computing == 1 else f'{computing} processes compute'
         return Rejection(IN_USE, f'{what} on it, and it does not report its memory')
+    if not gpu.is_list_complete:
+        text = 'it does not report its memory, and only root may look at the processes of other users'
+        return Rejection(IN_USE, text, is_lasting=True)
     return None
 
 

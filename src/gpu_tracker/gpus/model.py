@@ -229,6 +229,8 @@ class GpuReading(NamedTuple):
     """None: not asked for, or a MIG device."""
     processes: tuple[GpuProcess, ...] | None = None
     """Those on it; on a GPU in MIG mode those of its MIG devices too. None: the driver does not list them."""
+    is_list_complete: bool = True
+    """Whether no process can be missing in ``processes`` because this user may not look at it."""
     ended: tuple[Account, ...] = ()
     """Accounts of processes that were listed at the last reading and are no more."""
     mig_devices: tuple[GpuReading, ...] | None = None

@@ -56,7 +56,8 @@ class ProcessLookup:
         """Return the processes of a GPU by pid; one that is on it more than once has the sum of its memory."""
         found: dict[int, GpuProcess] = {}
         for entry in entries:
-            process = self._process(entry.pid)._replace(memory=entry.memory, computes=entry.computes)
+            process = self._process(entry.pid)
+            process = process._replace(memory=entry.memory, computes=entry.computes, utilization=entry.utilization)
             earlier = found.get(entry.pid)
             if earlier is not None:
                 both = None if None in {earlier.memory, entry.memory} else (earlier.memory or 0) + (entry.memory or 0)

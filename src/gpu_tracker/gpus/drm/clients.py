@@ -1,0 +1,245 @@
+"""The DRM clients of processes, each once, however many descriptors and processes share it.
+
+What it costs, a process and reading: one stat(2) of ``/proc/PID/fd``, whose size is the number of open descriptors
+since Linux 6.2, and one pread(2) for each client. The descriptors are listed again where that number has changed, and
+from time to time; one that took the place of another is found then.
+"""
+
+from __future__ import annotations
+
+import os
+
+from gpu_tracker.gpus.drm.fdinfo import parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpu_tracker.gpus.drm.fdinfo import Client, Key
+
+LISTED_AGAIN = 10.0
+"""Seconds after which descriptors are listed again although their number is the same."""
+_LISTED_AGAIN_UNCOUNTED = 1.0
+"""The same where the kernel does not count them."""
+_SPREAD = 64
+"""Not all processes are listed at the same reading: that would take long."""
+_MOST_HANDLES = 256
+"""Files that are kept open; those past it are opened for each reading."""
+_MOST_BYTES = 16_384
+KFD = '/dev/kfd'
+"""The device file that a process has open which computes with ROCm."""
+_ROCM_DRIVER = 'amdgpu'
+_DRM = '/dev/dri/'
+"""How the path of a device file of DRM begins."""
+
+
+class _File:
+    """A file of fdinfo, kept open, and the client that it was last about."""
+
+    __slots__ = ('client', 'handle', 'path', 'text')
+
+    def __init__(self, path: str, client: Client, text: bytes, handle: int | None) -> None:
+        self.path = path
+        self.client = client
+        self.text = text
+        self.handle = handle
+
+
+class _Listing:
+    """What a process has open."""
+
+    __slots__ = ('due', 'files', 'has_kfd', 'is_readable', 'signature')
+
+    def __init__(self, signature: tuple[int, int, int], due: float) -> None:
+        self.signature = signature
+        self.due = due
+        self.files: dict[Key, _File] = {}
+        self.has_kfd = False
+        self.is_readable = True
+
+
+class Holding:
+    """A client, and the process that it is counted for.
+
+    :ivar pid: The process ID. Of several that have the client open, the one that had it before, else the lowest.
+    :ivar client: What it has used, as of now.
+    :ivar has_kfd: Whether the process computes with ROCm, whose work is in no engine's time.
+    """
+
+    __slots__ = ('client', 'has_kfd', 'pid')
+
+    def __init__(self, pid: int, client: Client, *, has_kfd: bool) -> None:
+        self.pid = pid
+        self.client = client
+        self.has_kfd = has_kfd
+
+
+class Clients:
+    """Finds the clients of processes and reads them again and again.
+
+    :param proc: The folder of proc(5).
+    :ivar is_complete: Whether the descriptors of all processes could be listed at the last reading.
+    """
+
+    def __init__(self, proc: str = '/proc') -> None:
+        self._proc = proc
+        self._listings: dict[int, _Listing] = {}
+        self._owners: dict[Key, int] = {}
+        self._handles = 0
+        self.is_complete = True
+
+    def read(self, pids: Iterable[int] | None, now: float) -> list[Holding]:
+        """Return all clients of the processes.
+
+        :param pids: None: all processes of the machine.
+        :param now: Monotonic seconds.
+        """
+        wanted = self._all_pids() if pids is None else pids
+        seen: dict[int, _Listing] = {}
+        is_complete = True
+        for pid in wanted:
+            listing = self._listing(pid, now)
+            if listing is not None:
+                seen[pid] = listing
+                is_complete = is_complete and listing.is_readable
+        for pid in self._listings.keys() - seen.keys():
+            self._forget(self._listings.pop(pid))
+        self._listings = seen
+        self.is_complete = is_complete
+        return self._holdings(now)
+
+    def close(self) -> None:
+        """Close all files."""
+        for listing in self._listings.values():
+            self._forget(listing)
+        self._listings = {}
+
+    def _all_pids(self) -> list[int]:
+        try:
+            return sorted(int(name) for name in os.listdir(self._proc) if name.isdecimal())
+        except OSError:
+            return []
+
+    def _listing(self, pid: int, now: float) -> _Listing | None:
+        """Return what a process has open, listed anew where that may have changed; None where it is gone."""
+        try:
+            status = os.stat(f'{self._proc}/{pid}/fd')
+        except OSError:  # it has ended, or is hidden by the mount option hidepid of proc(5)
+            return None
+        signature = (status.st_ino, status.st_size, status.st_mtime_ns)
+        known = self._listings.get(pid)
+        if known is not None and known.signature == signature and now < known.due:
+            return known
+        interval = LISTED_AGAIN * (1 - pid % _SPREAD / _SPREAD / 2) if status.st_size else _LISTED_AGAIN_UNCOUNTED
+        listing = _Listing(signature, now + interval)
+        if known is not None:
+            self._forget(known)
+        self._list(pid, listing)
+        return listing
+
+    def _list(self, pid: int, listing: _Listing) -> None:
+        folder = f'{self._proc}/{pid}'
+        try:
+            names = os.listdir(f'{folder}/fd')
+        except PermissionError:
+            listing.is_readable = False
+            return
+        except OSError:  # it has just ended
+            return
+        for name in names:
+            try:
+                target = os.readlink(f'{folder}/fd/{name}')
+            except OSError:  # closed meanwhile
+                continue
+            if target == KFD:
+                listing.has_kfd = True
+            elif target.startswith(_DRM):
+                self._add(listing, f'{folder}/fdinfo/{name}')
+
+    def _add(self, listing: _Listing, path: str) -> None:
+        handle, text = self._open(path)
+        client = None if text is None else parse(text)
+        if client is None or text is None or client.key in listing.files:
+            self._close(handle)
+            return
+        listing.files[client.key] = _File(path, client, text, handle)
+
+    def _holdings(self, now: float) -> list[Holding]:
+        """Return the clients as they are now."""
+        found, stale = self._read_owned()
+        if stale:  # descriptors have become others, at the same number of them
+            for pid in stale:
+                self._listings[pid].due = now
+                listing = self._listing(pid, now)
+                if listing is None:
+                    self._forget(self._listings.pop(pid))
+                else:
+                    self._listings[pid] = listing
+            found, _ = self._read_owned()
+        return found
+
+    def _read_owned(self) -> tuple[list[Holding], set[int]]:
+        """Read each client once; return what was read, and the processes of which a descriptor is another one now."""
+        before, self._owners = self._owners, {}
+        owners = self._owners
+        for pid, listing in self._listings.items():
+            for key in listing.files:
+                chosen = owners.get(key)
+                had_it = before.get(key)
+                if chosen is None or pid == had_it or (chosen != had_it and pid < chosen):
+                    owners[key] = pid
+        found: list[Holding] = []
+        stale: set[int] = set()
+        for key, pid in owners.items():
+            listing = self._listings[pid]
+            file = listing.files[key]
+            if self._is_read(file, key):
+                found.append(Holding(pid, file.client, has_kfd=listing.has_kfd and file.client.driver == _ROCM_DRIVER))
+            else:
+                stale.add(pid)
+        return found, stale
+
+    def _is_read(self, file: _File, key: Key) -> bool:
+        """Read a file anew; return whether it still is about the same client."""
+        if file.handle is None:
+            handle, text = self._open(file.path)
+            self._close(handle)
+        else:
+            try:
+                text = os.pread(file.handle, _MOST_BYTES, 0)
+            except OSError:  # the descriptor is closed, or the process is gone
+                return False
+        if text == file.text:
+            return True
+        client = None if text is None else parse(text)
+        if client is None or text is None or client.key != key:
+            return False
+        file.client, file.text = client, text
+        return True
+
+    def _open(self, path: str) -> tuple[int | None, bytes | None]:
+        """Return the handle of a file, None where there are enough, and what it says."""
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None, None
+        try:
+            text = os.pread(handle, _MOST_BYTES, 0)
+        except OSError:
+            os.close(handle)
+            return None, None
+        if self._handles >= _MOST_HANDLES:
+            os.close(handle)
+            return None, text
+        self._handles += 1
+        return handle, text
+
+    def _close(self, handle: int | None) -> None:
+        if handle is not None:
+            os.close(handle)
+            self._handles -= 1
+
+    def _forget(self, listing: _Listing) -> None:
+        for file in listing.files.values():
+            self._close(file.handle)
+        listing.files = {}

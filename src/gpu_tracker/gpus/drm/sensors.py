@@ -1,0 +1,149 @@
+"""The figures of one GPU that sysfs has: memory, utilization, temperature, clock, power and energy.
+
+``gpu_busy_percent``, ``mem_info_vram_used`` and the like are amdgpu's (Documentation/gpu/amdgpu/); the sensors are
+those of hwmon (Documentation/hwmon/sysfs-interface.rst): millidegrees, microwatts, microjoules, hertz.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpu_tracker.gpus.drm.devices import Device
+
+_MOST_BYTES = 64
+_MICRO = 1e6
+_MILLI = 1e3
+_MEGA = 1_000_000
+_ABSENT = -1
+
+_CLOCKS = ('gt_act_freq_mhz',)
+"""In the folder of the card: i915."""
+_XE_CLOCK = 'tile0/gt0/freq0/act_freq'
+_XE_MEMORY = 'physical_vram_size_bytes'
+"""In the folder of each tile of xe."""
+
+
+class Sensors:
+    """Reads the files of a GPU, which are kept open: a pread(2) costs a fifth of opening one anew.
+
+    A GPU that sleeps is not waked: its drivers would do so to read a sensor, and then it would use power all the time.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._handles: dict[str, int] = {}
+
+    def memory(self) -> tuple[int | None, int | None]:
+        """Return the bytes that the GPU has, and those in use; of an integrated one with what it may use of RAM.
+
+        i915, nouveau and the like report neither to those who are not root; xe reports what there is.
+        """
+        path = self._device.path
+        total, used = self._number(f'{path}/mem_info_vram_total'), self._number(f'{path}/mem_info_vram_used')
+        if self._device.is_integrated:
+            total = _both(total, self._number(f'{path}/mem_info_gtt_total'))
+            used = _both(used, self._number(f'{path}/mem_info_gtt_used'))
+        if total is None:
+            total = self._tiles()
+        return total or None, used
+
+    def utilization(self) -> float | None:
+        """Return the percent that the driver reports of now; None where it reports none."""
+        if self.is_asleep:
+            return 0.0 if os.path.exists(f'{self._device.path}/gpu_busy_percent') else None
+        return _float(self._number(f'{self._device.path}/gpu_busy_percent'))
+
+    def memory_utilization(self) -> int | None:
+        """Return the percent of the time in which memory is read or written."""
+        return None if self.is_asleep else self._number(f'{self._device.path}/mem_busy_percent')
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the GPU is switched off as long as nobody uses it, as that of a laptop may be."""
+        return self._read(f'{self._device.path}/power/runtime_status').strip() == b'suspended'
+
+    def temperature(self) -> float | None:
+        """Return degrees Celsius: of the first sensor; xe has none of that number, and the second is the package's."""
+        first = self._first('temp1_input', 'temp2_input')
+        return None if first is None else first / _MILLI
+
+    def power(self) -> float | None:
+        """Return watts; a driver has either the mean of the last moments or the latest figure."""
+        power = self._first('power1_average', 'power1_input')
+        return None if power is None else power / _MICRO
+
+    def power_limit(self) -> float | None:
+        """Return watts; 0 is no limit."""
+        limit = self._first('power1_cap', 'power1_max')
+        return limit / _MICRO if limit else None
+
+    def clock(self) -> int | None:
+        """Return hertz."""
+        if self.is_asleep:
+            return None
+        hertz = self._first('freq1_input')
+        if hertz is not None:
+            return hertz
+        card, path = self._device.card, self._device.path
+        names = [f'{path}/{_XE_CLOCK}', *(f'{card}/{name}' for name in _CLOCKS if card is not None)]
+        megahertz = next((found for name in names if (found := self._number(name)) is not None), None)
+        return None if megahertz is None else megahertz * _MEGA
+
+    def energy(self) -> float | None:
+        """Return the joules that the whole GPU has used since its driver was loaded."""
+        energy = self._first('energy1_input')
+        return None if energy is None else energy / _MICRO
+
+    def close(self) -> None:
+        """Close all files."""
+        for handle in self._handles.values():
+            if handle != _ABSENT:
+                os.close(handle)
+        self._handles = {}
+
+    def _first(self, *names: str) -> int | None:
+        """Return the figure of the first sensor that there is."""
+        if self._device.hwmon is None or self.is_asleep:
+            return None
+        found = (self._number(f'{self._device.hwmon}/{name}') for name in names)
+        return next((figure for figure in found if figure is not None), None)
+
+    def _tiles(self) -> int | None:
+        path = self._device.path
+        sizes: Sequence[int | None] = [self._number(f'{path}/tile{tile}/{_XE_MEMORY}') for tile in range(2)]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if known else None
+
+    def _number(self, path: str) -> int | None:
+        text = self._read(path)
+        try:
+            return int(text)
+        except ValueError:  # missing, or not known now: the driver answers EBUSY or EPERM in a reset
+            return None
+
+    def _read(self, path: str) -> bytes:
+        handle = self._handles.get(path)
+        if handle == _ABSENT:
+            return b''
+        try:
+            if handle is None:
+                handle = self._handles[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            return os.pread(handle, _MOST_BYTES, 0)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            if handle is None:
+                self._handles[path] = _ABSENT  # this driver has none, or it is root's
+            return b''
+        except OSError:
+            return b''
+
+
+def _both(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
+
+
+def _float(number: int | None) -> float | None:
+    return None if number is None else float(number)
