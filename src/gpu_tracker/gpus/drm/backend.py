@@ -9,7 +9,7 @@ import time
 from gpu_tracker.background import Reported
 from gpu_tracker.gpus.drm.clients import KFD, Clients
 from gpu_tracker.gpus.drm.devices import devices
-from gpu_tracker.gpus.drm.engines import EngineShares, busiest
+from gpu_tracker.gpus.drm.engines import IDLE, EngineShares, busiest
 from gpu_tracker.gpus.drm.sensors import Sensors
 from gpu_tracker.gpus.model import Gpu, GpuHealth, GpuProcess, GpuReading
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.gpus.drm.clients import Holding
     from gpu_tracker.gpus.drm.devices import Device
+    from gpu_tracker.gpus.drm.engines import Shares
     from gpu_tracker.gpus.drm.fdinfo import Key
 
 _LOST = 'is no longer there'
@@ -197,6 +198,9 @@ class Usage:
         self._shares = EngineShares()
         self._monotonic = monotonic
         self._devices = {device.key: device for device in known}
+        on_chip = [device for device in known if device.pci_bus_id is None]
+        self._on_chip = on_chip[0] if len(on_chip) == 1 else None
+        """The only GPU that is no PCI device, whose driver may have two names: ``adreno`` and ``msm``."""
         self._pids: frozenset[int] | None = None
         self._served: set[str] = set()
         self._processes: dict[str, list[GpuProcess]] | None = None
@@ -242,7 +246,8 @@ class Usage:
         shares = self._shares.update((holding.client for holding in holdings), now)
         by_gpu: dict[str, dict[int, list[Holding]]] = {}
         for holding in holdings:
-            device = self._devices.get(holding.client.device)
+            address = holding.client.key[0]
+            device = self._devices.get(address) or (None if ':' in address else self._on_chip)
             if device is not None:
                 by_gpu.setdefault(device.uuid, {}).setdefault(holding.pid, []).append(holding)
         self._processes = {}
@@ -257,23 +262,26 @@ class Usage:
             )
 
 
-def _busy(holdings: list[Holding], shares: Mapping[Key, Mapping[str, float]]) -> float | None:
-    """Return the percent of the busiest engines for all clients of a GPU; None where it is not known of one."""
-    if any(holding.has_kfd or not holding.client.has_engines for holding in holdings):
-        return None
-    return busiest(shares.get(holding.client.key, {}) for holding in holdings)
+def _busy(holdings: list[Holding], shares: Mapping[Key, Shares]) -> float | None:
+    """Return the percent of the busiest engines for clients of one GPU; None where it is not known of one of them."""
+    for holding in holdings:
+        if holding.has_kfd or not holding.client.has_engines:
+            return None
+    return busiest([shares.get(holding.client.key, IDLE) for holding in holdings])
 
 
-def _process(
-    pid: int, held: list[Holding], shares: Mapping[Key, Mapping[str, float]], *, is_integrated: bool
-) -> GpuProcess:
-    sizes = [holding.client.memory(is_integrated=is_integrated) for holding in held]
-    computes = any(holding.has_kfd or holding.client.computes for holding in held)
-    is_measured = all(holding.client.key in shares for holding in held)
+def _process(pid: int, held: list[Holding], shares: Mapping[Key, Shares], *, is_integrated: bool) -> GpuProcess:
+    memory: int | None = 0
+    computes, is_measured = False, True
+    for holding in held:
+        size = holding.client.memory(is_integrated=is_integrated)
+        memory = None if size is None or memory is None else memory + size
+        computes = computes or holding.has_kfd or holding.client.computes
+        is_measured = is_measured and holding.client.key in shares
     busy = _busy(held, shares) if is_measured else None
     return GpuProcess(
         pid,
-        None if None in sizes else sum(size for size in sizes if size is not None),
+        memory,
         computes=computes,
         draws=not computes,
         utilization=None if busy is None else round(busy),

@@ -33,31 +33,6 @@ _DRM = '/dev/dri/'
 """How the path of a device file of DRM begins."""
 
 
-class _File:
-    """A file of fdinfo, kept open, and the client that it was last about."""
-
-    __slots__ = ('client', 'handle', 'path', 'text')
-
-    def __init__(self, path: str, client: Client, text: bytes, handle: int | None) -> None:
-        self.path = path
-        self.client = client
-        self.text = text
-        self.handle = handle
-
-
-class _Listing:
-    """What a process has open."""
-
-    __slots__ = ('due', 'files', 'has_kfd', 'is_readable', 'signature')
-
-    def __init__(self, signature: tuple[int, int, int], due: float) -> None:
-        self.signature = signature
-        self.due = due
-        self.files: dict[Key, _File] = {}
-        self.has_kfd = False
-        self.is_readable = True
-
-
 class Holding:
     """A client, and the process that it is counted for.
 
@@ -68,10 +43,34 @@ class Holding:
 
     __slots__ = ('client', 'has_kfd', 'pid')
 
-    def __init__(self, pid: int, client: Client, *, has_kfd: bool) -> None:
+    def __init__(self, pid: int, client: Client) -> None:
         self.pid = pid
         self.client = client
-        self.has_kfd = has_kfd
+        self.has_kfd = False
+
+
+class _File:
+    """A file of fdinfo, kept open where there are descriptors enough, and the client that it is about."""
+
+    __slots__ = ('handle', 'holding', 'path')
+
+    def __init__(self, path: str, handle: int | None, holding: Holding) -> None:
+        self.path = path
+        self.handle = handle
+        self.holding = holding
+
+
+class _Listing:
+    """What a process has open."""
+
+    __slots__ = ('due', 'files', 'is_readable', 'path', 'signature')
+
+    def __init__(self, path: str, signature: tuple[int, int, int], due: float) -> None:
+        self.path = path
+        self.signature = signature
+        self.due = due
+        self.files: dict[Key, _File] = {}
+        self.is_readable = True
 
 
 class Clients:
@@ -122,16 +121,17 @@ class Clients:
 
     def _listing(self, pid: int, now: float) -> _Listing | None:
         """Return what a process has open, listed anew where that may have changed; None where it is gone."""
+        known = self._listings.get(pid)
+        path = f'{self._proc}/{pid}/fd' if known is None else known.path
         try:
-            status = os.stat(f'{self._proc}/{pid}/fd')
+            status = os.stat(path)
         except OSError:  # it has ended, or is hidden by the mount option hidepid of proc(5)
             return None
         signature = (status.st_ino, status.st_size, status.st_mtime_ns)
-        known = self._listings.get(pid)
         if known is not None and known.signature == signature and now < known.due:
             return known
         interval = LISTED_AGAIN * (1 - pid % _SPREAD / _SPREAD / 2) if status.st_size else _LISTED_AGAIN_UNCOUNTED
-        listing = _Listing(signature, now + interval)
+        listing = _Listing(path, signature, now + interval)
         if known is not None:
             self._forget(known)
         self._list(pid, listing)
@@ -146,23 +146,27 @@ class Clients:
             return
         except OSError:  # it has just ended
             return
+        has_kfd = False
         for name in names:
             try:
                 target = os.readlink(f'{folder}/fd/{name}')
             except OSError:  # closed meanwhile
                 continue
             if target == KFD:
-                listing.has_kfd = True
+                has_kfd = True
             elif target.startswith(_DRM):
-                self._add(listing, f'{folder}/fdinfo/{name}')
+                self._add(pid, listing, f'{folder}/fdinfo/{name}')
+        if has_kfd:
+            for file in listing.files.values():
+                file.holding.has_kfd = file.holding.client.driver == _ROCM_DRIVER
 
-    def _add(self, listing: _Listing, path: str) -> None:
+    def _add(self, pid: int, listing: _Listing, path: str) -> None:
         handle, text = self._open(path)
         client = None if text is None else parse(text)
-        if client is None or text is None or client.key in listing.files:
+        if client is None or client.key in listing.files:
             self._close(handle)
             return
-        listing.files[client.key] = _File(path, client, text, handle)
+        listing.files[client.key] = _File(path, handle, Holding(pid, client))
 
     def _holdings(self, now: float) -> list[Holding]:
         """Return the clients as they are now."""
@@ -193,13 +197,13 @@ class Clients:
         for key, pid in owners.items():
             listing = self._listings[pid]
             file = listing.files[key]
-            if self._is_read(file, key):
-                found.append(Holding(pid, file.client, has_kfd=listing.has_kfd and file.client.driver == _ROCM_DRIVER))
+            if self._is_read(file):
+                found.append(file.holding)
             else:
                 stale.add(pid)
         return found, stale
 
-    def _is_read(self, file: _File, key: Key) -> bool:
+    def _is_read(self, file: _File) -> bool:
         """Read a file anew; return whether it still is about the same client."""
         if file.handle is None:
             handle, text = self._open(file.path)
@@ -209,12 +213,15 @@ class Clients:
                 text = os.pread(file.handle, _MOST_BYTES, 0)
             except OSError:  # the descriptor is closed, or the process is gone
                 return False
-        if text == file.text:
-            return True
-        client = None if text is None else parse(text)
-        if client is None or text is None or client.key != key:
+        if text is None:
             return False
-        file.client, file.text = client, text
+        known = file.holding.client
+        if known.update(text):
+            return True
+        client = parse(text)
+        if client is None or client.key != known.key:
+            return False
+        file.holding.client = client
         return True
 
     def _open(self, path: str) -> tuple[int | None, bytes | None]:

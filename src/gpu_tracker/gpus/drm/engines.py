@@ -8,8 +8,12 @@ if TYPE_CHECKING:
 
     from gpu_tracker.gpus.drm.fdinfo import Client, Key
 
+    Shares = Mapping[str, float]
+    """By kind of engine; 1.0: all engines of the kind have worked all the time."""
+
 _NANOSECONDS = 1e9
 _FULL = 100.0
+IDLE: Shares = {}
 
 
 class EngineShares:
@@ -21,27 +25,58 @@ class EngineShares:
     """
 
     def __init__(self) -> None:
-        self._last: dict[Key, dict[str, tuple[int, int | None]]] = {}
-        """Client -> kind of engine -> its counter, and the cycles that had passed."""
+        self._last: dict[Key, _Counters] = {}
         self._at: float | None = None
 
-    def update(self, clients: Iterable[Client], now: float) -> dict[Key, dict[str, float]]:
-        """Take a reading in; return the shares, 1.0 being all engines of a kind all the time.
+    def update(self, clients: Iterable[Client], now: float) -> dict[Key, Shares]:
+        """Take a reading in; return the shares, without those clients that were not there at the reading before.
 
         :param now: Monotonic seconds.
         """
-        seconds = 0.0 if self._at is None else now - self._at
+        nanoseconds = 0.0 if self._at is None else (now - self._at) * _NANOSECONDS
         last, self._last, self._at = self._last, {}, now
-        shares: dict[Key, dict[str, float]] = {}
+        shares: dict[Key, Shares] = {}
         for client in clients:
-            before = last.get(client.key)
-            counters = self._last[client.key] = _merged(before or {}, _counters(client))
-            if before is not None:
-                shares[client.key] = _shares(client.capacity, before, counters, seconds)
+            counters = last.get(client.key)
+            if counters is None:
+                counters = _Counters(client)
+            else:
+                shares[client.key] = counters.advance(client, nanoseconds)
+            self._last[client.key] = counters
         return shares
 
 
-def busiest(shares: Iterable[Mapping[str, float]]) -> float:
+class _Counters:
+    """The largest counters of a client so far."""
+
+    __slots__ = ('_changes', '_client', '_cycles', '_nanoseconds', '_passed')
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._changes = client.changes
+        self._nanoseconds = dict(client.nanoseconds)
+        self._cycles = dict(client.cycles)
+        self._passed = dict(client.passed)
+
+    def advance(self, client: Client, nanoseconds: float) -> Shares:
+        """Return the shares since the last call; of cycles the driver itself says how many have passed."""
+        if client is self._client and client.changes == self._changes:
+            return IDLE
+        self._client, self._changes = client, client.changes
+        shares = {}
+        for name, counter in client.nanoseconds.items():
+            worked = _rise(self._nanoseconds, name, counter)
+            if worked and nanoseconds > 0:
+                shares[name] = worked / nanoseconds / _count(client, name)
+        for name, counter in client.cycles.items():
+            worked = _rise(self._cycles, name, counter)
+            passed = _rise(self._passed, name, client.passed.get(name, 0))
+            if worked and passed:
+                shares[name] = worked / passed / _count(client, name)
+        return shares
+
+
+def busiest(shares: Iterable[Shares]) -> float:
     """Return the percent of the busiest kind of engine, for several clients together."""
     sums: dict[str, float] = {}
     for of_client in shares:
@@ -50,36 +85,17 @@ def busiest(shares: Iterable[Mapping[str, float]]) -> float:
     return min(_FULL, _FULL * max(sums.values(), default=0.0))
 
 
-def _counters(client: Client) -> dict[str, tuple[int, int | None]]:
-    """Return the counters; where a driver has both, cycles and those that have passed need no clock of ours."""
-    counters: dict[str, tuple[int, int | None]] = {name: (time, None) for name, time in client.nanoseconds.items()}
-    counters.update(client.cycles)
-    return counters
+def _rise(largest: dict[str, int], name: str, counter: int) -> int:
+    """Return by how much a counter exceeds what it was at most.
+
+    One that was not there counts from 0: amdgpu leaves out engines that have not worked yet.
+    """
+    before = largest.get(name, 0)
+    if counter <= before:
+        return 0
+    largest[name] = counter
+    return counter - before
 
 
-def _merged(
-    before: Mapping[str, tuple[int, int | None]], now: dict[str, tuple[int, int | None]]
-) -> dict[str, tuple[int, int | None]]:
-    merged = dict(now)
-    for name, (counter, passed) in before.items():
-        if name not in now or counter > now[name][0]:
-            merged[name] = (counter, now[name][1] if name in now else passed)
-    return merged
-
-
-def _shares(
-    capacity: Mapping[str, int],
-    before: Mapping[str, tuple[int, int | None]],
-    now: Mapping[str, tuple[int, int | None]],
-    seconds: float,
-) -> dict[str, float]:
-    shares = {}
-    for name, (counter, passed) in now.items():
-        old, old_passed = before.get(name, (0, None))
-        if passed is None:
-            whole = seconds * _NANOSECONDS
-        else:
-            whole = float(passed - old_passed) if old_passed is not None else 0.0
-        if whole > 0:
-            shares[name] = (counter - old) / whole / capacity.get(name, 1)
-    return shares
+def _count(client: Client, name: str) -> int:
+    return max(1, client.capacity.get(name, 1))

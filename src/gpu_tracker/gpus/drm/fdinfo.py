@@ -15,8 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_UNITS = {b'KiB': 2**10, b'MiB': 2**20, b'GiB': 2**30}
-"""A number without a unit is bytes."""
+_UNITS = {b'': 1, b'ns': 1, b'KiB': 2**10, b'MiB': 2**20, b'GiB': 2**30}
+"""A size without a unit is in bytes."""
+_IDENTITY = (b'drm-driver:', b'drm-client-id:', b'drm-pdev:')
 
 _OWN = ('vram', 'local', 'stolen-local')
 """How regions begin that are memory of the GPU itself: ``vram`` (amdgpu), ``vram0`` (xe), ``local0`` (i915)."""
@@ -24,12 +25,14 @@ _SHARED = ('gtt', 'system', 'stolen', 'memory')
 """How regions begin that are the system's memory: ``gtt`` (amdgpu, xe), ``system0`` (i915), ``system`` (xe), ``memory``
 (drivers that know one region only, such as panfrost, msm and v3d). amdgpu's ``cpu`` is what the GPU does not use."""
 
-_COMPUTE = frozenset({'compute', 'ccs'})
-"""Engines that do nothing but compute: of amdgpu and i915, and of xe."""
+_COMPUTE = 'compute'
+"""The engines of amdgpu and i915 that do nothing but compute."""
+_COMPUTE_OF_XE = 'ccs'
 _DRIVER_WITHOUT_IDLE_ENGINES = 'amdgpu'
 """A driver that leaves engines out which have not worked for the client."""
 
 _KINDS = ('resident', 'memory', 'engine', 'engine-capacity', 'cycles', 'total-cycles')
+_OF_MEMORY = frozenset({'resident', 'memory'})
 _PARTS_OF_KIND = ('capacity-', 'cycles-')
 """What belongs to the kind of a key and not to the name: ``drm-engine-capacity-video``."""
 
@@ -41,39 +44,72 @@ class Client:
     """One DRM client: what a process got when it opened the device, and may have passed on to others.
 
     :ivar driver: The driver's name.
-    :ivar device: The PCI address, or the driver's name where it is no PCI device.
-    :ivar regions: Bytes by region.
+    :ivar key: What names the client.
     :ivar nanoseconds: The time that each kind of engine has worked for it.
-    :ivar cycles: The clock cycles in which each kind of engine has worked for it, and those that have passed.
-    :ivar capacity: How many engines there are of a kind, where it is more than one.
+    :ivar cycles: The clock cycles in which each kind of engine has worked for it.
+    :ivar passed: The clock cycles that have passed for each kind of engine.
+    :ivar capacity: How many engines there are of a kind.
+    :ivar changes: How often its figures have changed.
     """
 
-    __slots__ = ('capacity', 'cycles', 'device', 'driver', 'id', 'nanoseconds', 'regions')
+    __slots__ = (
+        '_figures',
+        '_lines',
+        '_memory',
+        '_text',
+        'capacity',
+        'changes',
+        'cycles',
+        'driver',
+        'key',
+        'nanoseconds',
+        'passed',
+    )
 
-    def __init__(self, driver: str, device: str, client_id: str) -> None:
+    def __init__(self, key: Key, driver: str, text: bytes, lines: list[bytes]) -> None:
+        self.key = key
         self.driver = driver
-        self.device = device
-        self.id = client_id
-        self.regions: Mapping[str, int] = {}
-        self.nanoseconds: Mapping[str, int] = {}
-        self.cycles: Mapping[str, tuple[int, int]] = {}
-        self.capacity: Mapping[str, int] = {}
+        self.changes = 0
+        self._text = text
+        self._lines = lines
+        self._figures = figures = {kind: dict[str, int]() for kind in _KINDS}
+        self._memory: dict[bool, int | None] = {}
+        for line in lines:
+            self._note(line)
+        self.nanoseconds: Mapping[str, int] = figures['engine']
+        self.cycles: Mapping[str, int] = figures['cycles']
+        self.passed: Mapping[str, int] = figures['total-cycles']
+        self.capacity: Mapping[str, int] = figures['engine-capacity']
 
-    @property
-    def key(self) -> Key:
-        """What names the client."""
-        return self.device, self.id
+    def update(self, text: bytes) -> bool:
+        """Take in what the file says now; return whether it still is about this client."""
+        if text == self._text:
+            return True
+        lines = text.split(b'\n')
+        if len(lines) != len(self._lines):
+            return False
+        changed = [line for line, before in zip(lines, self._lines, strict=True) if line != before]
+        for line in changed:
+            if line.startswith(_IDENTITY):
+                return False
+        self._text, self._lines = text, lines
+        self.changes += 1
+        for line in changed:
+            self._note(line)
+        return True
 
     def memory(self, *, is_integrated: bool) -> int | None:
         """Return the bytes that the client has; None where the driver does not say.
 
         Of a GPU with memory of its own only that counts. An integrated GPU works in the system's memory.
         """
-        own = [size for region, size in self.regions.items() if region.startswith(_OWN)]
-        if own and not is_integrated:
-            return sum(own)
-        shared = [size for region, size in self.regions.items() if _is_shared(region)]
-        return sum(own) + sum(shared) if own or shared else None
+        if is_integrated not in self._memory:
+            regions = self._figures['memory'] | self._figures['resident']
+            own = [size for region, size in regions.items() if region.startswith(_OWN)]
+            shared = [size for region, size in regions.items() if _is_shared(region)]
+            counted = own if own and not is_integrated else own + shared
+            self._memory[is_integrated] = sum(counted) if counted else None
+        return self._memory[is_integrated]
 
     @property
     def has_engines(self) -> bool:
@@ -83,58 +119,51 @@ class Client:
     @property
     def computes(self) -> bool:
         """Whether an engine that does nothing but compute has worked for it, or where no driver tells that apart."""
-        if self.driver != _DRIVER_WITHOUT_IDLE_ENGINES and not _COMPUTE & (
-            self.nanoseconds.keys() | self.cycles.keys()
-        ):
-            return True
-        busy = self.cycles.items()
-        return any(self.nanoseconds.get(name) for name in _COMPUTE) or any(
-            cycles for name, (cycles, _) in busy if name in _COMPUTE
-        )
+        worked = self.nanoseconds.get(_COMPUTE, self.cycles.get(_COMPUTE_OF_XE))
+        return self.driver != _DRIVER_WITHOUT_IDLE_ENGINES if worked is None else worked > 0
 
-
-def parse(text: bytes) -> Client | None:
-    """Return the client that a file of ``fdinfo`` is about; None where it is none, or has no ID to be counted by.
-
-    What cannot be read of a line is left out: it is not known.
-    """
-    about = {b'driver': '', b'pdev': '', b'client-id': ''}
-    figures: dict[str, dict[str, int]] = {kind: {} for kind in _KINDS}
-    for line in text.split(b'\n'):
+    def _note(self, line: bytes) -> None:
+        """Take in a figure; one that cannot be read is not known."""
         if not line.startswith(b'drm-'):
-            continue
+            return
         key, _, value = line[4:].partition(b':')
-        if key in about:
-            about[key] = value.strip().decode(errors='replace')
-            continue
         kind, _, name = key.decode(errors='replace').partition('-')
         if name.startswith(_PARTS_OF_KIND):
             part, _, name = name.partition('-')
             kind = f'{kind}-{part}'
-        if kind in figures:
-            _put(figures[kind], name, value)
-    if not about[b'driver'] or not about[b'client-id']:
+        if kind not in self._figures:
+            return
+        number = _number(value)
+        if number is None:
+            self._figures[kind].pop(name, None)
+        else:
+            self._figures[kind][name] = number
+        if kind in _OF_MEMORY:
+            self._memory.clear()
+
+
+def parse(text: bytes) -> Client | None:
+    """Return the client that a file of ``fdinfo`` is about; None where it is none, or has no ID to be counted by."""
+    lines = text.split(b'\n')
+    about = {}
+    for line in lines:
+        if line.startswith(_IDENTITY):
+            key, _, value = line.partition(b':')
+            about[key] = value.strip().decode(errors='replace')
+    driver, client_id = about.get(b'drm-driver'), about.get(b'drm-client-id')
+    if not driver or not client_id:
         return None
-    client = Client(about[b'driver'], about[b'pdev'] or about[b'driver'], about[b'client-id'])
-    client.regions = figures['memory'] | figures['resident']
-    client.nanoseconds = figures['engine']
-    passed = figures['total-cycles']
-    client.cycles = {name: (cycles, passed[name]) for name, cycles in figures['cycles'].items() if name in passed}
-    client.capacity = {name: count for name, count in figures['engine-capacity'].items() if count > 1}
-    return client
+    return Client((about.get(b'drm-pdev') or driver, client_id), driver, text, lines)
 
 
 def _is_shared(region: str) -> bool:
     return region.startswith(_SHARED) and not region.startswith(_OWN)
 
 
-def _put(figures: dict[str, int], name: str, value: bytes) -> None:
-    """Note a number with its unit; one that cannot be read is not known."""
+def _number(value: bytes) -> int | None:
     words = value.split()
     if not words or not words[0].isdigit():
-        return
+        return None
     unit = words[1] if len(words) > 1 else b''
-    if unit in {b'', b'ns'}:
-        figures[name] = int(words[0])
-    elif unit in _UNITS:
-        figures[name] = int(words[0]) * _UNITS[unit]
+    factor = _UNITS.get(unit)
+    return None if factor is None else int(words[0]) * factor
