@@ -22,8 +22,7 @@ LISTED_AGAIN = 10.0
 _LISTED_AGAIN_UNCOUNTED = 1.0
 """The same where the kernel does not count them."""
 _SPREAD = 64
-"""Not all processes are listed at the same reading: that would take long."""
-_MOST_HANDLES = 256
+MOST_HANDLES = 256
 """Files that are kept open; those past it are opened for each reading."""
 _MOST_BYTES = 16_384
 KFD = '/dev/kfd'
@@ -130,8 +129,7 @@ class Clients:
         signature = (status.st_ino, status.st_size, status.st_mtime_ns)
         if known is not None and known.signature == signature and now < known.due:
             return known
-        interval = LISTED_AGAIN * (1 - pid % _SPREAD / _SPREAD / 2) if status.st_size else _LISTED_AGAIN_UNCOUNTED
-        listing = _Listing(path, signature, now + interval)
+        listing = _Listing(path, signature, now + listed_again(pid, status.st_size))
         if known is not None:
             self._forget(known)
         self._list(pid, listing)
@@ -235,7 +233,7 @@ class Clients:
         except OSError:
             os.close(handle)
             return None, None
-        if self._handles >= _MOST_HANDLES:
+        if self._handles >= MOST_HANDLES:
             os.close(handle)
             return None, text
         self._handles += 1
@@ -250,3 +248,13 @@ class Clients:
         for file in listing.files.values():
             self._close(file.handle)
         listing.files = {}
+
+
+def listed_again(pid: int, size: int) -> float:
+    """Return the seconds after which the descriptors of a process are listed again although their number is the same.
+
+    Not all processes are listed at the same reading: that would take long.
+
+    :param size: Of ``/proc/PID/fd``: the number of descriptors, or 0 before Linux 6.2.
+    """
+    return LISTED_AGAIN * (1 - pid % _SPREAD / _SPREAD / 2) if size else _LISTED_AGAIN_UNCOUNTED
