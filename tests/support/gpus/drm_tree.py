@@ -86,6 +86,13 @@ class DrmTree:
         """
         self._write(dump(lines) if isinstance(lines, str) else list(lines), pids or {})
 
+    def add_at_once(self, lines: str | Iterable[str], pids: Mapping[int, int] | None = None) -> None:
+        """Add what a dump says to a machine that had no process: who reads it sees none or all of them."""
+        self.proc = self.root / 'proc.next'
+        self.proc.mkdir()
+        self.add(lines, pids)
+        self.proc = self.proc.rename(self.root / 'proc')
+
     def set(self, path: str, text: object) -> None:
         """Write a file of sysfs: ``card1/device/gpu_busy_percent``."""
         (self.root / 'sys/class/drm' / path).write_text(f'{text}\n', encoding='utf-8')

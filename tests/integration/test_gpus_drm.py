@@ -1,0 +1,210 @@
+"""GPUs of six DRM drivers in the table, in what is free, and in tracked runs: real commands on folders from dumps."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from support.cli_program import gpu_tracker, started, text_of
+from support.gpus.drm_tree import DrmTree, browser, dump
+from support.tracked_program import Samplers, as_root, environment, status_of
+from support.waiting import TIMEOUT, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TABLES = {
+    'amdgpu_gaming': ['0 [~] GPU 0x73bf 73% 4.3/17.2 63°C 2410 187W'],
+    'amdgpu_compute': [
+        '0 [ ] Instinct MI300X OAM 97% 3.1/205.8 49°C 2106 305W',
+        '1 [ ] Instinct MI300X OAM 0% 0.3/205.8 49°C 132 132W',
+    ],
+    'amdgpu_apu': ['0 [ ] GPU 0x163f 35% 1.3/9.7 63°C 200 4W'],
+    'i915': ['0 [~] GPU 0x9a49 N/A N/A N/A 349 N/A', '1 [ ] GPU 0x56a6 N/A N/A N/A 2000 N/A'],
+    'xe': ['0 [ ] GPU 0x64a0 N/A N/A N/A 800 N/A', '1 [~] GPU 0x56a0 N/A N/A/17.1 52°C 2400 N/A'],
+    'nouveau': ['0 [~] nouveau GPU 0x1f97 N/A N/A 44°C N/A 9W'],
+    'browser': ['0 [!] GPU 0x73bf 73% 4.3/17.2 63°C 2410 187W'],
+}
+
+
+class Figures(NamedTuple):
+    """The GPU memory of a tracked run, in bytes, whose root is process 1001 of a dump and whose child is 1002."""
+
+    main: int | None
+    descendants: int | None
+    capacity: int | None
+    system: int | None
+    utilization: float | None
+
+
+RUNS = {
+    'amdgpu_gaming': Figures(3_649_044_480, 557_494_272, 17_163_091_968, 4_294_967_296, 73.0),
+    'amdgpu_compute': Figures(2_800_021_504, 0, 411_645_771_776, 3_397_365_504, 97.0),
+    'amdgpu_apu': Figures(580_562_944, 48_082_944, 9_663_676_416, 1_317_011_456, 35.0),
+    'i915': Figures(6_189_056, 2_762_960_896, None, None, 0.0),
+    'xe': Figures(3_818_913_792, 48_672_768, None, None, 0.0),
+    'nouveau': Figures(1_879_048_192, None, None, None, None),
+    'browser': Figures(838_860_800, 0, 17_163_091_968, 4_294_967_296, 73.0),
+}
+
+COMMAND = """
+import os, subprocess, sys
+
+child = subprocess.Popen(['cat'], stdin=subprocess.PIPE)
+with open(sys.argv[1], 'w') as file:
+    print(os.getpid(), child.pid, file=file)
+open(sys.argv[2]).read()
+child.communicate()
+"""
+
+
+class Machine(NamedTuple):
+    """A dump, and two processes that take the places of those in it."""
+
+    tree: DrmTree
+    environment: dict[str, str]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    tree = DrmTree(tmp_path)
+    usual = {name: value for name, value in environment().items() if not name.endswith('_VISIBLE_DEVICES')}
+    own = {'GPU_TRACKER_CLAIMS': str(tmp_path / 'claims'), 'COLUMNS': '200', 'LD_LIBRARY_PATH': str(tmp_path)}
+    return Machine(tree, usual | tree.environment() | own)
+
+
+@pytest.fixture
+def two_processes() -> Iterator[dict[int, int]]:
+    command = ['cat']
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as first,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as second,
+    ):
+        yield {1001: first.pid, 1002: second.pid, 1003: 4_194_303, 1004: 4_194_302}
+        first.kill()
+        second.kill()
+
+
+def lines_of(case: str) -> list[str]:
+    return browser() if case == 'browser' else dump(case)
+
+
+@as_root
+@pytest.mark.parametrize('case', TABLES)
+def test_the_table(machine: Machine, two_processes: dict[int, int], case: str) -> None:
+    machine.tree.add(lines_of(case), two_processes)
+    shown = gpu_tracker('gpus', '--no-color', env=machine.environment)
+    assert (shown.returncode, shown.stderr) == (0, '')
+    _, *lines = shown.stdout.splitlines()
+    assert [' '.join(line.split())[: len(row)] for line, row in zip(lines, TABLES[case], strict=True)] == TABLES[case]
+    assert 'cat' in shown.stdout
+
+
+def test_the_processes_of_the_table_are_those_of_the_machine(machine: Machine, two_processes: dict[int, int]) -> None:
+    machine.tree.add('xe', two_processes)
+    shown = gpu_tracker('gpus', '--json', env=machine.environment)
+    by_uuid = {gpu['uuid']: gpu for gpu in json.loads(shown.stdout)['gpus']}
+    (process,) = by_uuid['intel-0000:03:00.0']['processes']
+    assert (process['pid'], process['memory_bytes']) == (two_processes[1001], 3_818_913_792)
+    assert (process['command'], process['computes']) == ('cat', True)
+
+
+def test_a_dump_of_another_machine_has_processes_that_are_not_here(machine: Machine) -> None:
+    machine.tree.add('amdgpu_apu', {1001: 4_194_304, 1002: 4_194_305})
+    shown = gpu_tracker('gpus', '--no-color', env=machine.environment)
+    assert shown.stdout.splitlines()[1].split()[-4:] == ['?', 'N/A', '4194304,4194305', 'N/A']
+
+
+def test_no_drm_driver_and_no_other_is_no_gpu(machine: Machine) -> None:
+    shown = gpu_tracker('gpus', env=machine.environment)
+    assert shown.stderr == 'gpu-tracker: no GPU driver is installed or loaded on this machine\n'
+
+
+class Run:
+    """A command under ``gpu-tracker`` that lives from the writing of its processes to its release."""
+
+    def __init__(self, folder: Path) -> None:
+        self._pids = folder / 'pids'
+        self._gate = folder / 'gate'
+        os.mkfifo(self._gate)
+
+    def words(self, *options: str) -> list[str]:
+        """Return the arguments of gpu-tracker."""
+        command = ['--', sys.executable, '-c', COMMAND, str(self._pids), str(self._gate)]
+        return ['--format=json', '--st=0.1', '--gru=bytes', *options, *command]
+
+    def pids(self) -> dict[int, int]:
+        """Return the processes, as soon as they run."""
+        line = eventually(lambda: text_of(self._pids) if text_of(self._pids).endswith('\n') else '')
+        return dict(zip((1001, 1002), map(int, line.split()), strict=True))
+
+    def end(self) -> None:
+        """Let the command end."""
+        self._gate.write_text('')
+
+
+def has_read(pid: int, tree: DrmTree) -> bool:
+    """Return whether a sampler keeps a client's file open."""
+    folder = f'/proc/{pid}/fd'
+    links = []
+    for name in os.listdir(folder):
+        try:
+            links.append(os.readlink(f'{folder}/{name}'))
+        except FileNotFoundError:  # closed meanwhile
+            continue
+    return any(link.startswith(str(tree.proc)) for link in links)
+
+
+def read_again(pid: int) -> None:
+    """Wait until a sampler's thread for GPUs has read them three times more: each time it waits for the next."""
+
+    def waits() -> dict[str, int]:
+        threads = [name for name in os.listdir(f'/proc/{pid}/task') if name != str(pid)]
+        return {thread: status_of(int(thread), 'voluntary_ctxt_switches') for thread in threads}
+
+    before = waits()
+    eventually(lambda: any(count >= before.get(thread, 0) + 4 for thread, count in waits().items()))
+
+
+def tracked(machine: Machine, folder: Path, case: str, *options: str) -> dict[str, Any]:
+    """Return the report of a run whose processes are those of a dump."""
+    machine.tree.add([line for line in lines_of(case) if line.startswith('/sys/')])
+    run, samplers = Run(folder), Samplers()
+    with started(*run.words(*options), env=samplers.environment | machine.environment) as process:
+        machine.tree.add_at_once(lines_of(case), run.pids())
+        sampler = samplers.only()
+        eventually(lambda: has_read(sampler, machine.tree))
+        read_again(sampler)
+        run.end()
+        printed, errors = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, errors
+    report: dict[str, Any] = json.loads(printed)
+    return report
+
+
+@pytest.mark.parametrize('case', RUNS)
+def test_a_tracked_run(machine: Machine, tmp_path: Path, case: str) -> None:
+    report = tracked(machine, tmp_path, case, '--gb=drm')
+    ram, expected = report['max_gpu_ram'], RUNS[case]
+    found = Figures(
+        ram['main'],
+        ram['descendants'],
+        ram['system_capacity'],
+        ram['system'],
+        report['gpu_utilization']['gpu_percentages']['max_sum_percent'],
+    )
+    assert found == expected
+    if expected.descendants is not None:  # else it is known once the child has ended
+        assert ram['combined'] == (expected.main or 0) + expected.descendants
+
+
+def test_a_run_by_itself_counts_the_processes_on_an_integrated_gpu(machine: Machine, tmp_path: Path) -> None:
+    report = tracked(machine, tmp_path, 'amdgpu_apu')
+    assert report['max_gpu_ram']['combined'] == 628_645_888
+    assert report['gpu_utilization']['system_gpu_count'] == 1
