@@ -1,7 +1,7 @@
 """GPU memory and utilization of AMD GPUs beside what gpu-tracker 5.0.1 reports, which asks amd-smi.
 
-Its sizes of GPUs are MiB that are called megabytes: 4.6 % less than there are. It counts the memory of a client once for
-each process that shares it, and that of APUs without what they have in RAM.
+Its sizes of GPUs are MiB that are called megabytes: 4.6 % less than there are. It counts the memory of a client once
+for each process that shares it, and that of APUs without what they have in RAM.
 """
 
 from __future__ import annotations
