@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus import has_render_nodes
+from gpu_tracker.gpus import BACKENDS, DRM_ROOT
 from gpu_tracker.gpus.drm import open_backend
 from gpu_tracker.gpus.drm.devices import Device, devices
 from gpu_tracker.gpus.drm.names import product_name
@@ -56,10 +56,20 @@ def gpu(tree: DrmTree, node: int, slot: str, driver: str, *more: str, pci_id: st
 
 
 def test_no_gpu_at_all(tree: DrmTree, tmp_path: Path) -> None:
-    assert not has_render_nodes(str(tree.root))
     assert open_backend(root=str(tree.root)) is None
     assert open_backend(root=str(tmp_path / 'nothing')) is None
     assert devices(str(tmp_path / 'nothing'), '') == []
+
+
+def test_the_table_of_drivers_opens_what_the_variable_names(tree: DrmTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DRM_ROOT, str(tree.root))
+    assert BACKENDS['drm']() is None
+    gpu(tree, 0, '0000:03:00.0', 'amdgpu')
+    opened = BACKENDS['drm']()
+    assert opened is not None
+    assert [one.uuid for one in opened.gpus()] == ['amd-0000:03:00.0']
+    monkeypatch.setenv(DRM_ROOT, str(tree.root / 'nothing'))
+    assert BACKENDS['drm']() is None
 
 
 def test_a_card_without_a_render_node_only_has_a_screen(tree: DrmTree) -> None:
@@ -71,7 +81,6 @@ def test_a_card_without_a_render_node_only_has_a_screen(tree: DrmTree) -> None:
 @pytest.mark.parametrize('driver', ['nvidia', 'virtio-pci', 'vgem', 'vmwgfx'])
 def test_drivers_that_say_nothing_of_processes_are_left_out(tree: DrmTree, driver: str) -> None:
     gpu(tree, 0, '0000:02:00.0', driver)
-    assert has_render_nodes(str(tree.root))
     assert open_backend(root=str(tree.root)) is None
 
 

@@ -84,15 +84,10 @@ if TYPE_CHECKING:
             """
 
 
-def _opener(module: str, is_there: Callable[[], bool] = lambda: True) -> Callable[[], GpuBackend | None]:
-    """Return what imports a vendor's folder and opens its driver, both when it is called.
-
-    :param is_there: Returns False where the machine certainly has no such driver; it has to be cheap.
-    """
+def _opener(module: str) -> Callable[[], GpuBackend | None]:
+    """Return what imports a vendor's folder and opens its driver, both when it is called."""
 
     def open_backend() -> GpuBackend | None:
-        if not is_there():
-            return None
         from importlib import import_module  # noqa: PLC0415 - only where there is a driver to open
 
         opened: GpuBackend | None = import_module(module).open_backend()
@@ -106,21 +101,25 @@ DRM_ROOT = 'GPU_TRACKER_DRM_ROOT'
 instead of this machine's own: how a dump of another machine is shown, and how this is tested."""
 
 
-def has_render_nodes(root: str | None = None) -> bool:
-    """Return whether a DRM driver serves a GPU that programs can compute or draw on: one listing of a folder.
+def open_drm(vendors: frozenset[str] | None = None) -> GpuBackend | None:
+    """Open the DRM drivers; None where none serves a GPU that programs can compute or draw on: one listing of a folder.
 
-    :param root: The folder with ``sys`` in it; None: the one that :data:`DRM_ROOT` names, or ``/``.
+    :param vendors: Only the GPUs of these, see ``gpu_tracker.gpus.drm.open_backend``; None: all.
     """
-    root = os.environ.get(DRM_ROOT, '') if root is None else root
+    root = os.environ.get(DRM_ROOT, '')
     try:
-        return any(name.startswith('renderD') for name in os.listdir(f'{root}/sys/class/drm'))
+        if not any(name.startswith('renderD') for name in os.listdir(f'{root}/sys/class/drm')):
+            return None
     except OSError:  # another system than Linux, or a kernel without DRM
-        return False
+        return None
+    from gpu_tracker.gpus import drm  # noqa: PLC0415 - only where there is a driver to open
+
+    return drm.open_backend(vendors, root)
 
 
 BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {
     'nvidia': _opener('gpu_tracker.gpus.nvidia'),
-    'drm': _opener('gpu_tracker.gpus.drm', has_render_nodes),
+    'drm': open_drm,
 }
 """Name -> the function that opens a driver, or several that are read in the same way; it returns None where the machine
 has none. It raises :class:`~gpu_tracker.errors.GpuError` where the driver is there and does not work. Only the first of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tracker.gpus import BACKENDS, has_render_nodes
+from gpu_tracker.gpus import BACKENDS, open_drm
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,15 +24,9 @@ def brands(backends: Mapping[str, Opener] = BACKENDS) -> tuple[str, ...]:
 
 def opener_of(brand: str, backends: Mapping[str, Opener] = BACKENDS) -> Opener:
     """Return what opens the GPUs of a brand."""
-    if brand not in _PARTS_OF_DRM:
-        return backends[brand]
-
-    def open_vendor() -> GpuBackend | None:
-        from gpu_tracker.gpus import drm  # noqa: PLC0415 - only where there is a driver to open
-
-        return drm.open_backend(frozenset({brand})) if has_render_nodes() else None
-
-    return open_vendor
+    if brand in _PARTS_OF_DRM:
+        return lambda: open_drm(frozenset({brand}))
+    return backends[brand]
 
 
 def serves(brand: str, vendor: str) -> bool:
