@@ -46,6 +46,11 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
 ``gpu``
     The same as cost with the simulated driver of the tests, whose own work at each call counts for each peer. nvitop's
     collector runs in a program of its own and watches the workload.
+``drm``
+    ``programs/drm_reading.py`` reads many processes as the sampler's thread for GPUs does, in our environment, without
+    the sampler around it. What a kind of processes costs is the median of 200 readings; the first, which lists all
+    descriptors, is left out, and none takes place when they are due again. No driver is there: files in memory stand in
+    for those that it would write.
 ``inventory``
     The driver is that of ``gpu``, with 8 GPUs and 200 processes that sleep and can be looked up. What a command answers
     is checked each time that it runs: one that answers wrongly or fails has a dash and the reason. CPU time is what the

@@ -3,7 +3,7 @@
 Usage:
     benchmarks [options] [<part>...]
 
-Parts: cost, latency, effect, scale, gpu, inventory, atopgpud, idle, fleet, cuda, recording, jobs, truth, children,
+Parts: cost, latency, effect, scale, gpu, drm, inventory, atopgpud, idle, fleet, cuda, recording, jobs, truth, children,
 children-cost; all of them where none is named. Of those that are not named the raw figures of the last run are kept.
 One more part, before, is measured where --against names the revision.
 It is run as python -m benchmarks, in the checkout.
@@ -44,6 +44,7 @@ from benchmarks import (
     comparison_page,
     cost,
     cuda,
+    drm,
     effect,
     fleet,
     gpu,
@@ -85,6 +86,7 @@ _PARTS: dict[str, Callable[[Session], None]] = {
     'effect': effect.measure,
     'scale': scale.measure,
     'gpu': gpu.measure,
+    drm.PART: drm.measure,
     inventory.PART: inventory.measure,
     atopgpud.PART: atopgpud.measure,
     idle.PART: idle.measure,
@@ -206,6 +208,7 @@ def _chosen(names: str | None) -> list[Tool]:
 def _measured_in(part: str) -> Sequence[Tool]:
     """Return the tools that a part measures."""
     others = {
+        drm.PART: (OURS,),
         inventory.PART: LISTERS,
         atopgpud.PART: (OURS,),
         idle.PART: (OURS, FUSER),

@@ -10,6 +10,7 @@ from benchmarks.atopgpud_tables import atopgpud_tables
 from benchmarks.before import before_table
 from benchmarks.children_tables import children_tables
 from benchmarks.cuda_tables import cuda_tables
+from benchmarks.drm import drm_table
 from benchmarks.fleet_tables import fleet_tables
 from benchmarks.idle_tables import idle_tables
 from benchmarks.inventory_tables import inventory_tables
@@ -47,7 +48,7 @@ def tables_of(results: Results) -> list[Table]:
     """Return the tables of which there are figures."""
     tables = [target_table(results), floor_table(results)]
     tables += [*_cost_tables(results), *_latency_tables(results), _effect_table(results)]
-    tables += [*_scale_tables(results), _gpu_table(results), *inventory_tables(results)]
+    tables += [*_scale_tables(results), _gpu_table(results), drm_table(results), *inventory_tables(results)]
     tables += [*atopgpud_tables(results), *idle_tables(results), *fleet_tables(results), *cuda_tables(results)]
     tables += [*recording_tables(results), *jobs_tables(results)]
     tables += [truth.table(results.truth), *children_tables(results), before_table(results)]

@@ -11,6 +11,8 @@ The keys are those of the kernel's Documentation/gpu/drm-usage-stats.rst:
 
 from __future__ import annotations
 
+import functools
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +37,9 @@ _KINDS = ('resident', 'memory', 'engine', 'engine-capacity', 'cycles', 'total-cy
 _OF_MEMORY = frozenset({'resident', 'memory'})
 _PARTS_OF_KIND = ('capacity-', 'cycles-')
 """What belongs to the kind of a key and not to the name: ``drm-engine-capacity-video``."""
+
+_MOST_KEYS = 512
+"""A driver has some dozens of keys, the same for each of its clients."""
 
 Key = tuple[str, str]
 """What names a client: the PCI address of its device, or the driver's name where it is no PCI device, and its ID."""
@@ -124,14 +129,9 @@ class Client:
 
     def _note(self, line: bytes) -> None:
         """Take in a figure; one that cannot be read is not known."""
-        if not line.startswith(b'drm-'):
-            return
-        key, _, value = line[4:].partition(b':')
-        kind, _, name = key.decode(errors='replace').partition('-')
-        if name.startswith(_PARTS_OF_KIND):
-            part, _, name = name.partition('-')
-            kind = f'{kind}-{part}'
-        if kind not in self._figures:
+        key, _, value = line.partition(b':')
+        kind, name = _place(key)
+        if not kind:
             return
         number = _number(value)
         if number is None:
@@ -154,6 +154,16 @@ def parse(text: bytes) -> Client | None:
     if not driver or not client_id:
         return None
     return Client((about.get(b'drm-pdev') or driver, client_id), driver, text, lines)
+
+
+@functools.lru_cache(_MOST_KEYS)
+def _place(key: bytes) -> tuple[str, str]:
+    """Return the kind of figure that a key names, and of which region or engine; no kind: it is not read."""
+    kind, _, name = key.removeprefix(b'drm-').decode(errors='replace').partition('-')
+    if name.startswith(_PARTS_OF_KIND):
+        part, _, name = name.partition('-')
+        kind = f'{kind}-{part}'
+    return (kind, name) if key.startswith(b'drm-') and kind in _KINDS else ('', '')
 
 
 def _is_shared(region: str) -> bool:
