@@ -8,6 +8,7 @@ import pytest
 
 from gpu_tracker.gpus.drm.backend import DrmBackend
 from support.gpus.drm_tree import DrmTree, browser
+from support.tracked_program import answer, as_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -248,6 +249,29 @@ def test_a_run_reads_the_processes_of_its_tree_alone(tree: DrmTree, clock: Clock
         ('info', f'{label} does not report how busy it is; its utilization is that by the tracked processes alone.'),
     ]
     assert opened.take_messages() == []
+
+
+FOREIGN = """
+import json, os, sys
+from gpu_tracker.gpus.drm.backend import DrmBackend
+
+backend = DrmBackend(sys.argv[1], '/proc')
+(gpu,) = backend.gpus()
+os.setuid(65534)
+backend.follow(frozenset({1, os.getpid()}))
+readings = [backend.read(gpu.uuid), backend.read(gpu.uuid)]
+print(json.dumps([[list(reading.processes) for reading in readings], backend.take_messages()]))
+"""
+
+
+@as_root
+def test_a_run_with_processes_of_other_users_says_what_is_not_counted(tree: DrmTree) -> None:
+    tree.add('amdgpu_gaming')
+    text = (
+        'Only root may see what processes of other users have of GPUs of AMD, Intel and others. Some processes of this '
+        'run are of other users: what they have is not counted.'
+    )
+    assert answer(FOREIGN, tree.root / 'sys') == [[[], []], [['warning', text]]]
 
 
 def test_a_gpu_that_reports_no_utilization_is_as_busy_as_all_processes_make_it(tree: DrmTree, clock: Clock) -> None:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.drm.engines import Shares
     from gpu_tracker.gpus.drm.fdinfo import Key
 
+_UNREADABLE = (
+    'Only root may see what processes of other users have of GPUs of AMD, Intel and others. Some processes of this run '
+    'are of other users: what they have is not counted.'
+)
 _LOST = 'is no longer there'
 
 
@@ -70,11 +74,10 @@ class DrmBackend:
         total, used = self._sensors[uuid].memory()
         if used is None:
             self._report(device, 'does not report how much of its memory is in use.')
-        return GpuReading(
-            _described(device, total),
-            memory_used=used,
-            processes=tuple(self._usage.read_for(uuid)),
-        )
+        processes = tuple(self._usage.read_for(uuid))
+        if not self._usage.is_readable:
+            self._reported.once(_UNREADABLE, ('warning', _UNREADABLE))
+        return GpuReading(_described(device, total), memory_used=used, processes=processes)
 
     def processes(self, uuid: str) -> list[GpuProcess]:
         """Return the processes on one GPU."""
@@ -211,6 +214,11 @@ class Usage:
     def is_complete(self) -> bool:
         """Whether all processes of the machine could be looked at."""
         return self._pids is None and self._clients.is_complete
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether all processes that were to be read could be looked at."""
+        return self._clients.is_complete
 
     @property
     def is_following(self) -> bool:
