@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from gpu_tracker.gpus.drm import open_backend
 from support.cli_program import gpu_tracker, started, text_of
 from support.gpus.drm_tree import DrmTree, browser, dump
 from support.tracked_program import Samplers, as_root, environment, status_of
@@ -17,7 +21,6 @@ from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 TABLES = {
     'amdgpu_gaming': ['amd:0 [~] GPU 0x73bf 73% 4.3/17.2 63°C 2410 187W'],
@@ -208,3 +211,24 @@ def test_a_run_by_itself_counts_the_processes_on_an_integrated_gpu(machine: Mach
     report = tracked(machine, tmp_path, 'amdgpu_apu')
     assert report['max_gpu_ram']['combined'] == 628_645_888
     assert report['gpu_utilization']['system_gpu_count'] == 1
+
+
+def dumped(root: Path, folder: Path) -> list[str]:
+    """Return what the command in the documentation writes on the machine of a folder."""
+    page = (Path(__file__).parents[2] / 'docs' / 'drm.rst').read_text(encoding='utf-8')
+    (block,) = re.findall(r'\.\. code-block:: bash\n\n((?:   .*\n)+)', page)
+    command = textwrap.dedent(block).replace('drm=/sys', f'drm={root}/sys').replace('proc=/proc', f'proc={root}/proc')
+    subprocess.run(['bash', '-c', command], cwd=folder, check=True, stdin=subprocess.DEVNULL)
+    return [line.replace(str(root), '') for line in (folder / 'gpus.txt').read_text().splitlines()]
+
+
+@pytest.mark.parametrize('case', TABLES)
+def test_a_dump_as_users_send_it_has_all_that_is_read(tmp_path: Path, case: str) -> None:
+    trees = [DrmTree(tmp_path / name) for name in ('theirs', 'ours')]
+    trees[0].add(lines_of(case))
+    trees[1].add(dumped(trees[0].root, tmp_path))
+    theirs, ours = (open_backend(root=str(tree.root)) for tree in trees)
+    assert theirs is not None
+    assert ours is not None
+    assert ours.survey() == theirs.survey()
+    assert any(one.processes for one in ours.survey())
