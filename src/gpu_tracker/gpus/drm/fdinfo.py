@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _UNITS = {b'': 1, b'ns': 1, b'KiB': 2**10, b'MiB': 2**20, b'GiB': 2**30}
 """A size without a unit is in bytes."""
+_MOST_DIGITS = 20
+"""Of a number of 64 bits."""
 _IDENTITY = (b'drm-driver:', b'drm-client-id:', b'drm-pdev:')
 
 _OWN = ('vram', 'local', 'stolen-local')
@@ -172,7 +174,7 @@ def _is_shared(region: str) -> bool:
 
 def _number(value: bytes) -> int | None:
     words = value.split()
-    if not words or not words[0].isdigit():
+    if not words or not words[0].isdigit() or len(words[0]) > _MOST_DIGITS:
         return None
     unit = words[1] if len(words) > 1 else b''
     factor = _UNITS.get(unit)
