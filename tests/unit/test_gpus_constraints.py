@@ -42,6 +42,16 @@ def test_without_memory_of_its_own_a_gpu_is_free_while_nothing_computes_on_it() 
     assert lasts(gpu(**unified, processes=None))
 
 
+def test_where_processes_of_others_cannot_be_seen_a_gpu_that_does_not_report_its_memory_is_in_use() -> None:
+    unified = {'memory_total': None, 'memory_used': None, 'memory_free': None, 'is_list_complete': False}
+    reason = 'it does not report its memory, and only root may look at the processes of other users'
+    assert why(gpu(**unified)) == reason
+    assert why(gpu(**unified, processes=(DRAWS,))) == reason
+    assert lasts(gpu(**unified))
+    assert why(gpu(**unified, processes=(SEEN,))) == 'a process computes on it, and it does not report its memory'
+    assert why(used(0, 2)._replace(is_list_complete=False)) is None
+
+
 def test_least_free_memory() -> None:
     assert why(used(0, 2), min_free=8 * GB) is None
     assert why(used(0, 2), min_free=8 * GB + 1) == '8.0 GB of its memory are free; 8 GB must be'

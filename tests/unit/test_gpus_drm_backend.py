@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpu_tracker.gpus.drm.backend import DrmBackend
+from gpu_tracker.resources.gpu.figures import GpuFigures
 from support.gpus.drm_tree import DrmTree, browser
 from support.tracked_program import answer, as_root
 
@@ -284,6 +285,18 @@ def test_a_gpu_that_reports_no_utilization_is_as_busy_as_all_processes_make_it(t
     xe_cycles(tree, 2001, 4, 1000, 2000)
     clock.now += 1
     assert [one.utilization for one in opened.survey()] == [0.0, 65.0]
+
+
+def test_the_utilization_of_a_run_is_the_mean_of_its_readings(tree: DrmTree, clock: Clock) -> None:
+    tree.add('amdgpu_gaming')
+    figures_of_run = GpuFigures(backend(tree, clock), None, wall_clock=clock)
+    for busy, seconds in ((99, 0.0), (60, 0.5), (20, 0.5), (40, 0.25)):
+        clock.now += seconds
+        tree.set('card1/device/gpu_busy_percent', busy)
+        figures_of_run.read(1001, frozenset({1002}), 0)
+    totals = figures_of_run.totals()
+    assert (totals['max_sum'], totals['mean_sum']) == (60.0, pytest.approx(40.0))
+    assert (totals['main'], totals['descendants']) == (3_649_044_480, 557_494_272)
 
 
 def test_a_process_that_leaves_and_one_that_comes(tree: DrmTree, clock: Clock) -> None:
