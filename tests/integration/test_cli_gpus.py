@@ -115,13 +115,22 @@ def test_processes_have_their_users_ages_and_commands(machine: Machine) -> None:
     processes = {process['pid']: process for process in gpu['processes']}
     assert [processes[cat].pop('started'), processes[train].pop('started')] == pytest.approx(started, abs=1)
     assert processes == {
-        cat: {'pid': cat, 'user': USER, 'command': 'cat', 'program': 'cat', 'memory_bytes': GB, 'computes': True},
+        cat: {
+            'pid': cat,
+            'user': USER,
+            'command': 'cat',
+            'program': 'cat',
+            'memory_bytes': GB,
+            'utilization_percent': None,
+            'computes': True,
+        },
         train: {
             'pid': train,
             'user': USER,
             'command': "sh -c 'read x' train.py -v",
             'program': 'train.py',
             'memory_bytes': None,
+            'utilization_percent': None,
             'computes': False,
         },
     }
@@ -195,6 +204,7 @@ def test_json_has_all_that_the_table_has(eight: Machine) -> None:
                 'program': None,
                 'started': None,
                 'memory_bytes': 37 * GB,
+                'utilization_percent': None,
                 'computes': True,
             }
         ],

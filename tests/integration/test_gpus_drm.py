@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import pytest
 
 from gpu_tracker.gpus.drm import open_backend
 from support.cli_program import gpu_tracker, started, text_of
+from support.fleet.agent_program import AgentProgram
 from support.gpus.drm_tree import DrmTree, browser, dump
 from support.tracked_program import Samplers, as_root, environment, status_of
 from support.waiting import TIMEOUT, eventually
@@ -127,6 +129,42 @@ def test_a_dump_of_another_machine_has_processes_that_are_not_here(machine: Mach
 def test_no_drm_driver_and_no_other_is_no_gpu(machine: Machine) -> None:
     shown = gpu_tracker('gpus', env=machine.environment)
     assert shown.stderr == 'gpu-tracker: no GPU driver is installed or loaded on this machine\n'
+
+
+READY = 'gpu-tracker: agent: serving '
+
+
+def xe_client(busy: int, passed: int) -> list[str]:
+    return [
+        'drm-driver:\txe',
+        'drm-client-id:\t3',
+        'drm-pdev:\t0000:03:00.0',
+        'drm-resident-vram0:\t4 MiB',
+        f'drm-cycles-ccs:\t{busy}',
+        f'drm-total-cycles-ccs:\t{passed}',
+    ]
+
+
+@as_root
+def test_the_agent_reports_how_busy_the_gpu_is_with_each_process(
+    machine: Machine, target: subprocess.Popen[bytes]
+) -> None:
+    machine.tree.add([line for line in dump('xe') if line.startswith('/sys/')])
+    machine.tree.client(target.pid, 5, xe_client(0, 0))
+    cycles = itertools.count(1)
+    with started('agent', '--port=0', '--interval=0.1', env=machine.environment) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        running = AgentProgram(line.removeprefix(READY).split()[0].rstrip('/'), process, [line])
+
+        def gpu_and_process() -> tuple[float | None, float | None] | None:
+            now = next(cycles)
+            machine.tree.client(target.pid, 5, xe_client(25 * now, 100 * now))
+            (card,) = (gpu for gpu in running.host()['gpus'] if gpu['uuid'] == 'intel-0000:03:00.0')
+            (found,) = card['processes'] or [{'utilization_percent': None}]
+            return (card['utilization_percent'], found['utilization_percent']) if card['utilization_percent'] else None
+
+        assert eventually(gpu_and_process) == (25.0, 25)
 
 
 class Run:

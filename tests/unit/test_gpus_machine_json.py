@@ -46,6 +46,7 @@ IN_USE_AS_JSON = {
             'program': 'train.py',
             'started': 1_799_948_880.0,
             'memory_bytes': 37_800_000_000,
+            'utilization_percent': None,
             'computes': True,
         }
     ],
@@ -171,6 +172,7 @@ def test_a_process_that_cannot_be_seen():
             'program': None,
             'started': None,
             'memory_bytes': 11_600_000_000,
+            'utilization_percent': None,
             'computes': True,
         }
     ]
