@@ -67,6 +67,9 @@ versions=$(versions_here)
 # static_checks BIN: what takes long of them runs beside tests that mostly wait.
 static_checks() {
     "$1/python" -m mypy || fail 'mypy failed'
+    for system in darwin win32; do
+        "$1/python" -m mypy --config-file "scripts/types_$system.toml" || fail "mypy failed for $system"
+    done
     "$1/lint-imports" || fail 'import-linter failed'
     "$1/python" -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html ||
         fail 'the documentation has mistakes'

@@ -15,12 +15,11 @@ from gpu_tracker.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import resource
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from gpu_tracker.sampling import Sampling
-    from gpu_tracker.totals import Totals
+    from gpu_tracker.totals import ProcessUse, Totals
     from gpu_tracker.usage import ResourceUsage
 
 _LONGEST_STOP = 5.0
@@ -190,7 +189,7 @@ class CommandTracker:
         if run.problem is not None:
             _extend(run.require_totals(), run.seconds, self._process_id)
 
-    def settle(self, exact: resource.struct_rusage, orphans_seconds: float | None) -> None:
+    def settle(self, exact: ProcessUse, orphans_seconds: float | None) -> None:
         """Put what the kernel reported when the command was waited for in place of what was sampled.
 
         :param exact: The command's own use and that of the children that it has waited for, see wait4(2).

@@ -89,7 +89,10 @@ class Run:
             raise SamplerError(fault)
         self._make_files()
         try:
-            session = Session(self._configuration())
+            configuration = self._configuration()
+            if self._file is not None and sys.platform != 'linux':
+                self._file.hand_over()  # before the sampler, which cannot inherit the lock, takes one of its own
+            session = Session(configuration)
         except BaseException:
             self._discard_files()
             raise
@@ -395,7 +398,7 @@ class Run:
 
     def _own_switches(self) -> tuple[int, int] | None:
         """Return the context switches of this process so far; None where they are not of interest."""
-        if not self.parameters.sections or self.parameters.process_id != os.getpid() or os.name != 'posix':
+        if not self.parameters.sections or self.parameters.process_id != os.getpid() or sys.platform == 'win32':
             return None
         import resource  # noqa: PLC0415 - not on every system
 

@@ -5,7 +5,7 @@ All of it can be marshalled. Nothing imports this module at run time: the names 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Protocol, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +15,30 @@ Group = Literal['main', 'descendants', 'combined']
 
 Sizes = list[int | None]
 """Total, private and shared bytes; None where unknown."""
+
+
+class ProcessUse(Protocol):
+    """What the kernel reports of a process that was waited for, see getrusage(2); ``resource.struct_rusage`` is one."""
+
+    @property
+    def ru_utime(self) -> float:
+        """CPU seconds in user mode."""
+
+    @property
+    def ru_stime(self) -> float:
+        """CPU seconds in the kernel."""
+
+    @property
+    def ru_maxrss(self) -> int:
+        """The most that was resident: KiB on Linux, bytes on macOS."""
+
+    @property
+    def ru_nvcsw(self) -> int:
+        """Voluntary context switches."""
+
+    @property
+    def ru_nivcsw(self) -> int:
+        """Involuntary ones."""
 
 
 class RecordingRequest(TypedDict):

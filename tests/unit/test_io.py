@@ -10,7 +10,8 @@ import pytest
 from gpu_tracker.processes.process import Process
 from gpu_tracker.resources import FIRST, MIDDLE
 from gpu_tracker.resources.io import Io, PortableIo, UnknownIo
-from gpu_tracker.resources.io.readers import BYTES, IoFiles, PsutilFigures
+from gpu_tracker.resources.io.psutil_figures import PsutilFigures
+from gpu_tracker.resources.io.readers import BYTES, IoFiles
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -48,7 +48,7 @@ def _end_by_ctrl_c() -> int:
     import os  # noqa: PLC0415
     import signal  # noqa: PLC0415
 
-    if os.name == 'posix':
+    if sys.platform != 'win32':
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     return 128 + signal.SIGINT

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, serving
-from gpu_tracker.errors import ParameterError
+from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,6 +97,8 @@ def _folder(given: object) -> str | None:
         return None
     if not given:
         raise ParameterError('--jobs', given, 'the path of a folder')
+    if sys.platform == 'win32':
+        raise GpuTrackerError('--jobs needs Linux or another POSIX system')
     return os.path.abspath(os.path.expanduser(str(given)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
@@ -210,7 +211,7 @@ def _become(words: list[str], request: Request, picked: Picked) -> int:
         output.complain(remark)
     changed = os.environ | {name: value for name, value in settings.variables.items() if value is not None}
     environment = {name: value for name, value in changed.items() if settings.variables.get(name, '') is not None}
-    if os.name != 'posix':
+    if sys.platform == 'win32':
         import subprocess  # noqa: PLC0415 - where a process cannot become another
 
         return subprocess.run(words, env=environment, check=False).returncode

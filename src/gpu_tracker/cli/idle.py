@@ -122,8 +122,8 @@ def _config_path(given: str) -> str:
 
 
 def _socket(given: object) -> str:
-    from gpu_tracker.idle.run_folder import socket_path  # noqa: PLC0415 - as above
+    from gpu_tracker.idle.run_folder import own_socket_path  # noqa: PLC0415 - as above
 
     if given == '':
         raise ParameterError('--socket', given, 'the path of a Unix socket')
-    return str(given) if given is not None else socket_path(os.environ, os.getuid())
+    return str(given) if given is not None else own_socket_path()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -54,12 +55,14 @@ class LiveView:
         view = BackgroundView(self._path, self._handle, color=color, footer=self._footer)
         self._view = view
 
-        def stop(*_: object) -> None:
-            with view.terminal.left():
-                os.kill(os.getpid(), signal.SIGSTOP)
+        if sys.platform != 'win32':
 
-        if signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL:
-            signal.signal(signal.SIGTSTP, stop)
+            def stop(*_: object) -> None:
+                with view.terminal.left():
+                    os.kill(os.getpid(), signal.SIGSTOP)
+
+            if signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL:
+                signal.signal(signal.SIGTSTP, stop)
         view.begin()
 
     def end(self) -> None:
@@ -97,7 +100,7 @@ def _problem(request: Request) -> str | None:
 
 def _problem_of_terminal() -> str | None:
     """Return why nothing can be drawn on the terminal."""
-    if os.name != 'posix':
+    if sys.platform == 'win32':
         return 'it needs a terminal of Linux or another POSIX system'
     if os.environ.get('TERM') == 'dumb':
         return 'the terminal is a dumb one (TERM=dumb)'
@@ -128,7 +131,9 @@ def _problem_of_output(process_id: int | None) -> str | None:
 
 @contextlib.contextmanager
 def _terminal() -> Iterator[int]:
-    """Yield a descriptor of the terminal that this program was started from."""
+    """Yield a descriptor of the terminal that this program was started from. POSIX only."""
+    if sys.platform == 'win32':
+        raise NotImplementedError
     handle = os.open(_TERMINAL, os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
     try:
         yield handle
@@ -138,6 +143,8 @@ def _terminal() -> Iterator[int]:
 
 def _is_controlling(handle: int) -> bool:
     """Return whether a descriptor is of the terminal that this program was started from."""
+    if sys.platform == 'win32':
+        return False
     try:
         os.tcgetpgrp(handle)
     except OSError:
@@ -147,6 +154,8 @@ def _is_controlling(handle: int) -> bool:
 
 def _is_ours(path: str) -> bool:
     """Return whether the file of another process is that terminal; False where it cannot be known."""
+    if sys.platform == 'win32':
+        return False
     try:
         with open('/proc/self/stat', 'rb') as file:
             fields = file.read().rpartition(b')')[2].split()

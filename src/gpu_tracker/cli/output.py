@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 from collections import deque
 from typing import TYPE_CHECKING
@@ -180,6 +181,8 @@ def _hold(path: str) -> int | None:
 
     :raises FileExistsError: where another process keeps it.
     """
+    if sys.platform != 'linux':
+        return None
     try:
         import _socket  # noqa: PLC0415 (the module socket costs ten times as much)
         from _blake2 import blake2b  # noqa: PLC0415 (hashlib brings OpenSSL, whose memory would be lent to the command)
@@ -187,7 +190,7 @@ def _hold(path: str) -> int | None:
         name = f'\0gpu-tracker-output-{blake2b(os.fsencode(path), digest_size=16).hexdigest()}'
         held = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
     except (ImportError, AttributeError, OSError):
-        return None  # not Linux, or there is no descriptor left
+        return None  # there is no descriptor left
     try:
         held.bind(name)
     except OSError as error:

@@ -60,7 +60,7 @@ def run(arguments: list[str]) -> int:
     fault = command_words.start_fault(words[0], os.get_exec_path())
     if fault is not None:
         return output.not_started(words[0], fault)
-    if log.find() is None or os.name != 'posix':
+    if log.find() is None or sys.platform == 'win32':
         return _become(words)
     return _run(str(values['<name>']), attributes, words)
 
@@ -109,7 +109,7 @@ def _number_or_text(value: str) -> object:
 
 def _become(words: list[str]) -> int:
     """Become the command, for nothing is recorded; return only where that fails."""
-    if os.name != 'posix':
+    if sys.platform == 'win32':
         import subprocess  # noqa: PLC0415 - where a process cannot become another
 
         return subprocess.run(words, check=False).returncode
@@ -149,9 +149,8 @@ def _run(name: str, attributes: Mapping[str, object], words: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is, a command that runs is never abandoned
         output.complain(f'internal error: {type(error).__name__}: {error}')
         supervise.wait_plainly(command.process_id)
-    _, status, usage = os.wait4(command.process_id, 0)
-    code = os.waitstatus_to_exitcode(status)
-    region.end(_how_it_ended(code), usage.ru_maxrss)
+    code, peak = supervise.reap(command.process_id)
+    region.end(_how_it_ended(code), peak)
     supervise.let_signals_through()
     return 128 - code if code < 0 else code
 

@@ -22,8 +22,8 @@ def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | No
 
     Raises ParameterError where there is no such process, or it is somebody else's and may not be.
     """
-    if os.name != 'posix':
-        return None  # Tracker checks it; signal 0 ends a process on Windows
+    if sys.platform == 'win32':
+        return None  # Tracker checks it; signal 0 ends a process there
     try:
         os.kill(process_id, 0)
     except (ProcessLookupError, OverflowError):
@@ -31,7 +31,7 @@ def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | No
     except PermissionError:
         if not may_be_of_others:
             raise ParameterError('--pid', str(process_id), f'{_ACCEPTED} of your own (not permitted)') from None
-    if not hasattr(os, 'pidfd_open'):
+    if sys.platform != 'linux' or not hasattr(os, 'pidfd_open'):
         return None
     try:
         return os.pidfd_open(process_id)
@@ -39,7 +39,7 @@ def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | No
         raise no_process(process_id) from None
     except OSError:
         # A thread answers to signal 0 as well, but it is not among the processes.
-        if sys.platform.startswith('linux') and str(process_id) not in os.listdir('/proc'):
+        if str(process_id) not in os.listdir('/proc'):
             raise no_process(process_id) from None
         return None  # before Linux 5.3, or forbidden by a container
 
@@ -74,10 +74,12 @@ class Waiting:
         self._process_id = process_id
         self._handle = handle
         self._received: list[int] = []
-        self._wake_reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        # A handler that raised would do so anywhere, also after the wait; this one only wakes the wait.
-        signal.set_wakeup_fd(writer)
+        self._wake_reader = -1
+        if sys.platform != 'win32':  # where nothing waits for a descriptor
+            self._wake_reader, writer = os.pipe()
+            os.set_blocking(writer, False)
+            # A handler that raised would do so anywhere, also after the wait; this one only wakes the wait.
+            signal.set_wakeup_fd(writer)
         for name in _ENDING:
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # under nohup, SIGHUP
@@ -117,7 +119,9 @@ def _ends() -> bool:
 
 
 def _ended_by(watched: Mapping[int, Callable[[], bool]], timeout: float | None) -> bool:
-    """Wait for something to read, and tell whether that ends the waiting."""
+    """Wait for something to read, and tell whether that ends the waiting. POSIX only."""
+    if sys.platform == 'win32':
+        raise NotImplementedError
     import select  # noqa: PLC0415
 
     poll = select.poll()

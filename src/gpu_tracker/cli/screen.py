@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Self
 
@@ -97,7 +98,7 @@ class Keys:
 
     def take(self) -> None:
         """Take the keyboard where it is ours and was not taken yet."""
-        if self._wanted and self._before is None and _has_keyboard():
+        if sys.platform != 'win32' and self._wanted and self._before is None and _has_keyboard():
             import termios  # noqa: PLC0415 - where there is a terminal
 
             self._before = termios.tcgetattr(_KEYBOARD)
@@ -108,7 +109,7 @@ class Keys:
     def give_back(self) -> None:
         """Put all back; it may be taken again."""
         before, self._before = self._before, None
-        if before is not None and _has_keyboard():
+        if sys.platform != 'win32' and before is not None and _has_keyboard():
             import termios  # noqa: PLC0415 - as above
 
             termios.tcsetattr(_KEYBOARD, termios.TCSADRAIN, before)
@@ -129,6 +130,8 @@ def _is_quit() -> bool:
 
 def _has_keyboard() -> bool:
     """Return whether standard input is a terminal that is ours now: in the background, a touch would stop us."""
+    if sys.platform == 'win32':
+        return False
     try:
         return os.tcgetpgrp(_KEYBOARD) == os.getpgrp()
     except OSError:

@@ -8,11 +8,10 @@ from gpu_tracker.cli import output
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
-    import resource
-
     from gpu_tracker.cli.request import Request
     from gpu_tracker.command_tracker import CommandTracker, ReportingTracker
     from gpu_tracker.limits import RunLimits
+    from gpu_tracker.totals import ProcessUse
     from gpu_tracker.usage import ResourceUsage
 
 COMPLETE = 'Resource tracking complete.'
@@ -70,7 +69,7 @@ def stop(tracker: ReportingTracker | CommandTracker) -> bool:
     return False
 
 
-def settle(tracker: CommandTracker, usage: resource.struct_rusage, orphans_seconds: float | None) -> bool:
+def settle(tracker: CommandTracker, usage: ProcessUse, orphans_seconds: float | None) -> bool:
     """Hand ``tracker`` the exact figures of the reaped command; return whether there still is a result."""
     try:
         tracker.settle(usage, orphans_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
@@ -40,7 +41,7 @@ def run(arguments: list[str]) -> int:
     given = str(values['<run>'])
     color = screen.shows_colors() and not values['--no-color']
     if _is_process_id(given):
-        if os.name != 'posix':
+        if sys.platform == 'win32':
             raise GpuTrackerError(
                 'watching a process needs Linux or another POSIX system: record it, and watch the file'
             )

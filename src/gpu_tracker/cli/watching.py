@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING, Self
 
 from gpu_tracker.cli import output, screen
@@ -20,7 +21,7 @@ _PLAIN_WIDTH = 80
 
 def can_draw() -> bool:
     """Return whether standard output is a terminal on which screens can be drawn in place."""
-    return os.name == 'posix' and screen.can_go_back()
+    return sys.platform != 'win32' and screen.can_go_back()
 
 
 def on_terminal(

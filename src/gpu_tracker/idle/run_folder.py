@@ -36,6 +36,14 @@ def socket_path(environment: Mapping[str, str], user_id: int) -> str:
     return path
 
 
+def own_socket_path() -> str:
+    """Return where the monitor of this user listens.
+
+    :raises GpuTrackerError: as :func:`socket_path` does.
+    """
+    return socket_path(os.environ, os.getuid())
+
+
 def _run_folder(environment: Mapping[str, str], user_id: int) -> str:
     of_service = environment.get('RUNTIME_DIRECTORY', '').partition(':')[0]
     if os.path.isabs(of_service):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -162,6 +163,8 @@ class Alive:
 
 def _process(pid: int) -> tuple[float | None, bool]:
     """Return when a process was started, in seconds since 1970, None where there is none; and whether it has ended."""
+    if sys.platform != 'linux':
+        return None, True
     try:
         with open(f'/proc/{pid}/stat', 'rb') as file:
             state, *values = file.read().rpartition(b')')[2].split()

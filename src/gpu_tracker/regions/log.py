@@ -9,10 +9,15 @@ import os
 import stat
 import sys
 
-try:
+if sys.platform != 'win32':
     from fcntl import F_DUPFD_CLOEXEC, fcntl
-except ImportError:  # a system without it, where files get no mark
-    pass
+else:
+
+    def fcntl(descriptor: int, command: int) -> int:
+        """Stand in for what Windows has not: no file has a mark."""
+        del descriptor, command
+        return 0
+
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +30,9 @@ REGION_VARIABLE = 'GPU_TRACKER_REGION'
 
 _FOLDER_VARIABLES = ('TMPDIR', 'TEMP', 'TMP')
 _FOLDERS = ('/tmp', '/var/tmp', '/dev/shm')  # noqa: S108 - the file gets a random name, and is made only if new
-_OPENING = os.O_WRONLY | os.O_APPEND | getattr(os, 'O_CLOEXEC', 0) | getattr(os, 'O_NOFOLLOW', 0)
+_OPENING = os.O_WRONLY | os.O_APPEND
+for _name in ('O_CLOEXEC', 'O_NOFOLLOW', 'O_BINARY', 'O_NOINHERIT'):
+    _OPENING |= getattr(os, _name, 0)  # the last two on Windows, which else changes the ends of lines
 _F_SETSIG, _F_GETSIG = 10, 11  # asm-generic/fcntl.h; Python has no names for them
 _FIRST_MARK, _MARKS = 36, 28  # real-time signals
 _CLOSED = (-1, 0)
@@ -157,12 +164,12 @@ def is_from_outside(error: BaseException) -> bool:
 def _opened(path: str) -> int:
     """Open a log for appending; never as a standard stream that the program has closed."""
     descriptor = os.open(path, _OPENING)
-    if descriptor > _STANDARD_ERROR or os.name != 'posix':
-        return descriptor
-    try:
-        return fcntl(descriptor, F_DUPFD_CLOEXEC, _STANDARD_ERROR + 1)
-    finally:
-        os.close(descriptor)
+    if sys.platform != 'win32' and descriptor <= _STANDARD_ERROR:
+        try:
+            return fcntl(descriptor, F_DUPFD_CLOEXEC, _STANDARD_ERROR + 1)
+        finally:
+            os.close(descriptor)
+    return descriptor
 
 
 def _marked(descriptor: int) -> int:

@@ -15,11 +15,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-try:
+if sys.platform != 'win32':
     from resource import RUSAGE_SELF, getrusage
-except ImportError:  # a system without it
-    getrusage = None  # type: ignore[assignment]
-    RUSAGE_SELF = 0  # type: ignore[misc]
+else:
+    RUSAGE_SELF = 0
+
+    def getrusage(who: int) -> tuple[int, int, int]:
+        """Stand in for what Windows has not: no mark is known."""
+        del who
+        return 0, 0, 0
+
 
 _PROCESS_BITS = 41
 _MAXRSS = 2  # its position in what getrusage(2) returns, which is read faster than its name
@@ -49,9 +54,9 @@ class Process:
 
         getrusage(2) is the fastest way to it, but what it returns survives an exec.
         """
-        if getrusage is None:
-            return '-'
         mark = int(getrusage(RUSAGE_SELF)[_MAXRSS]) // _PER_KIB
+        if not mark:
+            return '-'
         if self._ready and mark > self._inherited:
             self._inherited = 0
             return mark
@@ -71,7 +76,7 @@ class Process:
 def _own_mark() -> int | None:
     """Return VmHWM of this process in KiB, proc_pid_status(5)."""
     try:
-        handle = os.open('/proc/self/status', os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open('/proc/self/status', os.O_RDONLY | getattr(os, 'O_CLOEXEC', 0))
         try:
             status = os.read(handle, 4096)
         finally:
@@ -98,7 +103,8 @@ def begin() -> Process:
         if write_finally not in log.before_change:
             log.before_change.append(write_finally)
             atexit.register(write_finally)
-            os.register_at_fork(after_in_child=_forked)
+            if sys.platform != 'win32':
+                os.register_at_fork(after_in_child=_forked)
     return current
 
 

@@ -55,6 +55,8 @@ class Control:
         self._handle = handle
         self._owner = owner
         self._owner_handle = open_process(owner)
+        self._is_child = os.getppid() == owner
+        """Whether it shows in the parent's ID that the owner has ended (macOS)."""
         target_handle = open_process(target) if target != owner else None
         self._handles = [h for h in (handle, self._owner_handle, target_handle) if h is not None]
 
@@ -74,7 +76,7 @@ class Control:
     def _wait_once(self, seconds: float | None) -> str | None:
         ready = select.select(self._handles, (), (), seconds if seconds is None else max(0.0, seconds))[0]
         if not ready:
-            return None if self._owner_handle is not None or process_exists(self._owner) else ABANDONED
+            return ABANDONED if self._owner_handle is None and self._owner_has_ended() else None
         if self._handle in ready:
             message = os.read(self._handle, 1)
             if message == STOP_MESSAGE:
@@ -88,3 +90,9 @@ class Control:
             return ABANDONED
         self._handles.remove(ready[0])  # the target has ended once and for all
         return TARGET_ENDED
+
+    def _owner_has_ended(self) -> bool:
+        """Return whether it has, where the system reports no ends: another process may have its ID by now."""
+        if self._is_child:
+            return os.getppid() != self._owner
+        return not process_exists(self._owner)

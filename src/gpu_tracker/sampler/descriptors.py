@@ -42,13 +42,15 @@ def above_standard(handle: int) -> int:
 
 
 def copy_from(handle: int, lowest: int) -> int:
-    """Return a copy of ``handle`` whose number is ``lowest`` at least; no started program inherits it."""
-    try:
-        return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, lowest)
-    except OSError as error:
-        if error.errno == errno.EINVAL:  # no number as high as that is allowed here
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from None
-        raise
+    """Return a copy of ``handle`` whose number is ``lowest`` at least; no started program inherits it. POSIX only."""
+    if sys.platform != 'win32':
+        try:
+            return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, lowest)
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # no number as high as that is allowed here
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from None
+            raise
+    raise NotImplementedError
 
 
 def open_process(pid: int) -> int | None:
@@ -56,7 +58,7 @@ def open_process(pid: int) -> int | None:
 
     It becomes readable when the process ends. None where the system has no such thing, or the process has ended.
     """
-    if not hasattr(os, 'pidfd_open'):
+    if sys.platform != 'linux' or not hasattr(os, 'pidfd_open'):
         return None
     try:
         return os.pidfd_open(pid)

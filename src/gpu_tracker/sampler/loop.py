@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import time
 
 from gpu_tracker.resources import FIRST, LAST, MIDDLE
@@ -77,16 +78,18 @@ class RealtimePriority:
     def __enter__(self) -> None:
         """Raise the priority of this process."""
         self._before: int | None = None
+        if sys.platform != 'linux':
+            return
         try:
             before = os.sched_getscheduler(0)
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_REALTIME_PRIORITY))
-        except (OSError, AttributeError):
-            return  # not permitted, or not on this system: on a busy machine a very short command may then be missed
+        except OSError:
+            return  # not permitted: on a busy machine a very short command may then be missed
         self._before = before
 
     def __exit__(self, *_: object) -> None:
         """Give back the priority that it had."""
-        if self._before is not None:
+        if sys.platform == 'linux' and self._before is not None:
             os.sched_setscheduler(0, self._before, os.sched_param(0))
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _CAN_POLL = sys.platform != 'win32'
 """Pipes cannot be polled on Windows."""
+_LONGEST_END = 2.0
+"""Seconds to wait for the end of a sampler that is a child, which has nothing left to do."""
 _LONGEST_START = 60.0
 """Seconds until a sampler must be ready; it waits 30 s at most for a driver."""
 _KILLED = 'The sampler was ended from outside; the result is what it had measured until then.'
@@ -57,7 +59,7 @@ class Session:
         self.pid: int | None = None
         """That of the sampler, from when it is ready."""
         self._handle: int | None = None
-        self._is_child = sys.platform != 'linux'
+        self._is_child = False
         self._open = True
         self._watches_limits = bool(config.get('limits'))
         self._exceeded: tuple[str, float] | None = None
@@ -81,7 +83,7 @@ class Session:
         except EOFError as error:
             raise _failure('The sampler ended before its first sample', str(error)) from None
         self.pid = answer['pid']
-        self._is_child = answer['parent'] == os.getpid()
+        self._is_child = sys.platform == 'linux' and answer['parent'] == os.getpid()
         if 'error' in answer:
             self.refusal = answer['error']
             if answer['error'] == 'internal':
@@ -194,6 +196,7 @@ class Session:
             return
         self._open = False
         self._channels.close()
+        self._channels.wait_for_child(_LONGEST_END)  # before its files are removed, which Windows refuses until then
         self._close_store()
         if self._handle is not None:
             os.close(self._handle)
@@ -236,7 +239,7 @@ class Session:
         if not _CAN_POLL:
             return True  # reading waits
         status = self._channels.status
-        if not hasattr(select, 'poll'):  # eventlet takes it away, and lets others go on while its select waits
+        if sys.platform == 'win32' or not hasattr(select, 'poll'):  # eventlet takes it away, and lets others go on while its select waits
             return bool(select.select((status,), (), (), seconds)[0])
         poll = select.poll()
         poll.register(status, select.POLLIN)
@@ -245,7 +248,7 @@ class Session:
     def _kill(self) -> None:
         """End a sampler that has not answered, stopped ones as well."""
         try:
-            if self._handle is not None:
+            if sys.platform == 'linux' and self._handle is not None:
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
                 return
         except ProcessLookupError:
@@ -254,7 +257,7 @@ class Session:
             pass  # not permitted by a container; its end of the pipe is open, so that the pid is still its own
         if self.pid is not None:
             try:
-                os.kill(self.pid, signal.SIGKILL if hasattr(signal, 'SIGKILL') else signal.SIGTERM)
+                os.kill(self.pid, getattr(signal, 'SIGKILL', signal.SIGTERM))  # SIGTERM ends all on Windows
             except ProcessLookupError:
                 pass  # as above
 

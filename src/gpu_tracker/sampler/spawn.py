@@ -4,28 +4,28 @@ Not with :mod:`multiprocessing`, which would import or copy the program that is 
 with ``-S`` and without ``PYTHON*`` variables, and its path is the standard library first, then where this package is,
 then the path of this process: what lies in the user's folders can hide nothing, and start-up costs a quarter.
 
-On Linux a short-lived shell starts it in the background and ends, so that it is adopted by init and not a child of the
-measured program: the program's own ``wait`` and its children's times never see it.
+On Linux it is not a child of the measured program, see :mod:`gpu_tracker.sampler.adopted`; elsewhere it is.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.processes import SAMPLER_MARK
-from gpu_tracker.sampler.descriptors import CONTROL, EXEC, RECORDING, STATUS, STORE, copy_from, pipe
+from gpu_tracker.sampler.descriptors import CONTROL, EXEC, RECORDING, STATUS, STORE, pipe
 
 if sys.platform == 'linux':
-    # The kernel's own: gevent's os.waitpid waits for a SIGCHLD that is held back here, and eventlet's sleeps.
-    from posix import posix_spawn, wait4
+    # The kernel's own: gevent's os.waitpid waits for a SIGCHLD that is held back meanwhile, and eventlet's sleeps.
+    from posix import wait4
+
+    from gpu_tracker.sampler.adopted import spawn_adopted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    import subprocess
 
     from gpu_tracker.sampler.store import Store
     from gpu_tracker.totals import Configuration
@@ -46,17 +46,6 @@ _KEPT_VARIABLES = ('PYTHONHOME', 'PYTHONPLATLIBDIR', 'PYTHONDONTWRITEBYTECODE', 
 _PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """Found out when this is imported: where it is a relative path, the program may change its folder afterwards."""
 _INTERPRETER = re.compile(r'(python|pypy|graalpy)w?[\d.]*t?d?(-dbg|-intel64)?(\.exe)?', re.IGNORECASE)
-_IN_BACKGROUND = """trap '' INT TERM HUP QUIT TSTP; "$@" &"""
-"""Signals are ignored from the start, and the sampler need not import a module for that, which costs it 3 ms."""
-_BACKGROUND_WITHOUT_SHELL = """\
-import os, signal, sys
-for name in ('INT', 'TERM', 'HUP', 'QUIT', 'TSTP'):
-    signal.signal(getattr(signal, 'SIG' + name), signal.SIG_IGN)
-os.fork() or os.execv(sys.argv[1], sys.argv[1:])
-"""
-_SHELL = '/bin/sh'
-_FIRST_FREE = 10
-"""Above all numbers that the sampler's descriptors get, so that moving one never overwrites another."""
 
 
 class OwnChildren:
@@ -75,8 +64,6 @@ class OwnChildren:
                 used = wait4(pid, 0)[2]
                 cls.faults += used.ru_minflt + used.ru_majflt
                 cls.peak = max(cls.peak, used.ru_maxrss * 1024)
-            else:
-                os.waitpid(pid, 0)
         except ChildProcessError:
             pass  # SIGCHLD is ignored here, or another thread waits for any child
 
@@ -87,11 +74,24 @@ class Channels:
     def __init__(self, control: int, status: int) -> None:
         self.control = control
         self.status = status
+        self.child: subprocess.Popen[bytes] | None = None
+        """The sampler where it is a child of this process, which it is not on Linux."""
 
     def close(self) -> None:
         """Close both."""
         os.close(self.control)
         os.close(self.status)
+
+    def wait_for_child(self, seconds: float) -> None:
+        """Wait for the end of a sampler that is a child and has been asked to end, and reap it."""
+        if self.child is not None:
+            from subprocess import TimeoutExpired  # noqa: PLC0415 - costs 13 ms; it has been imported to start the child
+
+            self.child.returncode = None
+            try:
+                self.child.wait(seconds)
+            except TimeoutExpired:
+                self.child.returncode = 0  # as before
 
 
 def interpreter() -> str:
@@ -148,19 +148,17 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
         words = [executable, *_FLAGS, '-c', _BOOTSTRAP, SAMPLER_MARK]
         if sys.platform == 'linux':
             words += [str(CONTROL), str(STATUS), str(STORE), str(store.configuration_place)]
-            _spawn_adopted(
-                words,
-                {
-                    STATUS: status_write,
-                    STORE: store.handle,
-                    CONTROL: control_read,
-                    EXEC: exec_handle,
-                    RECORDING: recording_handle,
-                },
-            )
+            handles = {
+                STATUS: status_write,
+                STORE: store.handle,
+                CONTROL: control_read,
+                EXEC: exec_handle,
+                RECORDING: recording_handle,
+            }
+            spawn_adopted(words, _FLAGS, _environment(), handles, OwnChildren.wait_for)
         else:
             words += ['0', '1', path or str(store.handle), str(store.configuration_place)]
-            _spawn_child(words, control_read, status_write)
+            channels.child = _spawn_child(words, control_read, status_write)
     except BaseException:
         channels.close()
         raise
@@ -186,40 +184,7 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _spawn_adopted(words: list[str], handles: dict[int, int | None]) -> None:
-    """Start the sampler with ``handles`` as its descriptors, through a short-lived process, and reap that.
-
-    posix_spawn is vfork(2) and exec: the memory of this process is not copied, however large it is.
-    """
-    if os.access(_SHELL, os.X_OK):
-        words = [_SHELL, '-c', _IN_BACKGROUND, 'sh', *words]
-    else:
-        words = [words[0], *_FLAGS, '-c', _BACKGROUND_WITHOUT_SHELL, *words]
-    moved: list[int] = []
-    with _ChildSignalHeldBack():
-        try:
-            actions: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
-            for number, handle in handles.items():
-                if handle is not None:
-                    moved.append(copy_from(handle, _FIRST_FREE))
-                    actions.append((os.POSIX_SPAWN_DUP2, moved[-1], number))
-            actions.append((os.POSIX_SPAWN_DUP2, STATUS, 2))
-            starter = posix_spawn(
-                words[0],
-                words,
-                _environment(),
-                file_actions=actions,
-                setsid=True,
-                setsigmask=(),
-                setsigdef=_ALL_SIGNALS,
-            )
-        finally:
-            for handle in moved:
-                os.close(handle)
-        OwnChildren.wait_for(starter)
-
-
-def _spawn_child(words: list[str], control: int, status: int) -> None:
+def _spawn_child(words: list[str], control: int, status: int) -> subprocess.Popen[bytes]:
     """Start the sampler as a child, where there is no init that adopts."""
     import subprocess  # noqa: PLC0415 - costs 13 ms
 
@@ -233,43 +198,5 @@ def _spawn_child(words: list[str], control: int, status: int) -> None:
         start_new_session=os.name == 'posix',
         creationflags=flags,
     )
-    child.returncode = 0  # it is reaped by its pid after the stop; Popen must not warn that it still runs
-
-
-_ALL_SIGNALS = (
-    tuple(number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP))
-    if sys.platform != 'win32'
-    else ()
-)
-
-
-class _ChildSignalHeldBack:
-    """Keeps SIGCHLD of the short-lived process from the program's handler.
-
-    It stays pending in this thread and is taken away where it is that process'; another child's is given back. In a
-    program with more threads another one may get it: a handler that then finds no child to wait for.
-    """
-
-    def __init__(self) -> None:
-        self._mask: set[int] = set()
-        self._was_pending = False
-
-    def __enter__(self) -> None:
-        self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD}))
-        self._was_pending = signal.SIGCHLD in signal.sigpending()
-
-    def __exit__(self, *_: object) -> None:
-        others = not self._was_pending and self._take()  # one that was pending before is another child's in any case
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-        if others:
-            os.kill(os.getpid(), signal.SIGCHLD)
-
-    def _take(self) -> bool:
-        """Take a pending SIGCHLD away, and tell whether a child has changed that the program should hear of."""
-        if signal.sigtimedwait({signal.SIGCHLD}, 0) is None:
-            return False
-        try:
-            everything = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG | os.WNOWAIT
-            return os.waitid(os.P_ALL, 0, everything) is not None
-        except ChildProcessError:
-            return False
+    child.returncode = 0  # it is reaped after the stop; Popen must not warn that it still runs in between
+    return child

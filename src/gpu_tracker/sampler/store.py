@@ -120,14 +120,14 @@ def create_store(place: int = PLACE) -> tuple[Store, str | None]:
 
 
 def _read_at(handle: int, length: int, offset: int) -> bytes:
-    if hasattr(os, 'pread'):
+    if sys.platform != 'win32':
         return os.pread(handle, length, offset)
     os.lseek(handle, offset, os.SEEK_SET)
     return os.read(handle, length)
 
 
 def _write_at(handle: int, content: bytes, offset: int) -> None:
-    if hasattr(os, 'pwrite'):
+    if sys.platform != 'win32':
         written = os.pwrite(handle, content, offset)
     else:
         os.lseek(handle, offset, os.SEEK_SET)

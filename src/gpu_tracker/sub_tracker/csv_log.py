@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 from gpu_tracker.sub_tracker.earlier_runs import is_of_this_run
 from gpu_tracker.sub_tracker.log_files import CALL_COLUMN, COLUMNS, ForeignFileError
 
-try:
+if sys.platform != 'win32':
     import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 _HEADER = ','.join((*COLUMNS, CALL_COLUMN))
 _LONGEST_HEADER = 4096
 _SPECIAL = frozenset(',"\r\n')
+_OPENING = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, 'O_CLOEXEC', 0) | getattr(os, 'O_BINARY', 0)
+"""Without the last of them Windows changes the ends of lines."""
 
 
 class CsvLog:
@@ -29,7 +30,7 @@ class CsvLog:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, 'O_CLOEXEC', 0), 0o666)
+        self._descriptor = os.open(path, _OPENING, 0o666)
         self._identity = _identity(os.fstat(self._descriptor))
         self._has_calls = True
         self._is_cut = False
@@ -93,7 +94,7 @@ class CsvLog:
                 self._write(_HEADER)
                 return False
             self._read_header()
-            self._is_cut = os.pread(self._descriptor, 1, size - 1) != b'\n'
+            self._is_cut = _read_at(self._descriptor, 1, size - 1) != b'\n'
             return is_earlier
         finally:
             if is_alone:
@@ -101,19 +102,18 @@ class CsvLog:
 
     def _lock_alone(self) -> bool:
         """Lock the file for this process alone; return False where others write to it, and share it with them."""
-        if fcntl is None:
-            return True
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._share()  # waits for who writes the header
-            return False
-        except OSError:
-            pass  # a file system without such locks: as if nobody else were there
+        if sys.platform != 'win32':
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._share()  # waits for who writes the header
+                return False
+            except OSError:
+                pass  # a file system without such locks: as if nobody else were there
         return True
 
     def _share(self) -> None:
-        if fcntl is not None:
+        if sys.platform != 'win32':
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)
             except OSError:
@@ -121,7 +121,7 @@ class CsvLog:
 
     def _read_header(self) -> None:
         """Find out which columns the file has; raise ForeignFileError where they are not those of code blocks."""
-        first = os.pread(self._descriptor, _LONGEST_HEADER, 0).partition(b'\n')[0].rstrip(b'\r')
+        first = _read_at(self._descriptor, _LONGEST_HEADER, 0).partition(b'\n')[0].rstrip(b'\r')
         names = tuple(first.decode(errors='replace').split(','))
         if names not in {COLUMNS, (*COLUMNS, CALL_COLUMN)}:
             raise ForeignFileError('it has other columns than a sub-tracking file')
@@ -134,6 +134,13 @@ class CsvLog:
             data = b'\n' + data
         written = os.write(self._descriptor, data)
         self._is_cut = written < len(data)
+
+
+def _read_at(descriptor: int, length: int, offset: int) -> bytes:
+    if sys.platform != 'win32':
+        return os.pread(descriptor, length, offset)
+    os.lseek(descriptor, offset, os.SEEK_SET)  # what is written goes to the end of the file all the same
+    return os.read(descriptor, length)
 
 
 def _identity(state: os.stat_result) -> tuple[int, int]:

@@ -8,12 +8,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PIECE = 1 << 20
+_UNCHANGED = getattr(os, 'O_BINARY', 0)
+"""Without it Windows changes the ends of lines."""
+_WITHOUT_WAITING = getattr(os, 'O_NONBLOCK', 0)
+_NOT_AS_OWN_TERMINAL = getattr(os, 'O_NOCTTY', 0)
 _MOST_LINKS = 40  # as many symbolic links in one path as Linux follows, path_resolution(7)
 
 
@@ -64,7 +69,7 @@ def check_writable(path: str) -> None:
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     if not stat.S_ISFIFO(mode):
-        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY))
+        os.close(os.open(path, os.O_WRONLY | _WITHOUT_WAITING | _NOT_AS_OWN_TERMINAL))
 
 
 def replaceable_file(path: str) -> str | None:
@@ -95,7 +100,7 @@ def replaceable_file_or_none(path: str) -> str | None:
 def _may_replace(target: str) -> bool:
     """Return whether a rename onto ``target`` is permitted: in a sticky folder as /tmp only to owners, see inode(7)."""
     folder = os.stat(os.path.dirname(target))
-    if os.name != 'posix' or not folder.st_mode & stat.S_ISVTX:
+    if sys.platform == 'win32' or not folder.st_mode & stat.S_ISVTX:
         return True
     return os.geteuid() in {0, folder.st_uid, os.stat(target).st_uid}
 
@@ -142,7 +147,7 @@ def _write_in_place(path: str, pieces: Iterable[bytes]) -> None:
         # Opening it anew would start at offset 0 of a redirected file, over what the command has written there.
         _write_pieces(own, pieces)
         return
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOCTTY)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | _NOT_AS_OWN_TERMINAL | _UNCHANGED)
     try:
         _write_pieces(descriptor, pieces)
     finally:
@@ -178,7 +183,7 @@ def _replace(target: str, pieces: Iterable[bytes]) -> None:
 
 def _copy_into(source: str, target: str) -> None:
     with open(source, 'rb') as file:
-        descriptor = os.open(target, os.O_WRONLY | os.O_TRUNC)
+        descriptor = os.open(target, os.O_WRONLY | os.O_TRUNC | _UNCHANGED)
         try:
             _write_pieces(descriptor, iter(lambda: file.read(_PIECE), b''))
         finally:
@@ -194,18 +199,18 @@ def _create_beside(target: str) -> tuple[int, str]:
         path = os.path.join(folder, f'.gpu-tracker-{os.getpid()}-{attempt}.tmp')
         try:
             # O_EXCL: never follow or fill what somebody else has put there, as anybody can in /tmp.
-            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), path
+            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _UNCHANGED, 0o666), path
         except FileExistsError:
             attempt += 1
 
 
 def _take_over_mode(descriptor: int, target: str) -> None:
     """Give the open file the mode of ``target``, and its owner where this user may."""
+    if sys.platform == 'win32':
+        return
     try:
         old = os.stat(target)
     except FileNotFoundError:
-        return
-    if not hasattr(os, 'fchown'):
         return
     new = os.fstat(descriptor)
     if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):

@@ -8,6 +8,7 @@ import os
 import queue
 import socket
 import struct
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -108,10 +109,12 @@ def tcp_socket(address: Address) -> socket.socket:
 
 
 def unix_socket(name: str) -> socket.socket:
-    """Return a listening socket with a name of the kernel's own, which is no file: unix(7).
+    """Return a listening socket with a name of the kernel's own, which is no file: unix(7). Linux only.
 
     :raises AddressTakenError: Another program has the name.
     """
+    if sys.platform != 'linux':
+        raise NotImplementedError
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     return _listening(listener, b'\0' + os.fsencode(name), f'the socket @{name}')
 
@@ -150,6 +153,8 @@ def peer_of(connected: socket.socket) -> Peer:
 
     :raises OSError: The system does not report.
     """
+    if sys.platform != 'linux':
+        raise NotImplementedError
     credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, user_id, _ = _CREDENTIALS.unpack(credentials)
     return Peer(pid or None, user_id)
@@ -163,7 +168,7 @@ def tell_systemd(state: str, environment: Mapping[str, str] = os.environ) -> Non
     :param environment: Where ``NOTIFY_SOCKET`` is looked up: a path, or ``@`` and an abstract name.
     """
     address = environment.get('NOTIFY_SOCKET', '')
-    if not address.startswith(('/', '@')):
+    if not address.startswith(('/', '@')) or sys.platform == 'win32':
         return
     if address.startswith('@'):
         address = '\0' + address[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,10 +19,10 @@ _KEPT_WITHOUT = 10.0
 
 def user_name(user_id: int) -> str:
     """Return the name of a user, or the number as text where the system knows no name."""
-    try:
-        import pwd  # noqa: PLC0415 - on POSIX only
-    except ImportError:
+    if sys.platform == 'win32':
         return str(user_id)
+    import pwd  # noqa: PLC0415 - on POSIX only
+
     try:
         return pwd.getpwuid(user_id).pw_name
     except (KeyError, OverflowError):

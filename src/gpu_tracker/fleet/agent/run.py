@@ -13,7 +13,6 @@ from gpu_tracker.background import in_thread
 from gpu_tracker.errors import MissingPackageError
 from gpu_tracker.fleet.agent.answers import Answers, ClusterStatus
 from gpu_tracker.fleet.agent.job_metrics import JobCollector
-from gpu_tracker.fleet.agent.job_watch import JobWatch
 from gpu_tracker.fleet.agent.local_host import Audience, LocalHost, LocalSource
 from gpu_tracker.fleet.agent.metrics import HostCollector
 from gpu_tracker.fleet.agent.otlp_names import Known, devices
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.agent.answers import OtherHosts
     from gpu_tracker.fleet.agent.otlp import OtlpPush
     from gpu_tracker.fleet.config.cluster import Cluster
+    from gpu_tracker.fleet.agent.job_watch import JobWatch
     from gpu_tracker.fleet.web.access import Access
 
 
@@ -103,11 +103,17 @@ def run(
     # The driver is not closed: that may hang, and the kernel does it when the process ends.
 
 
+def _open_jobs(folder: str, complain: Callable[[str], None]) -> JobWatch:
+    from gpu_tracker.fleet.agent.job_watch import JobWatch  # noqa: PLC0415 - not for Windows
+
+    return JobWatch(folder, complain)
+
+
 class _Agent:
     """What is served, and what goes on beside."""
 
     def __init__(self, settings: Settings, watch: Watch, version: str, complain: Callable[[str], None]) -> None:
-        jobs = self._jobs = None if settings.jobs is None else JobWatch(settings.jobs, complain)
+        jobs = self._jobs = None if settings.jobs is None else _open_jobs(settings.jobs, complain)
         host = LocalHost(watch, version, jobs=None if jobs is None else jobs.seen)
         audience = Audience(watch, frozenset({HEALTH}))
         self._watch = watch

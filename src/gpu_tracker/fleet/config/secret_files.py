@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 from gpu_tracker.errors import GpuTrackerError
 
@@ -104,7 +105,7 @@ def check_private(path: str, option: str, found: os.stat_result) -> None:
     :raises SecretFileError: It is one.
     """
     for_others = stat.S_IRWXG | stat.S_IRWXO
-    if os.name == 'posix' and found.st_uid == os.geteuid() and found.st_mode & for_others:
+    if sys.platform != 'win32' and found.st_uid == os.geteuid() and found.st_mode & for_others:
         mode = stat.S_IMODE(found.st_mode)
         raise SecretFileError(
             f'{option}: {path} is open to other users, with mode {mode:04o}: chmod 600 makes it a secret'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import resource
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
@@ -66,6 +66,8 @@ class BackOff:
 
 _FOR_OTHERS = 512 + 64
 """Descriptors for as many clients as are served at a time, and for files."""
+_MOST_ON_WINDOWS = 256
+"""There asyncio takes no more sockets at a time than select() does, 512."""
 _LEAST_SHARE = 4
 """A quarter of all descriptors is for hosts, however few these are."""
 
@@ -76,6 +78,10 @@ def most_connections(descriptors: int | None = None) -> int:
     :param descriptors: How many this process may have; None: as the system says.
     """
     if descriptors is None:
+        if sys.platform == 'win32':
+            return _MOST_ON_WINDOWS
+        import resource  # noqa: PLC0415 - on POSIX only
+
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if descriptors == resource.RLIM_INFINITY:
             return 2**16

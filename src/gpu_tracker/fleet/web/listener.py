@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import socket
+import sys
 from typing import TYPE_CHECKING
 
 from gpu_tracker.fleet.web.capacity import Capacity, NoCapacityError
@@ -22,6 +22,10 @@ ENOUGH = 65536
 
 def allow_many_files() -> None:
     """Raise how many files this process may have open, as far as it may: the usual 1,024 are few for a server."""
+    if sys.platform == 'win32':
+        return  # which has no such limit
+    import resource  # noqa: PLC0415 - on POSIX only
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
     if soft != resource.RLIM_INFINITY and soft < wanted:

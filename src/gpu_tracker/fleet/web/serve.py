@@ -29,6 +29,8 @@ Result = TypeVar('Result')
 
 MOST_THREADS = 16
 _STANDARD_ERROR = 2
+_RELOAD: signal.Signals | None = getattr(signal, 'SIGHUP', None)
+"""None on Windows, which has no such signal."""
 
 
 class DaemonThreads(ThreadPoolExecutor):
@@ -171,7 +173,7 @@ async def _end_of(
     reloads = None if reload is None else _Reloads(service, reload, complain)
     while True:
         number = await signals.get()
-        if number != signal.SIGHUP or reloads is None or (has_terminal and not os.isatty(_STANDARD_ERROR)):
+        if number != _RELOAD or reloads is None or (has_terminal and not os.isatty(_STANDARD_ERROR)):
             return number
         reloads.begin()
 
@@ -234,11 +236,19 @@ def _described(error: Exception) -> str:
 def _signals() -> asyncio.Queue[signal.Signals]:
     """Return where the signals come that end a server, or have it reload."""
     signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_IGN and number == signal.SIGHUP:
-            continue  # nohup(1)
-        asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, _RELOAD):
+        if number is None or (number == _RELOAD and signal.getsignal(number) == signal.SIG_IGN):
+            continue  # Windows, and nohup(1)
+        try:
+            loop.add_signal_handler(number, signals.put_nowait, number)
+        except NotImplementedError:  # Windows: signals wake the loop there by themselves
+            signal.signal(number, lambda received, _: _received(loop, signals, received))
     return signals
+
+
+def _received(loop: asyncio.AbstractEventLoop, signals: asyncio.Queue[signal.Signals], number: int) -> None:
+    loop.call_soon_threadsafe(signals.put_nowait, signal.Signals(number))
 
 
 def _why_ended(work: asyncio.Task[None]) -> GpuTrackerError:

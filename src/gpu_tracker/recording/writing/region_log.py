@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from gpu_tracker.recording.writing.region_lines import Begin, End, parse
 
@@ -92,7 +93,7 @@ class RegionLog:
             pass  # it is gone already
 
     def _read(self) -> bytes:
-        if hasattr(os, 'pread'):
+        if sys.platform != 'win32':
             return os.pread(self._handle, _CHUNK, self._offset)
         os.lseek(self._handle, self._offset, os.SEEK_SET)
         return os.read(self._handle, _CHUNK)

@@ -179,14 +179,13 @@ def _is_recording(beginning: bytes) -> bool:
 
 
 def _is_locked(handle: int) -> bool:
-    if sys.platform == 'win32':
-        return False  # there a file that is open cannot be removed
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False  # this file system has no locks
+    if sys.platform != 'win32':  # there a file that is open cannot be removed
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False  # this file system has no locks
     return False
 
 

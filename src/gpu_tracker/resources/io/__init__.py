@@ -17,7 +17,7 @@ import time
 
 from gpu_tracker.processes import stat
 from gpu_tracker.resources import COUNTER, FIRST, GROUPS, WHOSE, Column, Resource
-from gpu_tracker.resources.io.readers import BYTES, NONE, IoFiles, PsutilFigures, parsed, summed
+from gpu_tracker.resources.io.readers import BYTES, NONE, IoFiles, parsed, summed
 from gpu_tracker.resources.rates import MaximalRate
 
 TYPE_CHECKING = False
@@ -360,6 +360,8 @@ def open_resource(context: Context) -> Io | PortableIo:
         except (OSError, ValueError):
             pass  # the kernel was built without, or container software shows another file
     elif sys.platform != 'linux':
+        from gpu_tracker.resources.io.psutil_figures import PsutilFigures  # noqa: PLC0415 - imports psutil
+
         return PortableIo(context.tree, PsutilFigures())
     return UnknownIo(context.tree)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING, Self
 
@@ -48,6 +49,8 @@ class Terminal:
 
     def is_ours(self) -> bool:
         """Return whether this program may draw: in the background it may not."""
+        if sys.platform == 'win32':
+            return True
         try:
             return os.tcgetpgrp(self._handle) == os.getpgrp()
         except OSError:
