@@ -18,8 +18,8 @@ class RSSValues:
     """Resident memory of a process or of a group of processes, in the unit of the :class:`MaxRAM` around it.
 
     :ivar total_rss: The most physical memory that was resident at once; a page shared inside the group counts once.
-    :ivar private_rss: The most that was mapped by one process alone (Linux; 0.0 elsewhere).
-    :ivar shared_rss: The most that was mapped by more than one process, each page counted once (Linux; 0.0 elsewhere).
+    :ivar private_rss: The most that was mapped by one process alone; None elsewhere than on Linux.
+    :ivar shared_rss: The most that was mapped by more than one process, each page counted once; likewise None.
     """
 
     total_rss: float | None

@@ -87,7 +87,7 @@ class SimulatedTree:
         self.foreign_cpu = 0.0
         self.samplers: dict[int, Process] = {}
         self.listings = 0
-        self.counts_reaped_faults = True
+        self.counts_reaped_faults = self.counts_reaped_time = True
         self.questions: list[int] = []
         self.begun = 0.0
         self.changes = 0

@@ -6,8 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import command_words, output, supervise
-from gpu_tracker.cli.launch import HeldCommand
+from gpu_tracker.cli import command_words, output
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.cli.probe_request import LIMITS, read_request
 from gpu_tracker.cli.probing import COMPLETE, Probing, attached
@@ -82,6 +81,9 @@ def run(arguments: list[str], make_probe: ProbeMaker | None = None) -> int:
 
 def _probe_command(request: ProbeRequest, make_probe: ProbeMaker | None) -> int:
     """Start the command of ``request``, probe it to its end, write the report, and return the exit code."""
+    from gpu_tracker.cli import supervise  # noqa: PLC0415 - not on every system
+    from gpu_tracker.cli.launch import HeldCommand  # noqa: PLC0415 - as above
+
     # Most failures show before anything is started for nothing; the exec reports the rest.
     error = command_words.start_fault(request.words[0], os.get_exec_path())
     if error is not None:
@@ -126,6 +128,8 @@ def _attach(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | Non
 
 def _wait_for_command(process_id: int, probing: Probing) -> int:
     """Wait for the running command, and report."""
+    from gpu_tracker.cli import supervise  # noqa: PLC0415 - as above
+
     try:
         supervise.wait_for_end(process_id)
     except Exception as error:  # noqa: BLE001 - whatever it is, a command that runs is never abandoned

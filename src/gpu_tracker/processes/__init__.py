@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         """CPU seconds of samplers that members have reaped and that are therefore in those members' times."""
         counts_reaped_faults: bool
         """``Process.reaped_faults`` grows with each child that a process has waited for."""
+        counts_reaped_time: bool
+        """The same of ``Process.reaped_cpu``."""
         listings: int
         """Grows whenever something may have been started."""
         changes: int

@@ -91,7 +91,7 @@ class LinuxProcessTree:
         self.gone: list[Process] = []
         self.foreign_cpu = 0.0
         self.listings = 0
-        self.counts_reaped_faults = True
+        self.counts_reaped_faults = self.counts_reaped_time = True
         self.changes = self.memory_changes = 0
         self._held_image = stat.image(root.raw) if held else None
         root.shares_memory = held

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 import psutil
@@ -17,7 +18,7 @@ class PortableProcessTree:
     """See :class:`~gpu_tracker.processes.ProcessTree`.
 
     psutil checks pid and start time of what it holds, so a reused pid is no danger. The time of children that end
-    between two samples is known where the system adds it up (``children_user`` of :meth:`psutil.Process.cpu_times`).
+    between two samples is not known but on Linux (``children_user`` of :meth:`psutil.Process.cpu_times`).
 
     :param launcher: A process that adopts the root's orphans: its new children belong to the tree.
     :param held: The root is still a copy of its launcher and will become the program that is to be tracked.
@@ -41,6 +42,7 @@ class PortableProcessTree:
         self.samplers: dict[int, Process] = {}
         self.listings = 0
         self.counts_reaped_faults = False
+        self.counts_reaped_time = sys.platform == 'linux'  # elsewhere psutil has 0.0
         self.changes = self.memory_changes = 0
         self.begun = time.monotonic()
         self.root.shares_memory = held
@@ -131,6 +133,10 @@ class PortableProcessTree:
             self.gone.remove(process)
             del self._handles[pid]
             return False
+        parent = self.members.get(process.parent)
+        if parent is not None and process.start < parent.start:
+            del self._handles[pid]
+            return False  # its parent has ended, and this is another process with the same ID (Windows)
         self.members[pid] = process
         return True
 

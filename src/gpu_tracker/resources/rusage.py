@@ -197,7 +197,7 @@ def _split(group: list[int | None], most_private: int | None) -> None:
         group[_SHARED] = None if shared is None or total is None else min(shared, total)
         return
     private, shared = min(private, total), min(shared, total)
-    if 0 < private + shared < total:  # both are 0 where the system knows neither
+    if 0 < private + shared < total:
         private = total - shared if most_private is None else max(private, min(total - shared, most_private))
         shared = max(shared, total - private)
     group[_PRIVATE], group[_SHARED] = private, shared

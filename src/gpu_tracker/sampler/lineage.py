@@ -60,10 +60,13 @@ class Lineage:
     def _faults_of_waited_for(self) -> int | None:
         """Return the page faults of the children that the root has waited for; no process ends without one.
 
-        None where there are others, and where the root ignores its children, of which it learns nothing.
+        None where there are others, where the root ignores its children, of which it learns nothing, and where these
+        faults are not counted, as on other systems than Linux.
         """
         tree = self._tree
         root = tree.root
+        if not tree.counts_reaped_faults:
+            return None
         if any(process is not root for process in tree.members.values()):
             return None
         if self._asked_at != (tree.listings, root.own_cpu):  # else it has not run since: it is as it was

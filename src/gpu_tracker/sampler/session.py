@@ -239,7 +239,9 @@ class Session:
         if not _CAN_POLL:
             return True  # reading waits
         status = self._channels.status
-        if sys.platform == 'win32' or not hasattr(select, 'poll'):  # eventlet takes it away, and lets others go on while its select waits
+        if sys.platform == 'win32' or not hasattr(
+            select, 'poll'
+        ):  # eventlet takes it away, and lets others go on while its select waits
             return bool(select.select((status,), (), (), seconds)[0])
         poll = select.poll()
         poll.register(status, select.POLLIN)

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gpu_tracker.fleet.agent.answers import OtherHosts
+    from gpu_tracker.fleet.agent.job_watch import JobWatch
     from gpu_tracker.fleet.agent.otlp import OtlpPush
     from gpu_tracker.fleet.config.cluster import Cluster
-    from gpu_tracker.fleet.agent.job_watch import JobWatch
     from gpu_tracker.fleet.web.access import Access
 
 

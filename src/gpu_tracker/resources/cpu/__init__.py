@@ -87,12 +87,13 @@ class Cpu(Resource):
 
     def record(self) -> dict[str, object]:
         """Return what :mod:`gpu_tracker.resources.rusage` has to know of the counters."""
-        counters, missed, root = self._counters, self._missed, self._tree.root
+        counters, missed, tree = self._counters, self._missed, self._tree
+        root = tree.root
         return {
             'unreaped': 0.0 if counters is None else counters.unreaped,
             'adopted': 0.0 if counters is None else counters.adopted,
             'has_clocks': missed is not None and missed.is_added,
-            'cpu_is_lower_bound': missed is not None and missed.is_lower_bound,
+            'cpu_is_lower_bound': not tree.counts_reaped_time or (missed is not None and missed.is_lower_bound),
             'cpu_before': self._cpu_before,
             'has_reaped': bool(root.raw) and stat.has_reaped(root.raw),
         }

@@ -14,7 +14,7 @@ class PsutilFigures:
         self._psutil = psutil
 
     def __call__(self, pid: int) -> list[int | None] | None:
-        """Return the values of :data:`gpu_tracker.resources.io.readers.BYTES`, then minor and major page faults; None where the process is gone.
+        """Return the values of ``BYTES``, then minor and major page faults; None where the process is gone.
 
         :raises PermissionError: where they may not be read.
         """

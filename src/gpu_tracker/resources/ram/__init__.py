@@ -190,7 +190,10 @@ _UNKNOWN = (None, None, None)
 
 
 class PortableRamReader:
-    """Adds up resident sizes; pages that several processes share count once for each of them."""
+    """Adds up resident sizes; pages that several processes share count once for each of them.
+
+    What is private and what is shared is not known.
+    """
 
     unreadable = False
 
@@ -212,5 +215,5 @@ class PortableRamReader:
         members = self._tree.members.values()
         descendants = sum(process.resident for process in members if process is not root)
         if root.ended or root.shares_memory:
-            return Resident(None, 0, 0), Resident(descendants, 0, 0), Resident(None, 0, 0)
-        return Resident(root.resident, 0, 0), Resident(descendants, 0, 0), Resident(root.resident + descendants, 0, 0)
+            return Resident(None), Resident(descendants), Resident(None)
+        return Resident(root.resident), Resident(descendants), Resident(root.resident + descendants)

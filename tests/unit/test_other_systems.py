@@ -1,0 +1,62 @@
+"""What is imported on macOS and Windows, as far as that shows on Linux; scripts/test.sh checks the types as well."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from support.other_system import SYSTEMS, interpreter
+
+SCRIPTS = Path(__file__).parents[2] / 'scripts'
+
+IMPORTS_ALL = """\
+import fnmatch, importlib, pkgutil, sys
+import gpu_tracker, gpu_tracker.processes
+assert gpu_tracker.processes.default_reader() == 'psutil'
+failures = []
+for module in pkgutil.walk_packages(gpu_tracker.__path__, 'gpu_tracker.', onerror=print):
+    if not any(fnmatch.fnmatch(module.name, pattern) for pattern in sys.argv[1:]):
+        try:
+            importlib.import_module(module.name)
+        except Exception as error:
+            failures.append(f'{module.name}: {type(error).__name__}: {error}')
+print(*failures, sep='\\n', end='')
+print('imported', len([name for name in sys.modules if name.startswith('gpu_tracker')]), file=sys.stderr)
+"""
+
+
+def unchecked(system: str) -> list[str]:
+    """Return the modules that mypy does not check for a system, because only others import them."""
+    overrides = tomllib.loads((SCRIPTS / f'types_{system}.toml').read_text())['tool']['mypy']['overrides']
+    return [name for override in overrides for name in override['module']]
+
+
+@pytest.mark.parametrize('system', SYSTEMS)
+def test_every_module_that_is_for_all_systems_is_imported_there(system: str, tmp_path: Path) -> None:
+    patterns = [name.removesuffix('.*') + suffix for name in unchecked(system) for suffix in ('', '.*')]
+    ended = subprocess.run(
+        [interpreter(tmp_path, system), '-c', IMPORTS_ALL, *patterns], capture_output=True, text=True, check=False
+    )
+    assert ended.stdout == ''
+    assert ended.returncode == 0
+    assert int(ended.stderr.split()[-1]) > 200
+
+
+def test_the_same_is_strict_for_other_systems_as_for_linux() -> None:
+    own = tomllib.loads((SCRIPTS.parent / 'pyproject.toml').read_text())['tool']['mypy']
+    for system in SYSTEMS:
+        others = tomllib.loads((SCRIPTS / f'types_{system}.toml').read_text())['tool']['mypy']
+        of_system = {'platform': system, 'cache_dir': f'.mypy_cache/{system}', 'files': ['src']}
+        assert others | {'overrides': []} == own | of_system | {'overrides': []}
+
+
+def test_what_is_left_out_on_macos_is_left_out_on_windows() -> None:
+    def is_left_out(module: str) -> bool:
+        return any(fnmatch(module, pattern) for pattern in unchecked('win32'))
+
+    assert [module for module in unchecked('darwin') if not is_left_out(module)] == []
+    assert len(unchecked('darwin')) < 10
