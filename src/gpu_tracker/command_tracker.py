@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from gpu_tracker.parameters import Parameters
 from gpu_tracker.processes import default_reader, stat
@@ -106,6 +107,28 @@ class ReportingTracker:
     def sampling(self) -> Sampling:
         """How the run was sampled, from its end on."""
         return self.run.sampling()
+
+
+class StartedTracker(ReportingTracker):
+    """A tracker of a command that has run for a while before the first sample.
+
+    :param started_at: When it was started, in monotonic seconds.
+    """
+
+    def __init__(self, *, started_at: float, **options: Any) -> None:  # noqa: ANN401 - those of ReportingTracker
+        super().__init__(**options)
+        self._started_at = started_at
+
+    def stop(self) -> None:
+        """Stop tracking; the time from the start of the command counts, and what it has used of the CPU itself."""
+        now = time.monotonic()
+        super().stop()
+        totals = self.run.require_totals()
+        cpu, before = totals['cpu'], totals['record']['cpu_before']
+        cpu['main'][0] += before
+        cpu['combined'][0] += before
+        self.run.seconds = totals['record']['tracked_seconds'] = now - self._started_at
+        _count_over(totals, self.run.seconds)
 
 
 class CommandTracker:

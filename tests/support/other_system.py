@@ -146,10 +146,26 @@ def _change_for_windows(shown: dict[str, dict[str, object]]) -> None:
     """Show what Windows makes of signals, of files that are open, of ends of lines, and of pipes."""
     _forget_children_times()
     _hide_modules_of_posix()
+    _forget_what_has_ended()
     shown['os'] |= {'name': 'nt', 'O_BINARY': _O_BINARY, 'kill': _kill, 'waitpid': _waitpid, 'rename': _rename}
     shown['os'] |= {name: _sparing_open_files(getattr(os, name)) for name in ('remove', 'replace', 'unlink')}
     shown['os'] |= _TextFiles(shown['os']['open']).functions
     shown['select'] = {'select': _select}
+
+
+def _forget_what_has_ended() -> None:
+    """Leave out processes that have ended and that nobody has waited for."""
+    make, is_running = psutil.Process._init, psutil.Process.is_running
+
+    def is_running_and_no_zombie(self):
+        return is_running(self) and self._proc.status() != psutil.STATUS_ZOMBIE
+
+    def make_no_zombie(self, pid, *arguments, **options):
+        make(self, pid, *arguments, **options)
+        if self.pid != os.getpid() and self._proc.status() == psutil.STATUS_ZOMBIE:
+            raise psutil.NoSuchProcess(pid)
+
+    psutil.Process._init, psutil.Process.is_running = make_no_zombie, is_running_and_no_zombie
 
 
 def _hide_modules_of_posix() -> None:

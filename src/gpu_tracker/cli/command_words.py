@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 
 SHELL = '/bin/sh'
 
 _BLANKS = ' \t'
-_PLAIN = frozenset('%+,-./:=@_')  # with letters and digits, all that no shell ever treats in a special way
-_SPECIAL_IN_DOUBLE_QUOTES = frozenset('$`\\')
+_PLAIN = frozenset('%+,-./:=@_') if sys.platform != 'win32' else frozenset('+-./:@_\\')
+"""With letters and digits, all that no shell ever treats in a special way."""
+_SPECIAL_IN_DOUBLE_QUOTES = frozenset('$`\\') if sys.platform != 'win32' else frozenset('%!^&|<>')
+_SUFFIXES = ('', '.exe', '.com')
+"""Of what Windows starts without a shell."""
 
 
 def words_to_start(command: str, search_path: list[str]) -> list[str]:
@@ -24,12 +28,20 @@ def words_to_start(command: str, search_path: list[str]) -> list[str]:
     words = plain_words(command)
     if words and not _is_assignment(words[0]) and find_program(words[0], search_path) is not None:
         return words
+    return [*shell(), command]
+
+
+def shell() -> list[str]:
+    """Return what starts the shell, to which the command is given as one more word."""
+    if sys.platform == 'win32':
+        return [os.environ.get('COMSPEC', 'cmd.exe'), '/c']
     # The dashes keep a command such as '-x' from being read as options of the shell.
-    return [SHELL, '-c', '--', command]
+    return [SHELL, '-c', '--']
 
 
 def plain_words(command: str) -> list[str] | None:
     """Return the words of ``command`` where splitting and unquoting is all that a shell would do, None otherwise."""
+    quotes = '\'"' if sys.platform != 'win32' else '"'
     words: list[str] = []
     word: str | None = None  # None between words; an empty pair of quotes is a word
     position = 0
@@ -40,7 +52,7 @@ def plain_words(command: str) -> list[str] | None:
             if word is not None:
                 words.append(word)
             word = None
-        elif character in '\'"':
+        elif character in quotes:
             end = command.find(character, position)
             quoted = command[position:end]
             if end < 0 or (character == '"' and not _SPECIAL_IN_DOUBLE_QUOTES.isdisjoint(quoted)):
@@ -60,20 +72,25 @@ def find_program(name: str, search_path: list[str]) -> str | None:
     """Return the path of the executable file that a shell would start for ``name``, or None."""
     if not name:
         return None
-    folders = [''] if '/' in name else search_path
-    for folder in folders:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
+    suffixes = _SUFFIXES if sys.platform == 'win32' else ('',)
+    for folder in _folders(name, search_path):
+        for suffix in suffixes:
+            path = os.path.join(folder, name + suffix)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return path
     return None
+
+
+def _folders(name: str, search_path: list[str]) -> list[str]:
+    """Return the folders in which a shell would look for ``name``."""
+    return [''] if os.path.basename(name) != name else search_path
 
 
 def start_fault(name: str, search_path: list[str]) -> OSError | None:
     """Return why ``name`` cannot be started, as far as a look at the files tells."""
     if find_program(name, search_path) is not None:
         return None
-    folders = [''] if '/' in name else search_path
-    there = any(os.path.exists(os.path.join(folder, name)) for folder in folders)
+    there = any(os.path.exists(os.path.join(folder, name)) for folder in _folders(name, search_path))
     number = errno.EACCES if there else errno.ENOENT
     return OSError(number, os.strerror(number))
 

@@ -1,23 +1,35 @@
-"""Tracks a command where a process can be neither forked and held nor waited for with its signals (Windows, macOS).
+"""Tracks a command where nothing tells its end and the sender of a signal at once (macOS, Windows).
 
-Its first instants pass before the tracker looks; everything else is as in ``track_command``.
+macOS holds the command back until the sampler is ready, as Linux does. On Windows the command runs already while the
+sampler starts. Everything else is as in ``track_command``.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import output, tracking
+from gpu_tracker.cli import command_words, output, tracking
 from gpu_tracker.cli.command_regions import CommandRegions
 from gpu_tracker.cli.portable_enforcing import PortableEnforcement
+from gpu_tracker.errors import ParameterError
 from gpu_tracker.limits import RunLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
-    from gpu_tracker.command_tracker import ReportingTracker
+    from gpu_tracker.command_tracker import CommandTracker, ReportingTracker
+    from gpu_tracker.totals import ProcessUse
+
+_PAUSE = 0.02
+"""Seconds between two looks whether a command has ended, where something else is waited for too."""
+_PASSED_ON = ('SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2')
 
 
 def track(request: Request, view: LiveView | None = None) -> int:
@@ -28,30 +40,99 @@ def track(request: Request, view: LiveView | None = None) -> int:
     tracking.check(request)  # while there is nothing to end yet
     regions = CommandRegions(request)
     try:
-        return _track(request, regions, view)
+        if sys.platform != 'win32':
+            return _track_held(request, regions, view)
+        return _track_started(request, regions, view)
     finally:
         regions.remove()
 
 
-def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> int:
-    """Track the command, which writes its regions to the log of ``regions``."""
-    from gpu_tracker.command_tracker import ReportingTracker  # noqa: PLC0415
+class PassedSignals:
+    """Signals that ask this process to end go to a command, from now on; those that come before it is there wait.
 
-    # The terminal sends Ctrl-C to the command as well; a request to end comes to us alone. Both are handled before
-    # there is a command, so that neither ends us beside it. Neither is ignored, for the command would inherit that.
-    early: list[int] = []
-    signal.signal(signal.SIGINT, lambda *_: None)
-    signal.signal(signal.SIGTERM, lambda number, _: early.append(number))
+    None is ignored, for the command would inherit that. The terminal sends Ctrl-C to the command as well.
+    """
+
+    def __init__(self) -> None:
+        self._early: list[int] = []
+        self._pass_on: Callable[[int], object] = self._early.append
+        signal.signal(signal.SIGINT, lambda *_: None)
+        for name in _PASSED_ON:
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # under nohup, SIGHUP
+                signal.signal(number, lambda received, _: self._pass_on(received))
+
+    def to(self, send: Callable[[int], object]) -> None:
+        """Have ``send`` pass on each signal to the command, which is there now."""
+        self._pass_on = send
+        for number in self._early:
+            send(number)
+
+
+def start(words: list[str]) -> subprocess.Popen[bytes]:
+    """Start a command; on Windows its shell gets what it is to run as one text, without the quoting of words.
+
+    :raises OSError: It cannot be started.
+    """
+    if sys.platform == 'win32' and words[:-1] == command_words.shell():
+        return subprocess.Popen(words[-1], shell=True)  # noqa: S602 - the user's own
+    return subprocess.Popen(words)
+
+
+def _track_held(request: Request, regions: CommandRegions, view: LiveView | None) -> int:
+    """Track a command that waits until the sampler is ready."""
+    from gpu_tracker.cli.launch import HeldCommand  # noqa: PLC0415 - not for Windows
+    from gpu_tracker.cli.track_command import tracker_or_none  # noqa: PLC0415 - as above
+
+    error = command_words.start_fault(request.words[0], os.get_exec_path())
+    if error is not None:
+        return output.not_started(request.words[0], error)
+    with regions:
+        command = HeldCommand(request.words)
+    try:
+        tracker = tracker_or_none(command, request, regions.path)
+        signals = PassedSignals()
+    except BaseException:
+        command.cancel()
+        request.destination.forget()
+        raise
+    error = command.release()
+    if error is not None:
+        os.waitpid(command.process_id, 0)
+        if tracker is not None:
+            tracker.discard()
+        request.destination.forget()
+        return output.not_started(request.words[0], error)
+    signals.to(lambda number: _send(command.process_id, number))
+    if tracker is not None:
+        tracker.keep_file()
+        if view is not None:
+            view.begin()
+    started = _StartedCommand(command.process_id)
+    enforcement = PortableEnforcement(request.limits or RunLimits(), tracker)
+    code = enforcement.wait(started)
+    if view is not None:
+        view.end()
+    used = started.used
+    measured = tracker is not None and tracking.stop(tracker) and tracking.settle(tracker, used, None)
+    return _report(request, tracker, code, enforcement.reason, measured=measured)
+
+
+def _track_started(request: Request, regions: CommandRegions, view: LiveView | None) -> int:
+    """Track a command that runs already while the sampler starts."""
+    from gpu_tracker.command_tracker import StartedTracker  # noqa: PLC0415 - when the command runs
+
+    signals = PassedSignals()
+    started_at = time.monotonic()
     try:
         with regions:
-            command = subprocess.Popen(request.words)
+            command = start(request.words)
     except OSError as error:
         return output.not_started(request.words[0], error)
-    signal.signal(signal.SIGTERM, lambda number, _: command.send_signal(number))
-    for number in early:
-        command.send_signal(number)
-    tracker = ReportingTracker(
+    signals.to(command.send_signal)
+    tracker = StartedTracker(
         process_id=command.pid,
+        started_at=started_at,
         report_file=request.destination.replaceable,
         report_format=request.format,
         warn=output.complain,
@@ -63,22 +144,15 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         },
         **request.parameters,
     )
-    tracking_it = _start(tracker)
-    if view is not None and tracking_it:
+    is_tracked = _start(tracker)
+    if view is not None and is_tracked:
         view.begin()
-    enforcement = PortableEnforcement(request.limits or RunLimits(), tracker if tracking_it else None)
+    enforcement = PortableEnforcement(request.limits or RunLimits(), tracker if is_tracked else None)
     code = enforcement.wait(command)
     if view is not None:
         view.end()
-    measured = tracking_it and tracking.stop(tracker)
-    if measured:
-        tracking.finish(tracker, code, enforcement.reason)
-    elif tracking_it:
-        tracking.note_exit(tracker, code)
-    complete = f'{tracking.COMPLETE} ' if tracking_it else ''
-    tracking.say(request, f'{complete}Process completed with status code: {code}')
-    delivered = measured and tracking.deliver(tracker, request)
-    return tracking.exit_code(code, enforcement.reason, delivered=delivered)
+    measured = is_tracked and tracking.stop(tracker)
+    return _report(request, tracker if is_tracked else None, code, enforcement.reason, measured=measured)
 
 
 def _start(tracker: ReportingTracker) -> bool:
@@ -86,7 +160,88 @@ def _start(tracker: ReportingTracker) -> bool:
     try:
         tracker.start()
         tracker.keep_file()
+    except ParameterError as error:
+        if error.parameter == 'process_id':
+            output.complain('nothing was measured: the command has ended before the sampler was ready')
+        else:
+            tracking.tell_unmeasured(error)
+        return False
     except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
         tracking.tell_unmeasured(error)
         return False
     return True
+
+
+class _StartedCommand:
+    """A command that was held back and runs now, as subprocess shows its processes.
+
+    :ivar used: What it and the children that it has waited for have used, when it has ended.
+    """
+
+    def __init__(self, process_id: int) -> None:
+        self.pid = process_id
+        self._code: int | None = None
+        self._used: ProcessUse | None = None
+
+    @property
+    def used(self) -> ProcessUse:
+        """What it and the children that it has waited for have used; it has ended."""
+        if self._used is None:
+            raise ChildProcessError
+        return self._used
+
+    def poll(self) -> int | None:
+        """Return its exit code, -n where signal n has ended it; None: it runs."""
+        self._look(block=False)
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit code when it has ended.
+
+        :raises subprocess.TimeoutExpired: It still runs after so many seconds.
+        """
+        if timeout is None:
+            self._look(block=True)
+        until = time.monotonic() + (timeout or 0.0)
+        while self.poll() is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+            time.sleep(min(left, _PAUSE))
+        return self._code or 0
+
+    def _look(self, *, block: bool) -> None:
+        if sys.platform != 'win32' and self._code is None:
+            pid, status, used = os.wait4(self.pid, 0 if block else os.WNOHANG)
+            if pid:
+                self._code, self._used = os.waitstatus_to_exitcode(status), used
+
+
+def _send(process_id: int, number: int) -> None:
+    try:
+        os.kill(process_id, number)
+    except (ProcessLookupError, PermissionError):
+        pass  # it has just ended, or runs as somebody else, as sudo does
+
+
+def _report(
+    request: Request,
+    tracker: CommandTracker | ReportingTracker | None,
+    code: int,
+    termination_reason: str | None,
+    *,
+    measured: bool,
+) -> int:
+    """Report how the command has ended, and what it has used; return the exit code."""
+    completed = f'Process completed with status code: {code}'
+    if tracker is None:
+        output.say(completed)
+        delivered = False
+    else:
+        if measured:
+            tracking.finish(tracker, code, termination_reason)
+        else:
+            tracking.note_exit(tracker, code)
+        tracking.say(request, f'{tracking.COMPLETE} {completed}')
+        delivered = measured and tracking.deliver(tracker, request)
+    return tracking.exit_code(code, termination_reason, delivered=delivered)

@@ -16,10 +16,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from typing import Protocol
+
     import psutil
 
-    from gpu_tracker.command_tracker import ReportingTracker
+    from gpu_tracker.command_tracker import CommandTracker, ReportingTracker
     from gpu_tracker.limits import Limit, RunLimits
+
+    class Command(Protocol):
+        """A command that runs, as :class:`subprocess.Popen`."""
+
+        pid: int
+
+        def poll(self) -> int | None:
+            """Return its exit code; None: it runs."""
+
+        def wait(self, timeout: float | None = None) -> int:
+            """Return its exit code when it has ended.
+
+            :raises subprocess.TimeoutExpired: It still runs after so many seconds.
+            """
 
 _PAUSE = 0.1
 """Seconds between two questions whether a limit was exceeded, and between two scans for what is left."""
@@ -35,7 +51,7 @@ class PortableEnforcement:
     :ivar reason: Which limit has ended the command; None: none has.
     """
 
-    def __init__(self, run_limits: RunLimits, tracker: ReportingTracker | None) -> None:
+    def __init__(self, run_limits: RunLimits, tracker: CommandTracker | ReportingTracker | None) -> None:
         self.reason: str | None = None
         self._begun = time.monotonic()
         self._limits = run_limits
@@ -44,7 +60,7 @@ class PortableEnforcement:
         self._watches_samples = bool(run_limits.sampled())
         self._known: set[psutil.Process] = set()
 
-    def wait(self, command: subprocess.Popen[bytes]) -> int:
+    def wait(self, command: Command) -> int:
         """Return the exit code of the command when it has ended, by itself or by a limit with all that was found."""
         while True:
             try:
@@ -81,7 +97,7 @@ class PortableEnforcement:
             output.complain(limits.unkept(self._limits.sampled(), why))
         return None
 
-    def _end(self, command: subprocess.Popen[bytes]) -> int:
+    def _end(self, command: Command) -> int:
         """End all that is found; return the exit code of the command."""
         import psutil  # noqa: PLC0415 - where a limit was exceeded
 
@@ -101,7 +117,7 @@ class PortableEnforcement:
             time.sleep(_PAUSE)
         return command.wait()
 
-    def _stopped(self, command: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    def _stopped(self, command: Command) -> list[psutil.Process]:
         """Return all that are left, each stopped: one that forks meanwhile would leave orphans that nobody finds."""
         stopped: list[psutil.Process] = []
         while new := [process for process in self._left(command) if process not in stopped]:
@@ -110,7 +126,7 @@ class PortableEnforcement:
             stopped += new
         return stopped
 
-    def _left(self, command: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    def _left(self, command: Command) -> list[psutil.Process]:
         """Return the command and its descendants, as far as they are known and run."""
         import psutil  # noqa: PLC0415 - as above
 

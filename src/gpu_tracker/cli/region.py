@@ -60,9 +60,10 @@ def run(arguments: list[str]) -> int:
     fault = command_words.start_fault(words[0], os.get_exec_path())
     if fault is not None:
         return output.not_started(words[0], fault)
-    if log.find() is None or sys.platform == 'win32':
+    if log.find() is None:
         return _become(words)
-    return _run(str(values['<name>']), attributes, words)
+    run_it = _run if hasattr(signal, 'sigwaitinfo') else _run_portably
+    return run_it(str(values['<name>']), attributes, words)
 
 
 def _explained(error: options.UsageError, before: list[str], words: list[str] | None) -> options.UsageError:
@@ -124,7 +125,9 @@ def _become(words: list[str]) -> int:
 
 
 def _run(name: str, attributes: Mapping[str, object], words: list[str]) -> int:
-    """Run the command as a region of its own process, and return the exit code."""
+    """Run the command as a region of its own process, and return the exit code. Linux only."""
+    if sys.platform == 'win32':
+        raise NotImplementedError
     from gpu_tracker.cli import supervise  # noqa: PLC0415 - POSIX only
     from gpu_tracker.cli.launch import HeldCommand  # noqa: PLC0415 - as above
     from gpu_tracker.regions.commands import CommandRegion  # noqa: PLC0415 - not where nothing is recorded
@@ -149,9 +152,32 @@ def _run(name: str, attributes: Mapping[str, object], words: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is, a command that runs is never abandoned
         output.complain(f'internal error: {type(error).__name__}: {error}')
         supervise.wait_plainly(command.process_id)
-    code, peak = supervise.reap(command.process_id)
-    region.end(_how_it_ended(code), peak)
+    _, status, usage = os.wait4(command.process_id, 0)
+    code = os.waitstatus_to_exitcode(status)
+    region.end(_how_it_ended(code), usage.ru_maxrss)
     supervise.let_signals_through()
+    return 128 - code if code < 0 else code
+
+
+def _run_portably(name: str, attributes: Mapping[str, object], words: list[str]) -> int:
+    """Do the same on other systems, where it begins when the process is there already."""
+    from gpu_tracker.cli import portable  # noqa: PLC0415 - where a command runs
+    from gpu_tracker.regions.commands import CommandRegion  # noqa: PLC0415 - not where nothing is recorded
+
+    region = CommandRegion(name, attributes)
+    os.environ[log.REGION_VARIABLE] = str(region.id)
+    signals = portable.PassedSignals()
+    try:
+        command = portable.start(words)
+    except OSError as error:
+        code = output.not_started(words[0], error)
+        region.begin(os.getpid())
+        region.end(f'exit status {code}', None)
+        return code
+    region.begin(command.pid)
+    signals.to(command.send_signal)
+    code = command.wait()
+    region.end(_how_it_ended(code), None)
     return 128 - code if code < 0 else code
 
 

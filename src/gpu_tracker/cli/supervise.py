@@ -104,12 +104,6 @@ def has_ended(process_id: int) -> bool:
     return os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
-def reap(process_id: int) -> tuple[int, int]:
-    """Reap the command, which has ended; return its exit code, below 0 for a signal, and its peak RSS in KiB."""
-    _, status, usage = os.wait4(process_id, 0)
-    return os.waitstatus_to_exitcode(status), usage.ru_maxrss
-
-
 def _is_sampler(process_id: int) -> bool:
     """Return whether an ended process was the sampler of a tracker in the command, which never counts."""
     try:

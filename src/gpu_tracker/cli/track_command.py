@@ -43,7 +43,7 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         regions.remove()
         return _become(request, refusal)
     try:
-        tracker = _tracker_or_none(command, request, regions.path)
+        tracker = tracker_or_none(command, request, regions.path)
         # From here on signals wait: each is either passed on to the command or came before it was there.
         supervise.hold_signals()
         enforcement = _enforcement(command.process_id, tracker, request)
@@ -89,7 +89,7 @@ def _become(request: Request, reason: OSError) -> int:
     return FAILURE
 
 
-def _tracker_or_none(command: HeldCommand, request: Request, regions: str | None) -> CommandTracker | None:
+def tracker_or_none(command: HeldCommand, request: Request, regions: str | None) -> CommandTracker | None:
     """Return a tracker that is ready for the program of the waiting process; None where none can be had here."""
     try:
         return _start_tracker(command, request, regions)

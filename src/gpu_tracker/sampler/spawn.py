@@ -129,7 +129,7 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
     executable = interpreter()
     exec_handle = config['exec_handle']
     if exec_handle is not None:
-        config = {**config, 'exec_handle': EXEC}
+        config = {**config, 'exec_handle': EXEC if sys.platform == 'linux' else None}
     recording_handle = config['recording_handle']
     if recording_handle is not None:
         config = {**config, 'recording_handle': RECORDING if sys.platform == 'linux' else None}

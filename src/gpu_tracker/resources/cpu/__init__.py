@@ -95,7 +95,8 @@ class Cpu(Resource):
             'has_clocks': missed is not None and missed.is_added,
             'cpu_is_lower_bound': not tree.counts_reaped_time or (missed is not None and missed.is_lower_bound),
             'cpu_before': self._cpu_before,
-            'has_reaped': bool(root.raw) and stat.has_reaped(root.raw),
+            # Where the system does not tell it: whether there was anybody to be waited for.
+            'has_reaped': stat.has_reaped(root.raw) if root.raw else self._most_threads[1] > 0,
         }
 
 
