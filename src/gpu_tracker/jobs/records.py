@@ -213,7 +213,7 @@ def _read_file(folder: str, stem: str, name: str, names: set[str]) -> RankRecord
 
 def _open_at_once(path: str, flags: int) -> int:
     """Open a file without waiting for whoever may write into it."""
-    return os.open(path, flags | getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_NOCTTY', 0))
+    return os.open(path, flags | getattr(os, 'O_BINARY', 0) | getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_NOCTTY', 0))
 
 
 def read_record(text: str | bytes, name: str, recording: str | None = None) -> RankRecord:

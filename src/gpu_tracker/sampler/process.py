@@ -183,6 +183,8 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         if is_recording or end == DISCARD:
             _tell(status_handle, {'done': True, 'unfinished': recorders.unfinished()})
     _announce(config, time.process_time())
+    if end == ABANDONED:
+        _remove_store(store, config['store_path'])
 
 
 def _open_recorders(
@@ -246,8 +248,22 @@ def _announce(config: SamplerConfiguration, seconds: float | None) -> None:
 
 def _open_store(config: SamplerConfiguration) -> Store:
     path = config['store_path']
-    handle = config['store_handle'] if path is None else os.open(path, os.O_RDWR | getattr(os, 'O_BINARY', 0))
+    if path is None:
+        return Store(config['store_handle'], config['store_place'])
+    handle = os.open(path, os.O_RDWR | getattr(os, 'O_BINARY', 0))
+    if sys.platform != 'win32':
+        os.unlink(path)  # the tracker has it open, and whatever ends leaves no file behind
     return Store(handle, config['store_place'])
+
+
+def _remove_store(store: Store, path: str | None) -> None:
+    """Remove the file that a tracker which has ended has left behind; on Windows nobody can before that."""
+    if path is not None:
+        store.close()
+        try:
+            os.unlink(path)
+        except OSError:
+            pass  # removed long ago, or a process that the tracker has started has it open
 
 
 def _refuse(handle: int, reason: str, text: str) -> None:

@@ -63,7 +63,7 @@ class CsvFile:
         self._next = float('-inf')
         self._messages: list[Message] = []
         self._warned: set[str] = set()
-        self._handle = os.open(path, os.O_WRONLY | getattr(os, 'O_CLOEXEC', 0))
+        self._handle = os.open(path, os.O_WRONLY | getattr(os, 'O_CLOEXEC', 0) | getattr(os, 'O_BINARY', 0))
         self._written = 0
 
     def sampled(self, now: float) -> None:

@@ -40,7 +40,7 @@ class RegionLog:
 
     def __init__(self, path: str, *, start_ns: int = 0, most: int = MOST_REGIONS) -> None:
         self._path = path
-        self._handle = os.open(path, os.O_RDONLY | getattr(os, 'O_CLOEXEC', 0))
+        self._handle = os.open(path, os.O_RDONLY | getattr(os, 'O_CLOEXEC', 0) | getattr(os, 'O_BINARY', 0))
         self.start_ns = start_ns
         self.lost = 0
         self._left = most
@@ -88,6 +88,8 @@ class RegionLog:
         """Remove the log, unless another file has its name by now."""
         try:
             if os.path.samestat(os.stat(self._path), os.fstat(self._handle)):
+                if sys.platform == 'win32':
+                    os.close(self._handle)  # no file is removed there that is open
                 os.unlink(self._path)
         except OSError:
             pass  # it is gone already

@@ -29,9 +29,11 @@ class RunRegions:
         self._loaded: tuple[Region, ...] | None = None
 
     def __del__(self) -> None:
-        """Let go of the temporary recording, which has no name any more."""
-        for handle in self._handles.values():
+        """Let go of the temporary recording, which has no name any more, but on Windows."""
+        for suffix, handle in self._handles.items():
             os.close(handle)
+            if sys.platform == 'win32':
+                _unlink(self.recording_path + suffix)
 
     @property
     def recording_path(self) -> str:
@@ -59,7 +61,9 @@ class RunRegions:
         for suffix in _SUFFIXES:
             path = self.recording_path + suffix
             try:
-                self._handles[suffix] = os.open(path, os.O_RDONLY | getattr(os, 'O_CLOEXEC', 0))
+                self._handles[suffix] = os.open(
+                    path, os.O_RDONLY | getattr(os, 'O_CLOEXEC', 0) | getattr(os, 'O_BINARY', 0)
+                )
             except OSError:
                 continue  # there were no regions
             if sys.platform != 'win32':

@@ -24,6 +24,9 @@ _COLUMN_OF_5 = b'ram_system_capacity'
 _CSV_START = b'ram_unit,gpu_ram_unit,time_unit,'
 _JOURNAL_STARTS = (b'', bytes(8), b'\xd9\xd5\x05\xf9\x20\xa1\x63\xd7')
 """How SQLite's journals begin: empty ones, finished ones and others."""
+_READING = os.O_RDONLY
+for _name in ('O_BINARY', 'O_CLOEXEC', 'O_NONBLOCK'):
+    _READING |= getattr(os, _name, 0)
 _BEGINNING = 1 << 16
 """Bytes in which what a file is has to show."""
 
@@ -137,7 +140,7 @@ def _fault(path: str, *, overwrite: bool) -> str | None:
 def _fault_of_older_file(path: str) -> str | None:
     """Return what would be accepted in place of a file that is to be overwritten."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, 'O_CLOEXEC', 0) | getattr(os, 'O_NONBLOCK', 0))
+        handle = os.open(path, _READING)
     except OSError as error:
         return f'a recording that can be read, so that it may be overwritten ({error.strerror})'
     try:
@@ -153,7 +156,7 @@ def _fault_of_older_file(path: str) -> str | None:
 def _fault_of_journal(path: str) -> str | None:
     """Return what would be accepted where a file stands in the place of SQLite's journal."""
     try:
-        handle = os.open(f'{path}-journal', os.O_RDONLY | getattr(os, 'O_NONBLOCK', 0))
+        handle = os.open(f'{path}-journal', _READING)
     except OSError:
         return None  # it is not there, as usual
     try:
