@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import tomllib
 from fnmatch import fnmatch
@@ -35,6 +37,13 @@ def unchecked(system: str) -> list[str]:
     return [name for override in overrides for name in override['module']]
 
 
+WORDS = """\
+import json, sys
+from gpu_tracker.cli import command_words
+print(json.dumps([command_words.words_to_start(command, [sys.argv[1]]) for command in json.loads(sys.argv[2])]))
+"""
+
+
 @pytest.mark.parametrize('system', SYSTEMS)
 def test_every_module_that_is_for_all_systems_is_imported_there(system: str, tmp_path: Path) -> None:
     patterns = [name.removesuffix('.*') + suffix for name in unchecked(system) for suffix in ('', '.*')]
@@ -60,3 +69,22 @@ def test_what_is_left_out_on_macos_is_left_out_on_windows() -> None:
 
     assert [module for module in unchecked('darwin') if not is_left_out(module)] == []
     assert len(unchecked('darwin')) < 10
+
+
+def test_what_windows_starts_itself_and_what_its_shell_does(tmp_path: Path) -> None:
+    for name in ('train.exe', 'batch.bat'):
+        (tmp_path / name).touch(mode=0o755)
+    commands = {
+        'train --lr=1': None,  # cmd takes an equals sign for a blank
+        r'train --data C:\data "two words"': ['train', '--data', r'C:\data', 'two words'],
+        'train.exe 1': ['train.exe', '1'],
+        "train 'a b'": None,  # cmd knows no such quotes
+        'train "%PATH%"': None,
+        'batch 1': None,
+        'dir': None,
+    }
+    words = [interpreter(tmp_path, 'win32'), '-c', WORDS, str(tmp_path), json.dumps(list(commands))]
+    environment = {**os.environ, 'COMSPEC': r'C:\Windows\system32\cmd.exe'}
+    ended = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+    shell = [environment['COMSPEC'], '/c']
+    assert json.loads(ended.stdout) == [found or [*shell, command] for command, found in commands.items()]

@@ -72,6 +72,15 @@ def test_a_zombie_keeps_its_time_and_has_no_memory(child: subprocess.Popen[bytes
     assert not tree.members
 
 
+def test_a_process_that_is_older_than_its_parent_is_another_ones_child(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows leaves the ID of a parent that has ended, which another process may get."""
+    started = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, 'create_time', lambda self: started(self) - 3600 * (self.pid == child.pid))
+    assert child.pid not in opened(os.getpid()).members
+
+
 def test_samplers_are_no_members(child: subprocess.Popen[bytes]) -> None:
     assert child.pid not in opened(os.getpid(), own_pid=child.pid).members
     words = [sys.executable, '-c', IDLE, SAMPLER_MARK]

@@ -183,8 +183,7 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         if is_recording or end == DISCARD:
             _tell(status_handle, {'done': True, 'unfinished': recorders.unfinished()})
     _announce(config, time.process_time())
-    if end == ABANDONED:
-        _remove_store(store, config['store_path'])
+    _remove_store(store, config['store_path'] if end == ABANDONED else None)
 
 
 def _open_recorders(

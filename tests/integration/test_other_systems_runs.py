@@ -1,0 +1,260 @@
+"""Whole runs as they go on macOS and Windows, on Linux that shows gpu-tracker another system.
+
+They say that the code for those systems works together, and nothing of the systems themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.cli_program import number_in
+from support.other_system import SYSTEMS, interpreter
+from support.simulated_nvml import Gpu, Process
+from support.tracked_program import MEGABYTE, TICKS_PER_SECOND, Samplers
+from support.waiting import TIMEOUT, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.simulated_nvml import SimulatedDriver
+
+UNKNOWN = {'private_rss': None, 'shared_rss': None}
+
+WORKER = """
+import sys, time
+block = bytearray(b'1') * 120_000_000
+while time.process_time() < 0.5: pass
+print(time.process_time(), flush=True)
+sys.stdin.read()
+"""
+
+PROGRAM = """
+import json, subprocess, sys, time
+import gpu_tracker as gput
+
+with gput.Tracker(sleep_time=0.05, ram_unit='bytes', time_unit='seconds', **json.loads(sys.argv[1])) as tracker:
+    with gput.region('load', part=1):
+        block = bytearray(b'1') * 100_000_000
+    worker = subprocess.Popen([sys.argv[2], '-c', sys.argv[3]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    worker.stdout.readline()
+    deadline = time.monotonic() + 60
+    while (tracker._run.session.totals()['ram']['descendants'][0] or 0) < 120_000_000:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    worker.communicate()
+regions = [(region.name, region.attributes, region.has_ended) for region in tracker.regions]
+print(json.dumps({'usage': tracker.to_json(), 'regions': regions}))
+"""
+
+
+class OtherSystem:
+    """gpu-tracker as on another system, with a folder of its own for temporary files."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.temporary = folder / 'temporary'
+        self.temporary.mkdir()
+        self.python = interpreter(folder, name)
+        self.samplers = Samplers()
+        self.environment = {
+            **self.samplers.environment,
+            'TMPDIR': str(self.temporary),
+            'COMPUTERNAME': 'a-windows-machine',
+        }
+
+    def run(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        settings = {'capture_output': True, 'text': True, 'timeout': TIMEOUT, 'env': self.environment}
+        return subprocess.run([self.python, *words], check=False, **{**settings, **options})
+
+    def gpu_tracker(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return self.run('-m', 'gpu_tracker', *words, **options)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [self.python, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment
+        )
+
+
+@pytest.fixture(params=SYSTEMS)
+def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OtherSystem]:
+    """Give another system; in the end nothing may be left of what ran there."""
+    made = OtherSystem(request.param, tmp_path)
+    yield made
+    assert made.samplers.none_left()
+    assert os.listdir(made.temporary) == []
+
+
+@pytest.fixture
+def windows(tmp_path: Path) -> OtherSystem:
+    """Return Windows."""
+    return OtherSystem('win32', tmp_path)
+
+
+def test_a_program_that_tracks_itself(system: OtherSystem) -> None:
+    ended = system.run('-c', PROGRAM, '{}', sys.executable, WORKER)
+    assert ended.stderr == ''
+    found = json.loads(ended.stdout)
+    ram, cpu = found['usage']['max_ram'], found['usage']['cpu_utilization']
+    assert 100 * MEGABYTE < ram['main'].pop('total_rss') < 150 * MEGABYTE
+    assert 120 * MEGABYTE < ram['descendants'].pop('total_rss') < 160 * MEGABYTE
+    assert ram['combined'].pop('total_rss') > 220 * MEGABYTE
+    assert ram['main'] == ram['descendants'] == ram['combined'] == UNKNOWN
+    seconds = found['usage']['compute_time']['time']
+    assert cpu['descendants']['mean_sum_percent'] * seconds / 100 > 0.3  # of 0.5, without what only waiting tells
+    assert found['regions'] == [['load', {'part': 1}, True]]
+
+
+def test_a_recording(system: OtherSystem, tmp_path: Path) -> None:
+    path = str(tmp_path / 'run.db')
+    options = {'tracking_file': path, 'per_process': True, 'sections': ['io', 'energy']}
+    ended = system.run('-c', PROGRAM, json.dumps(options), sys.executable, WORKER)
+    assert ended.stderr == ''
+    io = json.loads(ended.stdout)['usage']['io']
+    assert io['main']['read'] is None
+    by_calls, faults = io['combined']['read_by_calls'], io['combined']['minor_page_faults']
+    assert [by_calls is None, faults is None] == ([True, False] if system.name == 'darwin' else [False, True])
+    shown = system.gpu_tracker('show', path, '-f', 'json')
+    assert shown.stderr == ''
+    meta = json.loads(shown.stdout)['meta']
+    assert meta['host'] == ('a-windows-machine' if system.name == 'win32' else os.uname().nodename)
+    exported = system.gpu_tracker('export', path, '-f', 'csv')
+    assert exported.stdout.startswith('t,')
+    again = system.run('-c', PROGRAM, json.dumps({**options, 'overwrite': True}), sys.executable, WORKER)
+    assert json.loads(again.stdout)['regions'] == [['load', {'part': 1}, True]]
+
+
+def test_a_command(system: OtherSystem, tmp_path: Path) -> None:
+    report = tmp_path / 'report.json'
+    options = ('--st=0.05', '--ru=bytes', '--tu=seconds', '-f', 'json', '-o', str(report))
+    ended = system.gpu_tracker(*options, '--', sys.executable, '-c', WORKER, stdin=subprocess.DEVNULL)
+    assert ended.stderr == 'Resource tracking complete. Process completed with status code: 0\n'
+    assert ended.returncode == 0
+    used = json.loads(report.read_bytes())
+    assert b'\r' not in report.read_bytes()
+    assert used['max_ram']['main'].items() >= UNKNOWN.items()
+    assert 120 * MEGABYTE < used['max_ram']['main']['total_rss'] < 160 * MEGABYTE
+    assert used['max_ram']['descendants']['total_rss'] is None  # one that no sample has seen would not be known
+    seconds = used['compute_time']['time']
+    measured = used['cpu_utilization']['main']['mean_sum_percent'] * seconds / 100
+    truth = float(ended.stdout)
+    if system.name == 'darwin':
+        assert measured == pytest.approx(truth, abs=0.1)  # with the start and the end of the interpreter
+    else:
+        assert 0.6 * truth < measured < truth + 0.1
+    assert seconds > truth - 1 / TICKS_PER_SECOND
+
+
+@pytest.mark.parametrize(('command', 'code'), [('exit 3', 3), ('true', 0)])
+def test_a_command_for_the_shell(system: OtherSystem, command: str, code: int) -> None:
+    ended = system.gpu_tracker('-f', 'summary', '-e', f'echo one && sleep 1 && {command}')
+    assert ended.stdout.startswith('one\nTime ')
+    assert ended.stderr.endswith(f'Process completed with status code: {code}\n')
+    assert ended.returncode == code
+
+
+@pytest.mark.parametrize(
+    ('words', 'code', 'message'),
+    [
+        (['--', 'no-such-program'], 127, "cannot start 'no-such-program': No such file or directory"),
+        (['--', '/etc/passwd'], 126, "cannot start '/etc/passwd': Permission denied"),
+        (['-f', 'xml', '-e', 'true'], 125, "--format must be text, json or summary, not 'xml'"),
+        (['--pid=4194305'], 125, "not '4194305'"),
+        (['idle', '-c', '/dev/null'], 125, 'idle watches device files and processes of Linux, and runs there only'),
+        (['atopgpud'], 125, 'atopgpud serves atop, and runs on Linux only'),
+        (['probe', '--', 'true'], 125, 'probe works through the kernel of Linux, and runs there only'),
+        (['grant-devices', '--pid=1'], 125, 'grant-devices changes control groups of Linux, and runs there only'),
+        (['region', '--shell'], 125, 'the shell functions read /proc of Linux; there is none here'),
+    ],
+)
+def test_what_fails(system: OtherSystem, words: list[str], code: int, message: str) -> None:
+    ended = system.gpu_tracker(*words)
+    assert ended.stderr.startswith('gpu-tracker: ')
+    assert ended.stderr.endswith(f'{message}\n')
+    assert ended.stdout == ''
+    assert ended.returncode == code
+
+
+def test_a_command_that_ends_before_anything_is_measured(windows: OtherSystem) -> None:
+    ended = windows.gpu_tracker('--', 'true')
+    assert ended.stderr == (
+        'gpu-tracker: nothing was measured: the command has ended before the sampler was ready\n'
+        'Process completed with status code: 0\n'
+    )
+    assert ended.stdout == ''
+    assert ended.returncode == 125
+
+
+def test_steps_of_a_command(system: OtherSystem, tmp_path: Path) -> None:
+    path = str(tmp_path / 'run.db')
+    step = [system.python, '-m', 'gpu_tracker', 'region', 'step', '-a', 'n=1', '--', 'sh', '-c', 'sleep 0.2; exit 4']
+    ended = system.gpu_tracker(f'--tf={path}', '-f', 'summary', '--', *step)
+    assert ended.returncode == 4
+    shown = json.loads(system.gpu_tracker('show', path, '-f', 'json').stdout)
+    (region,) = shown['regions']
+    assert (region['path'], region['calls'], region['errors']) == (['step'], 1, 1)
+
+
+def test_a_request_to_end_is_passed_on(system: OtherSystem, tmp_path: Path) -> None:
+    command = f'trap "echo ended; exit 5" TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done'
+    with system.start('-m', 'gpu_tracker', '-f', 'summary', '--', 'sh', '-c', command) as process:
+        number_in(tmp_path / 'pid')
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=TIMEOUT)
+    assert output.startswith('ended\n')
+    assert process.returncode == 5
+
+
+def test_a_process_that_runs_already(system: OtherSystem, target: subprocess.Popen[bytes]) -> None:
+    words = ('-m', 'gpu_tracker', f'--pid={target.pid}', '--st=0.05', '--ru=bytes', '-f', 'json')
+    with system.start(*words) as process:
+        eventually(lambda: system.samplers.alive() or process.poll() is not None)
+        target.stdin.close()
+        target.wait()
+        output, _ = process.communicate(timeout=TIMEOUT)
+    assert process.returncode in {0, 125}  # where it has ended before the first sample
+    if process.returncode == 0:
+        assert json.loads(output)['max_ram']['main']['total_rss'] > 0
+
+
+def test_the_sampler_ends_with_a_program_that_is_killed(system: OtherSystem) -> None:
+    program = "import gpu_tracker; gpu_tracker.Tracker().start(); print('started', flush=True); input()"
+    with system.start('-c', program) as process:
+        assert process.stdout.readline() == 'started\n'
+        assert len(system.samplers.alive()) == 1
+        process.kill()
+    eventually(lambda: not os.listdir(system.temporary))
+
+
+def test_the_sampler_ends_also_where_a_worker_of_the_killed_program_goes_on(tmp_path: Path) -> None:
+    macos = OtherSystem('darwin', tmp_path)
+    program = """
+import os, sys, gpu_tracker
+gpu_tracker.Tracker().start()
+if os.fork():
+    print('started', flush=True)
+sys.stdin.read()
+"""
+    with macos.start('-c', program) as process:
+        assert process.stdout.readline() == 'started\n'
+        process.kill()
+        assert macos.samplers.none_left()
+        process.stdin.close()
+
+
+def test_gpus(system: OtherSystem, driver: SimulatedDriver) -> None:
+    driver.write(gpus=[Gpu(total=8 * 10**9, used=3 * 10**9, processes=[Process(os.getpid(), memory=2 * 10**9)])])
+    environment = {**system.environment, **driver.environment()}
+    listed = system.gpu_tracker('gpus', '--json', env=environment)
+    assert listed.stderr == ''
+    (gpu,) = json.loads(listed.stdout)['gpus']
+    assert [process['pid'] for process in gpu['processes']] == [os.getpid()]
+    tracked = system.gpu_tracker('--gru=bytes', '-f', 'json', '--', 'sleep', '1', env=environment)
+    assert json.loads(tracked.stdout)['max_gpu_ram']['system'] == 3 * 10**9
