@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -258,3 +259,56 @@ def test_gpus(system: OtherSystem, driver: SimulatedDriver) -> None:
     assert [process['pid'] for process in gpu['processes']] == [os.getpid()]
     tracked = system.gpu_tracker('--gru=bytes', '-f', 'json', '--', 'sleep', '1', env=environment)
     assert json.loads(tracked.stdout)['max_gpu_ram']['system'] == 3 * 10**9
+
+
+@pytest.mark.parametrize(
+    ('name', 'code', 'message'),
+    [
+        ('darwin', 3, ''),
+        ('win32', 125, 'gpu-tracker: GPUs can be claimed on POSIX systems only\n'),
+    ],
+)
+def test_a_claim(name: str, code: int, message: str, driver: SimulatedDriver, tmp_path: Path) -> None:
+    made = OtherSystem(name, tmp_path)
+    driver.write(gpus=[Gpu(total=8 * 10**9)])
+    environment = {**made.environment, **driver.environment(), 'GPU_TRACKER_CLAIMS': str(tmp_path / 'claims')}
+    words = ('available', '-n', '1', '--claim', '--', 'sh', '-c', 'exit 3')
+    ended = made.gpu_tracker(*words, env=environment)
+    assert (ended.returncode, ended.stderr) == (code, message)
+    assert made.gpu_tracker('available', env=environment).stdout == '0\n'
+
+
+def test_ranks_of_a_job(system: OtherSystem, tmp_path: Path) -> None:
+    folder = str(tmp_path / 'job')
+    for rank in '01':
+        variables = {'JOB_COMPLETION_INDEX': rank}
+        ended = system.gpu_tracker(f'--job={folder}', '--', 'sleep', '1', env={**system.environment, **variables})
+        assert ended.returncode == 0
+    merged = json.loads(system.gpu_tracker('merge', folder, '-f', 'json').stdout)
+    assert [rank['state'] for rank in merged['ranks']] == ['ended', 'ended']
+
+
+AGENT = """
+import asyncio, sys
+
+def refuse(*_): raise NotImplementedError
+
+if sys.argv[1] == 'win32':
+    asyncio.SelectorEventLoop.add_signal_handler = refuse
+from gpu_tracker.cli import main
+sys.exit(main(['agent', '--port=0']))
+"""
+
+
+def test_an_agent(system: OtherSystem, driver: SimulatedDriver) -> None:
+    driver.write(gpus=[Gpu(total=8 * 10**9)])
+    environment = {**system.environment, **driver.environment()}
+    words = [system.python, '-c', AGENT, system.name]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        url = process.stderr.readline().split()[-1]
+        with urllib.request.urlopen(f'{url}/metrics', timeout=TIMEOUT) as answer:  # noqa: S310 - the test's own agent
+            assert b'gpu_tracker_driver_up 1.0' in answer.read()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=TIMEOUT)
+    assert errors == ''
+    assert process.returncode == (130 if system.name == 'win32' else -signal.SIGINT)
