@@ -261,6 +261,35 @@ def test_gpus(system: OtherSystem, driver: SimulatedDriver) -> None:
     assert json.loads(tracked.stdout)['max_gpu_ram']['system'] == 3 * 10**9
 
 
+SUB_TRACKED = """
+import sys, gpu_tracker
+for _ in range(2):
+    with gpu_tracker.SubTracker('load', sub_tracking_file=sys.argv[1]):
+        sum(range(1000))
+"""
+
+
+@pytest.mark.parametrize('ending', ['csv', 'sqlite'])
+def test_code_blocks_as_of_gpu_tracker_5(system: OtherSystem, ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f'blocks.{ending}'
+    for is_first in (True, False):
+        ended = system.run('-c', SUB_TRACKED, str(path))
+        assert ended.returncode == 0
+        assert ('has code blocks of an earlier run' in ended.stderr) is not is_first
+    content = path.read_bytes()
+    assert content.count(b'load') >= 8  # two blocks of two programs begin and end
+    assert ending == 'sqlite' or b'\r' not in content
+
+
+def test_pages_and_screens_of_a_recording(system: OtherSystem, tmp_path: Path) -> None:
+    run, page = str(tmp_path / 'run.db'), tmp_path / 'run.html'
+    assert system.gpu_tracker(f'--tf={run}', '--', 'sleep', '1').returncode == 0
+    made = system.gpu_tracker('report', run, '-o', str(page))
+    assert (made.stderr, made.returncode) == (f'The report is in {page}\n', 0)
+    assert page.read_bytes().startswith(b'<!doctype html>')
+    assert 'RAM' in system.gpu_tracker('watch', run).stdout
+
+
 @pytest.mark.parametrize(
     ('name', 'code', 'message'),
     [
