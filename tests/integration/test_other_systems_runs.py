@@ -225,6 +225,29 @@ def test_a_process_that_runs_already(system: OtherSystem, target: subprocess.Pop
         assert json.loads(output)['max_ram']['main']['total_rss'] > 0
 
 
+STUCK = """
+import os, signal, gpu_tracker
+tracker = gpu_tracker.Tracker(n_join_attempts=2, join_timeout=0.1)
+tracker.start()
+os.kill(tracker._run.session.pid, signal.SIGSTOP)
+tracker.stop()
+"""
+
+
+def test_a_sampler_that_does_not_answer(system: OtherSystem) -> None:
+    ended = system.run('-c', STUCK)
+    assert ended.stderr.endswith(
+        'The sampler has not answered for 0.2 s and was ended; the result is what it had measured until then.\n'
+    )
+    assert ended.returncode == 0
+
+
+def test_a_sampler_that_is_killed(system: OtherSystem) -> None:
+    ended = system.run('-c', STUCK.replace('SIGSTOP', 'SIGKILL'))
+    assert ended.stderr.endswith('The sampler was ended from outside; the result is what it had measured until then.\n')
+    assert ended.returncode == 0
+
+
 def test_the_sampler_ends_with_a_program_that_is_killed(system: OtherSystem) -> None:
     program = "import gpu_tracker; gpu_tracker.Tracker().start(); print('started', flush=True); input()"
     with system.start('-c', program) as process:

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import builtins
 import errno
+import fcntl
 import os
 import resource
 import runpy
+import select
 import signal
 import sys
+import termios
 import types
 from functools import wraps
 from importlib import import_module
@@ -170,14 +173,29 @@ def _forget_what_has_ended() -> None:
 
 def _hide_modules_of_posix() -> None:
     real = builtins.__import__
+    own_modules = {
+        '_winapi': types.SimpleNamespace(PeekNamedPipe=_peek),
+        'msvcrt': types.SimpleNamespace(get_osfhandle=lambda descriptor: descriptor),
+    }
 
     def import_(name, scope=None, *arguments, **options):
         own = (scope or {}).get('__name__', '').partition('.')[0] == 'gpu_tracker'
         if own and name in _NOT_ON_WINDOWS:
             raise ModuleNotFoundError(f'No module named {name!r}', name=name)
+        if own and name in own_modules:
+            return own_modules[name]
         return real(name, scope, *arguments, **options)
 
     builtins.__import__ = import_
+
+
+def _peek(handle: int, size: int) -> tuple[int, int]:
+    """Return how many bytes could be read from a pipe."""
+    assert size == 0
+    waiting = int.from_bytes(fcntl.ioctl(handle, termios.FIONREAD, bytes(4)), sys.byteorder)
+    if not waiting and select.select([handle], [], [], 0)[0]:
+        raise BrokenPipeError(errno.EPIPE, 'nobody has the other end open')
+    return waiting, 0
 
 
 def _kill(pid: int, number: int) -> None:

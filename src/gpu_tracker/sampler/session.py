@@ -21,8 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu_tracker.totals import Configuration, Message, Totals
 
-_CAN_POLL = sys.platform != 'win32'
-"""Pipes cannot be polled on Windows."""
 _LONGEST_END = 2.0
 """Seconds to wait for the end of a sampler that is a child, which has nothing left to do."""
 _LONGEST_START = 60.0
@@ -114,7 +112,7 @@ class Session:
     def exceeded(self) -> tuple[str, float] | None:
         """Return the limit that was exceeded, and by which amount, without waiting; None: none was so far.
 
-        Where limits are watched only, and where pipes can be polled.
+        Where limits are watched only.
         """
         if self._waiting is None and not self._has_ended and self._readable(0):
             try:
@@ -225,9 +223,9 @@ class Session:
 
     def _send(self, message: bytes) -> bool:
         """Send ``message`` and tell whether there is a sampler to receive it."""
-        if self._watches_limits and _CAN_POLL:
+        if self._watches_limits:
             self.exceeded()
-        if self._waiting is not None or (_CAN_POLL and self._readable(0)):
+        if self._waiting is not None or self._readable(0):
             return False  # it has nothing to say before it is asked, so this is its end: writing would raise SIGPIPE
         try:
             os.write(self._channels.control, message)
@@ -236,12 +234,12 @@ class Session:
         return True
 
     def _readable(self, seconds: float) -> bool:
-        if not _CAN_POLL:
-            return True  # reading waits
         status = self._channels.status
-        if sys.platform == 'win32' or not hasattr(
-            select, 'poll'
-        ):  # eventlet takes it away, and lets others go on while its select waits
+        if sys.platform == 'win32':
+            from gpu_tracker.sampler.windows_pipe import is_readable  # noqa: PLC0415 - on Windows only
+
+            return is_readable(status, seconds)
+        if not hasattr(select, 'poll'):  # eventlet takes it away, and lets others go on while its select waits
             return bool(select.select((status,), (), (), seconds)[0])
         poll = select.poll()
         poll.register(status, select.POLLIN)
