@@ -15,7 +15,6 @@ from gpu_tracker.cli import output
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
     from typing import Protocol
 
     import psutil
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
             :raises subprocess.TimeoutExpired: It still runs after so many seconds.
             """
+
 
 _PAUSE = 0.1
 """Seconds between two questions whether a limit was exceeded, and between two scans for what is left."""

@@ -103,11 +103,10 @@ class Session:
 
         Both may have happened before: ask :meth:`exceeded` afterwards.
         """
-        if sys.platform != 'linux':
-            return
-        status = self._channels.status
-        fcntl.fcntl(status, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(status, fcntl.F_SETFL, fcntl.fcntl(status, fcntl.F_GETFL) | os.O_ASYNC)
+        if sys.platform == 'linux':
+            status = self._channels.status
+            fcntl.fcntl(status, fcntl.F_SETOWN, os.getpid())
+            fcntl.fcntl(status, fcntl.F_SETFL, fcntl.fcntl(status, fcntl.F_GETFL) | os.O_ASYNC)
 
     def exceeded(self) -> tuple[str, float] | None:
         """Return the limit that was exceeded, and by which amount, without waiting; None: none was so far.
