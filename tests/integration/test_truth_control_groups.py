@@ -22,16 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LIMIT = 80_000_000
-ONE = '1 process of this control group was killed for lack of memory.'
-TWO = '2 processes of this control group were killed for lack of memory.'
+LIMIT = 120_000_000
 HUNGRY = f'{shlex.join([sys.executable, "-c", HOG])} 300'
 """The words of a program that takes more than the limit."""
 
 
 @pytest.fixture
 def group() -> Iterator[RealGroup]:
-    """Give a group of 80 MB."""
+    """Give a group of 120 MB."""
     with RealGroup('memory') as made:
         made.set('memory.limit_in_bytes', LIMIT)
         made.set('memory.swappiness', 0)
@@ -48,6 +46,13 @@ def run_in(group: RealGroup, *arguments: str, code: int = 0) -> subprocess.Compl
     return finished
 
 
+def said_of(kills: int) -> str:
+    """Return what is to be said; the kernel may kill more than the one that has asked for too much."""
+    if kills == 1:
+        return '1 process of this control group was killed for lack of memory.'
+    return f'{kills} processes of this control group were killed for lack of memory.'
+
+
 def section_in(report: Path) -> Any:
     """Return the section of a report as JSON; None where there is none yet."""
     try:
@@ -59,35 +64,38 @@ def section_in(report: Path) -> Any:
 def test_children_are_killed_and_the_command_ends_well(group: RealGroup, tmp_path: Path) -> None:
     recording = tmp_path / 'run.gput'
     finished = run_in(group, '-f', 'json', f'--tf={recording}', '-e', f'{HUNGRY}; {HUNGRY}; true')
-    assert group.oom_kills == 2
-    assert f'gpu-tracker: {TWO}\n' in finished.stderr
+    kills = group.oom_kills
+    assert kills >= 2
+    sentence = said_of(kills)
+    assert f'gpu-tracker: {sentence}\n' in finished.stderr
     assert json.loads(finished.stdout)['control_group'] == {
         'unit': 'bytes',
         'folder': str(group.folder),
         'memory_limit': int(group.read('memory.limit_in_bytes')),
         'cpu_limit': os.cpu_count(),
         'allowed_cores': len(os.sched_getaffinity(0)),
-        'oom_kills': 2,
-        'problem': TWO,
+        'oom_kills': kills,
+        'problem': sentence,
     }
     with gput.load(recording) as loaded:
-        assert loaded.meta.oom_kills == 2
-        assert loaded.meta.totals['control_group']['oom_kills'] == 2
-        assert TWO in [message.text for message in loaded.messages]
-        assert loaded.summary().control_group.oom_kills == 2
-        assert f'<p class="problem">{TWO}</p>' in loaded.report().page
+        assert loaded.meta.oom_kills == kills
+        assert loaded.meta.totals['control_group']['oom_kills'] == kills
+        assert sentence in [message.text for message in loaded.messages]
+        assert loaded.summary().control_group.oom_kills == kills
+        assert f'<p class="problem">{sentence}</p>' in loaded.report().page
 
 
 def test_the_text_says_it_too(group: RealGroup) -> None:
     finished = run_in(group, '--disable-logs', '-e', f'{HUNGRY}; true')
-    assert group.oom_kills == 1
-    assert finished.stdout.endswith(f'   OOM kills: 1\n   Problem: {ONE}\n')
-    assert ONE not in finished.stderr
+    kills = group.oom_kills
+    assert kills >= 1
+    assert finished.stdout.endswith(f'   OOM kills: {kills}\n   Problem: {said_of(kills)}\n')
+    assert 'lack of memory' not in finished.stderr
 
 
 def test_what_was_killed_before_does_not_count(group: RealGroup) -> None:
     subprocess.run(group.words(*shlex.split(HUNGRY)), check=False, timeout=TIMEOUT)
-    assert group.oom_kills == 1
+    assert group.oom_kills >= 1
     finished = run_in(group, '-f', 'json', '-e', 'true')
     assert json.loads(finished.stdout)['control_group']['oom_kills'] == 0
     assert 'lack of memory' not in finished.stderr
@@ -95,9 +103,10 @@ def test_what_was_killed_before_does_not_count(group: RealGroup) -> None:
 
 def test_the_command_itself_is_killed(group: RealGroup) -> None:
     finished = run_in(group, '-f', 'json', '--', *shlex.split(HUNGRY), code=137)
-    assert group.oom_kills == 1
-    assert json.loads(finished.stdout)['control_group']['problem'] == ONE
-    assert ONE in finished.stderr
+    assert group.oom_kills >= 1
+    sentence = said_of(group.oom_kills)
+    assert json.loads(finished.stdout)['control_group']['problem'] == sentence
+    assert sentence in finished.stderr
 
 
 def test_a_program_that_tracks_itself_is_warned(group: RealGroup) -> None:
@@ -111,14 +120,15 @@ def test_a_program_that_tracks_itself_is_warned(group: RealGroup) -> None:
     finished = subprocess.run(
         words, capture_output=True, text=True, timeout=TIMEOUT, check=True, env=environment(), stdin=subprocess.DEVNULL
     )
-    assert (finished.stdout, group.oom_kills) == ('1\n', 1)
-    assert ONE in finished.stderr.splitlines()
+    assert group.oom_kills >= 1
+    assert finished.stdout == f'{group.oom_kills}\n'
+    assert said_of(group.oom_kills) in finished.stderr.splitlines()
 
 
 def test_a_group_that_a_command_moves_to_is_not_its_group_at_the_start(group: RealGroup) -> None:
     move = f'echo $$ > {group.folder}/cgroup.procs'
     finished = gpu_tracker('-f', 'json', '-e', f'{move} && {HUNGRY}; true', env=environment())
-    assert group.oom_kills == 1
+    assert group.oom_kills >= 1
     assert not json.loads(finished.stdout).get('control_group', {}).get('oom_kills')
     assert 'lack of memory' not in finished.stderr
 
@@ -140,7 +150,8 @@ def test_a_container_sees_its_group_as_the_root(group: RealGroup, tmp_path: Path
     )
     assert ':memory:/\n' in finished.stderr
     found = json.loads(finished.stdout)['control_group']
-    assert (found['folder'], found['oom_kills']) == (str(point), group.oom_kills) == (str(point), 1)
+    assert (found['folder'], found['oom_kills']) == (str(point), group.oom_kills)
+    assert group.oom_kills >= 1
     assert found['memory_limit'] == int(group.read('memory.limit_in_bytes'))
 
 
@@ -176,21 +187,23 @@ def test_the_group_of_another_process_may_be_gone_before_the_end(
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment()) as tracker:
         assert eventually(lambda: section_in(report))['oom_kills'] == 0
         in_group.does(HUNGRY)
-        assert eventually(lambda: section_in(report)['oom_kills']) == group.oom_kills == 1
+        kills = group.oom_kills
+        assert kills >= 1
+        assert eventually(lambda: section_in(report)['oom_kills'] == kills)
         (group.folder.parent / 'cgroup.procs').write_text(f'{pid}\n')
         eventually(group.remove)
         in_group.process.stdin.close()
         _, messages = tracker.communicate(timeout=TIMEOUT)
     assert tracker.returncode == 0
-    assert f'gpu-tracker: {ONE}\n' in messages
+    assert f'gpu-tracker: {said_of(kills)}\n' in messages
     assert section_in(report) == {
         'unit': 'bytes',
         'folder': str(group.folder),
         'memory_limit': LIMIT // os.sysconf('SC_PAGESIZE') * os.sysconf('SC_PAGESIZE'),
         'cpu_limit': os.cpu_count(),
         'allowed_cores': len(os.sched_getaffinity(0)),
-        'oom_kills': 1,
-        'problem': ONE,
+        'oom_kills': kills,
+        'problem': said_of(kills),
     }
 
 
@@ -205,12 +218,12 @@ def test_a_sampler_that_is_killed_leaves_what_it_has_counted(group: RealGroup, t
         text=True,
         env=samplers.environment,
     ) as tracker:
-        eventually(lambda: (section_in(report) or {}).get('oom_kills'))
+        eventually(lambda: (section_in(report) or {}).get('oom_kills') == group.oom_kills > 0)
         os.kill(samplers.only(), signal.SIGKILL)
         assert samplers.none_left()
         _, messages = tracker.communicate('\n', timeout=TIMEOUT)
-    assert f'gpu-tracker: {ONE}\n' in messages
-    assert section_in(report)['oom_kills'] == group.oom_kills == 1
+    assert f'gpu-tracker: {said_of(group.oom_kills)}\n' in messages
+    assert section_in(report)['oom_kills'] == group.oom_kills
 
 
 def test_the_quota_of_a_group_around_is_reported_and_expected() -> None:

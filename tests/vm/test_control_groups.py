@@ -75,8 +75,10 @@ def test_kills_count_in_the_group_and_in_those_below_it(machine: VirtualMachine,
     below = f'{inner}/below'
     errors, found = track(machine, 'python', '-c', CALLER, HOG, below, group=inner)
     machine.remove_group(below)
-    sentence = '2 processes of this control group were killed for lack of memory.'
-    assert (found['oom_kills'], found['problem']) == (kills_in(machine, inner), sentence) == (2, sentence)
+    kills = kills_in(machine, inner)
+    assert kills >= 2
+    sentence = f'{kills} processes of this control group were killed for lack of memory.'
+    assert (found['oom_kills'], found['problem']) == (kills, sentence)
     assert f'gpu-tracker: {sentence}\n' in errors
 
 
