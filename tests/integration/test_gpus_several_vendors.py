@@ -13,6 +13,7 @@ import pytest
 import gpu_tracker as gput
 from support.cli_program import gpu_tracker, started
 from support.fleet.agent_program import AgentProgram
+from support.gpus.drm_tree import DrmTree, dump
 from support.made_up_vendor import PackageWithTwoVendors
 from support.simulated_nvml import UNKNOWN, Failure, Gpu, Process, SimulatedDriver
 from support.waiting import TIMEOUT, eventually
@@ -98,10 +99,11 @@ class Machine:
     def _readings(self) -> int:
         return self.package.reads + self.driver.calls().count('nvmlDeviceGetSamples')
 
-    def track(self, write, **options: object) -> tuple[dict[str, Any], str]:
+    def track(self, write, *, is_awaited: bool = True, **options: object) -> tuple[dict[str, Any], str]:
         """Return the result of a tracked program, and what it has written to standard error.
 
         :param write: Called with its pid before the start of the tracking.
+        :param is_awaited: Whether to go on until the GPUs were read again.
         """
         with subprocess.Popen(
             [sys.executable, '-c', TRACKED, str(self.package.folder), json.dumps(options)],
@@ -118,7 +120,8 @@ class Machine:
             process.stdin.flush()
             assert process.stdout.readline() == 'started\n'
             seen = self._readings
-            eventually(lambda: self._readings >= seen + 6)  # two of each GPU at least
+            if is_awaited:
+                eventually(lambda: self._readings >= seen + 6)  # two of each GPU at least
             printed, errors = process.communicate('\n', TIMEOUT)
         return json.loads(printed), errors
 
@@ -280,3 +283,21 @@ def test_a_driver_that_hangs_makes_the_sums_unknown_and_nothing_of_the_others(ma
     for sample in loaded.gpu_samples():
         shown[uuids[sample.gpu]].add(sample.ram)
     assert shown == {'GPU-00000000-0000-0000-0000-000000000000': {5 * GB // 1024 * 1024}, AMD_UUID: {None}}
+
+
+def test_nvidias_driver_and_a_drm_driver_from_a_dump(machine: Machine, tmp_path: Path) -> None:
+    tree = DrmTree(tmp_path)
+    tree.add(dump('amdgpu_gaming'), pids={1001: 4_194_303, 1002: 4_194_302, 1003: 4_194_301})
+    machine.environment |= tree.environment()
+    machine.driver.write(gpus=[Gpu(total=10 * GB, used=5 * GB, util=20)])
+    code, table, errors = machine.told('gpus', '--no-color')
+    assert (code, errors) == (0, '')
+    assert [line.split()[0] for line in table.splitlines()[1:]] == ['0', 'amd:0']
+    result, errors = machine.track(lambda _: None)
+    count, expected, capacity, used, *_, utilization = sums(result)
+    assert (count, expected, capacity, used) == (2, 2, 10 * GB + 17_163_091_968, 5 * GB + 4_294_967_296)
+    assert utilization == 93.0
+    chosen, errors = machine.track(lambda _: None, is_awaited=False, gpu_brand='amd')
+    assert sums(chosen)[:4] == (1, 1, 17_163_091_968, 4_294_967_296)
+    none, errors = machine.track(lambda _: None, is_awaited=False, gpu_brand='intel')
+    assert sums(none) == (0, 0, 0, 0, 0, 0, 0.0)
