@@ -102,19 +102,30 @@ instead of this machine's own: how a dump of another machine is shown, and how t
 
 
 def open_drm(vendors: frozenset[str] | None = None) -> GpuBackend | None:
-    """Open the DRM drivers; None where none serves a GPU that programs can compute or draw on: one listing of a folder.
+    """Open the DRM drivers; None where none serves a GPU that programs can compute or draw on.
+
+    To find that out costs a listing of a folder, and a link for each GPU of NVIDIA's own driver, which NVML reads.
 
     :param vendors: Only the GPUs of these, see ``gpu_tracker.gpus.drm.open_backend``; None: all.
     """
     root = os.environ.get(DRM_ROOT, '')
+    folder = f'{root}/sys/class/drm'
     try:
-        if not any(name.startswith('renderD') for name in os.listdir(f'{root}/sys/class/drm')):
-            return None
+        nodes = [name for name in os.listdir(folder) if name.startswith('renderD')]
     except OSError:  # another system than Linux, or a kernel without DRM
+        return None
+    if all(_is_nvidias(f'{folder}/{name}/device/driver') for name in nodes):
         return None
     from gpu_tracker.gpus import drm  # noqa: PLC0415 - only where there is a driver to open
 
     return drm.open_backend(vendors, root)
+
+
+def _is_nvidias(link: str) -> bool:
+    try:
+        return os.path.basename(os.readlink(link)) == 'nvidia'
+    except OSError:  # a device without a driver of its own, which the backend looks at
+        return False
 
 
 BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {

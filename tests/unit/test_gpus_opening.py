@@ -1,0 +1,53 @@
+"""What opening the GPUs of a run looks at before it imports anything."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpu_tracker.gpus import DRM_ROOT, open_drm
+from support.gpus.drm_tree import DrmTree, dump
+from support.tracked_program import answer, environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ON_DRIVERS = """
+import json, sys
+from gpu_tracker.gpus import open_drm
+print(json.dumps([open_drm() is None, [name for name in sys.modules if name.startswith('gpu_tracker.gpus.')]]))
+"""
+
+
+def card(root: Path, node: str, driver: str) -> None:
+    """Add a render node whose device has a driver."""
+    device = root / 'sys/devices' / node
+    (device / 'drm' / node).mkdir(parents=True)
+    (device / 'drm' / node / 'device').symlink_to('../..')
+    (device / 'driver').symlink_to(f'../../bus/pci/drivers/{driver}')
+    folder = root / 'sys/class/drm'
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / node).symlink_to(f'../../devices/{node}/drm/{node}')
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='needs sysfs')
+@pytest.mark.parametrize('nodes', [(), ('renderD128',), ('renderD128', 'renderD129')])
+def test_beside_nvidias_own_driver_nothing_is_imported(tmp_path: Path, nodes: tuple[str, ...]) -> None:
+    for node in nodes:
+        card(tmp_path, node, 'nvidia')
+    assert answer(ON_DRIVERS, env=environment({DRM_ROOT: str(tmp_path)})) == [True, []]
+
+
+def test_a_gpu_of_another_driver_beside_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = DrmTree(tmp_path)
+    tree.add(dump('amdgpu_gaming'))
+    card(tree.root, 'renderD200', 'nvidia')
+    for name, value in tree.environment().items():
+        monkeypatch.setenv(name, value)
+    backend = open_drm()
+    assert backend is not None
+    assert [gpu.vendor for gpu in backend.gpus()] == ['amd']
+    assert open_drm(frozenset({'intel'})) is None
+    backend.close()
