@@ -73,6 +73,23 @@ def test_what_opening_the_driver_gives_rise_to_is_reported() -> None:
     assert {totals[name] for name in UNKNOWN if name != 'devices'} == {None}
 
 
+def test_a_uuid_may_be_that_of_a_gpu_whose_driver_does_not_work() -> None:
+    def open_backend() -> OneGpu:
+        source.leave_out('Another driver does not work.')
+        return OneGpu()
+
+    source = GpuReader(open_backend, 3600, ('b',), in_initial_pid_namespace=True)
+    source.start()
+    assert source.wait(TIMEOUT)
+    assert source.error is None
+    assert eventually(lambda: source.totals()['devices'])
+    assert (source.totals()['expected'], source.totals()['max_sum'], source.row()[-1]) == (1, None, None)
+    source = GpuReader(OneGpu, 3600, ('b',), in_initial_pid_namespace=True)
+    source.start()
+    assert source.wait(TIMEOUT)
+    assert source.error == 'UUIDs of GPUs of this machine (a)'
+
+
 def test_the_last_reading_knows_the_last_members() -> None:
     source = GpuReader(OneGpu, 3600, None, in_initial_pid_namespace=True)
     source.start()

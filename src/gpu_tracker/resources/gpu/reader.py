@@ -203,7 +203,8 @@ class GpuReader:
     def _open(self) -> GpuFigures | None:
         """Return what folds the readings, None where there is nothing to be read."""
         backend = self._open_backend()
-        self.error = unknown_uuids(self._uuids or (), () if backend is None else backend.gpus())
+        if self._is_complete:  # else a UUID may be that of a GPU whose driver does not work
+            self.error = unknown_uuids(self._uuids or (), () if backend is None else backend.gpus())
         if backend is None:
             self._published = NO_GPUS
             self._row = _NO_GPUS_ROW
