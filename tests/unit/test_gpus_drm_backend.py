@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.gpus.drm.backend import DrmBackend
 from gpu_tracker.resources.gpu.figures import GpuFigures
-from support.gpus.drm_tree import DrmTree, browser
+from support.gpus.drm_tree import DrmTree, browser, dump
 from support.tracked_program import answer, as_root
 
 if TYPE_CHECKING:
@@ -297,6 +297,19 @@ def test_the_utilization_of_a_run_is_the_mean_of_its_readings(tree: DrmTree, clo
     totals = figures_of_run.totals()
     assert (totals['max_sum'], totals['mean_sum']) == (60.0, pytest.approx(40.0))
     assert (totals['main'], totals['descendants']) == (3_649_044_480, 557_494_272)
+
+
+@pytest.mark.parametrize(('case', 'uuid', 'percent'), [('xe', XE_CARD, 0.0), ('nouveau', 'drm-0000:02:00.0', None)])
+def test_without_a_process_a_gpu_is_idle_if_its_driver_is_known_to_write_the_time_of_engines(
+    tree: DrmTree, clock: Clock, case: str, uuid: str, percent: float | None
+) -> None:
+    tree.add([line for line in dump(case) if line.startswith('/sys/')])
+    opened = backend(tree, clock)
+    opened.follow(frozenset({1001}))
+    for _ in range(3):
+        opened.read(uuid)
+        clock.now += 1
+    assert opened.utilization(uuid) == percent
 
 
 def test_a_process_that_leaves_and_one_that_comes(tree: DrmTree, clock: Clock) -> None:

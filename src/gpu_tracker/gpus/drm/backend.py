@@ -265,9 +265,9 @@ class Usage:
             self._processes[device.uuid] = [
                 _process(pid, held, shares, is_integrated=device.is_integrated) for pid, held in sorted(on_gpu.items())
             ]
-            self._busy[device.uuid] = (
-                None if is_first else _busy([holding for held in on_gpu.values() for holding in held], shares)
-            )
+            held = [holding for of_process in on_gpu.values() for holding in of_process]
+            is_known = not is_first and (bool(held) or device.has_engines)
+            self._busy[device.uuid] = _busy(held, shares) if is_known else None
 
 
 def _busy(holdings: list[Holding], shares: Mapping[Key, Shares]) -> float | None:

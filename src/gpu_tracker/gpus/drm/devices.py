@@ -21,6 +21,8 @@ _VENDORS = {'1002': 'amd', '8086': 'intel'}
 OTHER = 'drm'
 
 _AMDGPU = 'amdgpu'
+_WITH_ENGINES = frozenset({'adreno', 'amdgpu', 'etnaviv', 'i915', 'msm', 'panfrost', 'panthor', 'v3d', 'xe'})
+"""Drivers that write how long engines have worked for each client."""
 _INTEL = frozenset({'i915', 'xe'})
 _ONLY_OF_INTEGRATED = b'vddnb'
 """The label of a voltage that amdgpu has for integrated GPUs only (hwmon_attributes_visible in amdgpu_pm.c)."""
@@ -36,11 +38,13 @@ class Device:
     :ivar uuid: ``GPU-`` and ``unique_id`` where the driver knows one, as ROCm has it, else the vendor and the PCI
         address, or the name of what is no PCI device.
     :ivar is_integrated: Whether it works in the system's memory.
+    :ivar has_engines: Whether its driver is known to write how long engines have worked for a client.
     """
 
     __slots__ = (
         'card',
         'driver',
+        'has_engines',
         'hwmon',
         'is_integrated',
         'key',
@@ -67,6 +71,7 @@ class Device:
         self.name = _text(f'{path}/product_name') or product_name(share, vendor, device, _text(f'{path}/revision'))
         if self.name is None:
             self.name = f'{self._maker()} GPU 0x{device}' if device else f'{self.driver} GPU'
+        self.has_engines = self.driver in _WITH_ENGINES
         self.is_integrated = self._works_in_system_memory()
 
     def _maker(self) -> str:
