@@ -181,6 +181,22 @@ def test_more_clients_than_files_that_are_kept_open(tree: DrmTree) -> None:
     assert len(os.listdir('/proc/self/fd')) == before
 
 
+FEW_DESCRIPTORS = """
+import json, os, resource, sys
+from gpu_tracker.gpus.drm.clients import Clients
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+reader = Clients(sys.argv[1])
+print(json.dumps([len(reader.read({10}, float(now))) for now in range(3)] + [len(os.listdir('/proc/self/fd')) < 40]))
+"""
+
+
+def test_fewer_descriptors_than_clients(tree: DrmTree) -> None:
+    for client in range(100):
+        tree.client(10, client, lines(client))
+    assert answer(FEW_DESCRIPTORS, tree.proc) == [100, 100, 100, True]
+
+
 LISTINGS = """
 import json, os, sys
 from gpu_tracker.gpus.drm.clients import Clients

@@ -17,7 +17,8 @@ _SIGCHLD_BIT = 1 << 16
 _MARK = SAMPLER_MARK.encode()
 
 
-def _limit_of_handles() -> int:
+def limit_of_handles() -> int:
+    """Return how many descriptors this process may have."""
     try:
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     except OSError:
@@ -33,7 +34,7 @@ class ProcessFiles:
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
-        self._most_handles = _limit_of_handles() - _SPARE_HANDLES
+        self._most_handles = limit_of_handles() - _SPARE_HANDLES
         self._user = os.geteuid()
         self._newest: int | None = None
         if self._link('self') == str(os.getpid()):

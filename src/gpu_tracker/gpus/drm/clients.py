@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from gpu_tracker.gpus.drm.fdinfo import parse
+from gpu_tracker.processes.files import limit_of_handles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _LISTED_AGAIN_UNCOUNTED = 1.0
 _SPREAD = 64
 MOST_HANDLES = 256
 """Files that are kept open; those past it are opened for each reading."""
+_SPARE_HANDLES = 32
+"""Descriptors that are left for all else."""
 _MOST_BYTES = 16_384
 KFD = '/dev/kfd'
 """The device file that a process has open which computes with ROCm."""
@@ -84,6 +87,7 @@ class Clients:
         self._listings: dict[int, _Listing] = {}
         self._owners: dict[Key, int] = {}
         self._handles = 0
+        self._highest_handle = limit_of_handles() - _SPARE_HANDLES
         self.is_complete = True
 
     def read(self, pids: Iterable[int] | None, now: float) -> list[Holding]:
@@ -233,7 +237,7 @@ class Clients:
         except OSError:
             os.close(handle)
             return None, None
-        if self._handles >= MOST_HANDLES:
+        if self._handles >= MOST_HANDLES or handle >= self._highest_handle:
             os.close(handle)
             return None, text
         self._handles += 1
