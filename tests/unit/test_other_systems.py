@@ -19,15 +19,23 @@ IMPORTS_ALL = """\
 import fnmatch, importlib, pkgutil, sys
 import gpu_tracker, gpu_tracker.processes
 assert gpu_tracker.processes.default_reader() == 'psutil'
-failures = []
-for module in pkgutil.walk_packages(gpu_tracker.__path__, 'gpu_tracker.', onerror=print):
-    if not any(fnmatch.fnmatch(module.name, pattern) for pattern in sys.argv[1:]):
+
+def is_for_others(name):
+    return any(fnmatch.fnmatch(name, pattern) for pattern in sys.argv[1:])
+
+for module in pkgutil.walk_packages(gpu_tracker.__path__, 'gpu_tracker.', onerror=lambda name: None):
+    if not is_for_others(module.name):
         try:
             importlib.import_module(module.name)
         except Exception as error:
-            failures.append(f'{module.name}: {type(error).__name__}: {error}')
-print(*failures, sep='\\n', end='')
+            print(f'{module.name}: {type(error).__name__}: {error}')
 print('imported', len([name for name in sys.modules if name.startswith('gpu_tracker')]), file=sys.stderr)
+"""
+
+WORDS = """\
+import json, sys
+from gpu_tracker.cli import command_words
+print(json.dumps([command_words.words_to_start(command, [sys.argv[1]]) for command in json.loads(sys.argv[2])]))
 """
 
 
@@ -35,13 +43,6 @@ def unchecked(system: str) -> list[str]:
     """Return the modules that mypy does not check for a system, because only others import them."""
     overrides = tomllib.loads((SCRIPTS / f'types_{system}.toml').read_text())['tool']['mypy']['overrides']
     return [name for override in overrides for name in override['module']]
-
-
-WORDS = """\
-import json, sys
-from gpu_tracker.cli import command_words
-print(json.dumps([command_words.words_to_start(command, [sys.argv[1]]) for command in json.loads(sys.argv[2])]))
-"""
 
 
 @pytest.mark.parametrize('system', SYSTEMS)
