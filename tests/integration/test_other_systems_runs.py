@@ -232,6 +232,14 @@ def test_a_request_to_end_is_passed_on(system: OtherSystem, tmp_path: Path) -> N
     assert process.returncode == 5
 
 
+def test_a_limit_of_time(system: OtherSystem) -> None:
+    stubborn = 'trap "" TERM; sleep 1000 & while :; do sleep 0.05; done'
+    ended = system.gpu_tracker('-f', 'summary', '--time-limit=1', '--kill-after=0.1', '--', 'sh', '-c', stubborn)
+    assert ended.stderr.startswith('gpu-tracker: --time-limit=1 was exceeded: ')
+    assert ended.returncode == 124
+    assert system.samplers.processes() == []
+
+
 def test_a_process_that_runs_already(system: OtherSystem, target: subprocess.Popen[bytes]) -> None:
     words = ('-m', 'gpu_tracker', f'--pid={target.pid}', '--st=0.05', '--ru=bytes', '-f', 'json')
     with system.start(*words) as process:
