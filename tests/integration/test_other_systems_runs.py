@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.cli_program import number_in
+from support.cli_program import number_in, state_of
 from support.other_system import SYSTEMS, interpreter
 from support.simulated_nvml import Gpu, Process
 from support.tracked_program import MEGABYTE, TICKS_PER_SECOND, Samplers
@@ -395,3 +395,34 @@ def test_an_agent(system: OtherSystem, driver: SimulatedDriver) -> None:
         _, errors = process.communicate(timeout=TIMEOUT)
     assert errors == ''
     assert process.returncode == (130 if system.name == 'win32' else -signal.SIGINT)
+
+
+STUBBORN = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if len(sys.argv) > 1:
+    child = subprocess.Popen([sys.executable, '-S', '-c', sys.argv[1]], stdout=subprocess.PIPE, text=True)
+    child.stdout.readline()
+    with open('pids', 'w') as file:
+        print(os.getpid(), child.pid, file=file)
+else:
+    print('ready', flush=True)
+    block = bytearray(b'1') * 120_000_000
+while True: pass
+"""
+
+
+@pytest.mark.parametrize(
+    ('limit', 'reason'),
+    [('--time-limit=5', 'time_limit'), ('--cpu-limit=1.5', 'cpu_limit'), ('--memory-limit=100MB', 'memory_limit')],
+)
+def test_a_limit_ends_the_command_with_its_children(
+    system: OtherSystem, tmp_path: Path, limit: str, reason: str
+) -> None:
+    words = ['--', sys.executable, '-S', '-c', STUBBORN, STUBBORN]
+    ended = system.gpu_tracker(limit, '--kill-after=0.2', '--st=0.1', '-f', 'json', *words, cwd=tmp_path)
+    assert ended.returncode == 124
+    assert ended.stderr.startswith(f'gpu-tracker: {limit} was exceeded: ')
+    assert json.loads(ended.stdout)['termination_reason'] == reason
+    states = {state_of(int(pid)) for pid in (tmp_path / 'pids').read_text().split()}
+    assert states <= {'', 'Z'}  # init reaps the child when it gets round to it

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from gpu_tracker import limits
 from gpu_tracker.cli import options
 from gpu_tracker.limits import RunLimits
@@ -20,7 +18,7 @@ def read(values: Mapping[str, str | bool | list[str] | None]) -> RunLimits:
 
     :param values: What docopt has read.
     :raises ParameterError: where one is no time, or no size.
-    :raises UsageError: where there is nothing that could be limited, or this system cannot keep a limit.
+    :raises UsageError: where there is nothing that could be limited.
     """
     texts = {reason: values[limits.option_of(reason)] for reason in limits.REASONS}
     found = tuple(limits.parse(reason, text) for reason, text in texts.items() if isinstance(text, str))
@@ -32,9 +30,5 @@ def read(values: Mapping[str, str | bool | list[str] | None]) -> RunLimits:
         raise options.UsageError(
             f'{option} and --pid do not go together: only what gpu-tracker has started itself is ended by a limit'
         )
-    sampled = [limit for limit in found if limit.reason in limits.SAMPLED]
-    if sampled and sys.platform == 'win32':
-        option = limits.option_of(sampled[0].reason)
-        raise options.UsageError(f'{option} does not work on Windows; {limits.option_of(limits.TIME)} does')
     grace = values[_KILL_AFTER]
     return RunLimits(found, limits.parse_grace(grace)) if isinstance(grace, str) else RunLimits(found)

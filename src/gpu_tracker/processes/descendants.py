@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import time
 
 from gpu_tracker.processes import SAMPLER_MARK, SAMPLER_NAME, stat
 from gpu_tracker.processes.process import Process
@@ -33,6 +34,11 @@ def read_process(pid: int) -> Process | None:
     process = Process(pid)
     stat.update(process, line)
     return process
+
+
+def now() -> float:
+    """Return the time as that of :attr:`.Process.start`: clock ticks since the machine was started."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) * stat.TICKS_PER_SECOND
 
 
 def all_processes() -> list[Process]:

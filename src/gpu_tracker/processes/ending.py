@@ -11,7 +11,6 @@ import signal
 import time
 
 from gpu_tracker.processes import descendants
-from gpu_tracker.processes.stat import TICKS_PER_SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class Ending:
         """
         in_group = leader_runs and self._begun is None
         if self._begun is None:
-            self._begun = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_SECOND + 1
+            self._begun = descendants.now() + 1
         if in_group:
             self._signal_group(signal.SIGTERM, signal.SIGCONT)
         for process in self.left():
