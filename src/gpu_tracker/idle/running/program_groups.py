@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import os
 import re
-import time
 
+from gpu_tracker.control_groups import making
 from gpu_tracker.control_groups.places import Group, folder_of, groups_of, mounts, unified_group
 
 _PREFIX = 'gpu-tracker-idle-'
+_LONGEST_END = 0.2
+"""Seconds to wait for processes that were killed: the monitor has other programs as well."""
 _MARKED = re.compile(rf'/{_PREFIX}((\d+)-(\d+)-[0-9a-f]{{16}})\.\d+(?:/|$)')
-_PAUSE = 0.01
-_MOST_PAUSES = 20
 
 
 class ProgramGroup:
@@ -31,19 +31,11 @@ class ProgramGroup:
 
     def kill(self) -> None:
         """Send SIGKILL to all that is in it, and to what is forked meanwhile."""
-        _write(f'{self.folder}/cgroup.kill', '1')
+        making.kill(self.folder)
 
     def remove(self) -> None:
         """Remove it once nothing is left in it, with what the program has made below; wait for a moment at most."""
-        for _ in range(_MOST_PAUSES):
-            for folder, _, _ in os.walk(self.folder, topdown=False):
-                try:
-                    os.rmdir(folder)
-                except OSError:
-                    pass  # a process in it has not quite ended yet
-            if not os.path.exists(self.folder):
-                return
-            time.sleep(_PAUSE)
+        making.remove(self.folder, _LONGEST_END)
 
 
 def make_group(mark: str, pid: int, proc: str = '/proc') -> ProgramGroup | None:
@@ -59,8 +51,12 @@ def make_group(mark: str, pid: int, proc: str = '/proc') -> ProgramGroup | None:
         os.mkdir(group.folder)
     except OSError:
         return None
-    if os.path.exists(f'{group.folder}/cgroup.kill') and _write(f'{group.folder}/cgroup.procs', str(pid)):
-        return group
+    try:
+        if making.can_be_killed(group.folder):
+            making.enter(group.folder, pid)
+            return group
+    except OSError:
+        pass  # it may be permitted to make a group and not to fill it
     group.remove()
     return None
 
@@ -89,17 +85,9 @@ def empty_groups(proc: str = '/proc') -> list[tuple[str, ProgramGroup]]:
         names = []
     for name in names:
         marked = _MARKED.fullmatch(f'/{name}')
-        if marked is not None and not _is_populated(f'{own}/{name}'):
+        if marked is not None and making.is_empty(f'{own}/{name}'):
             found.append((marked[1], ProgramGroup(f'{own}/{name}')))
     return found
-
-
-def _is_populated(folder: str) -> bool:
-    try:
-        with open(f'{folder}/cgroup.events', encoding='utf-8') as file:
-            return 'populated 0\n' not in file.readlines()
-    except OSError:
-        return True
 
 
 def _path_of(pid: str, proc: str) -> str | None:
@@ -119,12 +107,3 @@ def _folder(path: str | None, proc: str) -> str | None:
         return folder_of(Group((), path), mounts(proc))
     except OSError:
         return None
-
-
-def _write(path: str, text: str) -> bool:
-    try:
-        with open(path, 'w', encoding='utf-8') as file:
-            file.write(text)
-    except OSError:
-        return False
-    return True
