@@ -240,6 +240,13 @@ class CommandTracker:
                 f'its peak RAM was at most {bound.upper:.3g} {self.sampling.unit}.'
             )
 
+    def add_own_group(self, figures: Mapping[str, Any]) -> None:
+        """Add to the result what the control group of the command has used.
+
+        :param figures: See :meth:`gpu_tracker.control_groups.own_group.OwnGroup.end`.
+        """
+        self._tracker.run.require_totals()['own_group'] = figures
+
     def keep_file(self) -> None:
         """Let go of the file that the recording replaces: the command runs."""
         self._tracker.keep_file()

@@ -29,6 +29,10 @@ def build(totals: Totals, wanted: Units) -> ResourceUsage:
         from gpu_tracker.limits import known  # noqa: PLC0415 - few runs have one
 
         sections['termination_reason'] = known(totals['termination_reason'])
+    if 'own_group' in totals:
+        from gpu_tracker.control_groups import own_group  # noqa: PLC0415 - only where there is one
+
+        sections['own_group'] = own_group.usage_of(totals['own_group'], wanted)
     for entry in RESOURCES:
         if entry.name in totals:
             sections |= entry.load().usage_of(totals, wanted)
@@ -55,6 +59,8 @@ _ON_ONE_LINE = {'gpus', 'kernels', 'failures'}
 def as_text(usage: ResourceUsage) -> str:
     """Return one section a resource, three blanks an indent level, floats rounded to three places."""
     fields = _fields(usage)
+    if usage.own_group is not None and usage.own_group.made_in is None:
+        fields['own_group'] = {'problem': usage.own_group.problem}  # as below
     if usage.cuda is None:
         return '\n'.join(_lines(fields, ''))
     if usage.cuda.engine is None:

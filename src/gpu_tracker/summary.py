@@ -9,7 +9,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpu_tracker.usage import ControlGroupUsage, IOUsage, JobIdentity, ProcessingUnitPercentages, ResourceUsage
+    from gpu_tracker.usage import (
+        ControlGroupUsage,
+        IOUsage,
+        JobIdentity,
+        OwnGroupUsage,
+        ProcessingUnitPercentages,
+        ResourceUsage,
+    )
 
 _SIGNIFICANT = 3
 _WIDTH = 12
@@ -37,6 +44,8 @@ def lines_of(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
     if usage.control_group is not None:
         yield from _group(usage.control_group)
     yield from _cpu(usage)
+    if usage.own_group is not None:
+        yield 'Own group', _own_group(usage.own_group)
     has_gpus = usage.gpu_utilization.system_gpu_count != 0
     if has_gpus:
         yield from _gpu(usage)
@@ -96,6 +105,14 @@ def _cpu(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
     threads = (cpu.combined_n_threads, cpu.main_n_threads, cpu.descendants_n_threads)
     at_most, main, descendants = (_UNKNOWN if count is None else str(count) for count in threads)
     yield 'Threads', f'{at_most} at most' + (f' (main process {main}, descendants {descendants})' if threads[2] else '')
+
+
+def _own_group(group: OwnGroupUsage) -> str:
+    if group.made_in is None:
+        return 'none could be had'
+    peak = size(group.memory_peak, MEMORY_UNITS[group.unit])
+    tasks = _UNKNOWN if group.max_tasks is None else str(group.max_tasks)
+    return f'{peak} with page cache, {figure(group.cpu_seconds, "seconds")} of CPU time, {tasks} tasks at most'
 
 
 def _gpu(usage: ResourceUsage) -> Iterator[tuple[str, str]]:

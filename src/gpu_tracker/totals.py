@@ -289,6 +289,8 @@ class Totals(TypedDict):
     control_group: NotRequired[ControlGroupTotals]
     job: NotRequired[Mapping[str, Any]]
     """The place of the tracked process in a job; absent where no launcher is to be seen."""
+    own_group: NotRequired[Mapping[str, Any]]
+    """See :meth:`gpu_tracker.control_groups.own_group.OwnGroup.end`; absent where none was asked for."""
     termination_reason: NotRequired[str]
     """Which limit has ended the run; absent where none has."""
     record: Record

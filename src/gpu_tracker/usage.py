@@ -278,6 +278,43 @@ class JobIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnGroupUsage:
+    """What the kernel has counted in the control group that a command had for itself (``--cgroup``).
+
+    All processes count that were ever in it: descendants that nobody has waited for, daemons, and samplers of trackers
+    within the command. gpu-tracker itself is outside.
+
+    :ivar unit: The unit of ``memory_peak``, ``read`` and ``written``.
+    :ivar made_in: ``cgroup v2``, ``cgroup v1``, ``cgroup v1 and v2``, or ``systemd scope``; None: there was none.
+    :ivar memory_peak: The most memory that was charged to it at once, the page cache of files that it has read or
+        written and kernel memory included: not RSS.
+    :ivar cpu_seconds: CPU time, exactly.
+    :ivar user_cpu_seconds: That part of it which was spent outside of the kernel.
+    :ivar system_cpu_seconds: The part in the kernel.
+    :ivar read: From storage devices.
+    :ivar written: To storage devices, as far as it has got there by the end. Version 1 does not know it.
+    :ivar max_tasks: The most threads at once, with the first one of each process, and with processes that have ended
+        and were not waited for.
+    :ivar oom_kills: Processes that the kernel has killed in it for lack of memory.
+    :ivar left_processes: Those that were still running when the command had ended, and were ended then.
+    :ivar problem: Why there was none, or what it does not count; None: nothing.
+    """
+
+    unit: str
+    made_in: str | None
+    memory_peak: float | None
+    cpu_seconds: float | None
+    user_cpu_seconds: float | None
+    system_cpu_seconds: float | None
+    read: float | None
+    written: float | None
+    max_tasks: int | None
+    oom_kills: int | None
+    left_processes: int | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceUsage:
     """All that a tracked run used.
 
@@ -293,6 +330,7 @@ class ResourceUsage:
     :ivar control_group: What its control groups allowed; None, and in no report, where that was all that the machine
         has and no process was killed for lack of memory.
     :ivar job: Which rank of which job it was; None, and in no report, where no launcher had started it.
+    :ivar own_group: What the control group of the command has used; None, and in no report, where none was asked for.
     :ivar termination_reason: Which limit has ended the command: ``time_limit``, ``cpu_limit``, ``memory_limit`` or
         ``gpu_memory_limit``; None, and in no report, where none has.
     """
@@ -307,6 +345,7 @@ class ResourceUsage:
     energy: EnergyUsage | None = None
     control_group: ControlGroupUsage | None = None
     job: JobIdentity | None = None
+    own_group: OwnGroupUsage | None = None
     termination_reason: str | None = None
 
     def _repr_html_(self) -> str:

@@ -13,7 +13,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import command_words, output, tracking
+from gpu_tracker.cli import command_group, command_words, output, tracking
 from gpu_tracker.cli.command_regions import CommandRegions
 from gpu_tracker.cli.portable_enforcing import PortableEnforcement
 from gpu_tracker.errors import ParameterError
@@ -38,6 +38,7 @@ def track(request: Request, view: LiveView | None = None) -> int:
     :param view: Shows what it uses meanwhile.
     """
     tracking.check(request)  # while there is nothing to end yet
+    command_group.warn_of_none(request)
     regions = CommandRegions(request)
     try:
         if sys.platform != 'win32':

@@ -120,7 +120,7 @@ class Request(NamedTuple):
     Either ``words`` is the command to start or ``process_id`` the process to watch; ``parameters`` are Tracker's.
     ``verbose`` asks for the record of the sampling, ``live`` for a view while it goes on. ``commit_interval`` is that
     of the recording in seconds, None for the usual one. ``limits`` are those past which the command is ended, None
-    where there are none.
+    where there are none. ``own_group`` asks for a control group of the command's own.
     """
 
     words: list[str]
@@ -133,6 +133,7 @@ class Request(NamedTuple):
     live: bool = False
     commit_interval: float | None = None
     limits: RunLimits | None = None
+    own_group: bool = False
 
     @property
     def is_silent(self) -> bool:
@@ -176,6 +177,10 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
     recording = parameters.get('tracking_file')
     if recording is not None and destination.leads_to(recording):
         raise ParameterError('--tf', recording, 'another file than --output')
+    if values['--cgroup'] and pid is not None:
+        raise options.UsageError(
+            '--cgroup and --pid do not go together: a process that runs stays in its control group'
+        )
     return Request(
         words=[] if pid is not None else words(_text(values, '--execute'), after),
         process_id=None if pid is None else process_id(pid),
@@ -186,6 +191,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         values=values,
         live=bool(values['--live']),
         limits=limits,
+        own_group=bool(values['--cgroup']),
     )
 
 

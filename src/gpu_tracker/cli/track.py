@@ -66,6 +66,10 @@ Options:
                           its ending .csv it holds the samples alone.
   --overwrite             Replace a recording that is there already.
   --per-process           Record each process by itself too.
+  --cgroup                Give the command a control group of its own, where one can
+                          be had (Linux), and report what that has used: CPU time,
+                          memory with page cache, storage, processes. What the
+                          command leaves running is ended with it then.
   --job=<folder>          Write what this rank of a job uses, with a recording, into
                           a folder that all ranks share; gpu-tracker merge <folder>
                           makes one report of them. Nothing is printed then.

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import command_words, output, supervise, tracking
+from gpu_tracker.cli.command_group import CommandGroup
 from gpu_tracker.cli.command_regions import CommandRegions
 from gpu_tracker.cli.launch import HeldCommand, become_subreaper, execute, raise_limit_on_descriptors, restore_signals
 from gpu_tracker.cli.output import FAILURE
@@ -42,6 +43,7 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
     except OSError as refusal:
         regions.remove()
         return _become(request, refusal)
+    group = CommandGroup(request, command.process_id)
     try:
         tracker = tracker_or_none(command, request, regions.path)
         # From here on signals wait: each is either passed on to the command or came before it was there.
@@ -49,6 +51,7 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         enforcement = _enforcement(command.process_id, tracker, request)
     except BaseException:
         command.cancel()
+        group.discard()
         request.destination.forget()
         raise
     if tracker is not None or enforcement is not None:
@@ -58,6 +61,7 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         enforcement.begin()
     if error is not None:
         os.waitpid(command.process_id, 0)
+        group.discard()
         if tracker is not None:
             tracker.discard()
         request.destination.forget()
@@ -66,7 +70,7 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         tracker.keep_file()
         if view is not None:
             view.begin()
-    return _follow(command.process_id, tracker, request, view, enforcement)
+    return _follow(command.process_id, tracker, request, view, group, enforcement)
 
 
 def _become(request: Request, reason: OSError) -> int:
@@ -132,6 +136,7 @@ def _follow(
     tracker: CommandTracker | None,
     request: Request,
     view: LiveView | None,
+    group: CommandGroup,
     enforcement: Enforcement | None,
 ) -> int:
     """Wait for the running command, and report where it is tracked."""
@@ -147,6 +152,7 @@ def _follow(
     measured = tracker is not None and tracking.stop(tracker)
     _, status, usage = os.wait4(process_id, 0)
     code = os.waitstatus_to_exitcode(status)
+    of_group = group.end()
     completed = f'Process completed with status code: {code}'
     if tracker is None:
         supervise.let_signals_through()
@@ -154,7 +160,7 @@ def _follow(
         delivered = False
     else:
         tracking.say(request, f'{tracking.COMPLETE} {completed}')
-        settled = measured and tracking.settle(tracker, usage, orphans_seconds)
+        settled = measured and tracking.settle(tracker, usage, orphans_seconds, of_group)
         if settled:
             tracking.finish(tracker, code, reason)
         else:

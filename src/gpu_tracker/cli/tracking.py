@@ -8,6 +8,9 @@ from gpu_tracker.cli import output
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from gpu_tracker.cli.request import Request
     from gpu_tracker.command_tracker import CommandTracker, ReportingTracker
     from gpu_tracker.limits import RunLimits
@@ -69,10 +72,20 @@ def stop(tracker: ReportingTracker | CommandTracker) -> bool:
     return False
 
 
-def settle(tracker: CommandTracker, usage: ProcessUse, orphans_seconds: float | None) -> bool:
-    """Hand ``tracker`` the exact figures of the reaped command; return whether there still is a result."""
+def settle(
+    tracker: CommandTracker,
+    usage: ProcessUse,
+    orphans_seconds: float | None,
+    own_group: Mapping[str, Any] | None = None,
+) -> bool:
+    """Hand ``tracker`` the exact figures of the reaped command and of its control group, if they are wanted.
+
+    Return whether there still is a result.
+    """
     try:
         tracker.settle(usage, orphans_seconds)
+        if own_group is not None:
+            tracker.add_own_group(own_group)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False

@@ -114,6 +114,10 @@ _KILL_ROWS = (
         {'': ('control_group', 'oom_kills')},
     ),
 )
+_OWN_GROUP_ROWS = (
+    _Row('Peak of own group', 'memory with page cache', {'': ('own_group', 'memory_peak')}),
+    _Row('CPU of own group', 'CPU time, with daemons', {'': ('own_group', 'cpu_seconds')}),
+)
 _TIME_ROWS = (_Row('Time', 'wall time', {'': ('compute_time', 'time')}),)
 _CURVES: dict[str, tuple[str, float]] = {
     'combined_total_rss': ('bytes', 1),
@@ -152,6 +156,8 @@ def usage_html(usage: ResourceUsage, curves: Mapping[str, Curve] | None = None) 
         rows += _ENERGY_ROWS if usage.gpu_utilization.system_gpu_count == 0 else (*_GPU_ENERGY_ROWS, *_ENERGY_ROWS)
     if usage.control_group is not None and usage.control_group.oom_kills:
         rows += _KILL_ROWS
+    if usage.own_group is not None and usage.own_group.made_in is not None:
+        rows += _OWN_GROUP_ROWS
     rows += _TIME_ROWS
     titles = [Title(''), *(_TITLES[group] for group in _GROUPS)]
     if known:

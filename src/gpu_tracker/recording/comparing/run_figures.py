@@ -94,6 +94,7 @@ _SECTION_UNITS = {
     'cuda': 'bytes',
     'io': 'bytes',
     'energy': 'joules',
+    'own_group': 'bytes',
 }
 
 

@@ -1,0 +1,75 @@
+"""The control group of a command, from before its program starts until its figures were read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpu_tracker.cli import output
+
+if TYPE_CHECKING:
+    from gpu_tracker.cli.request import Request
+    from gpu_tracker.control_groups.own_group import OwnGroup
+
+
+_WARNING = '--cgroup: the command gets no control group of its own'
+
+
+def warn_of_none(request: Request) -> None:
+    """Print that there are no control groups on this system, where one was asked for."""
+    if request.own_group and not request.parameters.get('disable_logs'):
+        output.complain(f'{_WARNING}: only Linux has them')
+
+
+class CommandGroup:
+    """A group of its own for a command whose process waits, where it was asked for and can be had.
+
+    :ivar group: The group; None: there is none.
+    """
+
+    def __init__(self, request: Request, pid: int) -> None:
+        """Put the waiting process into a new group; print why, where there is none."""
+        self.group: OwnGroup | None = None
+        self._problem: str | None = None
+        self._is_wanted = request.own_group
+        if self._is_wanted:
+            try:
+                self._obtain(pid)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the command was what the user wanted first)
+                self._problem = f'internal error: {type(error).__name__}: {error}'
+            if not request.parameters.get('disable_logs'):
+                self._warn()
+
+    def _obtain(self, pid: int) -> None:
+        # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for it.
+        from gpu_tracker.control_groups.obtaining import NoGroupError, obtain  # noqa: PLC0415
+
+        try:
+            self.group = obtain(pid)
+        except NoGroupError as error:
+            self._problem = str(error)
+
+    def _warn(self) -> None:
+        if self._problem is not None:
+            output.complain(f'{_WARNING}: {self._problem}')
+        elif self.group is not None and self.group.notes:
+            output.complain(f'--cgroup: not all is counted: {"; ".join(self.group.notes)}')
+
+    def end(self) -> dict[str, Any] | None:
+        """End what the command has left in the group, remove it, and return its figures; None: nobody wants them."""
+        if not self._is_wanted:
+            return None
+        group, self.group = self.group, None
+        if group is not None:
+            try:
+                return group.end()
+            except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
+                self._problem = f'internal error: {type(error).__name__}: {error}'
+                output.complain(f'--cgroup: {self._problem}')
+        return {'problem': self._problem}
+
+    def discard(self) -> None:
+        """Remove the group of a command that was not started."""
+        group, self.group = self.group, None
+        if group is not None:
+            group.kill()
+            group.remove()

@@ -1,0 +1,243 @@
+"""``--cgroup`` where memory, processes and storage are counted by groups of version 1, beside the groups' own files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpu_tracker.control_groups.places import folder_of, group_with, groups_of, mounts, unified_group
+from gpu_tracker.recording.reading.recording import load
+from support.cli_program import gpu_tracker, number_in, started, state_of
+from support.tracked_program import IN_CI, run
+from support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MEBIBYTE = 2**20
+NOT_COUNTED = (
+    'not counted: what was read from storage (the io controller), '
+    'what was written to storage (the io controller of version 2)'
+)
+CONTROLLERS = ('memory', 'pids', 'blkio')
+
+OWN_FILES = """
+import json, os, sys, time
+from gpu_tracker.control_groups.places import folder_of, group_with, groups_of, mounts, unified_group
+groups, mounted = groups_of('self'), mounts()
+def own(controller, name):
+    group = group_with(groups, controller) if controller else unified_group(groups)
+    return open(f'{folder_of(group, mounted)}/{name}').read().split()
+def burn(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end: pass
+"""
+
+
+def folders() -> list[str]:
+    """Return the folders in which groups are made, those of this process."""
+    groups, mounted = groups_of('self'), mounts()
+    found = [group_with(groups, name) for name in CONTROLLERS]
+    return [folder for group in (unified_group(groups), *found) if group and (folder := folder_of(group, mounted))]
+
+
+def groups_left() -> list[str]:
+    """Return the groups of trackers that there are."""
+    return [name for folder in folders() for name in os.listdir(folder) if name.startswith('gpu-tracker-run-')]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    if len(folders()) < len(CONTROLLERS) + 1 or not all(os.access(folder, os.W_OK) for folder in folders()):
+        (pytest.fail if IN_CI else pytest.skip)('needs control groups of both versions that can be changed')
+    yield
+    assert eventually(lambda: not groups_left() or None)
+
+
+def track(*words: str, code: int = 0) -> tuple[Any, dict[str, Any]]:
+    """Track a command; return what it has printed, and the figures of its group."""
+    with tempfile.NamedTemporaryFile() as report:
+        done = gpu_tracker('--cgroup', '--ru=bytes', '-f', 'json', '-o', report.name, '--', *words)
+        assert done.returncode == code, done.stderr
+        with open(report.name, encoding='utf-8') as file:
+            return done.stdout, json.load(file)['own_group']
+
+
+def test_the_figures_are_those_of_the_groups_own_files(tmp_path: Path) -> None:
+    program = f"""{OWN_FILES}
+import threading
+held = bytearray(b'x') * (60 * {MEBIBYTE})
+with open({str(tmp_path / 'file')!r}, 'wb') as file:
+    file.write(memoryview(held)[: 30 * {MEBIBYTE}])
+event = threading.Event()
+threads = [threading.Thread(target=event.wait) for _ in range(5)]
+for thread in threads: thread.start()
+event.set()
+for thread in threads: thread.join()
+burn(0.3)
+stat = own('', 'cpu.stat')
+print(json.dumps({{
+    'memory_peak': int(own('memory', 'memory.max_usage_in_bytes')[0]),
+    'cpu': int(dict(zip(stat[::2], stat[1::2]))['usage_usec']) / 1e6,
+    'max_tasks': int(own('pids', 'pids.peak')[0]),
+    'storage': own('blkio', 'blkio.throttle.io_service_bytes_recursive'),
+}}))
+"""
+    printed, found = track(sys.executable, '-c', program)
+    own = json.loads(printed)
+    assert (found['made_in'], found['problem'], found['unit']) == ('cgroup v1 and v2', NOT_COUNTED, 'bytes')
+    assert own['memory_peak'] <= found['memory_peak'] <= own['memory_peak'] + MEBIBYTE
+    assert found['memory_peak'] > 90 * MEBIBYTE
+    assert own['cpu'] <= found['cpu_seconds'] <= own['cpu'] + 1
+    assert found['user_cpu_seconds'] + found['system_cpu_seconds'] == pytest.approx(found['cpu_seconds'], abs=1e-3)
+    assert found['max_tasks'] == own['max_tasks'] == 6
+    # Version 1 counts only where a limit of reading was ever set.
+    assert own['storage'] == ['Total', '0']
+    assert (found['read'], found['written']) == (None, None)
+    assert (found['oom_kills'], found['left_processes']) == (0, 0)
+
+
+def test_the_cpu_time_of_a_daemon_counts_exactly() -> None:
+    """Nobody waits for it, and it has ended before the command."""
+    program = f"""{OWN_FILES}
+reading, writing = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        burn(0.7)
+        os.write(writing, str(time.process_time()).encode())
+    os._exit(0)
+os.wait()
+os.close(writing)
+of_daemon = float(os.read(reading, 100))
+while os.read(reading, 1): pass  # until it has ended
+print(json.dumps([of_daemon, time.process_time()]))
+"""
+    printed, found = track(sys.executable, '-c', program)
+    of_daemon, of_main = json.loads(printed)
+    assert of_daemon + of_main <= found['cpu_seconds'] <= of_daemon + of_main + 0.5
+    assert found['left_processes'] == 0
+
+
+def test_what_a_command_leaves_running_is_ended_with_it(tmp_path: Path) -> None:
+    file = tmp_path / 'pid'
+    program = f"trap '' TERM HUP; setsid sh -c 'echo $$ > {file}; exec sleep 600' & while [ ! -s {file} ]; do :; done"
+    _, found = track('sh', '-c', program)
+    assert found['left_processes'] == 1
+    assert state_of(number_in(file)) in {'', 'Z'}
+
+
+def test_without_the_option_it_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / 'pid'
+    done = gpu_tracker('-f', 'json', '-e', f'setsid sleep 600 >/dev/null 2>&1 & echo $! > {file}', stderr=None)
+    pid = number_in(file)
+    assert state_of(pid) == 'S'
+    os.kill(pid, signal.SIGKILL)
+    assert 'own_group' not in json.loads(done.stdout)
+
+
+def test_a_child_that_is_killed_for_lack_of_memory_is_reported_though_the_command_ends_well() -> None:
+    program = f"""{OWN_FILES}
+folder = folder_of(group_with(groups, 'memory'), mounted)
+with open(f'{{folder}}/memory.limit_in_bytes', 'w') as file: file.write(str(60 * {MEBIBYTE}))
+if os.fork() == 0:
+    with open('/proc/self/oom_score_adj', 'w') as file: file.write('1000')
+    grown = bytearray(b'x') * (100 * {MEBIBYTE})
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    printed, found = track(sys.executable, '-c', program)
+    assert printed == '-9\n'
+    assert found['oom_kills'] == 1
+    assert found['memory_peak'] <= 60 * MEBIBYTE
+
+
+def test_groups_are_nested() -> None:
+    inner_words = [sys.executable, '-m', 'gpu_tracker', '--cgroup', '--ru=bytes', '-f', 'json', '--']
+    printed, outer = track(*inner_words, sys.executable, '-c', f'{OWN_FILES}\nburn(0.3)')
+    inner = json.loads(printed)['own_group']
+    assert 0.3 <= inner['cpu_seconds'] < outer['cpu_seconds']
+    assert inner['memory_peak'] < outer['memory_peak']
+
+
+def test_the_exit_code_and_the_figures_of_a_command_that_a_signal_ends() -> None:
+    _, found = track('sh', '-c', 'kill -TERM $$', code=143)
+    assert found['made_in'] == 'cgroup v1 and v2'
+
+
+def test_a_command_that_cannot_be_started_leaves_no_group(tmp_path: Path) -> None:
+    script = tmp_path / 'script'
+    script.write_text('#!/no/such/interpreter\n')
+    script.chmod(0o755)
+    done = gpu_tracker('--cgroup', '--', str(script))
+    assert (done.returncode, done.stdout) == (127, '')
+
+
+def test_a_wrong_option_leaves_no_group() -> None:
+    assert gpu_tracker('--cgroup', '--ru=miles', '--', 'true').returncode == 125
+
+
+def test_an_interrupt_reaches_the_command(tmp_path: Path) -> None:
+    file = tmp_path / 'pid'
+    with started('--cgroup', '-f', 'json', '-e', f'echo $$ > {file}; exec sleep 600') as tracker:
+        number_in(file)
+        tracker.send_signal(signal.SIGTERM)
+        output, _ = tracker.communicate()
+    assert tracker.returncode == 143
+    assert json.loads(output)['own_group']['left_processes'] == 0
+
+
+def test_the_group_of_a_tracker_that_was_killed_goes_with_the_next_run(tmp_path: Path) -> None:
+    file = tmp_path / 'pid'
+    with started('--cgroup', '-e', f'echo $$ > {file}; exec sleep 600', stdout=None, stderr=None) as tracker:
+        pid = number_in(file)
+        tracker.kill()
+        tracker.communicate()
+    assert len(groups_left()) == len(folders())
+    track('true')
+    assert len(groups_left()) == len(folders())  # its command runs on
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: state_of(pid) in {'', 'Z'})
+    track('true')
+    assert groups_left() == []
+
+
+def test_a_running_process_stays_in_its_group() -> None:
+    done = gpu_tracker('--cgroup', f'--pid={os.getpid()}')
+    assert done.returncode == 125
+    assert '--cgroup and --pid do not go together: a process that runs stays in its control group' in done.stderr
+
+
+def test_an_ordinary_user_is_given_the_reason() -> None:
+    program = """
+import os, subprocess
+from gpu_tracker.control_groups.obtaining import NoGroupError, obtain
+os.setresuid(65534, 65534, 65534)
+try:
+    obtain(os.getpid())
+except NoGroupError as error:
+    print(error)
+"""
+    reasons = [f'this user may make none in {folder}' for folder in folders()[:2]]
+    assert run(program).stdout == f'{"; ".join([*reasons, "systemd does not run here"])}\n'
+
+
+def test_recordings_and_texts_have_the_figures(tmp_path: Path) -> None:
+    path = tmp_path / 'run.db'
+    done = gpu_tracker('--cgroup', '--ru=bytes', f'--tf={path}', '--', 'true')
+    with load(path) as recording:
+        found = recording.summary().own_group
+    assert found is not None
+    assert (
+        f'Own group:\n   Unit: bytes\n   Made in: cgroup v1 and v2\n   Memory peak: {found.memory_peak}\n'
+        in done.stdout
+    )
+    assert '   OOM kills: 0\n   Left processes: 0\n' in done.stdout
+    shown = gpu_tracker('-f', 'summary', '--cgroup', '--', 'true').stdout
+    assert [line for line in shown.splitlines() if line.startswith('Own group   ')]
