@@ -1,13 +1,15 @@
 #!/bin/sh
 # Runs all tests and the other checks on the first of Python 3.11, 3.12 and 3.13 that this machine has; on the others the
 # unit tests, those of the library's interface, and one pass of each command. Tests that are asked for run on each; those
-# in tests/engines, which start jobs with real launchers, on the first alone, and where others are asked for not at all.
+# in tests/engines, which start jobs with real launchers, and in tests/vm, which boot a kernel, on the first alone, and
+# where others are asked for not at all.
 #
 #   sh scripts/test.sh [ARGUMENTS FOR PYTEST...]
 #
 # Needs the packages that are named below; on Debian it installs them itself where it is root. Makes .venv-test-3.* here,
 # .venv-engines with launchers of jobs, .venv-nvgpu with the program that the agent and the dashboard have to
-# understand, .venv-501 with gpu-tracker 5, and .venv-cuda with NVIDIA's compiler where the machine has none.
+# understand, .venv-501 with gpu-tracker 5, .venv-cuda with NVIDIA's compiler where the machine has none, and .vm-kernel
+# with the kernel that is booted.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/machine.sh
@@ -40,7 +42,7 @@ has_program() {
 # openssl are who asks both with and without their secrets. clang compiles what libbpf loads into the kernel, for the
 # comparison with what is kept compiled, and g++ what nvcc does not. bpftrace and BCC, which bring little beside clang,
 # count the same calls in the benchmark of the CUDA probe. Slurm and GNU parallel start jobs; moreutils has another
-# program parallel.
+# program parallel. QEMU boots a kernel, and dbus-daemon is the bus of systemd's user manager there.
 missing=
 [ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
 echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
@@ -58,6 +60,10 @@ command -v bpftrace >/dev/null || missing="$missing bpftrace"
 has_program munged slurmctld slurmd srun sbatch ||
     missing="$missing slurm-wlm slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"
 parallel --version 2>/dev/null | grep -q GNU || missing="$missing parallel"
+if [ "$(uname -m)" = x86_64 ]; then
+    command -v qemu-system-x86_64 >/dev/null || missing="$missing qemu-system-x86"
+    command -v dbus-daemon >/dev/null || missing="$missing dbus-daemon"
+fi
 # shellcheck disable=SC2086  # one word a package
 [ -z "$missing" ] || install_packages $missing
 
@@ -122,6 +128,12 @@ run_engines() {
         --dist=loadfile "$@"
 }
 
+# run_vm ARGUMENT...: runs the tests in a virtual machine, those of one file in one process, which boots it once.
+run_vm() {
+    [ $# -gt 0 ] || set -- tests/vm
+    "$bin/python" -m pytest --numprocesses=auto --maxprocesses=2 --dist=loadfile "$@"
+}
+
 # run_everywhere PYTHON: runs what each Python has to pass: the unit tests, and one pass of each command.
 run_everywhere() {
     # shellcheck disable=SC2046  # one word a file
@@ -166,6 +178,25 @@ make_nvgpu() {
         nvgpu==0.9.0 pynvml==11.4.1 setuptools || fail 'could not install nvgpu'
 }
 
+# make_kernel: unpacks the kernel that tests/vm boots, Debian's for virtual machines, without installing it.
+make_kernel() {
+    [ ! -e .vm-kernel/vmlinuz ] || return 0
+    # What apt knows may be nothing yet, or of a version that is not there any more.
+    unpack_kernel || { [ "$(id -u)" = 0 ] && apt-get update -qq && unpack_kernel; } ||
+        fail "could not get Debian's kernel linux-image-cloud-amd64: put a kernel of your own at .vm-kernel/vmlinuz"
+}
+
+unpack_kernel() {
+    # The package with the lasting name depends on the one with the kernel.
+    name=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[^ ]*\)/\1/p' | head -n 1)
+    [ -n "$name" ] || return 1
+    unpacked=$(mktemp -d)
+    (cd "$unpacked" && apt-get download -qq "$name" && dpkg-deb -x ./*.deb .) || return 1
+    mkdir -p .vm-kernel
+    mv "$unpacked"/boot/vmlinuz-* .vm-kernel/vmlinuz
+    rm -rf "$unpacked"
+}
+
 # make_501: makes the environment with the gpu-tracker whose users this one takes over.
 make_501() {
     "$(python_3 "$first")" -m venv --clear --without-pip .venv-501 ||
@@ -206,9 +237,13 @@ shown() {
 
 first=${versions%% *}
 others=${versions#* }
-with_engines=no with_others=yes
+with_engines=no with_others=yes with_vm=no
 case "$*" in
-'') with_engines=yes ;;
+'')
+    with_engines=yes
+    [ "$(uname -m)" != x86_64 ] || with_vm=yes
+    ;;
+*tests/vm*) with_vm=yes with_others=no others= versions=$first ;;
 *tests/engines*) with_engines=yes with_others=no others= versions=$first ;;
 esac
 bin=.venv-test-3.$first/bin
@@ -222,6 +257,10 @@ in_background make_cuda
 cuda_made=$!
 in_background make_501
 old_made=$!
+if [ "$with_vm" = yes ]; then
+    in_background make_kernel
+    kernel_made=$!
+fi
 install "$first" test browser lint types docs
 say 'ruff'
 "$bin/python" -m ruff check . || fail 'ruff check failed'
@@ -248,6 +287,11 @@ shown static_checks "$statically_checked" || fail 'static checks failed'
 if [ "$with_others" = yes ]; then
     say "Tests on Python 3.$first that compare figures with the kernel's"
     run_compared "$bin/python" "$@" || fail "tests failed on Python 3.$first"
+fi
+if [ "$with_vm" = yes ]; then
+    shown make_kernel "$kernel_made" || fail 'the virtual machine has no kernel'
+    say "Tests on Python 3.$first in a virtual machine"
+    run_vm "$@" || fail "tests in a virtual machine failed on Python 3.$first"
 fi
 if [ "$with_engines" = yes ]; then
     shown make_engines "$engines_made" || fail 'the launchers of jobs have no environment'

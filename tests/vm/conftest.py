@@ -1,0 +1,52 @@
+"""The virtual machine of these tests, started once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.vm import GROUPS, VirtualMachine, user_manager
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KERNEL = Path(__file__).parents[2] / '.vm-kernel' / 'vmlinuz'
+"""Where scripts/test.sh has put it."""
+
+
+@pytest.fixture(scope='session')
+def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMachine]:
+    """Give a machine whose control groups have all controllers."""
+    kernel = Path(os.environ.get('GPU_TRACKER_TEST_KERNEL', KERNEL))
+    for is_there, what in (
+        (shutil.which('qemu-system-x86_64'), "QEMU, Debian's package qemu-system-x86"),
+        (all(map(os.path.exists, user_manager.PROGRAMS)), "systemd and Debian's package dbus-daemon"),
+        (kernel.exists(), f"a kernel, Debian's package linux-image-cloud-amd64: {kernel}, see scripts/test.sh"),
+    ):
+        if not is_there:
+            (pytest.fail if os.environ.get('CI') == 'true' else pytest.skip)(f'needs {what}')
+    with VirtualMachine(tmp_path_factory.mktemp('vm'), kernel, user_manager.PROGRAMS) as machine:
+        yield machine
+
+
+@pytest.fixture
+def machine(booted: VirtualMachine) -> Iterator[VirtualMachine]:
+    """Give the machine, and check that the test has left no control group of a tracker."""
+    yield booted
+    assert booted.names(GROUPS) == []
+    assert booted.read(f'{GROUPS}/cgroup.subtree_control') == ''
+
+
+@pytest.fixture
+def delegated(machine: VirtualMachine) -> Iterator[str]:
+    """Give the folder of a group that is delegated to the ordinary user, with controllers."""
+    machine.write(f'{GROUPS}/cgroup.subtree_control', '+memory +io +pids')
+    folder = f'{GROUPS}/delegated'
+    machine.make_group(folder, owner=1000)
+    yield folder
+    machine.remove_group(folder)
+    machine.write(f'{GROUPS}/cgroup.subtree_control', '-memory -io -pids')

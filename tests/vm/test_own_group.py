@@ -1,0 +1,116 @@
+"""``--cgroup`` on a machine where version 2 has all controllers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.vm.tracked import BUSY, MEBIBYTE, OWN_FILES, track
+
+if TYPE_CHECKING:
+    from support.vm import VirtualMachine
+
+
+def test_the_figures_are_those_of_the_groups_own_files(machine: VirtualMachine):
+    done, found = track(machine, 'python', '-c', BUSY)
+    own = json.loads(done.output)
+    assert (found['made_in'], found['problem']) == ('cgroup v2', None)
+    assert own['memory_peak'] <= found['memory_peak'] <= own['memory_peak'] + MEBIBYTE
+    assert 90 * MEBIBYTE < found['memory_peak'] < 110 * MEBIBYTE
+    assert own['cpu'] <= found['cpu_seconds'] <= own['cpu'] + 1
+    assert found['user_cpu_seconds'] + found['system_cpu_seconds'] == pytest.approx(found['cpu_seconds'], abs=1e-3)
+    assert found['cpu_seconds'] > 0.3
+    assert [found['read'], found['written']] == own['storage'] == [3 * MEBIBYTE, 8 * MEBIBYTE]
+    assert found['max_tasks'] == own['max_tasks'] == 6
+    assert (found['oom_kills'], found['left_processes']) == (0, 0)
+
+
+def test_the_cpu_time_of_a_daemon_counts_exactly(machine: VirtualMachine):
+    """Nobody waits for it, and it has ended before the command."""
+    program = f"""{OWN_FILES}
+import time
+reading, writing = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        burn(0.7)
+        os.write(writing, str(time.process_time()).encode())
+    os._exit(0)
+os.wait()
+os.close(writing)
+of_daemon = float(os.read(reading, 100))
+while os.read(reading, 1): pass  # until it has ended
+print(json.dumps([of_daemon, time.process_time()]))
+"""
+    done, found = track(machine, 'python', '-S', '-c', program)
+    of_daemon, of_main = json.loads(done.output)
+    assert of_daemon >= 0.7
+    assert of_daemon + of_main <= found['cpu_seconds'] <= of_daemon + of_main + 0.5
+    assert found['left_processes'] == 0
+
+
+def test_what_a_command_leaves_running_is_ended_with_it(machine: VirtualMachine):
+    program = """
+import os, signal, time
+def leave(work):
+    if os.fork() == 0:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
+        while True: work()
+def fork():
+    time.sleep(0.01)
+    if os.fork(): os._exit(0)
+leave(lambda: time.sleep(60))
+leave(fork)
+print(os.getpid())
+"""
+    done, found = track(machine, 'python', '-S', '-c', program)
+    assert found['left_processes'] in {2, 3}
+    assert found['problem'] is None
+    left = machine.run(
+        [
+            'python',
+            '-c',
+            "import os; print([open(f'/proc/{pid}/cmdline').read() for pid in os.listdir('/proc') if pid.isdigit()])",
+        ]
+    )
+    assert 'leave(fork)' not in left.output, done
+
+
+def test_a_child_that_is_killed_for_lack_of_memory_is_reported_though_the_command_ends_well(machine: VirtualMachine):
+    program = f"""{OWN_FILES}
+with open(f'{{folder}}/memory.max', 'w') as file: file.write(str(50 * {MEBIBYTE}))
+pid = os.fork()
+if pid == 0:
+    grown = bytearray(b'x') * (100 * {MEBIBYTE})
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    done, found = track(machine, 'python', '-S', '-c', program)
+    assert done.output == '-9\n'
+    assert found['oom_kills'] == 1
+    assert 45 * MEBIBYTE < found['memory_peak'] <= 50 * MEBIBYTE
+
+
+def test_a_group_with_a_limit_is_ended_as_a_whole(machine: VirtualMachine):
+    program = f"""
+import os, sys
+from gpu_tracker.control_groups.obtaining import obtain
+reading, writing = os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.read(reading, 1)
+    if os.fork() == 0:
+        grown = bytearray(b'x') * (100 * {MEBIBYTE})
+    os.wait()
+    os._exit(0)
+group = obtain(pid)
+group.limit_memory(50 * {MEBIBYTE})
+os.write(writing, b'1')
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+print(group.end()['oom_kills'])
+"""
+    # The kernel counts the process twice that it has chosen before it ends all.
+    assert machine.run(['python', '-c', program]).output in {'-9\n2\n', '-9\n3\n'}
