@@ -40,6 +40,7 @@ _USED = {
     GPU_MEMORY: 'the command and its descendants have had {} of GPU memory',
 }
 _SOFT = ' (a soft limit, checked at each sample)'
+_HARD = ' (a hard limit, kept by the kernel)'
 _LIMITED = {TIME: 'time', CPU: 'CPU', MEMORY: 'memory', GPU_MEMORY: 'GPU memory'}
 
 
@@ -153,8 +154,18 @@ def in_words(limit: Limit, amount: float, kill_after: float) -> str:
     unit = 'seconds' if limit.reason in {TIME, CPU} else 'bytes'
     soft = '' if limit.reason == TIME else _SOFT
     used = _USED[limit.reason].format(text_of(amount, unit))
-    then = f'SIGTERM, and SIGKILL after {kill_after:g} s' if kill_after else 'SIGKILL'
-    return f'{option_of(limit.reason)}={limit.given} was exceeded: {used}{soft}. All of them get {then}.'
+    return f'{_exceeded(limit)}: {used}{soft}. All of them get {_signals(kill_after)}.'
+
+
+def killed_in_words(limit: Limit, kills: int, kill_after: float) -> str:
+    """Return that the kernel has kept a limit of memory by ending processes, and what follows, for a message.
+
+    :param kills: How many processes of the command's control group it has ended.
+    :param kill_after: Seconds between SIGTERM and SIGKILL.
+    """
+    ended = f'{kills} {"process" if kills == 1 else "processes"} of its control group'
+    then = f'All that are left get {_signals(kill_after)}.'
+    return f'{_exceeded(limit)}: for lack of memory the kernel has ended {ended}{_HARD}. {then}'
 
 
 def unkept(reasons: Iterable[str], why: str) -> str:
@@ -164,6 +175,14 @@ def unkept(reasons: Iterable[str], why: str) -> str:
     :param why: Why not.
     """
     return f'{" and ".join(map(option_of, reasons))} cannot be kept: {why}'
+
+
+def _exceeded(limit: Limit) -> str:
+    return f'{option_of(limit.reason)}={limit.given} was exceeded'
+
+
+def _signals(kill_after: float) -> str:
+    return f'SIGTERM, and SIGKILL after {kill_after:g} s' if kill_after else 'SIGKILL'
 
 
 def known(reason: object) -> str | None:

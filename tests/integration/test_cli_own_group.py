@@ -158,6 +158,47 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
     assert found['memory_peak'] <= 60 * MEBIBYTE
 
 
+def test_a_limit_of_memory_is_kept_by_the_kernel(tmp_path: Path) -> None:
+    """The first sample in a long interval would be too late; what ignores SIGTERM is ended all the same."""
+    report = tmp_path / 'report.json'
+    program = f"""
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    grown = bytearray(b'x') * (200 * {MEBIBYTE})
+print(os.getpid(), flush=True)
+while True: time.sleep(60)
+"""
+    options = ('--cgroup', '--memory-limit=80MB', '--kill-after=0.2', '--st=60', '--ru=bytes', '-f', 'json')
+    done = gpu_tracker(*options, '-o', str(report), '--', sys.executable, '-c', program)
+    assert done.returncode == 124, done.stderr
+    assert done.stderr.splitlines()[0] == (
+        'gpu-tracker: --memory-limit=80MB was exceeded: for lack of memory the kernel has ended 1 process of '
+        'its control group (a hard limit, kept by the kernel). All that are left get SIGTERM, and SIGKILL after 0.2 s.'
+    )
+    found = json.loads(report.read_text())
+    assert found['termination_reason'] == 'memory_limit'
+    assert found['own_group']['oom_kills'] == 1
+    assert 70_000_000 < found['own_group']['memory_peak'] <= 80_000_000
+    assert {state_of(int(pid)) for pid in done.stdout.split()} <= {'', 'Z'}
+
+
+def test_a_limit_of_memory_that_is_not_reached_changes_nothing() -> None:
+    grown = f"held = bytearray(b'x') * (20 * {MEBIBYTE})"
+    done = gpu_tracker('--cgroup', '--memory-limit=200MB', '-f', 'json', '--', sys.executable, '-c', grown)
+    assert (done.returncode, 'termination_reason' in done.stdout) == (0, False), done.stderr
+
+
+def test_a_limit_of_memory_without_a_group_is_soft() -> None:
+    """A group that is already larger takes no limit."""
+    done = gpu_tracker('--cgroup', '--memory-limit=1B', '--kill-after=0', '--', 'sleep', '600')
+    assert done.returncode == 124
+    assert done.stderr.startswith('gpu-tracker: --memory-limit=1B ')
+
+
 def test_groups_are_nested() -> None:
     inner_words = [sys.executable, '-m', 'gpu_tracker', '--cgroup', '--ru=bytes', '-f', 'json', '--']
     printed, outer = track(*inner_words, sys.executable, '-c', f'{OWN_FILES}\nburn(0.3)')

@@ -103,6 +103,33 @@ def test_a_limit_of_version_1(tmp_path: Path) -> None:
     assert [(folder / name).read_text().split() for name in names] == [['50000000'], ['50000000']]
 
 
+@pytest.mark.parametrize(('local', 'kills'), [('oom 3\noom_kill 0', 2), ('oom 0\noom_kill 0', 0), (None, 2)])
+def test_kills_count_where_a_group_of_version_2_has_reached_its_own_limit(
+    tmp_path: Path, local: str | None, kills: int
+) -> None:
+    """Events of the group itself stand beside those of it and all groups below it."""
+    events = {} if local is None else {'memory.events.local': local}
+    group = OwnGroup(str(make_group(tmp_path / 'run', {**OF_VERSION_2, **events})), {}, V2)
+    assert group.memory_kills() == kills
+
+
+@pytest.mark.parametrize(('limit', 'kills'), [(50_000_000, 1), (60_000_000, 0), (2**63 - 4096, 0)])
+def test_kills_count_where_a_group_of_version_1_has_reached_its_own_limit(
+    tmp_path: Path, limit: int, kills: int
+) -> None:
+    files = {
+        'memory.max_usage_in_bytes': 49_999_872,
+        'memory.limit_in_bytes': limit,
+        'memory.oom_control': 'oom_kill_disable 0\nunder_oom 0\noom_kill 1',
+    }
+    group = OwnGroup(None, {'memory': str(make_group(tmp_path / 'memory', files))}, V1)
+    assert group.memory_kills() == kills
+
+
+def test_a_group_that_counts_no_memory_has_no_kills(tmp_path: Path) -> None:
+    assert OwnGroup(None, {'pids': str(tmp_path)}, V1).memory_kills() == 0
+
+
 def test_a_group_that_counts_no_memory_takes_no_limit(tmp_path: Path) -> None:
     folder = make_group(tmp_path / 'run', {'cpu.stat': 'usage_usec 1'})
     with pytest.raises(OSError, match='memory'):

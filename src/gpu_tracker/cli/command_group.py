@@ -9,7 +9,7 @@ from gpu_tracker.cli import output
 if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
     from gpu_tracker.control_groups.own_group import OwnGroup
-
+    from gpu_tracker.limits import RunLimits
 
 _WARNING = '--cgroup: the command gets no control group of its own'
 
@@ -24,11 +24,13 @@ class CommandGroup:
     """A group of its own for a command whose process waits, where it was asked for and can be had.
 
     :ivar group: The group; None: there is none.
+    :ivar keeps: Reasons of the limits that the kernel keeps for the group, see :mod:`gpu_tracker.limits`.
     """
 
     def __init__(self, request: Request, pid: int) -> None:
         """Put the waiting process into a new group; print why, where there is none."""
         self.group: OwnGroup | None = None
+        self.keeps: tuple[str, ...] = ()
         self._problem: str | None = None
         self._is_wanted = request.own_group
         if self._is_wanted:
@@ -38,6 +40,8 @@ class CommandGroup:
                 self._problem = f'internal error: {type(error).__name__}: {error}'
             if not request.parameters.get('disable_logs'):
                 self._warn()
+            if request.limits is not None:
+                self._limit_memory(request.limits)
 
     def _obtain(self, pid: int) -> None:
         # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for it.
@@ -53,6 +57,24 @@ class CommandGroup:
             output.complain(f'{_WARNING}: {self._problem}')
         elif self.group is not None and self.group.notes:
             output.complain(f'--cgroup: not all is counted: {"; ".join(self.group.notes)}')
+
+    def _limit_memory(self, run_limits: RunLimits) -> None:
+        """Have the kernel keep the limit of memory, if there is one; print why, where it cannot."""
+        from gpu_tracker import limits  # noqa: PLC0415 - as above
+
+        limit = run_limits.of(limits.MEMORY)
+        if limit is None:
+            return
+        problem = 'there is no control group'
+        if self.group is not None:
+            try:
+                self.group.limit_memory(int(limit.value))
+            except OSError as error:
+                problem = output.reason(error)
+            else:
+                self.keeps = (limit.reason,)
+                return
+        output.complain(f'{limits.option_of(limit.reason)}={limit.given} is a soft limit in this run: {problem}')
 
     def end(self) -> dict[str, Any] | None:
         """End what the command has left in the group, remove it, and return its figures; None: nobody wants them."""

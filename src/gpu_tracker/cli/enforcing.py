@@ -1,7 +1,8 @@
 """Keeps the limits of a command: waits for its end as ``supervise`` does, and ends it with all its descendants.
 
 The time is kept here, so that its limit holds also where the sampler is gone. The other limits are compared in the
-sampler, whose message is announced by SIGIO. This process is a subreaper by then: all descendants of the command are
+sampler, whose message is announced by SIGIO; that of memory is kept by the kernel where the command has a control group
+of its own, whose counter of kills is read here. This process is a subreaper by then: all descendants of the command are
 below it, whatever parent, session, group or environment they have. Linux only.
 """
 
@@ -19,15 +20,25 @@ from gpu_tracker.processes.ending import STUCK_AFTER, Ending, Pauses, in_words
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from typing import Protocol
 
     from gpu_tracker.command_tracker import CommandTracker
     from gpu_tracker.limits import Limit, RunLimits
     from gpu_tracker.processes.ending import KillableGroup
     from gpu_tracker.processes.process import Process
 
+    class LimitedGroup(KillableGroup, Protocol):
+        """A control group for which the kernel may keep a limit of memory."""
+
+        def memory_kills(self) -> int:
+            """Return how many processes the kernel has ended for that limit."""
+
+
 _HURRYING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _SAMPLERS_GRACE = 1.0
 """Seconds in which samplers of trackers that were killed may still complete their recordings, and end by themselves."""
+_BETWEEN_COUNTS = 0.2
+"""Seconds between two readings of a counter of kills, which nothing announces."""
 _LONGEST_WAIT = 86400.0
 """Seconds that are waited for at once: the kernel takes no more than it can count."""
 
@@ -51,7 +62,7 @@ class Enforcement:
         process_id: int,
         run_limits: RunLimits,
         tracker: CommandTracker | None,
-        group: KillableGroup | None = None,
+        group: LimitedGroup | None = None,
         kept_otherwise: Collection[str] = (),
     ) -> None:
         self.reason: str | None = None
@@ -65,6 +76,7 @@ class Enforcement:
         self._time = run_limits.of(limits.TIME)
         self._orphans_seconds = 0.0
         self._kill_begun: float | None = None
+        self._kept_by_kernel = run_limits.of(limits.MEMORY) if limits.MEMORY in kept_otherwise else None
         self._sampled = run_limits.sampled(kept_otherwise)
         self._watches_samples = bool(self._sampled)
         if self._watches_samples:
@@ -82,15 +94,13 @@ class Enforcement:
         while True:
             has_ended, seconds = supervise.reap_orphans(self._process_id)
             self._orphans_seconds += seconds
+            message = self._killed_by_kernel() or ('' if has_ended else self._exceeded())
+            if message:
+                break
             if has_ended:
                 return self._orphans_seconds
-            found = self._exceeded()
-            if found is not None:
-                break
-            self._wait(None if self._time is None else self._begun + self._time.value)
-        limit, amount = found
-        self.reason = limit.reason
-        output.complain(limits.in_words(limit, amount, self._limits.kill_after))
+            self._wait(self._next_check())
+        output.complain(message)
         ending: Ending | _CommandAlone = Ending(is_spared=self._is_spared, control_group=self._group)
         if not self._sees_tree:
             output.complain(f'only the command itself is ended, for its descendants cannot be found: {proc_fault()}')
@@ -108,20 +118,40 @@ class Enforcement:
         else:
             self._tracker.notify_by_signal()
 
-    def _exceeded(self) -> tuple[Limit, float] | None:
-        """Return a limit that was exceeded, and what was used of it."""
+    def _next_check(self) -> float | None:
+        """Return when the time or a counter is to be looked up; None: signals announce all there is."""
+        dues = [] if self._time is None else [self._begun + self._time.value]
+        if self._kept_by_kernel is not None:
+            dues.append(time.monotonic() + _BETWEEN_COUNTS)
+        return min(dues, default=None)
+
+    def _killed_by_kernel(self) -> str:
+        """Return a message where the kernel has kept the limit of memory; an empty text: it had not to."""
+        limit = self._kept_by_kernel
+        kills = 0 if limit is None or self._group is None else self._group.memory_kills()
+        if limit is None or not kills:
+            return ''
+        self.reason = limit.reason
+        return limits.killed_in_words(limit, kills, self._limits.kill_after)
+
+    def _exceeded(self) -> str:
+        """Return a message of a limit that was exceeded; an empty text: all are kept."""
         passed = time.monotonic() - self._begun
         if self._time is not None and passed >= self._time.value:
-            return self._time, passed
+            return self._message(self._time, passed)
         if not self._watches_samples or self._tracker is None:
-            return None
+            return ''
         found = self._tracker.exceeded()
         limit = None if found is None else self._limits.of(found[0])
         if found is not None and limit is not None:
-            return limit, found[1]
+            return self._message(limit, found[1])
         if not self._tracker.has_sampler:
             self._stop_watching(limits.SAMPLER_ENDED)
-        return None
+        return ''
+
+    def _message(self, limit: Limit, amount: float) -> str:
+        self.reason = limit.reason
+        return limits.in_words(limit, amount, self._limits.kill_after)
 
     def _stop_watching(self, why: str) -> None:
         self._watches_samples = False

@@ -13,6 +13,8 @@ from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import ParameterError, SamplerError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from gpu_tracker.cli.enforcing import Enforcement
     from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
@@ -45,10 +47,10 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         return _become(request, refusal)
     group = CommandGroup(request, command.process_id)
     try:
-        tracker = tracker_or_none(command, request, regions.path)
+        tracker = tracker_or_none(command, request, regions.path, group.keeps)
         # From here on signals wait: each is either passed on to the command or came before it was there.
         supervise.hold_signals()
-        enforcement = _enforcement(command.process_id, tracker, request)
+        enforcement = _enforcement(command.process_id, tracker, request, group)
     except BaseException:
         command.cancel()
         group.discard()
@@ -93,10 +95,16 @@ def _become(request: Request, reason: OSError) -> int:
     return FAILURE
 
 
-def tracker_or_none(command: HeldCommand, request: Request, regions: str | None) -> CommandTracker | None:
-    """Return a tracker that is ready for the program of the waiting process; None where none can be had here."""
+def tracker_or_none(
+    command: HeldCommand, request: Request, regions: str | None, kept_otherwise: Collection[str] = ()
+) -> CommandTracker | None:
+    """Return a tracker that is ready for the program of the waiting process; None where none can be had here.
+
+    :param regions: The path of the log of its regions; None: there is none.
+    :param kept_otherwise: Reasons of the limits that need no sampler.
+    """
     try:
-        return _start_tracker(command, request, regions)
+        return _start_tracker(command, request, regions, kept_otherwise)
     except ParameterError:
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, the command was what the user wanted first)
@@ -105,7 +113,9 @@ def tracker_or_none(command: HeldCommand, request: Request, regions: str | None)
         return None
 
 
-def _start_tracker(command: HeldCommand, request: Request, regions: str | None) -> CommandTracker:
+def _start_tracker(
+    command: HeldCommand, request: Request, regions: str | None, kept_otherwise: Collection[str]
+) -> CommandTracker:
     """Return a tracker that is ready for the program of the waiting process."""
     # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for the command.
     from gpu_tracker.command_tracker import CommandTracker  # noqa: PLC0415
@@ -119,7 +129,7 @@ def _start_tracker(command: HeldCommand, request: Request, regions: str | None) 
             command=request.words,
             regions=regions,
             commit_interval=request.commit_interval,
-            limits=None if request.limits is None else request.limits.sampled(),
+            limits=None if request.limits is None else request.limits.sampled(kept_otherwise),
             report_file=request.destination.replaceable,
             report_format=request.format,
             warn=output.complain,
@@ -170,10 +180,12 @@ def _follow(
     return tracking.exit_code(code, reason, delivered=delivered)
 
 
-def _enforcement(process_id: int, tracker: CommandTracker | None, request: Request) -> Enforcement | None:
+def _enforcement(
+    process_id: int, tracker: CommandTracker | None, request: Request, group: CommandGroup
+) -> Enforcement | None:
     """Return what keeps the limits of the waiting command; None: there are none."""
     if request.limits is None:
         return None
     from gpu_tracker.cli.enforcing import Enforcement  # noqa: PLC0415 (most runs have none)
 
-    return Enforcement(process_id, request.limits, tracker)
+    return Enforcement(process_id, request.limits, tracker, group.group, group.keeps)

@@ -37,6 +37,8 @@ FIGURES = (
 """What is known of a run at its end, in bytes, seconds and counts; None where nobody counts it."""
 
 _MICROSECONDS, _NANOSECONDS = 1e-6, 1e-9
+_PAGES_AT_ONCE = 64
+"""How many pages the kernel counts ahead: a group of version 1 may be full that much below its limit."""
 _MISSING = (
     ('memory_peak', 'the peak of memory (it needs the memory controller and Linux 5.19)'),
     ('cpu', 'CPU time'),
@@ -102,6 +104,24 @@ class OwnGroup:
             raise OSError(errno.ENOENT, 'its control group has no memory controller')
         making.write(f'{self.legacy["memory"]}/memory.limit_in_bytes', str(size))
         _write_if_there(f'{self.legacy["memory"]}/memory.memsw.limit_in_bytes', str(size))
+
+    def memory_kills(self) -> int:
+        """Return how many processes the kernel has ended in the group; 0 where that has not reached its own limit.
+
+        Others may be ended for the limits of groups around it, or of groups that the command has made below it.
+        """
+        folder = self._memory_of_unified()
+        if folder is not None:
+            events = making.read(folder, 'memory.events.local') or making.read(folder, 'memory.events')
+            has_reached = _fields(events).get('oom', 0) > 0
+        else:  # memory.failcnt stays 0 in newer kernels
+            peak, limit = (
+                _number(making.read(self.legacy.get('memory', ''), f'memory.{name}_in_bytes'))
+                for name in ('max_usage', 'limit')
+            )
+            slack = _PAGES_AT_ONCE * os.sysconf('SC_PAGE_SIZE')
+            has_reached = peak is not None and limit is not None and peak >= limit - slack
+        return (self._oom_kills() or 0) if has_reached else 0
 
     def processes(self) -> list[int]:
         """Return the processes in the group, by pid."""
