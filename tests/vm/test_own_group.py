@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.vm import ORDINARY_USER
 from support.vm.tracked import BUSY, MEBIBYTE, OWN_FILES, track
 
 if TYPE_CHECKING:
@@ -114,3 +115,28 @@ print(group.end()['oom_kills'])
 """
     # The kernel counts the process twice that it has chosen before it ends all.
     assert machine.run(['python', '-c', program]).output in {'-9\n2\n', '-9\n3\n'}
+
+
+def test_a_limit_of_memory_is_kept_by_the_kernel(machine: VirtualMachine):
+    """The first sample in a long interval would be too late; all of the group is ended at once."""
+    program = f"""
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    grown = bytearray(b'x') * (100 * {MEBIBYTE})
+time.sleep(600)
+"""
+    options = ['--cgroup', '--memory-limit=50MiB', '--st=60', '--ru=bytes', '-f', 'json', '-o', '/tmp/limited.json']
+    done = machine.run(['gpu-tracker', *options, '--', 'python', '-S', '-c', program])
+    assert done.code == 124, done
+    assert '--memory-limit=50MiB was exceeded: for lack of memory the kernel has ended ' in done.output + done.errors
+    found = json.loads(machine.read('/tmp/limited.json'))
+    assert found['termination_reason'] == 'memory_limit'
+    assert 45 * MEBIBYTE < found['own_group']['memory_peak'] <= 50 * MEBIBYTE
+
+
+def test_a_limit_of_memory_without_a_group_is_soft(machine: VirtualMachine):
+    words = ['gpu-tracker', '--cgroup', '--memory-limit=1GB', '-f', 'json', '--', 'true']
+    done = machine.run(words, user=ORDINARY_USER)
+    assert done.code == 0
+    assert '--memory-limit=1GB is a soft limit in this run: there is no control group' in done.errors

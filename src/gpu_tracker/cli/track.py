@@ -77,7 +77,8 @@ Options:
                           time, such as 90 (seconds), 30m or 1.5h. See Limits below.
   --cpu-limit=<time>      The same after so much CPU time of all of them together.
   --memory-limit=<size>   The same where they have more RAM together, such as 2GB or
-                          512MiB: a soft limit, checked at each sample.
+                          512MiB: a soft limit, checked at each sample; a hard
+                          one with --cgroup, kept by the kernel.
   --gpu-memory-limit=<size>  The same of GPU memory.
   --kill-after=<time>     Send SIGKILL so long after SIGTERM. Default: 10s.
   --live                  Show what it uses while it runs, on a terminal to which it
