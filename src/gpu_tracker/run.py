@@ -34,6 +34,7 @@ _LONGEST_DISCARD = 2.0
 _OF_RECORDING = ('recorded_command', 'commit_interval')
 """What the sampler is told of the recording alone."""
 _READERS = ('proc', 'psutil')
+_ON, _OFF = 'on', 'off'
 _UNWRITTEN = 'The record of this rank could not be written to {}: {}.'
 _NO_RESULT = 'The sampler has left no result.'
 
@@ -340,6 +341,7 @@ class Run:
             'launcher_peak': None,
             'exec_handle': None,
             'reader': reader(),
+            'exit_records': wants_exit_records(),
             'interval': parameters.sleep_time,
             'brand': parameters.gpu_brand,
             'uuids': parameters.gpu_uuids,
@@ -446,3 +448,11 @@ def reader() -> str:
     if chosen not in _READERS:
         raise ParameterError('the environment variable GPU_TRACKER_READER', chosen, ' or '.join(_READERS))
     return chosen
+
+
+def wants_exit_records() -> bool:
+    """Return whether the kernel is asked to report the processes that end: unless the environment says otherwise."""
+    chosen = os.environ.get('GPU_TRACKER_TASKSTATS') or _ON
+    if chosen not in (_ON, _OFF):
+        raise ParameterError('the environment variable GPU_TRACKER_TASKSTATS', chosen, f'{_ON} or {_OFF}')
+    return chosen == _ON

@@ -82,6 +82,8 @@ class Configuration(TypedDict):
     """The reading end of a pipe whose other end that exec closes."""
     reader: str
     """``'proc'`` or ``'psutil'``."""
+    exit_records: bool
+    """The kernel is asked to report the processes that end, where it is permitted."""
     interval: float
     """Seconds between two samples."""
     brand: str | None
@@ -271,6 +273,15 @@ class Record(TypedDict):
     unreadable: bool
     doubled: int
     most_waited_for: int | None
+    exit_records: NotRequired[int | None]
+    """How many descendants the kernel has reported at their end; None or absent: it reports none."""
+    exit_records_lost: NotRequired[bool]
+    ended_main_peak: NotRequired[int | None]
+    """Bytes that the target had at most, as known when it ended."""
+    ended_peak: NotRequired[int]
+    """The same of the largest descendant that has ended."""
+    ended_copies_peak: NotRequired[int]
+    """The same of those that may have been in the target's memory."""
 
 
 class Totals(TypedDict):

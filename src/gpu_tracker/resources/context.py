@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from gpu_tracker.processes import ProcessTree
+    from gpu_tracker.processes.ended import EndedProcesses
     from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.totals import Configuration
 
@@ -60,6 +61,22 @@ class Context:
         """Samples young processes between two points of the grid, where the system allows that."""
         self._tree: ProcessTree | None = None
         self._machine: System | None = None
+        self._ended: EndedProcesses | None = None
+        self._is_ended_open = False
+
+    @property
+    def ended(self) -> EndedProcesses | None:
+        """The processes of the tree that end, also unseen; None where the kernel does not report them here."""
+        if not self._is_ended_open:
+            self._is_ended_open = True
+            config = self.config
+            if config['reader'] == 'proc' and config['exit_records']:
+                from gpu_tracker.processes.ended import open_ended  # noqa: PLC0415 - Linux only
+
+                self._ended = open_ended(
+                    self.tree, is_launched=config['launcher'] is not None, counts_amounts='io' in config['sections']
+                )
+        return self._ended
 
     @property
     def tree(self) -> ProcessTree:

@@ -86,6 +86,26 @@ def settle_children(totals: Totals, before: int, after: int, own_faults: int = 0
     reconcile(totals)
 
 
+def count_ended(totals: Totals) -> None:
+    """Correct the totals of a run, in place, by the peaks of processes that the kernel has reported at their end.
+
+    A child that has never called execve(2) may have run in the memory of the target, which then had that peak itself.
+    """
+    ram, record = totals['ram'], totals['record']
+    if record['doubled']:  # pages that a process has mapped twice are in its peak twice: then it proves nothing
+        return
+    of_main = record.get('ended_main_peak')
+    if of_main is not None and of_main > (ram['main'][_TOTAL] or 0):
+        _raise(ram, 'main', of_main)
+        _raise(ram, 'combined', of_main)
+    largest, of_copies = record.get('ended_peak', 0), record.get('ended_copies_peak', 0)
+    main = ram['upper']['main']
+    if main is not None and of_copies > main + _SLACK:
+        largest = max(largest, of_copies)
+    if largest > (ram['descendants'][_TOTAL] or 0):
+        _raise_descendants(ram, largest)
+
+
 def forget_bounds(totals: Totals) -> None:
     """Drop the bounds of a run whose sampler has ended before it, in place: nobody knows what came after that."""
     totals['ram']['upper'] = {'main': None, 'descendants': None, 'combined': None}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from gpu_tracker.processes import ProcessTree
+    from gpu_tracker.processes.ended import EndedProcesses
     from gpu_tracker.resources import Resource
     from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.sampler.grid import Grid
@@ -106,6 +107,7 @@ class Loop:
     :param recorders: What records the run; None: nothing.
     :param early: Samples young processes between the points of the grid, where the system allows that.
     :param limits: Compares each sample with the limits of the run; None: there are none.
+    :param ended: The processes that have ended, where the kernel reports them.
     """
 
     def __init__(
@@ -123,8 +125,10 @@ class Loop:
         early: EarlySamples | None = None,
         recorders: Recorders | None = None,
         limits: LimitWatch | None = None,
+        ended: EndedProcesses | None = None,
     ) -> None:
         self._tree = tree
+        self._ended = ended
         self._lineage = lineage
         self._resources = resources
         self._early = early
@@ -148,6 +152,8 @@ class Loop:
         for resource in self._resources:
             resource.begin(now)
         self._lineage.begin()
+        if self._ended is not None:
+            self._ended.begin()
         self._sample(FIRST)
 
     def run(self, control: Waiter) -> str:
@@ -163,6 +169,8 @@ class Loop:
             if self._close_due == _NEVER and self._lineage.has_ended():
                 wait = None
                 grid.finish(now)
+                if self._ended is not None:
+                    self._ended.close()  # nobody reads them any more
             else:
                 wait = min(point, *self._dues()) - now
             event = control.wait(wait)
@@ -182,17 +190,20 @@ class Loop:
                 return event
             grid.go_on(self._monotonic())
 
-    def _dues(self) -> tuple[float, float]:
-        """Return when an early sample, and a commit of what is recorded, is due between two samples."""
+    def _dues(self) -> tuple[float, float, float]:
+        """Return when an early sample, a commit of what is recorded, and a taking of records is due between samples."""
         return (
             _NEVER if self._early is None else self._early.due(),
             _NEVER if self._recorders is None else self._recorders.due(),
+            _NEVER if self._ended is None else self._ended.due(),
         )
 
     def _do_between(self) -> bool:
         """Do what is due before the next sample; return False where that is nothing."""
-        early, commit = self._dues()
-        if self._recorders is not None and commit < early:
+        early, commit, take = self._dues()
+        if self._ended is not None and take < min(early, commit):
+            self._ended.take(self._monotonic())
+        elif self._recorders is not None and commit < early:
             self._recorders.commit(self._monotonic())
         elif self._early is not None:
             self._sample_early(self._early)
@@ -269,6 +280,8 @@ class Loop:
         )
 
     def _refresh(self) -> None:
+        if self._ended is not None:
+            self._ended.take(self._monotonic())
         self._tree.refresh()
         if self._lineage.update():
             for resource in self._resources:

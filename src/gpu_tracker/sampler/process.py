@@ -130,6 +130,9 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
             'tracked_seconds': control.tracked_seconds,
             **lineage.record(),
         }
+        if context.ended is not None:
+            found |= context.ended.record()
+            found['has_descendants'] |= bool(context.ended.count)
         for resource in resources.values():
             found |= resource.record()
         complete: Record = found
@@ -163,6 +166,7 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         monotonic=time.monotonic,
         recorders=recorders,
         limits=_open_limits(config, resources, status_handle),
+        ended=context.ended,
     )
     loop.first()
     gc.freeze()

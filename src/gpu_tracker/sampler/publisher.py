@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from gpu_tracker.resources.rusage import reconcile
+from gpu_tracker.resources.rusage import count_ended, reconcile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Publisher:
         if self._job is not None:
             found['job'] = self._job
         totals: Totals = found
+        count_ended(totals)
         reconcile(totals)
         others_turn = record['held'] or (last and self._tracker_settles and not abandoned)
         self._store.write(totals)  # first: what the tracker finds is never older than what the file has shown

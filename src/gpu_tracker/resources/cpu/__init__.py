@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpu_tracker.resources.context import Context, System
     from gpu_tracker.resources.cpu.counters import CpuCounters
     from gpu_tracker.resources.cpu.missed_time import Clocks, MissedTime
+    from gpu_tracker.resources.cpu.recorded_time import RecordedTime
     from gpu_tracker.totals import Totals
     from gpu_tracker.units import Units
 
@@ -27,6 +28,7 @@ class Cpu(Resource):
 
     :param machine: Returns how busy all cores were.
     :param missed: Adds the CPU time that counters miss; None: nothing does.
+    :param recorded: Adds that of processes which have ended unseen; None: nobody reports them.
     """
 
     columns = (
@@ -34,8 +36,9 @@ class Cpu(Resource):
         *(Column(f'{group}_n_threads', 'count', GAUGE, f'threads of {WHOSE[group]}') for group in GROUPS),
     )
 
-    def __init__(self, tree: ProcessTree, machine: System, missed: MissedTime | None = None) -> None:
+    def __init__(self, tree: ProcessTree, machine: System, missed: MissedTime | None = None, recorded: RecordedTime | None = None) -> None:
         self._tree = tree
+        self._recorded = recorded
         self._machine = machine
         self._missed = missed
         self._cpu_before = tree.root.own_cpu
@@ -53,6 +56,8 @@ class Cpu(Resource):
             self._counters = CpuCounters(self._tree, self._missed)
         of_machine = self._machine.cpu()  # missed time is compared with it
         reading = self._counters.read()
+        if self._recorded is not None:
+            self._recorded.add(reading)
         rates = self._rates
         rates['main'].add(now, reading.main, reading.begun)
         rates['descendants'].add(now, reading.descendants, reading.begun)
@@ -87,13 +92,14 @@ class Cpu(Resource):
 
     def record(self) -> dict[str, object]:
         """Return what :mod:`gpu_tracker.resources.rusage` has to know of the counters."""
-        counters, missed, tree = self._counters, self._missed, self._tree
+        counters, missed, recorded, tree = self._counters, self._missed, self._recorded, self._tree
         root = tree.root
+        is_bound = missed is not None and missed.is_lower_bound and not (recorded is not None and recorded.is_complete)
         return {
             'unreaped': 0.0 if counters is None else counters.unreaped,
             'adopted': 0.0 if counters is None else counters.adopted,
-            'has_clocks': missed is not None and missed.is_added,
-            'cpu_is_lower_bound': not tree.counts_reaped_time or (missed is not None and missed.is_lower_bound),
+            'has_clocks': (missed is not None and missed.is_added) or (recorded is not None and recorded.is_added),
+            'cpu_is_lower_bound': not tree.counts_reaped_time or is_bound,
             'cpu_before': self._cpu_before,
             # Where the system does not tell it: whether there was anybody to be waited for.
             'has_reaped': stat.has_reaped(root.raw) if root.raw else self._most_threads[1] > 0,
@@ -102,7 +108,15 @@ class Cpu(Resource):
 
 def open_resource(context: Context) -> Cpu:
     """Return the CPU time of the tree."""
-    return Cpu(context.tree, context.machine, _open_missed(context))
+    return Cpu(context.tree, context.machine, _open_missed(context), _open_recorded(context))
+
+
+def _open_recorded(context: Context) -> RecordedTime | None:
+    if context.ended is None:
+        return None
+    from gpu_tracker.resources.cpu.recorded_time import RecordedTime  # noqa: PLC0415 - most users have no right to it
+
+    return RecordedTime(context.tree, context.ended)
 
 
 def _open_missed(context: Context) -> MissedTime | None:

@@ -1,0 +1,111 @@
+"""Notices of processes that are forked, from the kernel's process connector. Linux only.
+
+Each has the process IDs of a parent and its child (linux/cn_proc.h), as seen in the first PID namespace, where alone
+there are notices. They tell which of the processes that end belong to a tree, whatever came of their parents.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import sys
+
+from gpu_tracker.processes.netlink import HEADER, KernelSocket
+
+_CONNECTOR = 11
+"""NETLINK_CONNECTOR."""
+_GROUP = 1
+"""CN_IDX_PROC and CN_VAL_PROC in linux/connector.h, and the bit of their multicast group."""
+_DONE = 3
+"""NLMSG_DONE, the kind of all messages of connectors."""
+_CONNECTOR_HEADER = struct.Struct('=IIIIHH')
+_LISTEN = 1
+"""PROC_CN_MCAST_LISTEN in linux/cn_proc.h, as what follows."""
+_FORK = 1
+"""PROC_EVENT_FORK."""
+_EVENT = HEADER + _CONNECTOR_HEADER.size
+_WHAT, _CHILD_THREAD, _CHILD = _EVENT, _EVENT + 24, _EVENT + 28
+_NOTICE = struct.Struct(f'={_EVENT}xI16xIII')
+"""What has happened, the parent process, and thread and process of the child."""
+
+_LOAD, _STORE, _LOAD_INDEX = 0x20, 0x02, 0x61
+_IF_EQUAL, _IF_EQUAL_INDEX, _RETURN = 0x15, 0x1D, 0x06
+"""Instructions of linux/filter.h for words of a message, which are big-endian there."""
+_ALL = 0xFFFFFFFF
+
+
+class ForkNotices:
+    """Listens for notices.
+
+    :param receive_buffer: Bytes that may wait to be read; None: enough for thousands of processes at once.
+    :raises OSError: where there are none.
+    """
+
+    def __init__(self, receive_buffer: int | None = None) -> None:
+        if receive_buffer is None:
+            self._socket = KernelSocket(_CONNECTOR, _GROUP)
+        else:
+            self._socket = KernelSocket(_CONNECTOR, _GROUP, receive_buffer)
+        try:
+            self._listen()
+        except OSError:
+            self._socket.close()
+            raise
+
+    @property
+    def has_lost(self) -> bool:
+        """More processes were forked than there was room for."""
+        return self._socket.has_lost
+
+    def take(self) -> list[tuple[int, int]]:
+        """Return the parent and the child of each fork since the last time.
+
+        :raises OSError: where listening has failed.
+        """
+        return parsed(self._socket.take())
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._socket.close()
+
+    def _listen(self) -> None:
+        self._send(struct.pack('=I', _LISTEN))
+        if not self._socket.take():  # the kernel has answered in the call: in another namespace it does not
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        # Kernels from 6.6 on can be asked for forks alone, which costs processes less than the filter; others ignore it.
+        self._send(struct.pack('=II', _LISTEN, _FORK))
+        self._socket.attach_filter(_only_processes())
+        self._socket.take()
+
+    def _send(self, request: bytes) -> None:
+        header = _CONNECTOR_HEADER.pack(_GROUP, _GROUP, 0, 0, len(request), 0)
+        self._socket.send(_DONE, header + request)
+
+
+def parsed(messages: list[bytes]) -> list[tuple[int, int]]:
+    """Return the parent and the child of each message that is a notice of a fork, threads left out."""
+    found = []
+    read, size = _NOTICE.unpack_from, _NOTICE.size
+    for message in messages:
+        if len(message) >= size:
+            what, parent, thread, child = read(message)
+            if what == _FORK and thread == child:
+                found.append((parent, child))
+    return found
+
+
+def _only_processes() -> list[tuple[int, int, int, int]]:
+    """Return the filter that accepts forks of processes, and neither threads nor anything else."""
+    fork = int.from_bytes(_FORK.to_bytes(4, sys.byteorder), 'big')
+    return [
+        (_LOAD, 0, 0, _WHAT),
+        (_IF_EQUAL, 0, 6, fork),
+        (_LOAD, 0, 0, _CHILD_THREAD),
+        (_STORE, 0, 0, 0),
+        (_LOAD_INDEX, 0, 0, 0),
+        (_LOAD, 0, 0, _CHILD),
+        (_IF_EQUAL_INDEX, 0, 1, 0),
+        (_RETURN, 0, 0, _ALL),
+        (_RETURN, 0, 0, 0),
+    ]
