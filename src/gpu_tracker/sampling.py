@@ -61,6 +61,10 @@ class Sampling:
     :ivar combined_ram: The peak of all of them together.
     :ivar cpu_is_lower_bound: The CPU utilization may have been more than is reported: a process has ended of which
         nobody could tell all that it had used.
+    :ivar exit_records: How many descendants have ended of which the kernel has reported what they had used, however
+        short they lived; None where it reports none: that takes CAP_NET_ADMIN and the machine's own process IDs.
+    :ivar exit_records_are_lost: More processes have ended than could be reported, so that what those have used is at
+        least what the figures say.
     """
 
     samples: int
@@ -75,6 +79,8 @@ class Sampling:
     descendants_ram: RAMBounds
     combined_ram: RAMBounds
     cpu_is_lower_bound: bool
+    exit_records: int | None = None
+    exit_records_are_lost: bool = False
 
     def __str__(self) -> str:
         """Return it in lines: the samples, then for each group the peak RAM and what of it is private and shared."""
@@ -88,6 +94,9 @@ class Sampling:
             lines.append(f'Peak RAM of {name}: {self._between(ram)}' + (f' ({parts})' if parts else ''))
         if self.cpu_is_lower_bound:
             lines.append('CPU utilization: at least what is reported')
+        if self.exit_records is not None:
+            lost = ', others were lost' if self.exit_records_are_lost else ''
+            lines.append(f'Processes reported by the kernel at their end: {self.exit_records}{lost}')
         return '\n'.join(lines)
 
     def _between(self, bounds: Bounds | RAMBounds) -> str:
@@ -128,4 +137,6 @@ def record_of(totals: Totals, unit: str) -> Sampling:
         descendants_ram=bounds('descendants'),
         combined_ram=bounds('combined'),
         cpu_is_lower_bound=record['cpu_is_lower_bound'],
+        exit_records=record.get('exit_records'),
+        exit_records_are_lost=record.get('exit_records_lost', False),
     )

@@ -33,6 +33,7 @@ def configuration(**changes: object) -> dict[str, Any]:
         'launcher_peak': None,
         'exec_handle': None,
         'reader': 'proc',
+        'exit_records': True,
         'interval': 0.05,
         'brand': None,
         'uuids': None,

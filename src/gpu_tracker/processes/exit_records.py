@@ -16,7 +16,7 @@ import errno
 import os
 import struct
 
-from gpu_tracker.processes.netlink import ACKNOWLEDGE, HEADER, KernelSocket, attribute, attributes
+from gpu_tracker.processes.netlink import ACKNOWLEDGE, HEADER, RECEIVE_BUFFER, KernelSocket, attribute, attributes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,12 +79,12 @@ _NANOSECOND, _MICROSECOND = 1e-9, 1e-6
 class ExitRecords:
     """Listens for records.
 
-    :param receive_buffer: Bytes that may wait to be read; None: enough for thousands of processes at once.
+    :param receive_buffer: Bytes that may wait to be read.
     :raises OSError: where they are refused.
     """
 
-    def __init__(self, receive_buffer: int | None = None) -> None:
-        self._socket = KernelSocket(_GENERIC) if receive_buffer is None else KernelSocket(_GENERIC, 0, receive_buffer)
+    def __init__(self, receive_buffer: int = RECEIVE_BUFFER) -> None:
+        self._socket = KernelSocket(_GENERIC, _PADDED.size, 0, receive_buffer)
         self._layout: struct.Struct | None = None
         self._place = 0
         """Where a message has the ID of the process."""
@@ -120,11 +120,11 @@ class ExitRecords:
         messages, self._messages = self._messages, []
         if layout is None:
             return
-        read = _PROCESS.unpack_from
+        read, read_all, size = _PROCESS.unpack_from, layout.unpack_from, layout.size
         for message in messages:
-            if len(message) >= layout.size and read(message, place)[0] in processes:
-                fields = parsed(message, layout)
-                if fields is not None:
+            if len(message) >= size and read(message, place)[0] in processes:
+                fields: Fields = read_all(message)
+                if fields[1] == fields[7]:
                     yield fields
 
     def close(self) -> None:
@@ -214,5 +214,5 @@ def seconds_of(ran: int, lived: int, waited: int, ticks: int, sleeps: int) -> fl
         return known
     at_most = lived * _MICROSECOND - waited * _NANOSECOND
     if not sleeps:
-        return at_most if at_most > known else known
+        return max(known, at_most)
     return max(known, min(at_most, ticks * _MICROSECOND))

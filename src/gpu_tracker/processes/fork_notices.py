@@ -11,7 +11,11 @@ import os
 import struct
 import sys
 
-from gpu_tracker.processes.netlink import HEADER, KernelSocket
+from gpu_tracker.processes.netlink import HEADER, RECEIVE_BUFFER, KernelSocket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _CONNECTOR = 11
 """NETLINK_CONNECTOR."""
@@ -38,15 +42,12 @@ _ALL = 0xFFFFFFFF
 class ForkNotices:
     """Listens for notices.
 
-    :param receive_buffer: Bytes that may wait to be read; None: enough for thousands of processes at once.
+    :param receive_buffer: Bytes that may wait to be read.
     :raises OSError: where there are none.
     """
 
-    def __init__(self, receive_buffer: int | None = None) -> None:
-        if receive_buffer is None:
-            self._socket = KernelSocket(_CONNECTOR, _GROUP)
-        else:
-            self._socket = KernelSocket(_CONNECTOR, _GROUP, receive_buffer)
+    def __init__(self, receive_buffer: int = RECEIVE_BUFFER) -> None:
+        self._socket = KernelSocket(_CONNECTOR, _NOTICE.size, _GROUP, receive_buffer)
         try:
             self._listen()
         except OSError:
@@ -58,7 +59,7 @@ class ForkNotices:
         """More processes were forked than there was room for."""
         return self._socket.has_lost
 
-    def take(self) -> list[tuple[int, int]]:
+    def take(self) -> Iterator[tuple[int, int]]:
         """Return the parent and the child of each fork since the last time.
 
         :raises OSError: where listening has failed.
@@ -73,7 +74,7 @@ class ForkNotices:
         self._send(struct.pack('=I', _LISTEN))
         if not self._socket.take():  # the kernel has answered in the call: in another namespace it does not
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-        # Kernels from 6.6 on can be asked for forks alone, which costs processes less than the filter; others ignore it.
+        # Kernels from 6.6 on can be asked for forks alone, which costs less than the filter; others ignore it.
         self._send(struct.pack('=II', _LISTEN, _FORK))
         self._socket.attach_filter(_only_processes())
         self._socket.take()
@@ -83,16 +84,14 @@ class ForkNotices:
         self._socket.send(_DONE, header + request)
 
 
-def parsed(messages: list[bytes]) -> list[tuple[int, int]]:
-    """Return the parent and the child of each message that is a notice of a fork, threads left out."""
-    found = []
+def parsed(messages: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield the parent and the child of each message that is a notice of a fork, threads left out."""
     read, size = _NOTICE.unpack_from, _NOTICE.size
     for message in messages:
         if len(message) >= size:
             what, parent, thread, child = read(message)
             if what == _FORK and thread == child:
-                found.append((parent, child))
-    return found
+                yield parent, child
 
 
 def _only_processes() -> list[tuple[int, int, int, int]]:

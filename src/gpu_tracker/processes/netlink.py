@@ -17,23 +17,24 @@ _ATTRIBUTE = struct.Struct('=HH')
 _TYPE_OF_ATTRIBUTE = 0x3FFF
 _REQUEST = 1
 ACKNOWLEDGE = 4
-_RECEIVE_BUFFER = 1 << 24
+RECEIVE_BUFFER = 1 << 24
 """Bytes that may wait: the kernel doubles this, and counts 2,304 for each record and 768 for each notice: some 14,000
 processes that end between two samples."""
 _SO_RCVBUFFORCE = 33
-_LARGEST_MESSAGE = 4096
 
 
 class KernelSocket:
     """A socket that is read without waiting.
 
     :param protocol: One of the kernel's, in linux/netlink.h.
+    :param largest: Bytes of a message that are of interest; the rest is dropped.
     :param groups: Bits of the multicast groups to join.
     :param receive_buffer: Bytes that may wait to be read.
     :raises OSError: where that is refused.
     """
 
-    def __init__(self, protocol: int, groups: int = 0, receive_buffer: int = _RECEIVE_BUFFER) -> None:
+    def __init__(self, protocol: int, largest: int, groups: int = 0, receive_buffer: int = RECEIVE_BUFFER) -> None:
+        self._largest = largest
         self._socket = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW | _socket.SOCK_CLOEXEC, protocol)
         self.has_lost = False
         """The kernel had more to report than there was room for."""
@@ -43,7 +44,7 @@ class KernelSocket:
             except OSError:  # not permitted: as much as everybody may have
                 self._socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVBUF, receive_buffer)
             self._socket.bind((0, groups))
-            self._socket.setblocking(False)
+            self._socket.settimeout(0)  # it never waits
         except OSError:
             self.close()
             raise
@@ -58,11 +59,11 @@ class KernelSocket:
 
         :raises OSError: where the socket fails.
         """
-        receive = self._socket.recv
+        receive, largest = self._socket.recv, self._largest
         messages: list[bytes] = []
         while True:
             try:
-                messages.append(receive(_LARGEST_MESSAGE))
+                messages.append(receive(largest))
             except BlockingIOError:
                 return messages
             except OSError as error:

@@ -92,8 +92,8 @@ def count_ended(totals: Totals) -> None:
     A child that has never called execve(2) may have run in the memory of the target, which then had that peak itself.
     """
     ram, record = totals['ram'], totals['record']
-    if record['doubled']:  # pages that a process has mapped twice are in its peak twice: then it proves nothing
-        return
+    if record.get('exit_records') is None or record['doubled']:
+        return  # there are none, or pages that a process has mapped twice are in its peak twice: that proves nothing
     of_main = record.get('ended_main_peak')
     if of_main is not None and of_main > (ram['main'][_TOTAL] or 0):
         _raise(ram, 'main', of_main)

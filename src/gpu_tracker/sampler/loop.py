@@ -152,8 +152,6 @@ class Loop:
         for resource in self._resources:
             resource.begin(now)
         self._lineage.begin()
-        if self._ended is not None:
-            self._ended.begin()
         self._sample(FIRST)
 
     def run(self, control: Waiter) -> str:

@@ -112,7 +112,7 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
     context = Context(config)
     resources = {entry.name: entry.load().open_resource(context) for entry in chosen(config['sections'])}
     tree = context.tree
-    lineage = Lineage(tree)
+    lineage = Lineage(tree, context.ended)
     grid = Grid(config['interval'], context.limit)
     early = context.early
 
@@ -130,9 +130,6 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
             'tracked_seconds': control.tracked_seconds,
             **lineage.record(),
         }
-        if context.ended is not None:
-            found |= context.ended.record()
-            found['has_descendants'] |= bool(context.ended.count)
         for resource in resources.values():
             found |= resource.record()
         complete: Record = found

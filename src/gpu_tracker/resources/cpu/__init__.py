@@ -36,7 +36,13 @@ class Cpu(Resource):
         *(Column(f'{group}_n_threads', 'count', GAUGE, f'threads of {WHOSE[group]}') for group in GROUPS),
     )
 
-    def __init__(self, tree: ProcessTree, machine: System, missed: MissedTime | None = None, recorded: RecordedTime | None = None) -> None:
+    def __init__(
+        self,
+        tree: ProcessTree,
+        machine: System,
+        missed: MissedTime | None = None,
+        recorded: RecordedTime | None = None,
+    ) -> None:
         self._tree = tree
         self._recorded = recorded
         self._machine = machine

@@ -38,14 +38,14 @@ class RecordedTime:
         """Raise what was read, in place; the tree has just been refreshed, after the records were taken."""
         ended = self._ended
         if self._start is None:
-            self._start = self._tree.root.own_cpu, ended.descendants_seconds()
+            self._start = self._tree.root.own_cpu, ended.sums.descendants_seconds()
             return
         if not ended.count and ended.root_seconds is None:
             return
         main, descendants = self._start
         most_of_main = (ended.root_seconds or 0.0) - main
-        most_of_descendants = ended.descendants_seconds() - descendants
-        self._ignored = ended.ignored_seconds()
+        most_of_descendants = ended.sums.descendants_seconds() - descendants
+        self._ignored = ended.sums.ignored_seconds()
         self._most = max(self._most[0], most_of_main), max(self._most[1], most_of_descendants)
         reading.main = max(reading.main, self._most[0])
         reading.descendants = max(reading.descendants, self._most[1])

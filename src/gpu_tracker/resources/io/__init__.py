@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker import usage
     from gpu_tracker.processes import ProcessTree
+    from gpu_tracker.processes.ended import EndedProcesses
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources import Message
     from gpu_tracker.resources.context import Context
@@ -62,6 +63,7 @@ _MEANINGS = {
     'read_by_calls': 'read by calls',
     'written_by_calls': 'written by calls',
 }
+_NOTHING_RECORDED = (0,) * (len(BYTES) + len(_FAULTS))
 _PORTABLE_FIGURES = len(BYTES) + len(_FAULTS)
 _NO_FILES = 'This system keeps no account of I/O that can be read here (/proc/PID/io): it is unknown (N/A).'
 _UNREADABLE = (
@@ -74,6 +76,7 @@ class Io(Resource):
 
     :param reader: Reads the counters of one process.
     :param monotonic: The clock of the samples; None: reading takes no time.
+    :param ended: The processes that have ended, where the kernel reports them.
     """
 
     columns = (
@@ -89,10 +92,19 @@ class Io(Resource):
         ),
     )
 
-    def __init__(self, tree: ProcessTree, reader: Reader, monotonic: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self,
+        tree: ProcessTree,
+        reader: Reader,
+        monotonic: Callable[[], float] | None = None,
+        ended: EndedProcesses | None = None,
+    ) -> None:
         self._tree = tree
         self._reader = reader
         self._monotonic = monotonic
+        self._ended = ended
+        self._recorded_start: Counters | None = None
+        """What the members had at the first sample, where the ends of processes are reported."""
         self._changes = -1
         self._last: dict[Process, Counters] = {}
         """What each member had when it was last read."""
@@ -129,10 +141,15 @@ class Io(Resource):
             self._reaped_faults_at_start = root.reaped_faults
         main = self._main_now(own, whole)
         combined = _larger(_larger(self._bytes['combined'], _less(of_all, self._start)), main)
+        recorded = self._recorded()
+        combined = _larger(combined, recorded[: len(BYTES)])
         self._bytes = {'main': main, 'descendants': _less(combined, main), 'combined': combined}
         read_at = now if self._monotonic is None else self._monotonic()
         for group in GROUPS:
             self._faults[group] = _larger(self._faults[group], _less(faults[group], self._faults_start[group]))
+            if group != 'main':
+                of_main = self._faults['main'] if group == 'descendants' else (0, 0)
+                self._faults[group] = _larger(self._faults[group], _less(recorded[len(BYTES) :], of_main))
             for name, rate in zip(_RATES, self._rates[group], strict=True):
                 rate.add(read_at, self._bytes[group][BYTES.index(name)], now)
 
@@ -190,6 +207,21 @@ class Io(Resource):
             missing |= gone
             is_steady = not gone
         return summed([self._kept, *[self._last[process] for process in self._last if process not in missing]])
+
+    def _recorded(self) -> Counters:
+        """Return what members, and those that have ended, have had together since the first sample, by records."""
+        if self._ended is None:
+            return _NOTHING_RECORDED
+        if self._recorded_start is not None and not self._ended.count:
+            return _NOTHING_RECORDED
+        now = self._ended.sums.amounts(self._whole_of)
+        if self._recorded_start is None:
+            self._recorded_start = now
+        return _less(now, self._recorded_start)
+
+    def _whole_of(self, process: Process) -> Counters | None:
+        counters = self._last.get(process)
+        return None if counters is None else counters + summed(_faults(process))
 
     def _own_of_root(self) -> Counters | None:
         try:
@@ -356,7 +388,7 @@ def open_resource(context: Context) -> Io | PortableIo:
         try:
             with open('/proc/self/io', 'rb') as file:
                 parsed(file.read())
-            return Io(context.tree, IoFiles(), time.monotonic)
+            return Io(context.tree, IoFiles(), time.monotonic, context.ended)
         except (OSError, ValueError):
             pass  # the kernel was built without, or container software shows another file
     elif sys.platform != 'linux':
