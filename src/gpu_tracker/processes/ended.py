@@ -6,7 +6,7 @@ was forked by one of them.
 
 from __future__ import annotations
 
-from gpu_tracker.processes import SAMPLER_NAME
+from gpu_tracker.processes import SAMPLER_MARK, SAMPLER_NAME
 from gpu_tracker.processes.exit_records import FORKED, LAST_OF_PROCESS, seconds_of
 from gpu_tracker.processes.exit_sums import ExitSums, Sums
 from gpu_tracker.processes.stat import INEXACT
@@ -59,6 +59,8 @@ _MOST_UNCONFIRMED = 3
 _LONGEST = 1.0
 """Seconds between two times that records are taken, at most: they wait in a buffer that has an end."""
 _SAMPLER = SAMPLER_NAME.ljust(16, b'\0')
+_LONGEST_START = 0.1
+"""Seconds after which a sampler that was started can be told from other processes."""
 _NEVER = float('inf')
 
 
@@ -89,8 +91,14 @@ class EndedProcesses:
         self._notices = notices
         self._is_launched = is_launched
         self._counts_amounts = counts_amounts
-        self._family = set(tree.members)
-        """The processes of the tree that have not ended, as far as they are known."""
+        self._family = dict.fromkeys(tree.members, 0)
+        """The processes of the tree that have not ended, as far as they are known, with who has forked them."""
+        self._peaks: list[tuple[int, int]] = []
+        self._new_peaks: list[tuple[int, int]] = []
+        """Descendants that have just ended, and their high-water marks; those after the last settling."""
+        self._starters: set[int] = set()
+        """Those that have started a sampler: they live for a millisecond, and do not count."""
+        self._settled = 0.0
         self._threads: dict[int, _Threads] = {}
         self._older: set[int] = set()
         """Those of them that were there at the start: their marks may be from before."""
@@ -115,6 +123,7 @@ class EndedProcesses:
     def begin(self) -> None:
         """Count from now on, after the first refresh."""
         self.count = self.peak = self.peak_of_copies = 0
+        self._peaks, self._new_peaks = [], []
         self._older = set(self._tree.members)
         if self._is_launched:
             self._older.discard(self._tree.root.pid)
@@ -140,6 +149,10 @@ class EndedProcesses:
             self.is_incomplete = True
             self.close()
             return
+        if now - self._settled > _LONGEST_START:
+            self._settled = now
+            self.peak = self._largest(self._peaks)
+            self._peaks, self._new_peaks = self._new_peaks, []
         for fields in records.of(self._family):
             self._end_thread(fields)
         self.is_incomplete |= records.has_lost or self._notices.has_lost
@@ -161,7 +174,7 @@ class EndedProcesses:
             'exit_records': self.count if self.is_confirmed else None,
             'exit_records_lost': self.is_incomplete,
             'ended_main_peak': self.root_peak,
-            'ended_peak': self.peak,
+            'ended_peak': self._largest([*self._peaks, *self._new_peaks]),
             'ended_copies_peak': self.peak_of_copies,
         }
 
@@ -170,20 +183,21 @@ class EndedProcesses:
         family, tree = self._family, self._tree
         if tree.listings != self._listings:
             self._listings = tree.listings
-            family.update(tree.members)
+            for pid in tree.members.keys() - family.keys():
+                family[pid] = 0
         for parent, child in forks:
             if parent in family:
-                family.add(child)
+                family[child] = parent
             elif child in family:
-                family.remove(child)  # its number is another's now
+                del family[child]  # its number is another's now
 
     def _end_thread(self, fields: Fields) -> None:
         """Add one thread to its process, and that to the sums where no thread is left."""
         (
-            _, thread, _, bits, waited, ran, name, _, parent, lived, user, system, minor, major, peak,
+            _, thread, _, bits, waited, ran, name, _, parent, lived, minor, major, peak,
             by_read, by_write, read, written, cancelled, sleeps, pid,
         ) = fields  # fmt: skip
-        seconds = seconds_of(ran, lived, waited, user + system, sleeps)
+        seconds = seconds_of(ran, lived, waited, sleeps)
         amounts: tuple[int, ...] | None = None
         if self._counts_amounts:
             amounts = (read, written, cancelled, by_read, by_write, minor, major)
@@ -213,7 +227,7 @@ class EndedProcesses:
     ) -> None:
         """Add a process that has ended; ``peak`` is in KiB."""
         family, tree = self._family, self._tree
-        family.discard(pid)
+        starter = family.pop(pid)
         process = tree.members.get(pid)
         peak *= 1024
         if pid in self._older:
@@ -226,6 +240,7 @@ class EndedProcesses:
             self.sums.of_root.add(seconds, faults, amounts)
             return
         if name == _SAMPLER or pid in tree.samplers:
+            self._starters.add(starter)
             return
         self.count += 1
         heir = parent if parent in family else None
@@ -233,7 +248,19 @@ class EndedProcesses:
         if forked and heir in (None, tree.root.pid):
             self.peak_of_copies = max(self.peak_of_copies, peak)
         elif peak > self.peak:
-            self.peak = peak
+            self._new_peaks.append((pid, peak))
+
+    def _largest(self, peaks: Sequence[tuple[int, int]]) -> int:
+        """Return the largest peak so far, those of processes that have started a sampler left out."""
+        largest = self.peak
+        for pid, peak in peaks:
+            if peak > largest and not self._has_started_sampler(pid):
+                largest = peak
+        return largest
+
+    def _has_started_sampler(self, pid: int) -> bool:
+        children = [child for child, parent in self._family.items() if parent == pid]
+        return pid in self._starters or any(_is_sampler(child) for child in children)
 
 
 def open_ended(tree: ProcessTree, *, is_launched: bool, counts_amounts: bool) -> EndedProcesses | None:
@@ -251,6 +278,14 @@ def open_ended(tree: ProcessTree, *, is_launched: bool, counts_amounts: bool) ->
         records.close()
         return None
     return EndedProcesses(tree, records, notices, is_launched=is_launched, counts_amounts=counts_amounts)
+
+
+def _is_sampler(pid: int) -> bool:
+    try:
+        with open(f'/proc/{pid}/cmdline', 'rb') as file:
+            return SAMPLER_MARK.encode() in file.read()
+    except OSError:
+        return False  # it has ended: its record tells
 
 
 def _new_peak(process: Process | None, peak: int) -> int:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         int,  # its ID once more
         int,  # the process that was to wait for its process
         int,  # microseconds that it has lived
-        int, int,  # microseconds that it has run in its program and in the kernel, by clock ticks
         int, int,  # minor and major page faults
         int,  # the high-water mark of its process in KiB
         int, int,  # bytes that calls have read and written, in whole KiB as those that follow
@@ -62,7 +61,7 @@ _FIRST_VERSION = 12
 """Of Linux 5.19: older records do not say of which process a thread was."""
 FORKED, LAST_OF_PROCESS = 1, 0x20
 """AFORK and AGROUP in linux/acct.h: it has never called execve(2); no thread of its process is left."""
-_FIELDS = 'H6xB15xQ40xQ16s32xII8xQQQQQ16xQ8xQQ16xQQQQ88xI'
+_FIELDS = 'H6xB15xQ40xQ16s32xII8xQ16xQQ16xQ8xQQ16xQQQQ88xI'
 _PLAIN = struct.Struct(f'={_ATTRIBUTES + 2}xH4xI4x{_FIELDS}')
 """A record from the start of its message: the attribute of the thread, its ID, and its statistics."""
 _PADDED = struct.Struct(f'={_ATTRIBUTES + 2}xH4xI8x{_FIELDS}')
@@ -197,22 +196,18 @@ def parsed(message: bytes, layout: struct.Struct) -> Fields | None:
     return fields
 
 
-def seconds_of(ran: int, lived: int, waited: int, ticks: int, sleeps: int) -> float:
-    """Return the CPU seconds of a thread, until it began to give back its memory.
+def seconds_of(ran: int, lived: int, waited: int, sleeps: int) -> float:
+    """Return the CPU seconds of a thread, until it began to give back its memory, or less.
 
     Where it has run for many ticks what was known at the last one stands. A shorter one that has never slept has run as
-    long as it has not waited for a core. Of one that has slept the ticks tell, never more than it can have run.
+    long as it has not waited for a core. What one that has slept has run since its last switch or tick is not known.
 
     :param ran: Nanoseconds that it had run at the last switch or tick.
     :param lived: Microseconds.
     :param waited: Nanoseconds in which it could have run and had no core.
-    :param ticks: Microseconds that it has run by clock ticks.
     :param sleeps: How often it has given up its core by itself.
     """
     known = ran * _NANOSECOND
-    if known >= _MANY_TICKS:
+    if sleeps or known >= _MANY_TICKS:
         return known
-    at_most = lived * _MICROSECOND - waited * _NANOSECOND
-    if not sleeps:
-        return max(known, at_most)
-    return max(known, min(at_most, ticks * _MICROSECOND))
+    return max(known, lived * _MICROSECOND - waited * _NANOSECOND)

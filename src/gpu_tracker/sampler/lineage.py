@@ -61,7 +61,7 @@ class Lineage:
             **({} if ended is None else ended.record()),
             # A child that nobody has seen is known by the page faults that the root has taken over from it, but not
             # where the root ignores its children.
-            'has_descendants': self._has_seen_descendants or faults != 0 or (ended is not None and ended.count > 0),
+            'has_descendants': self._has_seen_descendants or faults != 0,
             'faults_of_waited_for': faults,
             'older_has_ended': self._older_has_ended(),
         }
