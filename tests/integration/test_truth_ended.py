@@ -1,0 +1,274 @@
+"""What the kernel reports of processes that end, beside what they know of themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpu_tracker.processes.ended import EndedProcesses
+from gpu_tracker.processes.exit_records import ExitRecords
+from gpu_tracker.processes.fork_notices import ForkNotices
+from gpu_tracker.processes.linux import LinuxProcessTree
+from support.truth import MEGABYTE, environment, tracked
+from support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+IN_CI = os.environ.get('CI') == 'true'
+WITHOUT_RIGHT = ('setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin')
+
+CHILDREN = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static double used(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec + now.tv_nsec / 1e9;
+}
+
+/* HOW NUMBER MILLISECONDS MEGABYTES: children that live so long, waited for, ignored or double-forked.
+   Prints the CPU seconds that they know of themselves. */
+int main(int count, char **words) {
+    char how = words[1][0];
+    int number = atoi(words[2]);
+    double seconds = atof(words[3]) / 1e3;
+    size_t size = (size_t)atoi(words[4]) << 20;
+    double *times = mmap(NULL, 4096 * 16, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    double sum = 0;
+    if (how == 'i') signal(SIGCHLD, SIG_IGN);
+    for (int i = 0; i < number; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            if (how == 'd' && fork()) _exit(0);
+            if (size) {
+                char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                memset(memory, 1, size);
+            }
+            while (used() < seconds);
+            times[i] = used();
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+        while (how != 'w' && ((volatile double *)times)[i] == 0) usleep(100);
+        sum += times[i];
+    }
+    printf("%f\n", sum);
+    return 0;
+}
+"""
+
+
+def need(tool: str) -> None:
+    if shutil.which(tool) is None:
+        (pytest.fail if IN_CI else pytest.skip)(f'needs {tool}')
+
+
+@pytest.fixture(autouse=True)
+def right() -> None:
+    try:
+        ExitRecords().close()
+    except OSError as error:
+        (pytest.fail if IN_CI else pytest.skip)(f'the kernel reports no ends of processes: {error}')
+
+
+@pytest.fixture(scope='module')
+def children(tmp_path_factory: pytest.TempPathFactory) -> str:
+    need('cc')
+    folder = tmp_path_factory.mktemp('children')
+    source, program = folder / 'children.c', folder / 'children'
+    source.write_text(CHILDREN)
+    subprocess.run(['cc', '-O1', '-w', '-o', program, source], check=True)
+    return str(program)
+
+
+TRACKED = """
+import json, subprocess, sys
+import gpu_tracker as gput
+kept = bytearray(b'\\1') * int(sys.argv[1])
+with gput.Tracker(sleep_time=10, time_unit='seconds', ram_unit='bytes', sections=['io']) as tracker:
+    truth = float(subprocess.run(sys.argv[2:], stdout=subprocess.PIPE, check=True).stdout)
+usage, sampling = tracker.resource_usage, tracker.sampling
+print(json.dumps({
+    'truth': truth,
+    'cpu': usage.cpu_utilization.descendants.mean_sum_percent / 100 * usage.compute_time.time,
+    'ram': usage.max_ram.descendants.total_rss,
+    'combined': usage.max_ram.combined.total_rss,
+    'faults': usage.io.descendants.minor_page_faults,
+    'reported': sampling.exit_records,
+    'lost': sampling.exit_records_are_lost,
+    'is_lower_bound': sampling.cpu_is_lower_bound,
+    'text': str(sampling),
+}))
+"""
+
+
+def run(*words: object, kept: int = 0, **variables: str) -> dict[str, Any]:
+    return tracked(TRACKED, kept, *words, **variables)
+
+
+@pytest.mark.parametrize('how', ['waited for', 'ignored', 'double-forked'])
+def test_children_of_a_millisecond_count_whoever_waits_for_them(children: str, how: str) -> None:
+    found = run(children, how, 300, 1, 0)
+    number = 601 if how == 'double-forked' else 301
+    assert number - 1 <= found['reported'] <= number  # the last one may not have ended at the stop
+    assert not found['lost']
+    assert not found['is_lower_bound']
+    # Beside them there are the forks of their parent, and the ends of those that somebody in the tree has waited for.
+    assert 0.95 * found['truth'] < found['cpu'] < 2.5 * found['truth'] + 0.1
+    assert 'Processes reported by the kernel at their end: ' in found['text']
+
+
+def test_without_these_reports_daemons_are_not_known(children: str) -> None:
+    found = run(children, 'double-forked', 300, 1, 0, GPU_TRACKER_TASKSTATS='off')
+    assert found['reported'] is None
+    assert 'reported by the kernel' not in found['text']
+
+
+def test_the_peak_of_a_short_child_counts_though_main_is_larger(children: str) -> None:
+    found = run(children, 'waited for', 1, 1, 64, kept=200 * MEGABYTE)
+    assert 64 << 20 <= found['ram'] <= 80 * MEGABYTE
+    assert found['combined'] >= 200 * MEGABYTE
+
+
+def test_page_faults_of_children_that_are_ignored_count(children: str) -> None:
+    found = run(children, 'ignored', 20, 1, 1)
+    assert found['faults'] >= 20 * 256
+
+
+def test_what_a_process_that_is_tracked_by_its_pid_has_left_is_known(children: str) -> None:
+    with subprocess.Popen(
+        ['sh', '-c', f'read go; exec {children} double-forked 100 1 0'],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        tracker = subprocess.Popen(
+            [
+                sys.executable,
+                '-c',
+                'import json, sys, gpu_tracker as gput\n'
+                'tracker = gput.Tracker(process_id=int(sys.argv[1]), sleep_time=10, time_unit="seconds")\n'
+                'tracker.start()\n'
+                'print("started", flush=True)\n'
+                'sys.stdin.read()\n'
+                'tracker.stop()\n'
+                'usage = tracker.resource_usage\n'
+                'cpu = usage.cpu_utilization.descendants.mean_sum_percent / 100 * usage.compute_time.time\n'
+                'print(json.dumps([cpu, tracker.sampling.exit_records]))\n',
+                str(process.pid),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        assert tracker.stdout.readline() == 'started\n'
+        truth = float(process.communicate('\n')[0])
+    cpu, reported = json.loads(tracker.communicate()[0])
+    assert 199 <= reported <= 200  # as above
+    assert cpu > 0.95 * truth
+
+
+def test_without_the_right_all_is_as_before(children: str) -> None:
+    need('setpriv')
+    found = tracked(TRACKED, 0, children, 'waited for', 20, 1, 0, before=WITHOUT_RIGHT)
+    assert found['reported'] is None
+    assert found['cpu'] >= 0.9 * found['truth']
+
+
+def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, '-c', 'import gpu_tracker as gput; gput.Tracker().start()'],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(GPU_TRACKER_TASKSTATS='maybe'),
+    )
+    assert done.stderr.splitlines()[-1].endswith(
+        "the environment variable GPU_TRACKER_TASKSTATS must be on or off, not 'maybe'"
+    )
+
+
+class Here:
+    """The processes that this test ends."""
+
+    def __init__(self, records: ExitRecords, notices: ForkNotices) -> None:
+        self.tree = LinuxProcessTree(os.getpid(), own_pid=1)
+        self.ended = EndedProcesses(self.tree, records, notices, is_launched=False, counts_amounts=True)
+        self.refresh()
+        self.ended.begin()
+
+    def refresh(self) -> None:
+        self.ended.take(time.monotonic())
+        self.tree.refresh()
+
+    def count(self) -> int:
+        self.refresh()
+        return self.ended.count
+
+
+@pytest.fixture
+def here(request: pytest.FixtureRequest) -> Any:
+    sizes = getattr(request, 'param', None)
+    found = Here(*(kind() if sizes is None else kind(sizes) for kind in (ExitRecords, ForkNotices)))
+    yield found
+    found.ended.close()
+
+
+def end_children(number: int) -> None:
+    for _ in range(number):
+        child = os.posix_spawn('/bin/true', ['true'], os.environ)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize('here', [4096], indirect=True)
+def test_more_ends_than_there_is_room_for_are_noticed(here: Here) -> None:
+    end_children(200)
+    here.refresh()
+    assert here.ended.record()['exit_records_lost'] is True
+    assert here.ended.count < 200
+
+
+def test_5000_processes_at_once_are_not_too_many(here: Here) -> None:
+    for _ in range(5000):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+    assert eventually(lambda: here.count() >= 5000)
+    assert here.ended.count == 5000
+    assert not here.ended.is_incomplete
+
+
+def test_a_program_that_calls_exec_and_one_with_threads_are_one_process_each(here: Here) -> None:
+    program = 'import threading\nfor _ in range(3): threading.Thread(target=sum, args=([],)).start()'
+    subprocess.run(['/bin/sh', '-c', 'exec "$0" -S -c "$1"', sys.executable, program], check=True)
+    assert eventually(lambda: here.count() >= 1)
+    assert here.ended.count == 1
+
+
+def test_none_are_opened_where_that_is_refused(tmp_path: Path) -> None:
+    need('setpriv')
+    program = (
+        'import os; from gpu_tracker.processes.ended import open_ended; '
+        'print(open_ended(None, is_launched=False, counts_amounts=False))'
+    )
+    words = [*WITHOUT_RIGHT, sys.executable, '-c', program]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, env=environment(), cwd=tmp_path)
+    assert done.stdout == 'None\n'

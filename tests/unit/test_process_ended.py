@@ -1,0 +1,261 @@
+"""Which processes that end belong to a tree, and what they add to what it has used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tracker.processes.ended import EndedProcesses
+from gpu_tracker.processes.exit_records import FORKED, LAST_OF_PROCESS
+from gpu_tracker.resources.cpu.counters import CpuCounters, CpuReading
+from gpu_tracker.resources.cpu.recorded_time import RecordedTime
+from support.simulated_processes import INIT, ROOT, Machine, SimulatedTree
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    from gpu_tracker.processes.exit_records import Fields
+
+ATOM = 1e-6
+ROUNDING = 0.02
+
+
+class Kernel:
+    """Stands in for records and notices: what a test has added is there once."""
+
+    def __init__(self) -> None:
+        self.has_lost = False
+        self.is_confirmed = True
+        self.is_broken = False
+        self.is_closed = False
+        self.forks: list[tuple[int, int]] = []
+        self.ends: list[Fields] = []
+
+    def receive(self) -> None:
+        if self.is_broken:
+            raise OSError
+
+    def take(self) -> Iterator[tuple[int, int]]:
+        forks, self.forks = self.forks, []
+        return iter(forks)
+
+    def of(self, processes: Container[int]) -> Iterator[Fields]:
+        ends, self.ends = self.ends, []
+        return (fields for fields in ends if fields[-1] in processes)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def end(
+        self,
+        pid: int,
+        parent: int,
+        seconds: float = 0.0,
+        *,
+        bits: int = LAST_OF_PROCESS,
+        thread: int | None = None,
+        peak: int = 0,
+        amounts: int = 0,
+        name: bytes = b'program',
+    ) -> None:
+        """Record the end of a thread with one page fault."""
+        thread = pid if thread is None else thread
+        ran, name = round(seconds * 1e9), name.ljust(16, b'\0')
+        io = (amounts,) * 5
+        self.ends.append((4, thread, 16, bits, 0, ran, name, thread, parent, 0, 1, 0, peak, *io, 1, pid))
+
+
+class Setting:
+    def __init__(self, *, is_launched: bool = False) -> None:
+        self.machine = Machine()
+        self.tree = SimulatedTree(self.machine)
+        self.kernel = Kernel()
+        self.ended = EndedProcesses(self.tree, self.kernel, self.kernel, is_launched=is_launched, counts_amounts=True)
+        self.refresh()
+        self.ended.begin()
+        self.start = self.ended.sums.descendants_seconds()
+
+    def refresh(self) -> None:
+        self.ended.take(self.tree.begun)
+        self.tree.refresh()
+
+    @property
+    def seconds(self) -> float:
+        self.refresh()
+        return self.ended.sums.descendants_seconds() - self.start
+
+    def record(self) -> dict[str, object]:
+        return self.ended.record()
+
+
+def test_a_child_that_nobody_has_seen_and_the_root_ignores_counts() -> None:
+    setting = Setting()
+    setting.kernel.forks = [(ROOT, 10)]
+    setting.kernel.end(10, ROOT, 0.5)
+    assert setting.seconds == pytest.approx(0.5)
+    assert setting.record()['exit_records'] == 1
+
+
+def test_one_that_the_root_has_waited_for_counts_as_its_own_counters_say() -> None:
+    setting = Setting()
+    setting.machine.fork(ROOT)
+    setting.machine.burn(3, 0.5)
+    setting.machine.end(3)
+    setting.machine.reap(ROOT)
+    setting.kernel.forks = [(ROOT, 3)]
+    setting.kernel.end(3, ROOT, 0.51)
+    assert setting.seconds == pytest.approx(0.5)
+
+
+def test_a_daemon_of_which_both_generations_end_unseen_counts() -> None:
+    setting = Setting()
+    setting.kernel.forks = [(ROOT, 10), (10, 11)]
+    setting.kernel.end(10, ROOT)
+    setting.kernel.end(11, INIT, 0.25)
+    assert setting.seconds == pytest.approx(0.25)
+    assert setting.record()['exit_records'] == 2
+
+
+def test_processes_of_others_do_not_count() -> None:
+    setting = Setting()
+    setting.kernel.forks = [(900, 901), (901, 902)]
+    setting.kernel.end(901, 900, 3.0)
+    setting.kernel.end(902, INIT, 3.0)
+    assert setting.seconds == 0
+    assert setting.record()['exit_records'] == 0
+
+
+def test_a_number_that_somebody_else_has_got_since_is_not_taken_for_the_old_process() -> None:
+    setting = Setting()
+    setting.kernel.forks = [(ROOT, 10), (900, 10)]
+    setting.kernel.end(10, 900, 3.0)
+    assert setting.seconds == 0
+
+
+def test_threads_count_with_their_process_once_none_is_left() -> None:
+    setting = Setting()
+    setting.kernel.forks = [(ROOT, 10)]
+    setting.kernel.end(10, ROOT, 0.25, bits=0, thread=11)
+    setting.kernel.end(10, ROOT, 0.25, bits=0)
+    assert setting.seconds == 0
+    setting.kernel.end(10, ROOT, 0.5, thread=12, amounts=1024)
+    assert setting.seconds == pytest.approx(1.0)
+    assert setting.ended.sums.amounts(lambda _: None)[:5] == (1024,) * 5
+    assert setting.ended.sums.amounts(lambda _: None)[5:] == (3, 0)
+
+
+def test_samplers_of_trackers_do_not_count() -> None:
+    setting = Setting()
+    setting.kernel.forks = [(ROOT, 10), (10, 11)]
+    setting.kernel.end(10, ROOT, peak=1_700)
+    setting.kernel.end(11, INIT, 2.0, name=b'gput-sampler', peak=15_000)
+    assert setting.seconds == 0
+    assert setting.record()['ended_peak'] == 0  # nor does the shell that has started it
+
+
+def test_the_largest_mark_of_those_that_have_ended_is_kept() -> None:
+    setting = Setting()
+    for pid, peak in ((10, 300_000), (11, 400_000), (12, 200_000)):
+        setting.kernel.forks += [(ROOT, pid)]
+        setting.kernel.end(pid, ROOT, peak=peak)
+        setting.refresh()
+    assert setting.record()['ended_peak'] == 400_000 * 1024
+
+
+def test_a_copy_of_the_root_may_have_run_in_its_memory() -> None:
+    setting = Setting()
+    setting.kernel.forks = [(ROOT, 10)]
+    setting.kernel.end(10, ROOT, bits=LAST_OF_PROCESS | FORKED, peak=300_000)
+    setting.refresh()
+    assert (setting.record()['ended_peak'], setting.record()['ended_copies_peak']) == (0, 300_000 * 1024)
+
+
+def test_the_mark_of_one_that_was_there_at_the_start_may_be_older() -> None:
+    setting = Setting()
+    setting.machine.fork(ROOT)
+    setting.tree.refresh()
+    setting.refresh()
+    setting.ended.begin()
+    setting.kernel.end(3, ROOT, peak=300_000)
+    setting.refresh()
+    assert setting.record()['ended_peak'] == 0
+
+
+@pytest.mark.parametrize(('is_launched', 'peak'), [(True, 300_000 * 1024), (False, None)])
+def test_the_end_of_the_root_tells_its_time_and_its_mark(is_launched: bool, peak: int | None) -> None:
+    setting = Setting(is_launched=is_launched)
+    setting.kernel.end(ROOT, INIT, 4.0, peak=300_000)
+    setting.refresh()
+    assert setting.ended.root_seconds == pytest.approx(4.0)
+    assert setting.record()['ended_main_peak'] == peak
+
+
+def test_what_was_lost_is_said() -> None:
+    setting = Setting()
+    setting.kernel.has_lost = True
+    setting.refresh()
+    assert setting.record()['exit_records_lost'] is True
+
+
+def test_a_socket_that_fails_is_read_no_more() -> None:
+    setting = Setting()
+    setting.kernel.is_broken = True
+    setting.refresh()
+    assert setting.kernel.is_closed
+    assert setting.record()['exit_records_lost'] is True
+    assert setting.ended.due() == float('inf')
+
+
+def test_where_records_do_not_arrive_nothing_is_said_of_them() -> None:
+    setting = Setting()
+    setting.kernel.is_confirmed = False
+    for _ in range(5):
+        setting.refresh()
+    assert setting.kernel.is_closed
+    assert setting.record()['exit_records'] is None
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(['fork', 'burn', 'end', 'reap', 'ignore', 'burn', 'fork', 'sample']),
+        st.integers(0, 1000),
+        st.floats(0.001, 3),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_descendants_have_all_that_they_have_used_whoever_waits_for_them(steps: list[tuple[str, int, float]]) -> None:
+    setting = Setting()
+    machine, tree, kernel = setting.machine, setting.tree, setting.kernel
+    counters, recorded = CpuCounters(tree), RecordedTime(tree, setting.ended)
+    recorded.add(CpuReading(0, 0, 1, 0))
+
+    def sample() -> CpuReading:
+        setting.refresh()
+        reading = counters.read()
+        recorded.add(reading)
+        return reading
+
+    for action, which, seconds in steps:
+        pid = machine.living[which % len(machine.living)]
+        if action == 'sample':
+            assert sample().descendants <= machine.of_descendants + ATOM
+        elif action == 'burn':
+            machine.burn(pid, seconds)
+        elif action == 'fork':
+            machine.fork(pid)
+            kernel.forks.append((pid, max(machine.table)))
+        elif action == 'end' and pid != ROOT:
+            process = machine.table[pid]
+            kernel.end(pid, process.parent, process.cpu)
+            machine.end(pid)
+        elif action != 'end':
+            getattr(machine, action)(pid)
+    found = sample()
+    assert found.descendants <= machine.of_descendants + ATOM
+    assert found.descendants >= machine.of_descendants - ROUNDING * len(steps)
