@@ -128,6 +128,10 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     before; with --quick it is 10 s, in which the closer look at a command that has just begun has a part. The sampler
     is found by the word that is in its command line. By the library it is measured at 1 s only. All rows take more than
     two hours, one round of one interval (``--rounds=1 --rows='st=1$'``) 25 minutes.
+``taskstats``
+    As root. ``GPU_TRACKER_TASKSTATS`` is ``on`` and ``off`` in turn, around ``make -j8`` and ``ended_children.c``,
+    whose children use a millisecond each. By the library, at 1 s. What the sampler uses more with the reports, in the
+    same round, is divided by the number of processes that were reported.
 ``before``
     ``cost``, of this checkout and of the revision that --against names, whose files ``git archive`` puts into
     ``.benchmarks/before``; and one process beside 1,000 others that sleep and a program that forks 15 times a second.

@@ -4,7 +4,8 @@ Usage:
     benchmarks [options] [<part>...]
 
 Parts: cost, latency, effect, scale, gpu, drm, inventory, atopgpud, idle, fleet, cuda, recording, jobs, truth, children,
-children-cost; all of them where none is named. Of those that are not named the raw figures of the last run are kept.
+children-cost, taskstats; all of them where none is named. Of those that are not named the raw figures of the last run
+are kept.
 One more part, before, is measured where --against names the revision.
 It is run as python -m benchmarks, in the checkout.
 
@@ -46,6 +47,7 @@ from benchmarks import (
     cuda,
     drm,
     effect,
+    ended,
     fleet,
     gpu,
     idle,
@@ -97,6 +99,7 @@ _PARTS: dict[str, Callable[[Session], None]] = {
     'truth': _truth,
     children.PART: children.measure,
     children_cost.PART: children_cost.measure,
+    ended.PART: ended.measure,
     before.PART: before.measure,
 }
 _USUAL = [part for part in _PARTS if part != before.PART]
@@ -216,6 +219,7 @@ def _measured_in(part: str) -> Sequence[Tool]:
         cuda.PART: (OURS, BPFTRACE, BCC),
         recording.PART: recording.PEERS_MEASURED,
         jobs.PART: (OURS,),
+        ended.PART: (OURS,),
         children.PART: children.PEERS,
         children_cost.PART: (OURS,),
         before.PART: (OURS, BEFORE),

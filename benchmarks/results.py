@@ -16,7 +16,8 @@ class Figure:
     """One value in base units (seconds, bytes, shares of 1).
 
     :ivar part: The part of the benchmark: ``cost``, ``latency``, ``scale``, ``effect``, ``gpu``, ``drm``,
-        ``inventory``, ``atopgpud``, ``idle``, ``fleet``, ``cuda``, ``children``, ``children-cost`` or ``before``.
+        ``inventory``, ``atopgpud``, ``idle``, ``fleet``, ``cuda``, ``children``, ``children-cost``, ``taskstats`` or
+        ``before``.
     :ivar row: The workload.
     :ivar peer: The peer's name, or in ``inventory`` the command, or the floor.
     :ivar kind: What was measured.

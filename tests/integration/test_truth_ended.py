@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from benchmarks.environments import CHECKOUT
 
 from gpu_tracker.processes.ended import EndedProcesses
 from gpu_tracker.processes.exit_records import ExitRecords
@@ -24,54 +25,6 @@ if TYPE_CHECKING:
 
 IN_CI = os.environ.get('CI') == 'true'
 WITHOUT_RIGHT = ('setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin')
-
-CHILDREN = r"""
-#define _GNU_SOURCE
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-static double used(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return now.tv_sec + now.tv_nsec / 1e9;
-}
-
-/* HOW NUMBER MILLISECONDS MEGABYTES: children that live so long, waited for, ignored or double-forked.
-   Prints the CPU seconds that they know of themselves. */
-int main(int count, char **words) {
-    char how = words[1][0];
-    int number = atoi(words[2]);
-    double seconds = atof(words[3]) / 1e3;
-    size_t size = (size_t)atoi(words[4]) << 20;
-    double *times = mmap(NULL, 4096 * 16, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    double sum = 0;
-    if (how == 'i') signal(SIGCHLD, SIG_IGN);
-    for (int i = 0; i < number; i++) {
-        pid_t child = fork();
-        if (child == 0) {
-            if (how == 'd' && fork()) _exit(0);
-            if (size) {
-                char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-                memset(memory, 1, size);
-            }
-            while (used() < seconds);
-            times[i] = used();
-            _exit(0);
-        }
-        waitpid(child, NULL, 0);
-        while (how != 'w' && ((volatile double *)times)[i] == 0) usleep(100);
-        sum += times[i];
-    }
-    printf("%f\n", sum);
-    return 0;
-}
-"""
 
 
 def need(tool: str) -> None:
@@ -91,8 +44,7 @@ def right() -> None:
 def children(tmp_path_factory: pytest.TempPathFactory) -> str:
     need('cc')
     folder = tmp_path_factory.mktemp('children')
-    source, program = folder / 'children.c', folder / 'children'
-    source.write_text(CHILDREN)
+    source, program = CHECKOUT / 'benchmarks' / 'ended_children.c', folder / 'children'
     subprocess.run(['cc', '-O1', '-w', '-o', program, source], check=True)
     return str(program)
 
@@ -115,6 +67,20 @@ print(json.dumps({
     'is_lower_bound': sampling.cpu_is_lower_bound,
     'text': str(sampling),
 }))
+"""
+
+
+OF_PID = """
+import json, sys
+import gpu_tracker as gput
+tracker = gput.Tracker(process_id=int(sys.argv[1]), sleep_time=10, time_unit='seconds')
+tracker.start()
+print('started', flush=True)
+sys.stdin.read()
+tracker.stop()
+usage = tracker.resource_usage
+cpu = usage.cpu_utilization.descendants.mean_sum_percent / 100 * usage.compute_time.time
+print(json.dumps([cpu, tracker.sampling.exit_records]))
 """
 
 
@@ -162,15 +128,7 @@ def test_what_a_process_that_is_tracked_by_its_pid_has_left_is_known(children: s
             [
                 sys.executable,
                 '-c',
-                'import json, sys, gpu_tracker as gput\n'
-                'tracker = gput.Tracker(process_id=int(sys.argv[1]), sleep_time=10, time_unit="seconds")\n'
-                'tracker.start()\n'
-                'print("started", flush=True)\n'
-                'sys.stdin.read()\n'
-                'tracker.stop()\n'
-                'usage = tracker.resource_usage\n'
-                'cpu = usage.cpu_utilization.descendants.mean_sum_percent / 100 * usage.compute_time.time\n'
-                'print(json.dumps([cpu, tracker.sampling.exit_records]))\n',
+                OF_PID,
                 str(process.pid),
             ],
             stdin=subprocess.PIPE,
