@@ -151,6 +151,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     first = [str(installed)] if (installed / 'gpu-tracker').exists() else [str(programs)]
     search_path = os.environ.get('PYTHONPATH', '')
     return os.environ | {
+        'GPU_TRACKER_TASKSTATS': 'off',  # examples show what an ordinary user gets
         'PATH': os.pathsep.join([*first, os.environ['PATH']]),
         'PYTHONPATH': os.pathsep.join(str(Path(entry).resolve()) for entry in search_path.split(os.pathsep) if entry),
     }

@@ -141,10 +141,14 @@ class ExitRecords:
         _thread.start_new_thread(_end_at_once, ())  # whose record shows that they arrive here
 
     def _answer(self) -> bytes:
-        messages = self._socket.take()  # the kernel has answered in the call that sent the question
-        if not messages:
-            raise OSError(errno.ENOMSG, os.strerror(errno.ENOMSG))
-        return messages[0]
+        """Return the answer to a question; the kernel has sent it in the same call.
+
+        Records may come before, for one who had the same address and has closed it.
+        """
+        for message in self._socket.take():
+            if struct.unpack_from('=H', message, 4)[0] in (_CONTROLLER, _ERROR):
+                return message
+        raise OSError(errno.ENOMSG, os.strerror(errno.ENOMSG))
 
     def _find_layout(self) -> None:
         own = os.getpid()
