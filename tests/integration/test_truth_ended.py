@@ -114,7 +114,7 @@ def test_the_peak_of_a_short_child_counts_though_main_is_larger(children: str) -
 
 def test_page_faults_of_children_that_are_ignored_count(children: str) -> None:
     found = run(children, 'ignored', 20, 1, 1)
-    assert found['faults'] >= 20 * 256
+    assert found['faults'] >= 0.9 * 20 * 256
 
 
 def test_what_a_process_that_is_tracked_by_its_pid_has_left_is_known(children: str) -> None:
@@ -145,9 +145,9 @@ def test_what_a_process_that_is_tracked_by_its_pid_has_left_is_known(children: s
 
 def test_without_the_right_all_is_as_before(children: str) -> None:
     need('setpriv')
-    found = tracked(TRACKED, 0, children, 'waited for', 20, 1, 0, before=WITHOUT_RIGHT)
+    found = tracked(TRACKED, 0, children, 'waited for', 100, 1, 0, before=WITHOUT_RIGHT)
     assert found['reported'] is None
-    assert found['cpu'] >= 0.9 * found['truth']
+    assert found['cpu'] >= 0.8 * found['truth']
 
 
 def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:

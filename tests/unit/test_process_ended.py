@@ -110,6 +110,18 @@ def test_one_that_the_root_has_waited_for_counts_as_its_own_counters_say() -> No
     assert setting.seconds == pytest.approx(0.5)
 
 
+def test_one_that_is_seen_only_after_its_record_has_come_counts_once() -> None:
+    setting = Setting()
+    setting.machine.fork(ROOT)
+    setting.machine.burn(3, 1.0)
+    setting.machine.end(3)
+    setting.kernel.forks = [(ROOT, 3)]
+    setting.kernel.end(3, ROOT, 1.0)
+    assert setting.seconds == pytest.approx(1.0)
+    setting.machine.reap(ROOT)
+    assert setting.seconds == pytest.approx(1.0)
+
+
 def test_a_daemon_of_which_both_generations_end_unseen_counts() -> None:
     setting = Setting()
     setting.kernel.forks = [(ROOT, 10), (10, 11)]

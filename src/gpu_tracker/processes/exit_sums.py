@@ -77,7 +77,7 @@ class _Parent:
         return max(process.reaped_cpu, self.reaped_seconds + self.children.seconds)
 
     def missing_amounts(self, process: Process, whole: Sequence[int]) -> Sequence[int]:
-        """Return what of the amounts of these children is not in the ``whole`` of the process."""
+        """Return what of the amounts of these children is not in the ``whole`` of the process since the start."""
         if self.has_got_all(process):
             return NOTHING
         if self.has_got_none(process):
@@ -110,6 +110,10 @@ class ExitSums:
         self._lost = Sums()
         """Processes that somebody outside the tree was to wait for."""
         self._ending: dict[int, _Ending] = {}
+        self._unseen: dict[int, tuple[Sums, float]] = {}
+        """Those that no sample had seen when their record came: they may be seen as zombies afterwards."""
+        self._wholes: dict[int, Sequence[int]] | None = None
+        """The amounts of the members when they were first asked for."""
         self.of_root = Sums()
         """The threads of the root that have ended, once none is left."""
 
@@ -144,7 +148,9 @@ class ExitSums:
         if own is not None:
             children = own.children
             sums.add(own.reaped_seconds + children.seconds, own.reaped_faults + children.faults, children.amounts)
-        if process is not None:
+        if process is None:
+            self._unseen[pid] = sums, seconds
+        else:
             self._ending[pid] = _Ending(process, sums, seconds)
 
     def descendants_seconds(self) -> float:
@@ -175,14 +181,18 @@ class ExitSums:
 
         :param whole_of: Returns those of a member, with those of all that it has waited for; None: they are not known.
         """
+        self._settle_ending()
         tree, found = self._tree, [self._lost.amounts]
+        if self._wholes is None:
+            self._wholes = {pid: whole_of(process) or NOTHING for pid, process in tree.members.items()}
         for pid, process in tree.members.items():
             if pid not in self._ending:
                 whole = tuple(whole_of(process) or NOTHING)
                 found.append(whole)
                 parent = self._parents.get(pid)
                 if parent is not None:
-                    found.append(tuple(parent.missing_amounts(process, whole)))
+                    since = [now - before for now, before in zip(whole, self._wholes.get(pid, NOTHING), strict=True)]
+                    found.append(tuple(parent.missing_amounts(process, since)))
         if tree.root_gone:
             found += [self.of_root.amounts, self._root.children.amounts]
         return tuple(map(sum, zip(*found, strict=True)))
@@ -190,6 +200,10 @@ class ExitSums:
     def _settle_ending(self) -> None:
         """Take over the exact times of those that are still there; let go of the others."""
         members = self._tree.members
+        if self._unseen:
+            for pid in self._unseen.keys() & members.keys():
+                self._ending[pid] = _Ending(members[pid], *self._unseen[pid])
+            self._unseen = {}
         for pid, ending in list(self._ending.items()):
             more = ending.process.own_cpu - ending.seconds
             if members.get(pid) is not ending.process:
