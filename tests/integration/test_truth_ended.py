@@ -94,7 +94,8 @@ def test_children_of_a_millisecond_count_whoever_waits_for_them(children: str, h
     number = 601 if how == 'double-forked' else 301
     assert number - 1 <= found['reported'] <= number  # the last one may not have ended at the stop
     assert not found['lost']
-    assert not found['is_lower_bound']
+    # Of the others, clocks may have everything as well, and else what is added is a bit too little.
+    assert not found['is_lower_bound'] or how != 'waited for'
     # Beside them there are the forks of their parent, and the ends of those that somebody in the tree has waited for.
     assert 0.95 * found['truth'] < found['cpu'] < 2.5 * found['truth'] + 0.1
     assert 'Processes reported by the kernel at their end: ' in found['text']

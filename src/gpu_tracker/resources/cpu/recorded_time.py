@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from gpu_tracker.resources.cpu.counters import CpuReading
 
 
+_TOLERANCE = 1e-3
+"""Seconds by which clocks and records of the same processes may differ."""
+
+
 class RecordedTime:
     """Raises the CPU seconds of a tree to what its living members and the records of the others have together."""
 
@@ -23,6 +27,8 @@ class RecordedTime:
         """CPU seconds of root and descendants at the first sample."""
         self._most = (0.0, 0.0)
         self._ignored = 0.0
+        self.is_needed = False
+        """The records have more than counters and clocks."""
 
     @property
     def is_added(self) -> bool:
@@ -47,5 +53,6 @@ class RecordedTime:
         most_of_descendants = ended.sums.descendants_seconds() - descendants
         self._ignored = ended.sums.ignored_seconds()
         self._most = max(self._most[0], most_of_main), max(self._most[1], most_of_descendants)
+        self.is_needed = self._most[1] > reading.descendants + _TOLERANCE
         reading.main = max(reading.main, self._most[0])
         reading.descendants = max(reading.descendants, self._most[1])
