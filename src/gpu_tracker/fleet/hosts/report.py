@@ -210,11 +210,15 @@ def with_own_keys(gpus: Iterable[GpuReport]) -> tuple[GpuReport, ...]:
     return tuple(distinct(gpu) for gpu in gpus)
 
 
+def vendor_of(name: object) -> str | None:
+    """Return what a stranger calls a vendor; None where it is no name of one."""
+    return name if isinstance(name, str) and VENDOR.fullmatch(name) else None
+
+
 def _gpu(gpu: Mapping[str, object], parent: str = '') -> GpuReport:
     number = untrusted.whole(gpu.get('index'))
     uuid = untrusted.text(gpu.get('uuid'), _LONGEST_NAME)
-    vendor = gpu.get('vendor')
-    vendor = vendor if isinstance(vendor, str) and VENDOR.fullmatch(vendor) else None
+    vendor = vendor_of(gpu.get('vendor'))
     key = uuid or f'{parent}index:{numbered(vendor or "", "?" if number is None else str(number))}'
     status = gpu.get('status')
     claim, parts, health = gpu.get('claim'), gpu.get('mig_devices'), gpu.get('health')

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.fleet.hosts import untrusted
 from gpu_tracker.fleet.hosts.history import FleetMoment, Past, Series
-from gpu_tracker.fleet.hosts.report import STATUSES, GpuReport, ProcessReport, with_own_keys
+from gpu_tracker.fleet.hosts.report import STATUSES, GpuReport, ProcessReport, vendor_of, with_own_keys
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.agents import Target, target_of
 from gpu_tracker.gpus.constraints import SPLIT, UNKNOWN
@@ -91,7 +91,8 @@ def _host(samples: Mapping[_Key, Sample], figures: _Figures) -> Iterator[GpuRepo
             index = numbered(key.vendor, str(key.number))
             gpu = GpuReport(key=f'index:{index}', number=key.number, vendor=vendor, status=SPLIT)
         else:
-            gpu = _gpu(sample, key.number, figures)._replace(vendor=vendor)
+            gpu = _gpu(sample, key.number, figures)
+            gpu = gpu._replace(vendor=vendor or gpu.vendor)
         has_parts = gpu.status == SPLIT or key in parts
         yield gpu._replace(mig_devices=tuple(parts[key]) if has_parts else None)
 
@@ -103,6 +104,7 @@ def _gpu(sample: Sample, number: int | None, figures: _Figures) -> GpuReport:
     return GpuReport(
         key=key_of(uuid, index),
         number=number,
+        vendor=vendor_of(sample.label('vendor')),
         uuid=untrusted.text(uuid, _LONGEST_NAME) or None,
         pci_bus_id=untrusted.text(sample.label('pci_bus_id'), _LONGEST_NAME) or None,
         type=untrusted.text(sample.label('model'), _LONGEST_NAME) or None,

@@ -194,7 +194,7 @@ def _of(selection: str) -> Queries:
 
     by_gpu = 'job, instance, index'
     return Queries(
-        gpus=f'max by ({by_gpu}, host, uuid, model, pci_bus_id) ({series("gpu_tracker_gpu_info")})',
+        gpus=f'max by ({by_gpu}, host, uuid, model, pci_bus_id, vendor) ({series("gpu_tracker_gpu_info")})',
         statuses=f'max by ({by_gpu}, status) ({series("gpu_tracker_gpu_status")} == 1)',
         figures=tuple(f'max by ({by_gpu}) ({series(name)})' for name in FIGURES),
     )
