@@ -47,7 +47,7 @@ def test_the_name_of_a_group_says_whose_it_is() -> None:
 @pytest.mark.parametrize(
     ('name', 'is_abandoned'),
     [
-        (f'gpu-tracker-run-{os.getpid()}-1-{NAMESPACE}', True),  # another process had that number
+        (f'gpu-tracker-run-1-1-{NAMESPACE}', True),  # another process had that number
         (f'gpu-tracker-run-{2**22 + 1}-1-{NAMESPACE}', True),
         (f'gpu-tracker-run-{2**22 + 1}-1-1', False),  # it is numbered elsewhere
         ('gpu-tracker-run-1', False),
