@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.resources.rusage import reconcile, settle_children, settle_command
+from gpu_tracker.resources.rusage import count_ended, reconcile, settle_children, settle_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +65,21 @@ def small_command(**record: object) -> dict[str, Any]:
 
 def totals_only(totals: dict[str, Any]) -> list[int | None]:
     return [totals['ram'][group][TOTAL] for group in GROUPS]
+
+
+def test_the_peak_of_an_ended_child_is_not_put_beside_what_main_has_had_at_another_time() -> None:
+    totals = totals_of(
+        [200 * MB, None, None],
+        [5 * MB, None, None],
+        [205 * MB, None, None],
+        beside=205 * MB,
+        exit_records=2,
+        ended_main_peak=None,
+        ended_peak=40 * MB,
+        ended_copies_peak=0,
+    )
+    count_ended(totals)
+    assert totals_only(totals) == [200 * MB, 40 * MB, 205 * MB]
 
 
 def test_what_the_command_was_told_of_its_children_replaces_the_ticks_that_were_read() -> None:

@@ -103,7 +103,9 @@ def count_ended(totals: Totals) -> None:
     if main is not None and of_copies > main + _SLACK:
         largest = max(largest, of_copies)
     if largest > (ram['descendants'][_TOTAL] or 0):
-        _raise_descendants(ram, largest)
+        # Nobody knows what main and the others had just then.
+        _raise(ram, 'descendants', largest)
+        _raise(ram, 'combined', largest)
 
 
 def forget_bounds(totals: Totals) -> None:
