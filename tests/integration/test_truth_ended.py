@@ -17,6 +17,7 @@ from gpu_tracker.processes.ended import EndedProcesses
 from gpu_tracker.processes.exit_records import ExitRecords
 from gpu_tracker.processes.fork_notices import ForkNotices
 from gpu_tracker.processes.linux import LinuxProcessTree
+from support.cli_program import gpu_tracker
 from support.truth import MEGABYTE, environment, tracked
 from support.waiting import eventually
 
@@ -142,6 +143,34 @@ def test_what_a_process_that_is_tracked_by_its_pid_has_left_is_known(children: s
     cpu, reported = json.loads(tracker.communicate()[0])
     assert 199 <= reported <= 200  # as above
     assert cpu > 0.95 * truth
+
+
+def test_what_a_subreaper_has_waited_for_in_place_of_another_counts_once(tmp_path: Path) -> None:
+    """A process ends without having waited for its child; its own parent waits for it, the command for the child."""
+    program = """
+import ctypes, os, time
+SUBREAPER = 36
+ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+if os.fork() == 0:
+    if os.fork() == 0:
+        if os.fork() == 0:
+            while time.process_time() < 0.4: pass
+            os._exit(0)
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        time.sleep(0.3)
+        os._exit(0)
+    os.wait()
+    time.sleep(2)
+    os._exit(0)
+os.wait()
+time.sleep(0.5)
+"""
+    report = tmp_path / 'report.json'
+    done = gpu_tracker('--tu=seconds', '-f', 'json', '-o', str(report), '--', sys.executable, '-S', '-c', program)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(report.read_text())
+    cpu = found['cpu_utilization']['descendants']['mean_sum_percent'] / 100 * found['compute_time']['time']
+    assert 0.39 < cpu < 0.6
 
 
 def test_without_the_right_all_is_as_before(children: str) -> None:

@@ -76,6 +76,12 @@ class _Parent:
             return process.reaped_cpu + self.children.seconds
         return max(process.reaped_cpu, self.reaped_seconds + self.children.seconds)
 
+    def more_than_recorded(self, process: Process) -> float:
+        """Return the CPU seconds that ``process`` has got beyond those of these children."""
+        if process.reaped_faults - self.reaped_faults <= self.children.faults:
+            return 0.0
+        return max(0.0, process.reaped_cpu - self.reaped_seconds - self.children.seconds)
+
     def missing_amounts(self, process: Process, whole: Sequence[int]) -> Sequence[int]:
         """Return what of the amounts of these children is not in the ``whole`` of the process since the start."""
         if self.has_got_all(process):
@@ -159,22 +165,30 @@ class ExitSums:
         Each counts from its start, so that only differences matter.
         """
         self._settle_ending()
-        tree, parents, ending = self._tree, self._parents, self._ending
+        tree, ending = self._tree, self._ending
         root = tree.root
-        total = self._lost.seconds - tree.foreign_cpu + self._root.seconds(root)
+        total = self._lost.seconds - tree.foreign_cpu + root.reaped_cpu + self.ignored_seconds()
         for pid, process in tree.members.items():
             if process is not root and pid not in ending:
-                parent = parents.get(pid)
-                of_children = process.reaped_cpu if parent is None else parent.seconds(process)
-                total += process.own_cpu + of_children
+                total += process.own_cpu + process.reaped_cpu
         return total
 
     def ignored_seconds(self) -> float:
-        """Return the CPU seconds of those for which members were to wait, and have not."""
-        tree = self._tree
-        known = [(tree.root, self._root)]
-        known += [(process, self._parents[pid]) for pid, process in tree.members.items() if pid in self._parents]
-        return sum([max(0.0, parent.seconds(process) - process.reaped_cpu) for process, parent in known])
+        """Return the CPU seconds of those for which members were to wait, and no member has waited.
+
+        A subreaper waits for those whose parent has ended and had not. By then these were counted for whoever has
+        waited for that parent, so what the one has got beyond its own children is not missing at the other.
+        """
+        tree, root = self._tree, self._tree.root
+        others = [(p, self._parents.get(pid)) for pid, p in tree.members.items() if pid not in self._ending]
+        missing = more = 0.0
+        for process, parent in [(root, self._root), *(other for other in others if other[0] is not root)]:
+            if parent is None:
+                more += process.reaped_cpu
+            else:
+                missing += max(0.0, parent.seconds(process) - process.reaped_cpu)
+                more += parent.more_than_recorded(process)
+        return max(0.0, missing - more)
 
     def amounts(self, whole_of: Callable[[Process], Sequence[int] | None]) -> tuple[int, ...]:
         """Return the amounts of the whole tree, see :data:`AMOUNTS`.

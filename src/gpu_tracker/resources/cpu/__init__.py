@@ -100,14 +100,16 @@ class Cpu(Resource):
         """Return what :mod:`gpu_tracker.resources.rusage` has to know of the counters."""
         counters, missed, recorded, tree = self._counters, self._missed, self._recorded, self._tree
         root = tree.root
-        is_all = recorded is not None and recorded.is_complete and not recorded.is_added
-        is_bound = missed is not None and missed.is_lower_bound and not is_all
-        if recorded is not None and recorded.is_needed:
+        is_bound = missed is not None and missed.is_lower_bound
+        if recorded is not None and recorded.is_complete:
+            is_bound = False
+        is_recorded = recorded is not None and recorded.is_needed
+        if is_recorded:
             is_bound = True  # a record is made before a process gives its memory back, which takes CPU time as well
         return {
             'unreaped': 0.0 if counters is None else counters.unreaped,
             'adopted': 0.0 if counters is None else counters.adopted,
-            'has_clocks': (missed is not None and missed.is_added) or (recorded is not None and recorded.is_added),
+            'has_clocks': (missed is not None and missed.is_added) or is_recorded,
             'cpu_is_lower_bound': not tree.counts_reaped_time or is_bound,
             'cpu_before': self._cpu_before,
             # Where the system does not tell it: whether there was anybody to be waited for.

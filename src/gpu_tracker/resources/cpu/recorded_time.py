@@ -26,14 +26,8 @@ class RecordedTime:
         self._start: tuple[float, float] | None = None
         """CPU seconds of root and descendants at the first sample."""
         self._most = (0.0, 0.0)
-        self._ignored = 0.0
         self.is_needed = False
         """The records have more than counters and clocks."""
-
-    @property
-    def is_added(self) -> bool:
-        """Some of what descendants have used went to no process that should have waited for them."""
-        return self._ignored > 0
 
     @property
     def is_complete(self) -> bool:
@@ -51,7 +45,6 @@ class RecordedTime:
         main, descendants = self._start
         most_of_main = (ended.root_seconds or 0.0) - main
         most_of_descendants = ended.sums.descendants_seconds() - descendants
-        self._ignored = ended.sums.ignored_seconds()
         self._most = max(self._most[0], most_of_main), max(self._most[1], most_of_descendants)
         self.is_needed = self._most[1] > reading.descendants + _TOLERANCE
         reading.main = max(reading.main, self._most[0])
