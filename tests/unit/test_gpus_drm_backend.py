@@ -217,6 +217,24 @@ def test_how_busy_the_gpu_was_with_a_rocm_process_is_not_known(tree: DrmTree, cl
     assert [opened.utilization(uuid) for uuid in MI300X] == [97.0, 0.0]
 
 
+def test_memory_of_which_the_driver_does_not_say_where_it_is_is_unknown(tree: DrmTree, clock: Clock) -> None:
+    tree.add('amdgpu_compute')
+    opened = backend(tree, clock)
+    known = [(process.pid, process.memory) for process in opened.read(MI300X[0]).processes or ()]
+    assert opened.take_messages() == []
+    tree.client(2001, 5, ['drm-driver:\tamdgpu', 'drm-client-id:\t9', 'drm-memory-vram:\t3000000 KiB'])
+    for uuid in MI300X[:2]:
+        processes = opened.read(uuid).processes or ()
+        assert [(process.pid, process.memory) for process in processes if process.pid == 2001] == [(2001, None)]
+    assert [(process.pid, process.memory) for process in opened.read(MI300X[0]).processes or ()] == [
+        *known,
+        (2001, None),
+    ]
+    ((level, text),) = opened.take_messages()
+    assert level == 'warning'
+    assert text.startswith('A GPU driver does not say on which GPU a process of this run has its memory')
+
+
 def xe_cycles(tree: DrmTree, pid: int, client: int, busy: int, passed: int) -> None:
     lines = [
         'drm-driver:\txe',

@@ -26,6 +26,10 @@ _UNREADABLE = (
     'Only root may see what processes of other users have of GPUs of AMD, Intel and others. Some processes of this run '
     'are of other users: what they have is not counted.'
 )
+_UNPLACED = (
+    'A GPU driver does not say on which GPU a process of this run has its memory, as with GPUs in partitions: the GPU '
+    'memory of this run is unknown.'
+)
 _LOST = 'is no longer there'
 
 
@@ -77,6 +81,8 @@ class DrmBackend:
         processes = tuple(self._usage.read_for(uuid))
         if not self._usage.is_readable:
             self._reported.once(_UNREADABLE, ('warning', _UNREADABLE))
+        if self._usage.has_unplaced:
+            self._reported.once(_UNPLACED, ('warning', _UNPLACED))
         return GpuReading(_described(device, total), memory_used=used, processes=processes)
 
     def processes(self, uuid: str) -> list[GpuProcess]:
@@ -208,6 +214,8 @@ class Usage:
         self._served: set[str] = set()
         self._processes: dict[str, list[GpuProcess]] | None = None
         self._busy: dict[str, float | None] = {}
+        self.has_unplaced = False
+        """At the last reading some memory was on a GPU of which the driver does not say which."""
         self._lock = threading.Lock()
 
     @property
@@ -253,20 +261,29 @@ class Usage:
         is_first = self._processes is None
         shares = self._shares.update((holding.client for holding in holdings), now)
         by_gpu: dict[str, dict[int, list[Holding]]] = {}
+        unplaced: dict[str, set[int]] = {}
+        """Processes with a client that may be on any GPU of its driver, by driver."""
         for holding in holdings:
             address = holding.client.key[0]
             device = self._devices.get(address) or (None if ':' in address else self._on_chip)
             if device is not None:
                 by_gpu.setdefault(device.uuid, {}).setdefault(holding.pid, []).append(holding)
+            elif holding.client.memory(is_integrated=False) != 0:
+                unplaced.setdefault(holding.client.driver, set()).add(holding.pid)
+        self.has_unplaced = any(device.driver in unplaced for device in self._devices.values())
         self._processes = {}
         self._busy = {}
         for device in self._devices.values():
             on_gpu = by_gpu.get(device.uuid, {})
+            anywhere = unplaced.get(device.driver, set())
             self._processes[device.uuid] = [
-                _process(pid, held, shares, is_integrated=device.is_integrated) for pid, held in sorted(on_gpu.items())
+                GpuProcess(pid)
+                if pid in anywhere
+                else _process(pid, on_gpu[pid], shares, is_integrated=device.is_integrated)
+                for pid in sorted(on_gpu.keys() | anywhere)
             ]
             held = [holding for of_process in on_gpu.values() for holding in of_process]
-            is_known = not is_first and (bool(held) or device.has_engines)
+            is_known = not is_first and not anywhere and (bool(held) or device.has_engines)
             self._busy[device.uuid] = _busy(held, shares) if is_known else None
 
 
