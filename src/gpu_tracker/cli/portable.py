@@ -6,6 +6,7 @@ sampler starts. Everything else is as in ``track_command``.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -193,7 +194,10 @@ class _StartedCommand:
 
     def poll(self) -> int | None:
         """Return its exit code, -n where signal n has ended it; None: it runs."""
-        self._look(block=False)
+        if sys.platform != 'win32' and self._code is None:
+            pid, status, used = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self._code, self._used = os.waitstatus_to_exitcode(status), used
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
@@ -201,21 +205,14 @@ class _StartedCommand:
 
         :raises subprocess.TimeoutExpired: It still runs after so many seconds.
         """
-        if timeout is None:
-            self._look(block=True)
-        until = time.monotonic() + (timeout or 0.0)
-        while self.poll() is None:
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        # Not in one call: a signal that comes just before it would not be passed on until the command has ended.
+        while (code := self.poll()) is None:
             left = until - time.monotonic()
             if left <= 0:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
             time.sleep(min(left, _PAUSE))
-        return self._code or 0
-
-    def _look(self, *, block: bool) -> None:
-        if sys.platform != 'win32' and self._code is None:
-            pid, status, used = os.wait4(self.pid, 0 if block else os.WNOHANG)
-            if pid:
-                self._code, self._used = os.waitstatus_to_exitcode(status), used
+        return code
 
 
 def _send(process_id: int, number: int) -> None:
