@@ -224,7 +224,8 @@ def test_verbose_tells_on_standard_error_how_the_run_was_sampled(tmp_path: Path)
         rf'mean interval 0\.\d{{4}} s, {number} CPU seconds\n'
         rf'Peak RAM of main: {between} \(private {between}; shared {between}\)\n'
         r'Peak RAM of descendants: exactly 0 gigabytes\n'
-        rf'Peak RAM of combined: {between} \(private {between}; shared {between}\)\n',
+        rf'Peak RAM of combined: {between} \(private {between}; shared {between}\)\n'
+        r'(Processes reported by the kernel at their end: 0\n)?',
         done.stderr,
     )
     assert done.stdout == ''
