@@ -53,8 +53,8 @@ def churn(number):
         os.waitpid(child, 0)
 
 with gput.Tracker(sleep_time=0.001):
-    for _ in range(2):
-        churn(600)
+    for number in (1800, 600):  # its heap and its buffers have their sizes after the first
+        churn(number)
         print('churned', flush=True)
         input()
 """
