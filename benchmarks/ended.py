@@ -120,7 +120,7 @@ def ended_table(results: Results) -> Table:
         'CPU µs an end', 'seconds', 'rounds',
     ]  # fmt: skip
     text = (
-        'True is what wait4 tells of the command, or what children know of themselves, where that is more. The peak is '
+        'True is what wait4 reports of the command, or the children of themselves, where that is more. The peak is '
         'that of the child. An end costs what the sampler uses more than in the same round without reports.'
     )
     return Table('taskstats: processes that the kernel reports at their end', columns, rows, text)
