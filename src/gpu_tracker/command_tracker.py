@@ -34,6 +34,7 @@ class ReportingTracker:
 
     :param report_file: The absolute path of that file, or None for none.
     :param report_format: A name in :data:`gpu_tracker.report.FORMATS`.
+    :param appends: Whether the report becomes a line of the table in that file, where this process is killed.
     :param warn: Called with each warning.
     :param configuration: What the sampler is told beside the parameters.
     :param options: The parameters of :class:`~gpu_tracker.Tracker`.
@@ -44,12 +45,14 @@ class ReportingTracker:
         *,
         report_file: str | None,
         report_format: str,
+        appends: bool = False,
         warn: Callable[[str], None],
         configuration: Mapping[str, Any] | None = None,
         **options: Any,  # noqa: ANN401 - those of Tracker, which Parameters checks
     ) -> None:
         parameters = Parameters(**{'n_join_attempts': 1, 'join_timeout': _LONGEST_STOP, **options})
-        report = None if report_file is None else (report_file, report_format)
+        named = (configuration or {}).get('recorded_command', ()) if report_format == 'csv' else ()
+        report = None if report_file is None else (report_file, report_format, named, appends)
         self.run = Run(
             parameters,
             lambda level, text: warn(text) if level == 'warning' else None,

@@ -94,8 +94,25 @@ def as_summary(usage: ResourceUsage) -> str:
     return summary.as_summary(usage)
 
 
-FORMATS: dict[str, Callable[[ResourceUsage], str]] = {'text': as_text, 'json': as_json, 'summary': as_summary}
-FORMATS_ACCEPTED = 'text, json or summary'
+def as_csv(usage: ResourceUsage, command: Sequence[str] = (), exit_code: int | None = None) -> str:
+    """Return the report as a table of one run, see :func:`gpu_tracker.csv_table.table_of`."""
+    from gpu_tracker import csv_table  # noqa: PLC0415 - as above
+
+    return csv_table.table_of(as_dictionary(usage), command, exit_code)
+
+
+FORMATS: dict[str, Callable[[ResourceUsage], str]] = {
+    'text': as_text,
+    'json': as_json,
+    'summary': as_summary,
+    'csv': as_csv,
+}
+FORMATS_ACCEPTED = 'text, json, summary or csv'
+
+
+def rendered(usage: ResourceUsage, name: str, command: Sequence[str], exit_code: int | None) -> str:
+    """Return the report in the format ``name``, with the command and its exit code where that format has them."""
+    return as_csv(usage, command, exit_code) if name == 'csv' else FORMATS[name](usage)
 
 
 def _fields(usage: ResourceUsage) -> dict[str, object]:

@@ -30,7 +30,7 @@ Options:
 {serving.option_lines(_PORT)}\
   --token-file=<file>   Serve only clients that know the token in this file. nvgpu's
                         masters know none.
-  --interval=<s>        The time between two readings of the GPUs, from {_INTERVALS[0]:g} to {_INTERVALS[1]:g}
+  --st, --interval=<s>  The time between two readings of the GPUs, from {_INTERVALS[0]:g} to {_INTERVALS[1]:g}
                         seconds. It grows to 6 seconds where nobody has asked for a
                         minute. [default: 2]
   --config=<file>       The hosts of /cluster_status: nvgpu's file with AGENTS =
@@ -49,7 +49,7 @@ Options:
                         over HTTP as well, such as http://localhost:4318. env: to the one
                         that OTEL_EXPORTER_OTLP_ENDPOINT names. Needs gpu-tracker[otel].
   -h --help             Print this text.
-  --version             Print the version.
+  -v --version          Print the version.
 
 / is a page, /api/v1/host is JSON, /gpu_status and /cluster_status are as nvgpu has
 them, /metrics is for Prometheus, and /healthz answers everybody. Messages go to

@@ -34,7 +34,7 @@ Options:
                         [default: 59123]
   --socket=<name>       Where atop 2.13 and later finds it: the name of an abstract Unix
                         socket. [default: atopgpud_nvidia]
-  --interval=<s>        The time between two readings, from 0.01 to 60 seconds.
+  --st, --interval=<s>  The time between two readings, from 0.01 to 60 seconds.
                         [default: 1]
   --enable-accounting   Switch accounting mode of the GPUs on, for busy figures over the
                         life of each process. Needs root. It changes the machine: the

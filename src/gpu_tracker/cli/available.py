@@ -26,7 +26,7 @@ Names the free GPUs of this machine, or runs a command on them.
 
 Usage:
   gpu-tracker available [options]
-  gpu-tracker available [options] -- <command> [<argument>...]
+  gpu-tracker available [options] [--] <command> [<argument>...]
 
 Options:
   -l --limit=<n>             At most so many GPUs.
@@ -80,24 +80,17 @@ _OPTION_OF = {
     'seconds': '--claim-seconds',  # what a claim calls it
 }
 _NONE_FREE = 1
-_GIVE = 'give a command after --'
-
-Values = dict[str, str | bool | list[str] | None]
 
 
 def run(arguments: list[str]) -> int:
     """Do what ``arguments`` ask for, and return the exit code."""
-    before, words = options.part_at_dashes(arguments[1:])
-    given = [*before, *(['--', 'command'] if words else [])]
-    try:
-        values = options.parse(TEXT, f'gpu-tracker {__version__}', given, arguments[0])
-    except options.UsageError as error:
-        _, stray = options.given_and_stray(TEXT, before)
-        raise options.UsageError(f'{error}: {_GIVE}') if stray else error from None
+    own, words, _ = options.part_at_command(TEXT, arguments[1:])
+    given = [*own, *(['--', 'command'] if words else [])]
+    values = options.parse(TEXT, f'gpu-tracker {__version__}', given, arguments[0])
     if isinstance(values, str):
         return output.print_text(values)
     if words is not None and not (words and words[0]):
-        raise options.UsageError(f'the command is empty: {_GIVE}')
+        raise options.UsageError('the command is empty')
     try:
         return _available(values, words)
     except ParameterError as error:
@@ -110,7 +103,7 @@ def run(arguments: list[str]) -> int:
         return _NONE_FREE
 
 
-def _available(values: Values, words: list[str] | None) -> int:
+def _available(values: options.Values, words: list[str] | None) -> int:
     request = _request(values)
     terms = _terms(values, words)
     waiting = _waiting(values)
@@ -146,7 +139,7 @@ def _print(request: Request, picked: Picked, picker: Picker) -> int:
     return output.print_text(f'{",".join(request.name(gpu) for gpu in picked.chosen)}\n')
 
 
-def _request(values: Values) -> Request:
+def _request(values: options.Values) -> Request:
     if values['--limit'] is not None and values['--count'] is not None:
         raise options.UsageError('--limit and --count do not go together: at most so many, or exactly so many')
     return make_request(
@@ -164,7 +157,7 @@ def _request(values: Values) -> Request:
     )
 
 
-def _terms(values: Values, words: list[str] | None) -> Terms | None:
+def _terms(values: options.Values, words: list[str] | None) -> Terms | None:
     seconds = check_seconds('claim_seconds', _number(values, '--claim-seconds'))
     if not values['--claim']:
         if seconds is not None:
@@ -172,12 +165,12 @@ def _terms(values: Values, words: list[str] | None) -> Terms | None:
         return None
     if words is None:
         if seconds is None:
-            raise options.UsageError('--claim needs --claim-seconds, or a command after -- that it lasts for')
+            raise options.UsageError('--claim needs --claim-seconds, or a command that it lasts for')
         return Terms(os.getpid(), seconds, None)
     return Terms(os.getpid(), seconds, purpose(words), survives_exec=True)
 
 
-def _waiting(values: Values) -> Waiting | None:
+def _waiting(values: options.Values) -> Waiting | None:
     seconds = check_seconds('wait_seconds', _number(values, '--wait-seconds'))
     if seconds is None and not values['--wait']:
         return None
@@ -225,17 +218,17 @@ def _become(words: list[str], request: Request, picked: Picked) -> int:
     return 0
 
 
-def _number(values: Values, option: str) -> float | None:
+def _number(values: options.Values, option: str) -> float | None:
     given = _text(values, option)
     return None if given is None else options.number(option, float, given, 'a number')
 
 
-def _whole_number(values: Values, option: str) -> int | None:
+def _whole_number(values: options.Values, option: str) -> int | None:
     given = _text(values, option)
     return None if given is None else options.number(option, int, given, 'a positive whole number')
 
 
-def _text(values: Values, name: str) -> str | None:
+def _text(values: options.Values, name: str) -> str | None:
     """Return the value of the option ``name`` as docopt has read it."""
     value = values.get(name)
     return value if isinstance(value, str) else None

@@ -32,11 +32,12 @@ as a file has to be that has a comma in its name.
 
 Options:
   -f --format=<format>  text or json. [default: text]
+  --json                The same as --format=json.
   --fail-if=<condition>
                         Exit with 1 where the condition applies or cannot be known, and
                         print a line that says why. It can be given several times.
   --salvage             Read files that were cut off or damaged as far as they go.
-  -o --output=<file>    Write the comparison to a file.
+  -o --output=<file>    Write to this file; - is standard output, the default.
   -h --help             Print this text.
   -v --version          Print the version.
 
@@ -58,15 +59,13 @@ def run(arguments: list[str]) -> int:
     values = _parse(arguments)
     if isinstance(values, str):
         return output.print_text(values)
-    shown_as = str(values['--format'])
-    if shown_as not in _FORMATS:
-        raise ParameterError('--format', shown_as, ' or '.join(_FORMATS))
+    shown_as = options.chosen_format(values, _FORMATS)
     conditions = [_condition(str(given)) for given in _list(values['--fail-if'])]
     groups = groups_of(_list(values['<group>']))
-    path = values['--output']
-    if path is not None and _is_one_of(str(path), groups):
+    path = options.output_path(values)
+    if path is not None and _is_one_of(path, groups):
         raise ParameterError('--output', path, 'a file that is none of the recordings')
-    destination = output.Destination(None if path is None else str(path))
+    destination = output.Destination(path)
     problem = destination.check()
     if problem is not None:
         raise ParameterError('--output', path, f'a file that can be written ({problem})')
@@ -86,7 +85,7 @@ def run(arguments: list[str]) -> int:
     return _CONDITION_APPLIES if failed else 0
 
 
-def _parse(arguments: list[str]) -> dict[str, str | bool | list[str] | None] | str:
+def _parse(arguments: list[str]) -> options.Values | str:
     try:
         return options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
     except options.UsageError as error:

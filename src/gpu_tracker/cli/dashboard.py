@@ -32,7 +32,7 @@ Options:
   --prometheus-token-file=<file>  Send Prometheus the token in this file.
   --prometheus-ca=<file>  Trust Prometheus with a certificate of one of the authorities
                         in this PEM file.
-  --interval=<s>        The time between two rounds, from {INTERVALS[0]:g} to {INTERVALS[1]:g} seconds.
+  --st, --interval=<s>  The time between two rounds, from {INTERVALS[0]:g} to {INTERVALS[1]:g} seconds.
                         Default: what the TOML file says, else {INTERVAL:g}.
   --deadline=<s>        How long all hosts together have to answer, from {DEADLINES[0]:g} to {DEADLINES[1]:g}
                         seconds. Default: what the TOML file says, else 1.5; for
@@ -41,7 +41,7 @@ Options:
                         file, one name:password a line.
 {serving.option_lines(_PORT)}\
   -h --help             Print this text.
-  --version             Print the version.
+  -v --version          Print the version.
 
 / is the page, /sd lists the agents for Prometheus, and /healthz answers everybody.
 Messages go to standard error. SIGHUP reads certificates, secrets and hosts again.

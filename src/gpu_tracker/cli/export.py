@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import output
+from gpu_tracker.cli import options, output
 from gpu_tracker.cli.show import values_of, with_recording
 from gpu_tracker.errors import ParameterError
 
@@ -44,8 +44,7 @@ def run(arguments: list[str]) -> int:
     name = str(values['--format'])
     if name not in export.FORMATS:
         raise ParameterError('--format', name, formats)
-    given = values['--output']
-    path = None if given in {None, '-'} else str(given)
+    path = options.output_path(values)
     if path is None and name in export.BINARY and os.isatty(output.STANDARD_OUTPUT):
         raise ParameterError('--output', None, f'a file where the format is {name}, which is no text')
 

@@ -22,11 +22,12 @@ Usage:
   gpu-tracker ls [options]
 
 Options:
-  --json                Print one JSON object instead of a table; the documentation
-                        tells its keys.
-  --watch               Show it again and again, in place, until Ctrl-C. With --json,
-                        one object a line.
-  --interval=<s>        The time between two looks of --watch: a positive number of
+  -f --format=<format>  How to show it: text, a table, or json, one object whose keys the
+                        documentation lists. [default: text]
+  --json                The same as --format=json.
+  --watch               Show it again and again, in place, until Ctrl-C. As JSON, one
+                        object a line.
+  --st, --interval=<s>  The time between two looks of --watch: a positive number of
                         seconds. [default: 2]
   --no-color            Use no colours. They are used on a terminal only, where the
                         package rich is installed and NO_COLOR is not set.
@@ -52,7 +53,8 @@ def run(arguments: list[str]) -> int:
         return output.print_text(values)
     interval = _interval(str(values['--interval']))
     watches = bool(values['--watch'])
-    show = _Json(watches=watches) if values['--json'] else _Table(color=not values['--no-color'], watches=watches)
+    as_json = options.chosen_format(values, ('text', 'json')) == 'json'
+    show = _Json(watches=watches) if as_json else _Table(color=not values['--no-color'], watches=watches)
     machine = Machine(show.report)
     try:
         seen = machine.read()

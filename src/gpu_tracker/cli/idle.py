@@ -24,9 +24,9 @@ Usage:
   gpu-tracker idle [--config=<file>] [--check] [--dry-run] [--devices=<folder>]
                    [--socket=<path>] [--verbose]
   gpu-tracker idle --print-config
-  gpu-tracker idle status [--json] [--socket=<path>]
+  gpu-tracker idle status [--format=<format> | --json] [--socket=<path>]
   gpu-tracker idle -h | --help
-  gpu-tracker idle --version
+  gpu-tracker idle -v | --version
 
 Commands:
   status                Ask the monitor that runs: which GPUs are idle or busy, since
@@ -37,14 +37,15 @@ Options:
   --check               Only check the file. Exit code 0: a monitor would start with it.
   --print-config        Print a configuration file with all keys, explained.
   --dry-run             Start and stop nothing; say what would be done.
-  --json                Print one JSON object instead of a table; the documentation
-                        tells its keys.
+  -f --format=<format>  How status shows it: text, a table, or json, one object whose keys
+                        the documentation lists. [default: text]
+  --json                The same as --format=json.
   --devices=<folder>    Where the files of the GPUs are, as nvidia0. [default: /dev]
   --socket=<path>       Where the monitor answers: a Unix socket. Default: idle.sock in
                         this user's folder for such files.
   --verbose             Log debug messages too.
   -h --help             Print this text.
-  --version             Print the version.
+  -v --version          Print the version.
 
 Messages go to standard error. SIGHUP reads the file again, SIGTERM and Ctrl-C stop the
 programs and then the monitor. Exit code 125: the file has errors, another monitor
@@ -64,7 +65,8 @@ def run(arguments: list[str]) -> int:
     if sys.platform != 'linux':
         raise GpuTrackerError('idle watches device files and processes of Linux, and runs there only')
     if values['status']:
-        return _show_status(_socket(values['--socket']), as_json=bool(values['--json']))
+        as_json = options.chosen_format(values, ('text', 'json')) == 'json'
+        return _show_status(_socket(values['--socket']), as_json=as_json)
     path = _config_path(str(values['--config']))
     settings = _settings(path)
     if settings is None:
@@ -77,7 +79,7 @@ def run(arguments: list[str]) -> int:
     return _watch(path, settings, values)
 
 
-def _watch(path: str, settings: Settings, values: dict[str, str | bool | list[str] | None]) -> int:
+def _watch(path: str, settings: Settings, values: options.Values) -> int:
     from gpu_tracker.idle import idle_monitor  # noqa: PLC0415 - as above
     from gpu_tracker.idle.monitor_log import open_log  # noqa: PLC0415
 

@@ -6,14 +6,10 @@ from gpu_tracker import limits
 from gpu_tracker.cli import options
 from gpu_tracker.limits import RunLimits
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 _KILL_AFTER = '--kill-after'
 
 
-def read(values: Mapping[str, str | bool | list[str] | None]) -> RunLimits:
+def read(values: options.Values) -> RunLimits:
     """Return the limits that the options set, of which one at least was given.
 
     :param values: What docopt has read.

@@ -26,8 +26,10 @@ Options:
                         the samples of all recordings as one dataset, in folders
                         job=... and rank=... that DuckDB, Polars, Dask and Spark
                         read. [default: text]
+  --json                The same as --format=json.
   -o --output=<path>    Where to write it: a file, or with parquet a folder, which
-                        must not be there yet. Default: standard output.
+                        must not be there yet; - is standard output, the
+                        default.
   --recordings          Read all recordings. Without it they are read where there
                         are 2,000 at most, since each takes some milliseconds.
   --no-recordings       Read none: the largest RAM of several ranks at one moment
@@ -54,10 +56,8 @@ def run(arguments: list[str]) -> int:
         return output.print_text(values)
     given = values['<folder>']
     folders = list(given) if isinstance(given, list) else []
-    name = str(values['--format'])
-    if name not in FORMATS:
-        raise ParameterError('--format', name, 'text, json, summary or parquet')
-    path = None if values['--output'] in {None, '-'} else str(values['--output'])
+    name = options.chosen_format(values, FORMATS)
+    path = options.output_path(values)
     if name == 'parquet':
         if path is None:
             raise options.UsageError('-f parquet needs --output: the folder of the dataset')

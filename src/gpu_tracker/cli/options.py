@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from docopt import DocoptExit, DocoptLanguageError, docopt
 
 from gpu_tracker.errors import GpuTrackerError, ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Values = dict[str, str | bool | list[str] | None]
+"""What docopt has read: by option, by argument and by the words of the usage."""
 
 Number = TypeVar('Number', int, float)
 
@@ -35,9 +42,7 @@ class Given(NamedTuple):
     option: Option
 
 
-def parse(
-    text: str, version: str, arguments: list[str], command: str | None = None
-) -> dict[str, str | bool | list[str] | None] | str:
+def parse(text: str, version: str, arguments: list[str], command: str | None = None) -> Values | str:
     """Read ``arguments`` by the docopt ``text``: return the values by name, or what to print for help and version.
 
     ``command`` is the word in front of the arguments that has led to this text.
@@ -45,14 +50,55 @@ def parse(
     Raises UsageError naming the argument that does not fit.
     """
     printed = io.StringIO()
+    usual = _with_usual_names(_options(text), arguments)
     try:
         # Captured, because a print into a closed pipe fails only when the interpreter ends.
         with contextlib.redirect_stdout(printed):
-            return dict(docopt(text, [*([command] if command else []), *arguments], version=version))
+            values = dict(docopt(text, [*([command] if command else []), *usual], version=version))
     except (DocoptExit, DocoptLanguageError) as error:
         raise UsageError(explain(text, arguments)) from error
     except SystemExit:
         return printed.getvalue()
+    if values.get('--json') and '--format' in values:
+        given, _ = given_and_stray(text, usual)
+        if '--format' in given and values['--format'] != 'json':
+            raise UsageError(f'--json and --format={values["--format"]} do not go together')
+        values['--format'] = 'json'
+    return values
+
+
+class Parted(NamedTuple):
+    """The arguments of a command that starts another one: its own, and those of the other.
+
+    :ivar own: What stands in front of the other command, without ``--``.
+    :ivar words: The other command; None: there is none.
+    :ivar has_dashes: Whether ``--`` stands between them.
+    """
+
+    own: list[str]
+    words: list[str] | None
+    has_dashes: bool
+
+
+def part_at_command(text: str, arguments: list[str]) -> Parted:
+    """Part ``arguments`` where another command begins.
+
+    That is behind the first ``--``, which never is an option's value, or else at the first word that is neither an
+    option of the docopt ``text`` nor the value of one. What begins with a dash is no command: it needs ``--``.
+    """
+    known = _options(text)
+    rest = list(arguments)
+    while rest:
+        position = len(arguments) - len(rest)
+        if rest[0] == '--':
+            return Parted(arguments[:position], rest[1:], has_dashes=True)
+        if not rest[0].startswith('-') or rest[0] == '-':
+            return Parted(arguments[:position], rest, has_dashes=False)
+        try:
+            _scan_one(known, rest)
+        except UsageError:
+            return Parted(arguments[: position + 1], None, has_dashes=False)  # docopt finds the same fault
+    return Parted(arguments, None, has_dashes=False)
 
 
 def part_at_dashes(arguments: list[str]) -> tuple[list[str], list[str] | None]:
@@ -63,12 +109,35 @@ def part_at_dashes(arguments: list[str]) -> tuple[list[str], list[str] | None]:
     return arguments[:position], arguments[position + 1 :]
 
 
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """Return the end of a message that names those of the ``known`` words that ``given`` resembles; empty: none."""
+    from difflib import get_close_matches  # noqa: PLC0415 (only for who has mistyped something)
+
+    close = get_close_matches(given, sorted(known), n=2, cutoff=0.7)
+    return f': did you mean {" or ".join(close)}?' if close else ''
+
+
 def number(option: str, kind: type[Number], given: str, accepted: str) -> Number:
     """Return the number that was ``given`` to ``option``; raise ParameterError where it is none."""
     try:
         return kind(given.replace('_', '?'))  # Python allows underscores between digits, users of other programs do not
     except ValueError:
         raise ParameterError(option, given, accepted) from None
+
+
+def chosen_format(values: Values, formats: Sequence[str]) -> str:
+    """Return what ``--format`` was given; raise ParameterError where it is none of ``formats``."""
+    given = str(values['--format'])
+    if given not in formats:
+        accepted = formats[0] if len(formats) == 1 else f'{", ".join(formats[:-1])} or {formats[-1]}'
+        raise ParameterError('--format', given, accepted)
+    return given
+
+
+def output_path(values: Values) -> str | None:
+    """Return the path that ``--output`` was given; None: the output goes to standard output, which ``-`` is too."""
+    given = values['--output']
+    return None if given in {None, '-'} else os.path.expanduser(str(given))
 
 
 def of_option(error: ParameterError, option: str, given: str | None) -> ParameterError:
@@ -108,20 +177,39 @@ def _options(text: str) -> list[Option]:
     return options
 
 
+def _with_usual_names(options: list[Option], arguments: list[str]) -> list[str]:
+    """Return ``arguments`` with the last name of each option, which docopt reads, for its other long names."""
+    usual = {name: option.names[-1] for option in options for name in option.names[:-1] if name.startswith('--')}
+    own, words = part_at_dashes(arguments)
+    renamed = []
+    for argument in own:
+        name, equals, value = argument.partition('=')
+        renamed.append(f'{usual.get(name, name)}{equals}{value}')
+    return renamed if words is None else [*renamed, '--', *words]
+
+
 def _scan(options: list[Option], arguments: list[str]) -> tuple[list[Given], list[str]]:
     """Return the options given and the stray words, up to ``--``; raise UsageError at an option used wrongly."""
     given: list[Given] = []
     stray: list[str] = []
     rest = list(arguments)
     while rest and rest[0] != '--':
-        word = rest.pop(0)
-        if word.startswith('--'):
-            given.append(_long_option(options, word, rest))
-        elif word.startswith('-') and word != '-' and not _is_number(word):
-            given += _short_options(options, word, rest)
-        else:
+        word = rest[0]
+        found = _scan_one(options, rest)
+        given += found
+        if not found:
             stray.append(word)
     return given, stray
+
+
+def _scan_one(options: list[Option], rest: list[str]) -> list[Given]:
+    """Take the first word, with its value, from ``rest``; return the options in it: none where it is a stray word."""
+    word = rest.pop(0)
+    if word.startswith('--'):
+        return [_long_option(options, word, rest)]
+    if word.startswith('-') and word != '-' and not _is_number(word):
+        return _short_options(options, word, rest)
+    return []
 
 
 def _long_option(options: list[Option], word: str, rest: list[str]) -> Given:
@@ -130,7 +218,8 @@ def _long_option(options: list[Option], word: str, rest: list[str]) -> Given:
     exact = [option for option in options if name in option.names]
     matching = exact or [option for option in options if any(known.startswith(name) for known in option.names)]
     if not matching:
-        raise UsageError(f'unknown option {name}')
+        known = [known for option in options for known in option.names]
+        raise UsageError(f'unknown option {name}{did_you_mean(name, known)}')
     if len(matching) > 1:
         raise UsageError(f'{name} could be any of {", ".join(option.names[-1] for option in matching)}')
     option = matching[0]

@@ -19,7 +19,7 @@ STANDARD_ERROR = 2
 
 _READER_GONE = 141
 _NOT_EXECUTABLE = 126
-_NOT_FOUND = 127
+NOT_FOUND = 127
 
 _reserved: set[int] = set()
 
@@ -96,14 +96,18 @@ def print_pieces(pieces: Iterable[bytes]) -> int:
 def not_started(program: str, error: OSError) -> int:
     """Print why a program could not be started, and return the exit code that shells have for it."""
     complain(f'cannot start {program!r}: {reason(error)}')
-    return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+    return NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
 
 
 class Destination:
     """Where the report goes: standard output, or the file of ``--output``."""
 
-    def __init__(self, path: str | None) -> None:
-        """Take the ``path`` of ``--output``, or None for standard output."""
+    def __init__(self, path: str | None, *, appends: bool = False) -> None:
+        """Take the ``path`` of ``--output``, or None for standard output.
+
+        :param appends: Whether reports are lines of the table in that file, which several runs may write at once.
+        """
+        self.appends = appends
         # An empty path and one that ends in a slash can only be wrong, and a whole path would make them look right.
         self._path = path if not path or path.endswith('/') else _whole_path(path)
         self._made_for_us: str | None = None
@@ -123,6 +127,8 @@ class Destination:
             target = files.replaceable_file(self._path)
         except OSError as error:
             return reason(error)
+        if self.appends:
+            return self._table_fault()
         if target is not None:
             try:
                 self._held = _hold(target)
@@ -131,6 +137,16 @@ class Destination:
             if not os.path.exists(target):
                 self._made_for_us = target
         return 'it is closed' if files.own_descriptor(self._path) in _reserved else None
+
+    def _table_fault(self) -> str | None:
+        """Return why no line can be added to the table in the file."""
+        from gpu_tracker import csv_table  # noqa: PLC0415 (for this alone)
+
+        try:
+            csv_table.check(self._path or '')
+        except ValueError as error:
+            return f'there is something that is no table of runs: {error}'
+        return None
 
     def leads_to(self, path: str) -> bool:
         """Return whether the report goes into the file ``path``."""
@@ -156,13 +172,21 @@ class Destination:
         report = f'{report.rstrip()}\n'
         if self._path is not None:
             try:
-                files.write_whole(self._path, report)
-            except OSError as error:
-                complain(f'cannot write {self._path}: {reason(error)}')
+                self._write_file(self._path, report)
+            except (OSError, ValueError) as error:
+                complain(f'cannot write {self._path}: {reason(error) if isinstance(error, OSError) else error}')
                 self._write_standard_output(report)
                 return False
             return True
         return self._write_standard_output(report)
+
+    def _write_file(self, path: str, report: str) -> None:
+        if self.appends:
+            from gpu_tracker import csv_table  # noqa: PLC0415 (as above)
+
+            csv_table.append(path, report.rstrip('\n'))
+        else:
+            files.write_whole(path, report)
 
     def _write_standard_output(self, report: str) -> bool:
         try:

@@ -42,7 +42,7 @@ def run(arguments: list[str]) -> int:
     from gpu_tracker.system import files  # noqa: PLC0415 - help does without
     from gpu_tracker.views import plot  # noqa: PLC0415 - as above
 
-    path = str(values['--output'])
+    path = os.path.expanduser(str(values['--output']))
     kind = os.path.splitext(path)[1].removeprefix('.').lower()
     if kind not in plot.FORMATS:
         raise ParameterError('--output', path, 'a path that ends in .png, .svg or .pdf')

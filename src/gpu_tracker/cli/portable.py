@@ -137,6 +137,7 @@ def _track_started(request: Request, regions: CommandRegions, view: LiveView | N
         started_at=started_at,
         report_file=request.destination.replaceable,
         report_format=request.format,
+        appends=request.destination.appends,
         warn=output.complain,
         configuration={
             'regions': regions.path,
@@ -233,7 +234,7 @@ def _report(
     """Report how the command has ended, and what it has used; return the exit code."""
     completed = f'Process completed with status code: {code}'
     if tracker is None:
-        output.say(completed)
+        tracking.say(request, completed)
         delivered = False
     else:
         if measured:
@@ -241,5 +242,5 @@ def _report(
         else:
             tracking.note_exit(tracker, code)
         tracking.say(request, f'{tracking.COMPLETE} {completed}')
-        delivered = measured and tracking.deliver(tracker, request)
+        delivered = measured and tracking.deliver(tracker, request, code)
     return tracking.exit_code(code, termination_reason, delivered=delivered)

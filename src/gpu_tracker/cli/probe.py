@@ -27,23 +27,26 @@ the capabilities BPF and PERFMON.
 Usage:
   gpu-tracker probe -h | --help
   gpu-tracker probe -v | --version
+  gpu-tracker probe [options] [--library=<path>]... [--limit=<limit>]...
+                    [--] <command> [<argument>...]
   gpu-tracker probe (-e <command> | --execute=<command>) [options]
                     [--library=<path>]... [--limit=<limit>]...
-  gpu-tracker probe [options] [--library=<path>]... [--limit=<limit>]...
-                    -- <command> [<argument>...]
   gpu-tracker probe --pid=<pid> [options] [--library=<path>]... [--limit=<limit>]...
 
 Options:
-  -e --execute=<command>  A whole shell command, in quotes. After a bare -- stands a
-                        program with its arguments instead, passed on untouched.
+  -e --execute=<command>  A whole shell command, in quotes. Without -e, a program with
+                        its arguments stands behind the options, and is passed on
+                        untouched.
   --pid=<pid>           Probe a process that runs already, until it ends or Ctrl-C
                         ends the probing: its ID, a whole number.
   --duration=<seconds>  Probe for so long at most. A command goes on afterwards.
-  --json                Report as one JSON object; the documentation lists its keys.
+  -f --format=<format>  How to write the report: text, or json, one object whose keys
+                        the documentation lists. [default: text]
+  --json                The same as --format=json.
   --live                Show also each second what has happened until then, on a
                         terminal in place and with the rates of the last second. JSON is
                         one object a line. With --pid the key q ends it.
-  --interval=<seconds>  The time between two reports of --live: a number of seconds,
+  --st, --interval=<seconds>  The time between two reports of --live: a number of seconds,
                         0.1 at least. [default: 1]
   -o --output=<file>    Where to write the report: a path. Default: standard output.
   --top=<n>             Kernels to show of each process: the n most launched and the n

@@ -30,8 +30,6 @@ LIMITS = textwrap.fill(
 )
 """The bounds with their defaults, as lines of the help."""
 
-Values = dict[str, str | bool | list[str] | None]
-
 
 class ProbeRequest(NamedTuple):
     """A probing that was asked for.
@@ -61,22 +59,22 @@ def read_request(text: str, arguments: list[str], name: str) -> ProbeRequest | s
     :raises UsageError: Arguments do not go together.
     :raises ParameterError: A value is wrong.
     """
-    before, after = options.part_at_dashes(arguments)
+    parted = options.part_at_command(text, arguments)
     try:
-        values = options.parse(text, f'gpu-tracker {__version__}', command_line.shortened(before, after), name)
+        values = options.parse(text, f'gpu-tracker {__version__}', command_line.shortened(parted), name)
     except options.UsageError:
-        command_line.check_choice(text, before, after)
+        command_line.check_choice(text, parted)
         raise
     if isinstance(values, str):
         return values
     pid = _text(values, '--pid')
-    given = _text(values, '--output')
+    given = options.output_path(values)
     request = ProbeRequest(
-        words=[] if pid is not None else command_line.words(_text(values, '--execute'), after),
+        words=[] if pid is not None else command_line.words(_text(values, '--execute'), parted),
         process_id=None if pid is None else command_line.process_id(pid),
         destination=output.Destination(given),
         to_file=given is not None,
-        as_json=bool(values['--json']),
+        as_json=options.chosen_format(values, ('text', 'json')) == 'json',
         live=bool(values['--live']),
         interval=_seconds('--interval', _text(values, '--interval') or '', _LEAST_INTERVAL),
         duration=None if values['--duration'] is None else _seconds('--duration', str(values['--duration'])),
@@ -144,13 +142,13 @@ def _libraries(given: list[str]) -> list[str]:
     return [os.path.abspath(path) for path in given]
 
 
-def _several(values: Values, name: str) -> list[str]:
+def _several(values: options.Values, name: str) -> list[str]:
     """Return all values of the option ``name``."""
     value = values[name]
     return list(dict.fromkeys(value)) if isinstance(value, list) else []  # docopt lists the last one twice
 
 
-def _text(values: Values, name: str) -> str | None:
+def _text(values: options.Values, name: str) -> str | None:
     """Return the value of the option ``name`` as docopt has read it."""
     value = values[name]
     return value if isinstance(value, str) else None

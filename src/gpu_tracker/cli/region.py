@@ -31,7 +31,7 @@ Options:
   --shell                Print functions for shell scripts, by which a step costs no
                          process: eval "$(gpu-tracker region --shell)"
   -h --help              Print this text.
-  --version              Print the version.
+  -v --version           Print the version.
 
 Where nothing tracks, the command takes the place of gpu-tracker. Else gpu-tracker
 waits for it, and passes signals on. Exit code: the command's own, 128 and its number

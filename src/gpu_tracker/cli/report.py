@@ -58,7 +58,7 @@ def run(arguments: list[str]) -> int:
     start, stop = seconds_of('--from', values['--from']), seconds_of('--to', values['--to'])
     if start is not None and stop is not None and stop <= start:
         raise ParameterError('--to', values['--to'], f'more than --from, which is {start:g}')
-    path = None if values['--output'] is None else str(values['--output'])
+    path = None if values['--output'] is None else os.path.expanduser(str(values['--output']))
     if len(files) == 1 and os.path.isdir(files[0]):
         return _write_job(files[0], path)
     return _write(files, path, start, stop, salvage=bool(values['--salvage']))

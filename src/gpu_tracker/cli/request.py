@@ -13,45 +13,46 @@ from gpu_tracker.system import files
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpu_tracker.cli.options import Parted
     from gpu_tracker.limits import RunLimits
 
-CHOICES = 'give a command with -e, after --, or a process with --pid'
+CHOICES = 'give a command, or a process with --pid'
 
 _PROCESS_ID = 'a positive whole number'
 
 
-def shortened(before: list[str], after: list[str] | None) -> list[str]:
-    """Return the arguments for docopt, whose matching of many thousand takes seconds: of a command, its first word.
-
-    :param before: What stands in front of ``--``.
-    :param after: What stands behind it; None: there is none.
-    """
-    return before if after is None else [*before, '--', *after[:1]]
+def shortened(parted: Parted) -> list[str]:
+    """Return the arguments for docopt, whose matching of many thousand takes seconds: of a command, its first word."""
+    return parted.own if parted.words is None else [*parted.own, '--', *parted.words[:1]]
 
 
-def check_choice(text: str, before: list[str], after: list[str] | None) -> None:
+def check_choice(text: str, parted: Parted) -> None:
     """Raise UsageError where not exactly one thing was given, before anything else that docopt finds.
 
     :param text: The docopt text of the command.
     """
-    given, stray = options.given_and_stray(text, before)
-    chosen = [name for name in ('-e', '--pid') if name in given] + ([] if after is None else ['--'])
-    if len(chosen) > 1:
-        raise options.UsageError(f'{" and ".join(chosen)} do not go together: {CHOICES}')
+    given, stray = options.given_and_stray(text, parted.own)
     if stray:
         raise options.UsageError(f'unexpected argument {stray[0]!r}: {CHOICES}')
-    if not chosen or after == []:
+    chosen: list[str] = [name for name in ('-e', '--pid') if name in given]
+    if chosen and parted.words and not parted.has_dashes:
+        hint = 'put the whole command in quotes, or leave out -e' if '-e' in chosen else CHOICES
+        raise options.UsageError(f'unexpected argument {parted.words[0]!r} after {chosen[0]}: {hint}')
+    chosen += [] if parted.words is None else ['--']
+    if len(chosen) > 1:
+        raise options.UsageError(f'{" and ".join(chosen)} do not go together: {CHOICES}')
+    if not chosen or parted.words == []:
         raise options.UsageError(CHOICES)
 
 
-def words(command: str | None, after: list[str] | None) -> list[str]:
+def words(command: str | None, parted: Parted) -> list[str]:
     """Return the words of the command to start.
 
-    :param command: What ``-e`` was given; None: the command stands after ``--``.
+    :param command: What ``-e`` was given; None: the command stands behind the options.
     :raises UsageError: It is empty.
     """
     if command is None:
-        found = after or []
+        found = parted.words or []
         empty = not found or not found[0]
     else:
         found = command_words.words_to_start(command, os.get_exec_path())
@@ -86,12 +87,8 @@ _OPTION_OF = {
     'per_process': '--per-process',
     'job_folder': '--job',
 }
-_OTHER_NAMES = {'--tracking-file': '--tf'}
-"""docopt knows one long name an option."""
 _CORES_ACCEPTED = 'a positive whole number, or allowed'
 _LIMITING = ('--time-limit', '--cpu-limit', '--memory-limit', '--gpu-memory-limit', '--kill-after')
-
-Values = dict[str, str | bool | list[str] | None]
 
 
 class Parameters(TypedDict, total=False):
@@ -120,7 +117,8 @@ class Request(NamedTuple):
     Either ``words`` is the command to start or ``process_id`` the process to watch; ``parameters`` are Tracker's.
     ``verbose`` asks for the record of the sampling, ``live`` for a view while it goes on. ``commit_interval`` is that
     of the recording in seconds, None for the usual one. ``limits`` are those past which the command is ended, None
-    where there are none. ``own_group`` asks for a control group of the command's own.
+    where there are none. ``own_group`` asks for a control group of the command's own. ``quiet`` asks for no
+    lines about the run.
     """
 
     words: list[str]
@@ -129,11 +127,12 @@ class Request(NamedTuple):
     format: str
     verbose: bool
     parameters: Parameters
-    values: Values
+    values: options.Values
     live: bool = False
     commit_interval: float | None = None
     limits: RunLimits | None = None
     own_group: bool = False
+    quiet: bool = False
 
     @property
     def is_silent(self) -> bool:
@@ -158,17 +157,16 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
 
     Raises UsageError where arguments do not go together, ParameterError where a value is wrong.
     """
-    before, after = options.part_at_dashes(arguments)
-    before = [_usual_name(word) for word in before]
+    parted = options.part_at_command(text, arguments)
     try:
-        values = options.parse(text, f'gpu-tracker {__version__}', shortened(before, after))
+        values = options.parse(text, f'gpu-tracker {__version__}', shortened(parted))
     except options.UsageError:
-        check_choice(text, before, after)
+        check_choice(text, parted)
         raise
     if isinstance(values, str):
         return values
     limits = _limits(values)
-    destination = output.Destination(_own_path(values, '--output'))
+    destination = _destination(values)
     fault = destination.check()
     if fault is not None:
         raise ParameterError('--output', _text(values, '--output'), f'a path that can be written ({fault})')
@@ -182,7 +180,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
             '--cgroup and --pid do not go together: a process that runs stays in its control group'
         )
     return Request(
-        words=[] if pid is not None else words(_text(values, '--execute'), after),
+        words=[] if pid is not None else words(_text(values, '--execute'), parted),
         process_id=None if pid is None else process_id(pid),
         destination=destination,
         format=_text(values, '--format') or '',
@@ -192,12 +190,22 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         live=bool(values['--live']),
         limits=limits,
         own_group=bool(values['--cgroup']),
+        quiet=bool(values['--quiet']),
     )
 
 
-def _parameters(values: Values) -> Parameters:
+def _destination(values: options.Values) -> output.Destination:
+    """Return where the report goes."""
+    appends = bool(values['--append'])
+    path = _own_path(values, '--output', shared=appends)
+    if appends and (path is None or values['--format'] != 'csv'):
+        raise options.UsageError('--append needs --format=csv and --output: the file with the table')
+    return output.Destination(path, appends=appends)
+
+
+def _parameters(values: options.Values) -> Parameters:
     """Return the parameters of Tracker that the options set; those not given keep Tracker's own defaults."""
-    parameters: Parameters = {'disable_logs': bool(values['--disable-logs'])}
+    parameters: Parameters = {'disable_logs': bool(values['--disable-logs'] or values['--quiet'])}
     if (seconds := _text(values, '--st')) is not None:
         parameters['sleep_time'] = options.number('--st', float, seconds, 'a positive number of seconds')
     if (cores := _text(values, '--nec')) is not None:
@@ -219,7 +227,7 @@ def _parameters(values: Values) -> Parameters:
     return {**parameters, **_sections(values), **_recording(values)}
 
 
-def _limits(values: Values) -> RunLimits | None:
+def _limits(values: options.Values) -> RunLimits | None:
     """Return the limits that the options set; None: there are none."""
     if all(values[option] is None for option in _LIMITING):
         return None
@@ -228,13 +236,7 @@ def _limits(values: Values) -> RunLimits | None:
     return limit_options.read(values)
 
 
-def _usual_name(word: str) -> str:
-    """Return an argument with the name that the help has for its option."""
-    name, equals, value = word.partition('=')
-    return f'{_OTHER_NAMES.get(name, name)}{equals}{value}'
-
-
-def _recording(values: Values) -> Parameters:
+def _recording(values: options.Values) -> Parameters:
     """Return the parameters that say what is recorded."""
     recording: Parameters = {}
     if (path := _own_path(values, '--tf')) is not None:
@@ -244,7 +246,7 @@ def _recording(values: Values) -> Parameters:
             raise options.UsageError('--job and --tf do not go together: with --job the recording is in its folder')
         if '{rank}' in folder or '{pid}' in folder:
             raise ParameterError('--job', folder, 'the same folder for all ranks, without {rank} and {pid}')
-        recording['job_folder'] = job.expand(folder, '--job', _identity(values))
+        recording['job_folder'] = job.expand(os.path.expanduser(folder), '--job', _identity(values))
     if values['--overwrite'] and path is None:
         raise options.UsageError('--overwrite needs --tf')
     if values['--per-process'] and path is None and folder is None:
@@ -256,21 +258,23 @@ def _recording(values: Values) -> Parameters:
     return recording
 
 
-def _own_path(values: Values, option: str) -> str | None:
+def _own_path(values: options.Values, option: str, *, shared: bool = False) -> str | None:
     """Return the path of an option, with what stands in braces replaced.
 
+    :param shared: Whether several ranks may write it.
     :raises ParameterError: where other ranks of the job would write the same file.
     """
     path = _text(values, option)
-    if path is None:
+    if path is None or (option == '--output' and path == '-'):
         return None
+    path = os.path.expanduser(path)
     identity = _identity(values)
-    if option != '--output' or files.replaceable_file_or_none(path) is not None:
+    if not shared and (option != '--output' or files.replaceable_file_or_none(path) is not None):
         job.check_own_path(path, option, identity)
     return job.expand(path, option, identity)
 
 
-def _identity(values: Values) -> Mapping[str, Any] | None:
+def _identity(values: options.Values) -> Mapping[str, Any] | None:
     """Return the place in a job of what is to be tracked."""
     pid = _text(values, '--pid')
     if pid is None:
@@ -278,7 +282,7 @@ def _identity(values: Values) -> Mapping[str, Any] | None:
     return job.identity_of(process_id(pid))
 
 
-def _sections(values: Values) -> Parameters:
+def _sections(values: options.Values) -> Parameters:
     """Return the parameters that say what else to report."""
     sections: Parameters = {}
     if values['--cuda']:
@@ -303,7 +307,7 @@ def _uuids(option: str, given: str) -> list[str]:
     return uuids
 
 
-def _text(values: Values, name: str) -> str | None:
+def _text(values: options.Values, name: str) -> str | None:
     """Return the value of the option ``name`` as docopt has read it."""
     value = values[name]
     return value if isinstance(value, str) else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
-from gpu_tracker.errors import ParameterError, RecordingError
+from gpu_tracker.errors import RecordingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ Usage:
 Options:
   -f --format=<format>  text, json, or summary: the result in twelve lines.
                         [default: text]
+  --json                The same as --format=json.
   -o --output=<file>    Write to this file; - is standard output, the default.
   --salvage             Read a file that was cut off or is damaged as far as
                         possible.
@@ -44,12 +45,9 @@ def run(arguments: list[str]) -> int:
     values = values_of(TEXT, arguments)
     if isinstance(values, str):
         return output.print_text(values)
-    name = str(values['--format'])
-    if name not in FORMATS:
-        raise ParameterError('--format', name, 'text, json or summary')
+    name = options.chosen_format(values, FORMATS)
     file = str(values['<file>'])
-    given = values['--output']
-    path = None if given in {None, '-'} else str(given)
+    path = options.output_path(values)
 
     if os.path.isdir(file):
         from gpu_tracker.cli import merge  # noqa: PLC0415 - of jobs alone
@@ -73,7 +71,7 @@ def run(arguments: list[str]) -> int:
     return with_recording(file, path, show, salvage=bool(values['--salvage']))
 
 
-def values_of(text: str, arguments: list[str], needed: str = '') -> dict[str, str | bool | list[str] | None] | str:
+def values_of(text: str, arguments: list[str], needed: str = '') -> options.Values | str:
     """Return the values of a command that reads one recording, or what to print for help and version.
 
     :param text: The docopt text of the command.

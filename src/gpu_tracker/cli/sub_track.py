@@ -15,18 +15,16 @@ from gpu_tracker.errors import GpuTrackerError, ParameterError
 if TYPE_CHECKING:
     from gpu_tracker.sub_tracker import ComparisonResults, SubTrackingResults
 
-    Values = dict[str, str | bool | list[str] | None]
-
-TEXT = """
+    TEXT = """
 Says what was used in each code block of a run that gpu-tracker 5 or this one has
 tracked, and compares runs. New programs use regions: see `gpu-tracker show` and
 `gpu-tracker compare`.
 
 Usage:
   gpu-tracker sub-track combine --stf=<file> [--path=<path>]... [<path>...]
-  gpu-tracker sub-track analyze --tf=<file> --stf=<file> [-o <file>] [-f <format>]
+  gpu-tracker sub-track analyze --tf=<file> --stf=<file> [-o <file>] [-f <format> | --json]
   gpu-tracker sub-track compare [--map=<name=file>]... [--cconfig=<file>]
-                                [--stat=<statistic>] [-o <file>] [-f <format>]
+                                [--stat=<statistic>] [-o <file>] [-f <format> | --json]
                                 [<name=file>...]
   gpu-tracker sub-track -h | --help
   gpu-tracker sub-track --version
@@ -49,10 +47,11 @@ Options:
   --cconfig=<file>      A JSON file with an object "file_path_map", the results by the
                         names of runs, and "statistic". -m adds to it, and --stat goes
                         before it.
-  -o --output=<file>    Write to a file instead of standard output.
+  -o --output=<file>    Write to this file; - is standard output, the default.
   -f --format=<format>  text or json. [default: text]
+  --json                The same as --format=json.
   -h --help             Print this text.
-  --version             Print the version.
+  -v --version          Print the version.
 
 Exit code 125: a file cannot be read or written, or is something else.
 """
@@ -75,7 +74,7 @@ def run(arguments: list[str]) -> int:
         raise GpuTrackerError(f'cannot read {os.fsdecode(error.filename)}: {output.reason(error)}') from error
 
 
-def _combine(values: Values) -> int:
+def _combine(values: options.Values) -> int:
     from gpu_tracker.sub_tracker import SubTrackingAnalyzer  # noqa: PLC0415 - the help does without
 
     made = _path(values, '--stf')
@@ -98,7 +97,7 @@ def _files_in(path: str, ending: str) -> list[str]:
     return found
 
 
-def _analyze(values: Values) -> int:
+def _analyze(values: options.Values) -> int:
     from gpu_tracker.sub_tracker import SubTrackingAnalyzer  # noqa: PLC0415 - as above
 
     tracked, blocks = _path(values, '--tf'), _path(values, '--stf')
@@ -106,7 +105,7 @@ def _analyze(values: Values) -> int:
     return _write(SubTrackingAnalyzer(tracked, blocks).sub_tracking_results(), destination, form)
 
 
-def _compare(values: Values) -> int:
+def _compare(values: options.Values) -> int:
     from gpu_tracker.sub_tracker import TrackingComparison  # noqa: PLC0415 - as above
 
     files, statistic = _configuration(values['--cconfig'])
@@ -145,32 +144,29 @@ def _configuration(path: object) -> tuple[dict[str, str], str | None]:
     return dict(files), statistic
 
 
-def _path(values: Values, option: str) -> str:
+def _path(values: options.Values, option: str) -> str:
     if not values[option]:
         raise ParameterError(option, values[option], 'the path of a file')
     return str(values[option])
 
 
-def _texts(values: Values, name: str) -> list[str]:
+def _texts(values: options.Values, name: str) -> list[str]:
     found = values[name]
     return found if isinstance(found, list) else []
 
 
-def _format(values: Values) -> str:
-    given = str(values['--format'])
-    if given == 'pickle':
+def _format(values: options.Values) -> str:
+    if values['--format'] == 'pickle':
         raise GpuTrackerError(
             '-f pickle is not written any more: loading a pickle can run any code. Use -f json, which'
             " 'gpu-tracker sub-track compare' and TrackingComparison read."
         )
-    if given not in _FORMATS:
-        raise ParameterError('--format', given, ' or '.join(_FORMATS))
-    return given
+    return options.chosen_format(values, _FORMATS)
 
 
-def _destination(values: Values) -> Destination:
-    path = values['--output']
-    destination = Destination(None if path is None else str(path))
+def _destination(values: options.Values) -> Destination:
+    path = options.output_path(values)
+    destination = Destination(path)
     problem = destination.check()
     if problem is not None:
         raise GpuTrackerError(f'cannot write {path}: {problem}')

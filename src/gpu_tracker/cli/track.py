@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from gpu_tracker.cli import output
+from gpu_tracker.cli import COMMANDS, command_words, options, output
 from gpu_tracker.cli.request import read_request
 
 TYPE_CHECKING = False
@@ -22,21 +22,27 @@ GPU utilization and time that it and everything it starts use.
 Usage:
   gpu-tracker -h | --help
   gpu-tracker -v | --version
+  gpu-tracker [options] [--] <command> [<argument>...]
   gpu-tracker (-e <command> | --execute=<command>) [options]
-  gpu-tracker [options] -- <command> [<argument>...]
   gpu-tracker --pid=<pid> [options]
 
 Options:
   -e --execute=<command>  A whole shell command, in quotes: pipes, redirections,
-                          && and the like work in it. After a bare -- stands a
-                          program with its arguments instead, passed on untouched.
+                          && and the like work in it. Without -e, a program with
+                          its arguments stands behind the options, and is passed on
+                          untouched; behind -- its name may be that of a command of
+                          gpu-tracker, such as report, or begin with a dash.
   --pid=<pid>             Track a process that runs already, until it ends or
                           Ctrl-C ends the tracking: its ID, a whole number.
-  -o --output=<file>      Where to write the report: a path.
-                          Default: standard output.
-  -f --format=<format>    How to write the report: text, json or summary, which
-                          has twelve lines at most. [default: text]
-  --st=<seconds>          The time between two samples: a positive number of
+  -o --output=<file>      Where to write the report: a path, or - for standard
+                          output, the default.
+  -f --format=<format>    How to write the report: text, json, summary, which has
+                          twelve lines at most, or csv: one line a run, below one
+                          with the names of the figures. [default: text]
+  --json                  The same as --format=json.
+  --append                Add the line of --format=csv to the file of --output, which
+                          becomes a table of runs.
+  --interval, --st=<seconds>  The time between two samples: a positive number of
                           seconds. [default: 1]
   --ru=<unit>             The unit of RAM: bytes, kilobytes, megabytes, gigabytes
                           or terabytes. [default: gigabytes]
@@ -61,9 +67,9 @@ Options:
   --sections=<names>      What else to report, with commas between: io (what it
                           reads and writes), energy (of GPUs and CPUs), cuda (as
                           above).
-  --tf=<file>             Record the run into a file: a path; --tracking-file is
-                          the same. See gpu-tracker show --help for reading it. By
-                          its ending .csv it holds the samples alone.
+  --tracking-file, --tf=<file>  Record the run into a file: a path. See gpu-tracker
+                          show --help for reading it. By its ending .csv it holds the
+                          samples alone.
   --overwrite             Replace a recording that is there already.
   --per-process           Record each process by itself too.
   --cgroup                Give the command a control group of its own, where one can
@@ -87,6 +93,8 @@ Options:
                           skipped ones, what they cost, and how exact the peaks are.
   --disable-logs          Print no warnings; errors and the report are printed
                           all the same.
+  -q --quiet              Print nothing but errors and the report: no warnings, and
+                          not how the command has ended.
   -h --help               Print this text.
   -v --version            Print the version.
 
@@ -130,14 +138,36 @@ _CAN_END_TREES = sys.platform == 'linux'
 
 def run(arguments: list[str]) -> int:
     """Track what ``arguments`` ask for, write the report, and return the exit code."""
+    if not arguments:
+        output.say(f"{_usage()}\n\nTry 'gpu-tracker --help'.")
+        return output.FAILURE
     request = read_request(TEXT, arguments)
     if isinstance(request, str):
         return output.print_text(request)
+    hint = _hint(arguments[0], request)
+    if hint is not None:
+        output.complain(hint)
+        return output.NOT_FOUND
     if request.live:
         from gpu_tracker.cli import live  # noqa: PLC0415 (each way to track imports only what it needs)
 
         return live.track(request, _track)
     return _track(request)
+
+
+def _usage() -> str:
+    """Return the part of the help that shows the ways to call it."""
+    return TEXT[TEXT.index('Usage:') : TEXT.index('\n\nOptions:')]
+
+
+def _hint(first: str, request: Request) -> str | None:
+    """Return what to say where the first argument was meant to be a command of gpu-tracker; None: it was not."""
+    if request.words[:1] != [first]:
+        return None
+    if command_words.start_fault(first, os.get_exec_path()) is None:
+        return None
+    meant = options.did_you_mean(first, COMMANDS)
+    return f'no program, and no command of gpu-tracker, is named {first!r}{meant}' if meant else None
 
 
 def _track(request: Request, view: LiveView | None = None) -> int:

@@ -132,6 +132,7 @@ def _start_tracker(
             limits=None if request.limits is None else request.limits.sampled(kept_otherwise),
             report_file=request.destination.replaceable,
             report_format=request.format,
+            appends=request.destination.appends,
             warn=output.complain,
             **request.parameters,
         )
@@ -166,7 +167,7 @@ def _follow(
     completed = f'Process completed with status code: {code}'
     if tracker is None:
         supervise.let_signals_through()
-        output.say(completed)
+        tracking.say(request, completed)
         delivered = False
     else:
         tracking.say(request, f'{tracking.COMPLETE} {completed}')
@@ -176,7 +177,7 @@ def _follow(
         else:
             tracking.note_exit(tracker, code)
         supervise.let_signals_through()  # only now: schedulers send SIGTERM again and again
-        delivered = settled and tracking.deliver(tracker, request)
+        delivered = settled and tracking.deliver(tracker, request, code)
     return tracking.exit_code(code, reason, delivered=delivered)
 
 

@@ -28,6 +28,7 @@ def track(request: Request, process_id: int, view: LiveView | None = None) -> in
             process_id=process_id,
             report_file=request.destination.replaceable,
             report_format=request.format,
+            appends=request.destination.appends,
             warn=output.complain,
             configuration={'commit_interval': request.commit_interval},
             **request.parameters,
@@ -47,4 +48,4 @@ def track(request: Request, process_id: int, view: LiveView | None = None) -> in
     if measured:
         tracking.finish(tracker, None)
     tracking.say(request, tracking.COMPLETE)
-    return 0 if measured and tracking.deliver(tracker, request) else FAILURE
+    return 0 if measured and tracking.deliver(tracker, request, None) else FAILURE

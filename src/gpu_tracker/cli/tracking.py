@@ -22,7 +22,7 @@ COMPLETE = 'Resource tracking complete.'
 
 def say(request: Request, text: str) -> None:
     """Print a line about the run, unless there are as many of them as the job has ranks."""
-    if not request.is_silent:
+    if not request.is_silent and not request.quiet:
         output.say(text)
 
 
@@ -139,16 +139,19 @@ def _warn_of_unknown(usage: ResourceUsage, limits: RunLimits) -> None:
         output.complain(unkept([GPU_MEMORY], 'the GPU memory of the command is unknown'))
 
 
-def deliver(tracker: ReportingTracker | CommandTracker, request: Request) -> bool:
-    """Write the report of ``tracker`` where ``request`` wants it; return whether all went well."""
-    from gpu_tracker.report import FORMATS  # noqa: PLC0415
+def deliver(tracker: ReportingTracker | CommandTracker, request: Request, exit_code: int | None) -> bool:
+    """Write the report of ``tracker`` where ``request`` wants it; return whether all went well.
+
+    :param exit_code: That of the command; None: it is unknown.
+    """
+    from gpu_tracker.report import rendered  # noqa: PLC0415
 
     try:
         if request.limits is not None:
             _warn_of_unknown(tracker.resource_usage, request.limits)
         if request.is_silent and tracker.is_in_folder:
             return True
-        report = FORMATS[request.format](tracker.resource_usage)
+        report = rendered(tracker.resource_usage, request.format, request.words, exit_code)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False

@@ -8,7 +8,7 @@ from gpu_tracker.resources.rusage import count_ended, reconcile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from gpu_tracker.resources import Message, Resource
@@ -27,7 +27,8 @@ _LIMITED = (
 class Publisher:
     """Publishes once a second at most, and at the end.
 
-    :param config: The sampler's configuration: ``report`` is a path and a format, or None; ``units`` are for that file.
+    :param config: The sampler's configuration: ``report`` is a path, a format, the command that it names, and
+        whether it is added to what the file has, or None; ``units`` are for that file.
     :param resources: What is sampled, by name.
     :param record: Returns how the run was sampled so far, and what else only the sampler knows of it.
     :param recorders: What records the run; None: nothing.
@@ -52,8 +53,7 @@ class Publisher:
         self._job = config['job']
         self._report: _ReportFile | None = None
         if config['report'] is not None:
-            path, report_format = config['report']
-            self._report = _ReportFile(path, report_format, config['units'])
+            self._report = _ReportFile(*config['report'], units=config['units'])
         self.messages: list[Message] = []
         """Those for the user, as (level, text); each cause once."""
 
@@ -85,9 +85,9 @@ class Publisher:
         totals: Totals = found
         count_ended(totals)
         reconcile(totals)
-        others_turn = record['held'] or (last and self._tracker_settles and not abandoned)
         self._store.write(totals)  # first: what the tracker finds is never older than what the file has shown
-        if self._report is not None and not others_turn:  # a command that cannot be started leaves the file alone
+        held = record['held']  # a command that cannot be started leaves the file alone
+        if self._report is not None and not held and self._report_is_due(last=last, abandoned=abandoned):
             problem = self._report.write(totals)
             if problem:
                 self._add('warning', problem)
@@ -95,29 +95,52 @@ class Publisher:
         if recorders is not None:
             recorders.published(now, totals, last=last)
 
+    def _report_is_due(self, *, last: bool, abandoned: bool) -> bool:
+        """Return whether the file is to be written now, and not by the tracker at the end."""
+        if self._report is not None and self._report.appends:
+            return last and abandoned  # each run is one line
+        return not (last and self._tracker_settles) or abandoned
+
     def _add(self, level: str, text: str) -> None:
         if (level, text) not in self.messages:
             self.messages.append((level, text))
 
 
 class _ReportFile:
-    """The result so far, in a file that always holds a whole one."""
+    """The result so far, in a file that always holds a whole one, or as a line of the table in it."""
 
-    def __init__(self, path: str, report_format: str, units: tuple[str, str, str, int | None]) -> None:
+    def __init__(
+        self,
+        path: str,
+        report_format: str,
+        command: Sequence[str],
+        appends: bool,  # noqa: FBT001 - a part of the configuration
+        *,
+        units: tuple[str, str, str, int | None],
+    ) -> None:
         self._path = path
         self._format = report_format
+        self.appends = appends
         self._units = units
+        self._command = command
 
     def write(self, totals: Totals) -> str | None:
         """Write the file, and return what went wrong, if anything."""
-        from gpu_tracker.report import FORMATS, build  # noqa: PLC0415
+        from gpu_tracker.report import build, rendered  # noqa: PLC0415
         from gpu_tracker.system.files import write_whole  # noqa: PLC0415 - these cost 30 ms, which many runs do not last
         from gpu_tracker.units import Units  # noqa: PLC0415
 
         try:
-            write_whole(self._path, FORMATS[self._format](build(totals, Units(*self._units))) + '\n')
-        except OSError as error:
-            return f'The resource usage could not be written to {self._path}: {error.strerror}.'
+            text = rendered(build(totals, Units(*self._units)), self._format, self._command, None)
+            if self.appends:
+                from gpu_tracker.csv_table import append  # noqa: PLC0415 - as above
+
+                append(self._path, text)
+            else:
+                write_whole(self._path, f'{text}\n')
+        except (OSError, ValueError) as error:
+            reason = getattr(error, 'strerror', None) or error
+            return f'The resource usage could not be written to {self._path}: {reason}.'
         finally:
             gc.collect(0)  # json makes cycles, a few kilobytes each time, and the collector is off
         return None
