@@ -251,7 +251,7 @@ def test_wrong_arguments_are_named(machine: Machine) -> None:
         f"{seconds} '0'\n",
         f"{seconds} 'often'\n",
         f"{seconds} 'inf'\n",
-        "unknown option --colour\nTry 'gpu-tracker ls --help'.\n",
+        "unknown option --colour: did you mean --no-color?\nTry 'gpu-tracker ls --help'.\n",
         "unexpected argument '0'\nTry 'gpu-tracker gpus --help'.\n",
         "--json takes no value\nTry 'gpu-tracker ls --help'.\n",
     ]

@@ -36,7 +36,7 @@ HINT = "Try 'gpu-tracker --help'."
         (['--guuids=GPU-none'], '--guuids must be .*'),
         (['--max-overhead=0'], "--max-overhead must be a percentage of one core, above 0 and at most 100, not '0'"),
         (['--max-overhead=all'], "--max-overhead must be a percentage of one core, .*, not 'all'"),
-        (['-f', 'xml'], "--format must be text, json or summary, not 'xml'"),
+        (['-f', 'xml'], "--format must be text, json, summary or csv, not 'xml'"),
         (['-o', '/no/such/folder/report'], '--output must be .*No such file or directory.*'),
         (['-o', '/tmp'], '--output must be .*Is a directory.*'),
         (['-o', ''], '--output must be .*No such file or directory.*'),
@@ -55,8 +55,8 @@ def test_a_wrong_value_is_found_before_the_command_starts(tmp_path: Path, argume
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        ([], 'give a command with -e, after --, or a process with --pid'),
-        (['-e', ''], 'the command is empty: give a command with -e, after --, or a process with --pid'),
+        (['--st=1'], 'give a command, or a process with --pid'),
+        (['-e', ''], 'the command is empty: give a command, or a process with --pid'),
         (['--foo', '-e', 'true'], 'unknown option --foo'),
         (['-e', 'true', '--st'], '--st needs a value'),
     ],
@@ -66,6 +66,41 @@ def test_wrong_options_are_named_with_a_hint(arguments: list[str], message: str)
     assert run.stderr == f'gpu-tracker: {message}\n{HINT}\n'
     assert run.stdout == ''
     assert run.returncode == 125
+
+
+def test_without_arguments_it_shows_how_to_call_it() -> None:
+    run = gpu_tracker()
+    assert run.stderr.startswith('Usage:\n  gpu-tracker -h | --help\n')
+    assert run.stderr.endswith(f'  gpu-tracker --pid=<pid> [options]\n\n{HINT}\n')
+    assert (run.stdout, run.returncode) == ('', 125)
+
+
+def test_a_command_of_gpu_tracker_that_is_misspelt() -> None:
+    run = gpu_tracker('reprot', 'run.db')
+    assert run.stderr == (
+        "gpu-tracker: no program, and no command of gpu-tracker, is named 'reprot': did you mean report?\n"
+    )
+    assert run.returncode == 127
+    run = gpu_tracker('--', 'reprot')
+    assert run.stderr == "gpu-tracker: cannot start 'reprot': No such file or directory\n"
+    assert run.returncode == 127
+
+
+def test_the_name_of_a_command_of_gpu_tracker_counts_in_the_first_place_alone(tmp_path: Path) -> None:
+    program = tmp_path / 'report'
+    program.write_text('#!/bin/sh\necho "my own $1"\n')
+    program.chmod(0o755)
+    for arguments in (['--', 'report'], ['--quiet', 'report']):
+        run = shell(f'PATH={tmp_path}:$PATH; export PATH; "$@"', *arguments, 'figures')
+        assert run.stdout.startswith('my own figures\n')
+    run = shell(f'PATH={tmp_path}:$PATH; export PATH; "$@"', 'report', 'figures')
+    assert run.returncode == 125
+    assert run.stdout == ''
+
+
+def test_quiet_leaves_the_command_alone_with_standard_error() -> None:
+    run = gpu_tracker('-q', '-o', '/dev/null', 'sh', '-c', 'echo mine >&2; exit 3')
+    assert (run.stdout, run.stderr, run.returncode) == ('', 'mine\n', 3)
 
 
 def test_help_and_version() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import os
 import shlex
 import signal
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PROGRAM, Marked, Terminal, number_in, shell, started, state_of, text_of
+from support.cli_program import PROGRAM, Marked, Terminal, gpu_tracker, number_in, shell, started, state_of, text_of
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -189,6 +190,24 @@ def test_a_closed_terminal_under_a_shell_ends_everything(tmp_path: Path) -> None
         terminal.close()
         eventually(lambda: marked.processes() == [])
     assert text_of(path).startswith('Max RAM:')
+
+
+def test_killed_itself_it_leaves_the_line_of_a_table(tmp_path: Path) -> None:
+    marked = Marked()
+    path = tmp_path / 'runs.csv'
+    assert gpu_tracker('-f', 'csv', '--append', '-o', str(path), 'sh', '-c', 'exit 3').returncode == 3
+    words = ['-f', 'csv', '--append', '-o', str(path), 'sh', '-c', f'echo $$ > {tmp_path}/pid; exec sleep 1000']
+    with started(*words, env=marked.environment) as run:
+        child = number_in(tmp_path / 'pid')
+        run.kill()
+        run.wait()
+        os.kill(child, signal.SIGKILL)
+        eventually(lambda: marked.processes('gpu_tracker') == [])
+    with path.open(newline='') as file:
+        first, second = csv.DictReader(file)
+    assert [first['command'], first['exit_code'], second['exit_code']] == ["sh -c 'exit 3'", '3', '']
+    assert second['command'].startswith("sh -c 'echo $$ >")
+    assert float(second['max_ram.main.total_rss']) > 0
 
 
 def test_killed_with_the_terminal_open_no_sampler_is_left(tmp_path: Path) -> None:

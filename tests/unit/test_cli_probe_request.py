@@ -16,7 +16,7 @@ from gpu_tracker.errors import ParameterError
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHOICES = 'give a command with -e, after --, or a process with --pid'
+CHOICES = 'give a command, or a process with --pid'
 
 
 def read(*arguments: str) -> ProbeRequest | str:
@@ -77,7 +77,7 @@ def test_arguments_after_the_dashes_are_untouched() -> None:
         (['-e', ' '], f'the command is empty: {CHOICES}'),
         (['-e', 'true', '--pid=3'], f'-e and --pid do not go together: {CHOICES}'),
         (['--pid=3', '--', 'true'], f'--pid and -- do not go together: {CHOICES}'),
-        (['train.py'], f"unexpected argument 'train.py': {CHOICES}"),
+        (['--pid=3', 'train.py'], f"unexpected argument 'train.py' after --pid: {CHOICES}"),
         (['--li=4', '-e', 'true'], '--li could be any of --live, --library, --limit'),
         (
             ['--top=1', '--library=a', '--library=b', '--limit=c', '--limit=d', '--top=2', '-e', 'x'],

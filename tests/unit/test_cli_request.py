@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from inspect import signature
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,7 +11,10 @@ from gpu_tracker.cli.track import TEXT
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.tracker import Tracker
 
-CHOICES = 'give a command with -e, after --, or a process with --pid'
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHOICES = 'give a command, or a process with --pid'
 
 
 def read(*arguments: str) -> Request | str:
@@ -47,9 +51,39 @@ def test_arguments_after_the_dashes_are_untouched() -> None:
     assert read('--st', '2', '--', *words).words == words
 
 
+def test_a_command_needs_no_dashes_in_front_of_it() -> None:
+    request = read('--st', '2', '-f', 'json', 'python', 'train.py', '-f', 'text', '--', '--pid=3', '-h')
+    assert request.words == ['python', 'train.py', '-f', 'text', '--', '--pid=3', '-h']
+    assert (request.format, request.parameters['sleep_time']) == ('json', 2.0)
+    assert read('--execute=true', '--st=2').words == ['true']
+    assert read('report', 'run.db').words == ['report', 'run.db']
+
+
+def test_other_names_of_an_option_and_short_forms() -> None:
+    assert read('--interval=0.5', 'true').parameters == read('--st=0.5', 'true').parameters
+    assert read('--interval', '0.5', 'true').parameters == read('--st=0.5', 'true').parameters
+    assert read('--json', 'true').format == read('-fjson', 'true').format == 'json'
+    assert read('--json', '--format=json', 'true').format == 'json'
+
+
+def test_quiet_runs_print_no_warnings() -> None:
+    request = read('-q', 'true')
+    assert (request.quiet, request.parameters['disable_logs']) == (True, True)
+
+
+def test_a_tilde_is_the_home_folder_and_a_dash_is_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv('HOME', str(tmp_path))
+    request = read('--output=~/usage.json', '--tf=~/run.db', 'true')
+    assert request.destination.replaceable == f'{tmp_path}/usage.json'
+    assert request.parameters['tracking_file'] == f'{tmp_path}/run.db'
+    assert read('-o', '-', 'true').destination.replaceable is None
+
+
 def test_many_arguments_take_no_time() -> None:
     words = ['program', *(str(number) for number in range(100_000))]
-    assert read('--', *words).words == words
+    assert read('--', *words).words == read(*words).words == words
 
 
 def test_options_stand_before_or_after_the_command() -> None:
@@ -110,8 +144,23 @@ def test_a_process() -> None:
         (['-e', 'true', '--', 'true'], f'-e and -- do not go together: {CHOICES}'),
         (['--pid=1', '--', 'true'], f'--pid and -- do not go together: {CHOICES}'),
         (['-e', 'true', '-e', 'true'], '-e was given twice'),
-        (['program'], f"unexpected argument 'program': {CHOICES}"),
+        ([''], f'the command is empty: {CHOICES}'),
+        (['-5'], "unexpected argument '-5'"),
+        (['--pid=1', 'true'], f"unexpected argument 'true' after --pid: {CHOICES}"),
+        (
+            ['-e', 'python', 'train.py', '--', 'x'],
+            "unexpected argument 'train.py' after -e: put the whole command in quotes, or leave out -e",
+        ),
         (['--foo', '--', 'true'], 'unknown option --foo'),
+        (['--foo', 'true', '-h'], 'unknown option --foo'),
+        (['--fromat=json', 'true'], 'unknown option --fromat: did you mean --format?'),
+        (['--json', '-f', 'text', 'true'], '--json and --format=text do not go together'),
+        (['--append', 'true'], '--append needs --format=csv and --output: the file with the table'),
+        (
+            ['--append', '-f', 'csv', '-o', '-', 'true'],
+            '--append needs --format=csv and --output: the file with the table',
+        ),
+        (['--quiet', '--verbose', 'true'], '--quiet and --verbose do not go together'),
         (['-e', 'true', '--st'], '--st needs a value'),
     ],
 )

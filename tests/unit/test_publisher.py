@@ -58,10 +58,12 @@ def store() -> Iterator[Store]:
     store.close()
 
 
-def publisher(store: Store, path: Path, *, settles: bool = False, **record: object) -> Publisher:
+def publisher(
+    store: Store, path: Path, *, settles: bool = False, report_format: str = 'json', **record: object
+) -> Publisher:
     return Publisher(
         {
-            'report': (str(path), 'json'),
+            'report': (str(path), report_format, ('program',), report_format == 'csv'),
             'units': ('megabytes', 'megabytes', 'seconds', None),
             'overhead': None,
             'interval': 1.0,
@@ -103,6 +105,19 @@ def test_a_tracker_that_settles_writes_the_last_report_itself_unless_it_has_gone
     assert store.read()['samples'] == 3
     told.publish(1.1, seconds=2.0, samples=3, last=True, abandoned=True)
     assert path.exists()
+
+
+def test_a_table_gets_the_line_of_a_run_whose_tracker_has_gone_and_no_other(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / 'runs.csv'
+    for settles in (False, True):
+        told = publisher(store, path, settles=settles, report_format='csv')
+        told.publish(1.0, seconds=2.0, samples=3, last=False, abandoned=False)
+        told.publish(3.0, seconds=2.0, samples=3, last=True, abandoned=False)
+        assert not path.exists()
+    told.publish(4.0, seconds=2.0, samples=3, last=True, abandoned=True)
+    header, line = path.read_text().splitlines()
+    assert header.startswith('command,exit_code,max_ram.unit,')
+    assert line.startswith('program,,megabytes,')
 
 
 def test_a_command_that_was_never_started_leaves_the_file_alone(store: Store, tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ def part_at_command(text: str, arguments: list[str]) -> Parted:
 
     That is behind the first ``--``, which never is an option's value, or else at the first word that is neither an
     option of the docopt ``text`` nor the value of one. What begins with a dash is no command: it needs ``--``.
+
+    :raises UsageError: There is a negative number, which docopt would take for a word.
     """
     known = _options(text)
     rest = list(arguments)
@@ -95,9 +97,11 @@ def part_at_command(text: str, arguments: list[str]) -> Parted:
         if not rest[0].startswith('-') or rest[0] == '-':
             return Parted(arguments[:position], rest, has_dashes=False)
         try:
-            _scan_one(known, rest)
+            is_option = bool(_scan_one(known, rest))
         except UsageError:
             return Parted(arguments[: position + 1], None, has_dashes=False)  # docopt finds the same fault
+        if not is_option:
+            raise UsageError(f'unexpected argument {arguments[position]!r}')
     return Parted(arguments, None, has_dashes=False)
 
 

@@ -46,8 +46,8 @@ Options:
   --live                Show also each second what has happened until then, on a
                         terminal in place and with the rates of the last second. JSON is
                         one object a line. With --pid the key q ends it.
-  --st, --interval=<seconds>  The time between two reports of --live: a number of seconds,
-                        0.1 at least. [default: 1]
+  --st, --interval=<seconds>  The time between two reports of --live: a number of
+                        seconds, 0.1 at least. [default: 1]
   -o --output=<file>    Where to write the report: a path. Default: standard output.
   --top=<n>             Kernels to show of each process: the n most launched and the n
                         with the most time. JSON has more. [default: 5]

@@ -165,6 +165,8 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         raise
     if isinstance(values, str):
         return values
+    if values['--quiet'] and values['--verbose']:
+        raise options.UsageError('--quiet and --verbose do not go together')
     limits = _limits(values)
     destination = _destination(values)
     fault = destination.check()

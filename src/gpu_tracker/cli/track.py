@@ -40,8 +40,8 @@ Options:
                           twelve lines at most, or csv: one line a run, below one
                           with the names of the figures. [default: text]
   --json                  The same as --format=json.
-  --append                Add the line of --format=csv to the file of --output, which
-                          becomes a table of runs.
+  --append                Add the line of --format=csv to those in the file of
+                          --output: a table of runs.
   --interval, --st=<seconds>  The time between two samples: a positive number of
                           seconds. [default: 1]
   --ru=<unit>             The unit of RAM: bytes, kilobytes, megabytes, gigabytes
@@ -68,8 +68,8 @@ Options:
                           reads and writes), energy (of GPUs and CPUs), cuda (as
                           above).
   --tracking-file, --tf=<file>  Record the run into a file: a path. See gpu-tracker
-                          show --help for reading it. By its ending .csv it holds the
-                          samples alone.
+                          show --help for reading it. By its ending .csv it holds
+                          the samples alone.
   --overwrite             Replace a recording that is there already.
   --per-process           Record each process by itself too.
   --cgroup                Give the command a control group of its own, where one can
