@@ -92,6 +92,17 @@ class RunLimits(NamedTuple):
         }
 
 
+def of_options(texts: Mapping[str, str], grace: str | None) -> RunLimits:
+    """Return the limits that options set.
+
+    :param texts: What options that set a limit were given, by their names.
+    :param grace: What ``--kill-after`` was given; None: it was not.
+    :raises ParameterError: where one is no time, or no size.
+    """
+    found = tuple(parse(reason, texts[option_of(reason)]) for reason in REASONS if option_of(reason) in texts)
+    return RunLimits(found) if grace is None else RunLimits(found, parse_grace(grace))
+
+
 def parse(reason: str, given: str) -> Limit:
     """Return the limit that an option was ``given``.
 

@@ -10,7 +10,7 @@ from gpu_tracker.cli.request import read_request
 from gpu_tracker.cli.track import TEXT
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.limits import CPU, GPU_MEMORY, MEMORY, REASONS, SAMPLED, TIME, Limit, RunLimits
-from gpu_tracker.sampler.limits import LimitWatch
+from gpu_tracker.sampler.limit_watch import LimitWatch
 
 TIMES = [
     ('90', 90),

@@ -89,7 +89,7 @@ _OPTION_OF = {
 _OTHER_NAMES = {'--tracking-file': '--tf'}
 """docopt knows one long name an option."""
 _CORES_ACCEPTED = 'a positive whole number, or allowed'
-_LIMITING = ('--time-limit', '--cpu-limit', '--memory-limit', '--gpu-memory-limit', '--kill-after')
+_LIMITING = ('--time-limit', '--cpu-limit', '--memory-limit', '--gpu-memory-limit')
 
 Values = dict[str, str | bool | list[str] | None]
 
@@ -221,11 +221,20 @@ def _parameters(values: Values) -> Parameters:
 
 def _limits(values: Values) -> RunLimits | None:
     """Return the limits that the options set; None: there are none."""
-    if all(values[option] is None for option in _LIMITING):
+    texts = {option: text for option in _LIMITING if (text := _text(values, option)) is not None}
+    grace = _text(values, '--kill-after')
+    if not texts and grace is None:
         return None
-    from gpu_tracker.cli import limit_options  # noqa: PLC0415 (most runs have none)
+    if not texts:
+        raise options.UsageError(f'--kill-after needs a limit: {", ".join(_LIMITING[:-1])} or {_LIMITING[-1]}')
+    if values['--pid'] is not None:
+        raise options.UsageError(
+            f'{next(iter(texts))} and --pid do not go together: '
+            'only what gpu-tracker has started itself is ended by a limit'
+        )
+    from gpu_tracker import limits  # noqa: PLC0415 (most runs have none)
 
-    return limit_options.read(values)
+    return limits.of_options(texts, grace)
 
 
 def _usual_name(word: str) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_tracker.resources import Resource
     from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.sampler.grid import Grid
-    from gpu_tracker.sampler.limits import LimitWatch
+    from gpu_tracker.sampler.limit_watch import LimitWatch
     from gpu_tracker.sampler.lineage import Lineage
     from gpu_tracker.sampler.recorders import Recorders
 
