@@ -30,7 +30,7 @@ SAMPLED = (CPU, MEMORY, GPU_MEMORY)
 EXIT_CODE = 124
 """That of gpu-tracker where a limit has ended the command, as of timeout(1)."""
 
-DURATIONS_ACCEPTED = 'a time above 0 such as 90, 90s, 30m or 1.5h (a number alone is of seconds)'
+DURATIONS_ACCEPTED = 'a time above 0 such as 90, 90s, 30m or 1h30m (a number alone is of seconds)'
 GRACES_ACCEPTED = 'a time such as 10, 10s or 2m (a number alone is of seconds; 0 sends SIGKILL at once)'
 
 _USED = {
@@ -109,7 +109,7 @@ def parse(reason: str, given: str) -> Limit:
     :raises ParameterError: where it is none.
     """
     if reason in {TIME, CPU}:
-        value: float | None = seconds(given)
+        value: float | None = parse_time(given, of_number='s')
         accepted = DURATIONS_ACCEPTED
     else:
         value = parse_size(given)
@@ -124,23 +124,10 @@ def parse_grace(given: str) -> float:
 
     :raises ParameterError: where it is no time.
     """
-    value = seconds(given)
+    value = parse_time(given, of_number='s')
     if value is None:
         raise ParameterError('--kill-after', given, GRACES_ACCEPTED)
     return value
-
-
-def seconds(text: str) -> float | None:
-    """Return the seconds of a time as timeout(1) takes it, a number of seconds or one with its unit; None: it is none.
-
-    The units are those of :func:`gpu_tracker.units.parse_time`, and ``m`` for minutes.
-    """
-    text = text.strip().lower()
-    if text.endswith('m'):
-        text = f'{text}in'
-    elif text[-1:].isdecimal() or text.endswith('.'):
-        text = f'{text}s'
-    return parse_time(text)
 
 
 def exceeded(limits: Mapping[str, float], used: Mapping[str, float | None]) -> tuple[str, float] | None:
@@ -189,7 +176,8 @@ def unkept(reasons: Iterable[str], why: str) -> str:
 
 
 def _exceeded(limit: Limit) -> str:
-    return f'{option_of(limit.reason)}={limit.given} was exceeded'
+    size = '' if limit.reason in {TIME, CPU} else f' ({limit.value:,.0f} bytes)'
+    return f'{option_of(limit.reason)}={limit.given}{size} was exceeded'
 
 
 def _signals(kill_after: float) -> str:

@@ -139,7 +139,8 @@ def test_a_memory_limit_counts_the_whole_tree(marked: Marked, tmp_path: Path) ->
     pids = tmp_path / 'pids'
     run, usage = limited('--memory-limit=200MB', QUICK, *stubborn(pids, FILL))
     message = (
-        r'--memory-limit=200MB was exceeded: the command and its descendants have had [\d.]+ MB of memory '
+        r'--memory-limit=200MB \(200,000,000 bytes\) was exceeded: '
+        r'the command and its descendants have had [\d.]+ MB of memory '
         r'\(a soft limit, checked at each sample\)\. All of them get SIGTERM, and SIGKILL after 0\.3 s\.'
     )
     check_ended(run, usage, 'memory_limit', message)
@@ -167,7 +168,8 @@ def test_a_gpu_memory_limit_counts_the_whole_tree(machine: Machine, marked: Mark
     assert usage['termination_reason'] == 'gpu_memory_limit'
     assert usage['max_gpu_ram']['combined'] == 2 * GB + 1000
     assert errors.startswith(
-        'gpu-tracker: --gpu-memory-limit=2GB was exceeded: the command and its descendants have had 2 GB of GPU memory '
+        'gpu-tracker: --gpu-memory-limit=2GB (2,000,000,000 bytes) was exceeded: '
+        'the command and its descendants have had 2 GB of GPU memory '
     )
     check_gone(pids)
 
@@ -373,7 +375,7 @@ def test_a_nested_tracker_completes_its_report_and_its_limit_is_its_own(marked: 
 
 def test_wrong_limits_are_refused_before_the_command_starts(tmp_path: Path) -> None:
     run = run_gpu_tracker('--memory-limit=2', '-e', f'touch {tmp_path}/ran')
-    accepted = 'a size above 0 with its unit, such as 10GB or 8GiB'
+    accepted = 'a size above 0 with its unit, such as 10GB (powers of 1000), 8GiB or 8G (powers of 1024)'
     assert run.stderr == f"gpu-tracker: --memory-limit must be {accepted}, not '2'\n"
     assert run.returncode == 125
     assert os.listdir(tmp_path) == []

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from docopt import DocoptExit, DocoptLanguageError, docopt
 
 from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.units import parse_time
 
 Number = TypeVar('Number', int, float)
 
@@ -69,6 +70,15 @@ def number(option: str, kind: type[Number], given: str, accepted: str) -> Number
         return kind(given.replace('_', '?'))  # Python allows underscores between digits, users of other programs do not
     except ValueError:
         raise ParameterError(option, given, accepted) from None
+
+
+def time(option: str, given: str, accepted: str) -> float:
+    """Return the seconds of the time that was ``given`` to ``option``: a number of them, or a time with its units.
+
+    :raises ParameterError: where it is neither.
+    """
+    found = parse_time(given)
+    return number(option, float, given, accepted) if found is None else found
 
 
 def of_option(error: ParameterError, option: str, given: str | None) -> ParameterError:

@@ -88,7 +88,13 @@ _OPTION_OF = {
 }
 _OTHER_NAMES = {'--tracking-file': '--tf'}
 """docopt knows one long name an option."""
-_CORES_ACCEPTED = 'a positive whole number, or allowed'
+_INTERVALS_ACCEPTED = 'a positive number of seconds, or a time with its unit such as 100ms'
+_IN_WORDS_OF_OPTIONS = {
+    '--st': ('a positive number of seconds', _INTERVALS_ACCEPTED),
+    '--tf': ('overwrite is', '--overwrite is'),
+}
+"""What the tracker says is accepted, and what stands for it where an option was at fault."""
+_CORES_ACCEPTED = "a whole number of at least 1, or 'allowed'"
 _LIMITING = ('--time-limit', '--cpu-limit', '--memory-limit', '--gpu-memory-limit')
 
 Values = dict[str, str | bool | list[str] | None]
@@ -148,9 +154,10 @@ class Request(NamedTuple):
         # Shown as it was written, but for a list of UUIDs or names of which the error knows the one that is wrong.
         one_of_many = error.parameter in ('gpu_uuids', 'sections') and isinstance(error.value, str)
         given = None if one_of_many else _text(self.values, option)
-        if option == '--tf':
-            error = ParameterError(option, error.value, error.accepted.replace('overwrite is', '--overwrite is'))
-        return options.of_option(error, option, given)
+        found = options.of_option(error, option, given)
+        if option not in _IN_WORDS_OF_OPTIONS:
+            return found
+        return ParameterError(option, found.value, found.accepted.replace(*_IN_WORDS_OF_OPTIONS[option]))
 
 
 def read_request(text: str, arguments: list[str]) -> Request | str:
@@ -198,8 +205,8 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
 def _parameters(values: Values) -> Parameters:
     """Return the parameters of Tracker that the options set; those not given keep Tracker's own defaults."""
     parameters: Parameters = {'disable_logs': bool(values['--disable-logs'])}
-    if (seconds := _text(values, '--st')) is not None:
-        parameters['sleep_time'] = options.number('--st', float, seconds, 'a positive number of seconds')
+    if (interval := _text(values, '--st')) is not None:
+        parameters['sleep_time'] = options.time('--st', interval, _INTERVALS_ACCEPTED)
     if (cores := _text(values, '--nec')) is not None:
         parameters['n_expected_cores'] = _cores(cores)
     if (uuids := _text(values, '--guuids')) is not None:

@@ -36,8 +36,8 @@ Options:
                           Default: standard output.
   -f --format=<format>    How to write the report: text, json or summary, which
                           has twelve lines at most. [default: text]
-  --st=<seconds>          The time between two samples: a positive number of
-                          seconds. [default: 1]
+  --st=<time>             The time between two samples: a positive number of
+                          seconds, or with its unit as in 100ms. [default: 1]
   --ru=<unit>             The unit of RAM: bytes, kilobytes, megabytes, gigabytes
                           or terabytes. [default: gigabytes]
   --gru=<unit>            The unit of GPU RAM: the same units as those of RAM.
