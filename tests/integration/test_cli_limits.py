@@ -190,6 +190,54 @@ def test_gpu_memory_that_is_unknown_has_no_limit(machine: Machine, tmp_path: Pat
     assert running.returncode == 0
 
 
+def test_samples_of_a_young_process_count_between_those_of_the_grid(marked: Marked) -> None:
+    child = f'{FILL}\nimport time\ntime.sleep(3600)'
+    program = f'import subprocess, sys, time\ntime.sleep(2.5)\nsubprocess.run([sys.executable, "-S", "-c", {child!r}])'
+    arguments = ('--st=1h', '--memory-limit=200M', '--time-limit=60', '-f', 'json')
+    run = run_gpu_tracker(*arguments, '--', sys.executable, '-S', '-c', program)
+    assert run.stderr.startswith('gpu-tracker: --memory-limit=200M (209,715,200 bytes) was exceeded: ')
+    assert json.loads(run.stdout)['termination_reason'] == 'memory_limit'
+    assert run.returncode == 124
+
+
+# Ends between two samples, having used more than it may, and says what the kernel knows of that.
+LATE = """
+import resource, time
+time.sleep(2.5)
+while time.process_time() < 0.7: pass
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime)
+"""
+
+
+@pytest.mark.parametrize('end', ['raise SystemExit(0)', 'raise SystemExit(3)'])
+def test_a_limit_that_was_exceeded_after_the_last_sample_is_reported(tmp_path: Path, end: str) -> None:
+    path, report = tmp_path / 'run.db', tmp_path / 'report.json'
+    arguments = ('--st=1h', '--cpu-limit=500ms', '--memory-limit=1TB', '--tu=seconds', '-f', 'json', '-o', str(report))
+    run = run_gpu_tracker(*arguments, '--tf', str(path), '--', sys.executable, '-S', '-c', f'{LATE}{end}')
+    assert run.returncode == int(end[-2])
+    usage = json.loads(report.read_text())
+    assert list(usage) == [*SECTIONS, 'exceeded_limits']
+    assert usage['exceeded_limits'] == ['cpu_limit']
+    complete, said = run.stderr.splitlines()
+    found = re.fullmatch(
+        r'gpu-tracker: --cpu-limit=500ms was exceeded: '
+        r'the command and its descendants have used ([\d.]+) (m?)s of CPU time '
+        r'\(a soft limit, checked at each sample\), which was seen only when the command had ended\.',
+        said,
+    )
+    assert found is not None, said
+    seen = float(found[1]) / (1000 if found[2] else 1)
+    assert seen == pytest.approx(float(run.stdout), abs=0.05)
+    assert complete.startswith(COMPLETE)
+    recording = gpu_tracker.load(str(path))
+    assert recording.summary().exceeded_limits == ('cpu_limit',)
+    assert recording.meta.termination_reason is None
+    assert said.removeprefix('gpu-tracker: ') in [message.text for message in recording.messages]
+    shown = run_gpu_tracker('show', str(path)).stdout
+    assert '\nExceeded limits:\n   cpu_limit\n' in shown
+
+
 def test_a_command_that_obeys_ends_at_once(marked: Marked) -> None:
     run, usage = limited('--time-limit=0.5', '--kill-after=1h', '--', 'sleep', '3600')
     assert run.stderr.endswith(f'{COMPLETE}-15\n')

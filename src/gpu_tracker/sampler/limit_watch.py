@@ -7,9 +7,17 @@ from gpu_tracker.limits import CPU, GPU_MEMORY, MEMORY, exceeded
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Protocol
 
-    from gpu_tracker.resources import Resource
+    class Used(Protocol):
+        """What is limited, such as a :class:`gpu_tracker.resources.Resource`."""
+
+        def used_so_far(self) -> float | None:
+            """Return what was used up to the last sample, in the unit of the limit; None: unknown."""
+
+
+LIMITED = {CPU: 'cpu', MEMORY: 'ram', GPU_MEMORY: 'gpu'}
+"""The name of the resource that each limit is of."""
 
 
 class LimitWatch:
@@ -21,15 +29,10 @@ class LimitWatch:
     """
 
     def __init__(
-        self, limits: Mapping[str, float], resources: Mapping[str, Resource], report: Callable[[str, float], None]
+        self, limits: Mapping[str, float], resources: Mapping[str, Used], report: Callable[[str, float], None]
     ) -> None:
-        used: dict[str, Callable[[], float | None]] = {
-            CPU: lambda: _cpu_seconds(resources['cpu']),
-            MEMORY: lambda: _memory(resources['ram']),
-            GPU_MEMORY: lambda: _gpu_memory(resources['gpu']),
-        }
         self._limits = limits
-        self._used = {reason: used[reason] for reason in limits}
+        self._used = {reason: resources[LIMITED[reason]].used_so_far for reason in limits}
         self._report = report
         self._is_over = False
 
@@ -37,26 +40,7 @@ class LimitWatch:
         """Compare what the resources have folded so far; a sample has just been made."""
         if self._is_over:
             return
-        found = exceeded(self._limits, {reason: used() for reason, used in self._used.items()})
+        found = next(exceeded(self._limits, {reason: used() for reason, used in self._used.items()}), None)
         if found is not None:
             self._is_over = True
             self._report(*found)
-
-
-def _cpu_seconds(resource: Resource) -> float | None:
-    found: Any = resource.totals()
-    seconds: float | None = found['combined'][0]
-    return seconds
-
-
-def _memory(resource: Resource) -> float | None:
-    """Return the most that all had together for certain: no run is ended for what was only estimated."""
-    found: Any = resource.totals()
-    size: int | None = found['lower']['combined'][0]
-    return size
-
-
-def _gpu_memory(resource: Resource) -> float | None:
-    found: Any = resource.totals()
-    size: int | None = found['combined']
-    return size
