@@ -200,7 +200,7 @@ def _used(limit: Limit, amount: float) -> str:
 
 
 def _exceeded(limit: Limit) -> str:
-    size = '' if limit.reason in {TIME, CPU} else f' ({limit.value:,.0f} bytes)'
+    size = '' if limit.reason in {TIME, CPU} else f' ({limit.value:,.0f} {"byte" if limit.value == 1 else "bytes"})'
     return f'{option_of(limit.reason)}={limit.given}{size} was exceeded'
 
 

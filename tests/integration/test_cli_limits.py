@@ -361,6 +361,19 @@ def test_a_rank_of_a_job_is_ended_with_a_complete_record(marked: Marked, tmp_pat
     assert [record['totals']['termination_reason'] for record in records if record.get('totals')] == ['time_limit']
 
 
+def test_the_record_of_a_rank_has_the_limits_that_were_seen_too_late(tmp_path: Path) -> None:
+    env = {**os.environ, 'SLURM_JOB_ID': '4711', 'SLURM_STEP_ID': '0', 'SLURM_PROCID': '1', 'SLURM_NTASKS': '1'}
+    arguments = ('--st=1h', '--cpu-limit=500ms', f'--job={tmp_path}/job')
+    run = run_gpu_tracker(*arguments, '--', sys.executable, '-S', '-c', LATE, env=env)
+    assert run.returncode == 0
+    assert run.stderr.startswith('gpu-tracker: --cpu-limit=500ms was exceeded: ')
+    merged = json.loads(run_gpu_tracker('merge', f'{tmp_path}/job', '-f', 'json').stdout)
+    assert [(rank['termination_reason'], rank['exceeded_limits']) for rank in merged['ranks']] == [
+        (None, ['cpu_limit'])
+    ]
+    assert ', exceeded its CPU limit' in run_gpu_tracker('merge', f'{tmp_path}/job').stdout
+
+
 def test_the_time_limit_holds_where_the_sampler_was_killed(marked: Marked, tmp_path: Path) -> None:
     command = f'echo $$ > {tmp_path}/pid; exec sleep 3600'
     with started('--time-limit=5', '--memory-limit=1GB', '--cpu-limit=1h', '-e', command) as running:
