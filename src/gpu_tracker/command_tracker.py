@@ -81,6 +81,14 @@ class ReportingTracker:
         """Take note, between :meth:`stop` and :meth:`finish`, that a limit has ended the run."""
         self.run.note_termination(reason)
 
+    def exceeded_at_end(self, limits: Mapping[str, float]) -> list[tuple[str, float]]:
+        """Return the limits that the result exceeds, each with what was used; it is settled."""
+        return self.run.exceeded_at_end(limits)
+
+    def note_exceeded(self, messages: Mapping[str, str]) -> None:
+        """Take note of limits that were exceeded and have not ended the run; see :meth:`gpu_tracker.run.Run`."""
+        self.run.note_exceeded(messages)
+
     def stop(self) -> None:
         """Stop tracking; afterwards the result is there, and :meth:`finish` completes a recording."""
         self.run.stop()
@@ -204,9 +212,21 @@ class CommandTracker:
         session = self._tracker.run.session
         return None if session is None else session.pid
 
+    def leave_out_kills(self) -> None:
+        """Print no warning, at :meth:`stop`, of what was killed for lack of memory: that is reported already."""
+        self._tracker.run.are_kills_reported = True
+
     def note_termination(self, reason: str) -> None:
         """Take note, between :meth:`stop` and :meth:`finish`, that a limit has ended the run."""
         self._tracker.note_termination(reason)
+
+    def exceeded_at_end(self, limits: Mapping[str, float]) -> list[tuple[str, float]]:
+        """Return the limits that the result exceeds, each with what was used; it is settled."""
+        return self._tracker.exceeded_at_end(limits)
+
+    def note_exceeded(self, messages: Mapping[str, str]) -> None:
+        """Take note of limits that were exceeded and have not ended the run; see :meth:`gpu_tracker.run.Run`."""
+        self._tracker.note_exceeded(messages)
 
     def stop(self) -> None:
         """Stop tracking; the command has ended and was not waited for yet."""

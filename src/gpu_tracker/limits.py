@@ -13,7 +13,9 @@ from gpu_tracker.units import SIZES_ACCEPTED, parse_size, parse_time, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from gpu_tracker.totals import Totals
 
 UNMEASURED = 'the command runs unmeasured'
 SAMPLER_ENDED = 'the sampler was ended from outside'
@@ -30,7 +32,7 @@ SAMPLED = (CPU, MEMORY, GPU_MEMORY)
 EXIT_CODE = 124
 """That of gpu-tracker where a limit has ended the command, as of timeout(1)."""
 
-DURATIONS_ACCEPTED = 'a time above 0 such as 90, 90s, 30m or 1.5h (a number alone is of seconds)'
+DURATIONS_ACCEPTED = 'a time above 0 such as 90, 90s, 30m or 1h30m (a number alone is of seconds)'
 GRACES_ACCEPTED = 'a time such as 10, 10s or 2m (a number alone is of seconds; 0 sends SIGKILL at once)'
 
 _USED = {
@@ -40,6 +42,7 @@ _USED = {
     GPU_MEMORY: 'the command and its descendants have had {} of GPU memory',
 }
 _SOFT = ' (a soft limit, checked at each sample)'
+_SEEN_LATE = ', which was seen only when the command had ended'
 _HARD = ' (a hard limit, kept by the kernel)'
 _LIMITED = {TIME: 'time', CPU: 'CPU', MEMORY: 'memory', GPU_MEMORY: 'GPU memory'}
 
@@ -92,13 +95,24 @@ class RunLimits(NamedTuple):
         }
 
 
+def of_options(texts: Mapping[str, str], grace: str | None) -> RunLimits:
+    """Return the limits that options set.
+
+    :param texts: What options that set a limit were given, by their names.
+    :param grace: What ``--kill-after`` was given; None: it was not.
+    :raises ParameterError: where one is no time, or no size.
+    """
+    found = tuple(parse(reason, texts[option_of(reason)]) for reason in REASONS if option_of(reason) in texts)
+    return RunLimits(found) if grace is None else RunLimits(found, parse_grace(grace))
+
+
 def parse(reason: str, given: str) -> Limit:
     """Return the limit that an option was ``given``.
 
     :raises ParameterError: where it is none.
     """
     if reason in {TIME, CPU}:
-        value: float | None = seconds(given)
+        value: float | None = parse_time(given, of_number='s')
         accepted = DURATIONS_ACCEPTED
     else:
         value = parse_size(given)
@@ -113,27 +127,14 @@ def parse_grace(given: str) -> float:
 
     :raises ParameterError: where it is no time.
     """
-    value = seconds(given)
+    value = parse_time(given, of_number='s')
     if value is None:
         raise ParameterError('--kill-after', given, GRACES_ACCEPTED)
     return value
 
 
-def seconds(text: str) -> float | None:
-    """Return the seconds of a time as timeout(1) takes it, a number of seconds or one with its unit; None: it is none.
-
-    The units are those of :func:`gpu_tracker.units.parse_time`, and ``m`` for minutes.
-    """
-    text = text.strip().lower()
-    if text.endswith('m'):
-        text = f'{text}in'
-    elif text[-1:].isdecimal() or text.endswith('.'):
-        text = f'{text}s'
-    return parse_time(text)
-
-
-def exceeded(limits: Mapping[str, float], used: Mapping[str, float | None]) -> tuple[str, float] | None:
-    """Return the reason and the amount of the first limit that was exceeded; None: all are kept, as far as known.
+def exceeded(limits: Mapping[str, float], used: Mapping[str, float | None]) -> Iterator[tuple[str, float]]:
+    """Yield the reason and the amount of each limit that was exceeded, as far as known.
 
     :param limits: Values by their reasons.
     :param used: What was used, by the same reasons; None, or absent: unknown.
@@ -141,8 +142,19 @@ def exceeded(limits: Mapping[str, float], used: Mapping[str, float | None]) -> t
     for reason, value in limits.items():
         amount = used.get(reason)
         if amount is not None and amount > value:
-            return reason, amount
-    return None
+            yield reason, amount
+
+
+def used_in(totals: Totals) -> dict[str, float | None]:
+    """Return what a run has used of all that :data:`SAMPLED` limits, for certain, by the reasons of the limits.
+
+    :param totals: The final ones.
+    """
+    return {
+        CPU: totals['cpu']['combined'][0],
+        MEMORY: totals['ram']['lower']['combined'][0],
+        GPU_MEMORY: totals['gpu']['combined'],
+    }
 
 
 def in_words(limit: Limit, amount: float, kill_after: float) -> str:
@@ -151,10 +163,16 @@ def in_words(limit: Limit, amount: float, kill_after: float) -> str:
     :param amount: What was seen, in the unit of the limit.
     :param kill_after: Seconds between SIGTERM and SIGKILL.
     """
-    unit = 'seconds' if limit.reason in {TIME, CPU} else 'bytes'
     soft = '' if limit.reason == TIME else _SOFT
-    used = _USED[limit.reason].format(text_of(amount, unit))
-    return f'{_exceeded(limit)}: {used}{soft}. All of them get {_signals(kill_after)}.'
+    return f'{_exceeded(limit)}: {_used(limit, amount)}{soft}. All of them get {_signals(kill_after)}.'
+
+
+def seen_late_in_words(limit: Limit, amount: float) -> str:
+    """Return which limit was exceeded by a command that had ended before a sample showed that, for a message.
+
+    :param amount: What the final figures say, in the unit of the limit.
+    """
+    return f'{_exceeded(limit)}: {_used(limit, amount)}{_SOFT}{_SEEN_LATE}.'
 
 
 def killed_in_words(limit: Limit, kills: int, kill_after: float) -> str:
@@ -177,8 +195,13 @@ def unkept(reasons: Iterable[str], why: str) -> str:
     return f'{" and ".join(map(option_of, reasons))} cannot be kept: {why}'
 
 
+def _used(limit: Limit, amount: float) -> str:
+    return _USED[limit.reason].format(text_of(amount, 'seconds' if limit.reason in {TIME, CPU} else 'bytes'))
+
+
 def _exceeded(limit: Limit) -> str:
-    return f'{option_of(limit.reason)}={limit.given} was exceeded'
+    size = '' if limit.reason in {TIME, CPU} else f' ({limit.value:,.0f} {"byte" if limit.value == 1 else "bytes"})'
+    return f'{option_of(limit.reason)}={limit.given}{size} was exceeded'
 
 
 def _signals(kill_after: float) -> str:
@@ -190,6 +213,17 @@ def known(reason: object) -> str | None:
     return reason if isinstance(reason, str) and reason in REASONS else None
 
 
+def all_known(reasons: object) -> tuple[str, ...] | None:
+    """Return those of ``reasons`` that are some; None where there are none, for the same cause."""
+    found = tuple(filter(known, reasons)) if isinstance(reasons, list) else ()
+    return found or None
+
+
 def ended_by(reason: str) -> str:
     """Return how a run has ended, in a few words, such as ``ended by its memory limit``."""
     return f'ended by its {_LIMITED[reason]} limit'
+
+
+def ended_beyond(reasons: Iterable[str]) -> str:
+    """Return which limits a run has exceeded that has ended by itself, such as ``exceeded its memory limit``."""
+    return f'exceeded {" and ".join(f"its {_LIMITED[reason]} limit" for reason in reasons)}'

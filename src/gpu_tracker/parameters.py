@@ -102,7 +102,7 @@ class Parameters:
 
     def _expected_cores(self, value: object) -> int | None:
         if isinstance(value, str) and value == ALLOWED:
-            from gpu_tracker.control_groups.limits import expected_cores  # noqa: PLC0415 - only where it is asked for
+            from gpu_tracker.control_groups.allowed import expected_cores  # noqa: PLC0415 - only where it is asked for
 
             return expected_cores(self.process_id)
         return _count('n_expected_cores', value, f"{_COUNT_ACCEPTED}, or '{ALLOWED}'")

@@ -29,6 +29,10 @@ def build(totals: Totals, wanted: Units) -> ResourceUsage:
         from gpu_tracker.limits import known  # noqa: PLC0415 - few runs have one
 
         sections['termination_reason'] = known(totals['termination_reason'])
+    if 'exceeded_limits' in totals:
+        from gpu_tracker.limits import all_known  # noqa: PLC0415 - as above
+
+        sections['exceeded_limits'] = all_known(totals['exceeded_limits'])
     if 'own_group' in totals:
         from gpu_tracker.control_groups import own_group  # noqa: PLC0415 - only where there is one
 

@@ -49,6 +49,7 @@ class Run:
     :ivar seconds: How long the run was tracked; known at its end.
     :ivar totals: What was measured, from :meth:`stop` on; None where nothing is left of it.
     :ivar problem: What went wrong with the sampler, as a text for people; None: nothing.
+    :ivar are_kills_reported: Whether somebody else has reported already what was killed for lack of memory.
     :ivar is_in_folder: Whether the job's folder, if there is one, has the result.
     """
 
@@ -63,6 +64,7 @@ class Run:
         self.seconds = 0.0
         self.totals: Totals | None = None
         self.problem: str | None = None
+        self.are_kills_reported = False
         self.is_in_folder = True
         self._notify = notify
         self._notified = 0
@@ -156,9 +158,9 @@ class Run:
             forget_bounds(totals)
         elif largest_child is not None and self._largest_child is not None:
             settle_children(totals, max(self._largest_child, OwnChildren.peak), largest_child, own_faults)
+        self._notify_new([*totals['messages'], ('warning', self.problem)] if self.problem else totals['messages'])
         if 'control_group' in totals and totals['control_group']['oom_kills']:
             self._note_kills(totals, totals['control_group']['oom_kills'])
-        self._notify_new([*totals['messages'], ('warning', self.problem)] if self.problem else totals['messages'])
 
     def finish(self, exit_code: int | None = None) -> None:
         """Have the totals, which are settled now, put into the recording, and complete that.
@@ -186,6 +188,24 @@ class Run:
     def note_termination(self, reason: str) -> None:
         """Take note, after :meth:`stop`, that a limit has ended the run, see :mod:`gpu_tracker.limits`."""
         self.require_totals()['termination_reason'] = reason
+
+    def exceeded_at_end(self, limits: Mapping[str, float]) -> list[tuple[str, float]]:
+        """Return the limits that the settled totals exceed, each with what was used.
+
+        :param limits: Their values by their reasons, see :mod:`gpu_tracker.limits`.
+        """
+        from gpu_tracker.limits import exceeded, used_in  # noqa: PLC0415 - most runs have none
+
+        return list(exceeded(limits, used_in(self.require_totals())))
+
+    def note_exceeded(self, messages: Mapping[str, str]) -> None:
+        """Take note, after :meth:`stop`, of limits that were exceeded and have not ended the run.
+
+        :param messages: What is said of each, by its reason.
+        """
+        totals = self.require_totals()
+        totals['exceeded_limits'] = list(messages)
+        totals['messages'] += [('warning', text) for text in messages.values()]
 
     def keep_file(self) -> None:
         """Let go of the file that the recording replaces: the run has begun."""
@@ -245,7 +265,10 @@ class Run:
         """Add to the messages what was killed for lack of memory; not in the sampler, which may be killed like that."""
         from gpu_tracker.control_groups.oom_kills import sentence  # noqa: PLC0415 - hardly ever needed
 
-        totals['messages'].append(('warning', sentence(count)))
+        text = sentence(count)
+        totals['messages'].append(('warning', text))
+        if not (self.parameters.disable_logs or self.are_kills_reported):
+            self._notify('warning', text)
 
     def _identity(self) -> Mapping[str, Any] | None:
         parameters = self.parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tracker.limits import ended_by
+from gpu_tracker.limits import ended_beyond, ended_by
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS, text_of
 
 TYPE_CHECKING = False
@@ -39,6 +39,8 @@ def lines_of(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
     time = figure(usage.compute_time.time * TIME_UNITS[usage.compute_time.unit], 'seconds')
     if usage.termination_reason is not None:
         time = f'{time}, {ended_by(usage.termination_reason)}'
+    elif usage.exceeded_limits is not None:
+        time = f'{time}, {ended_beyond(usage.exceeded_limits)}'
     yield 'Time', time if usage.job is None else f'{time}; {place_in_job(usage.job)}'
     yield from _ram(usage)
     if usage.control_group is not None:
@@ -111,8 +113,8 @@ def _own_group(group: OwnGroupUsage) -> str:
     if group.made_in is None:
         return 'none could be had'
     peak = size(group.memory_peak, MEMORY_UNITS[group.unit])
-    tasks = _UNKNOWN if group.max_tasks is None else str(group.max_tasks)
-    return f'{peak} with page cache, {figure(group.cpu_seconds, "seconds")} of CPU time, {tasks} tasks at most'
+    tasks = _counted(_UNKNOWN if group.max_tasks is None else str(group.max_tasks), 'task')
+    return f'{peak} with page cache, {figure(group.cpu_seconds, "seconds")} of CPU time, {tasks} at most'
 
 
 def _gpu(usage: ResourceUsage) -> Iterator[tuple[str, str]]:

@@ -304,6 +304,8 @@ class Totals(TypedDict):
     """See :meth:`gpu_tracker.control_groups.own_group.OwnGroup.end`; absent where none was asked for."""
     termination_reason: NotRequired[str]
     """Which limit has ended the run; absent where none has."""
+    exceeded_limits: NotRequired[list[str]]
+    """Which limits were exceeded of a run that has ended by itself; absent where none was."""
     record: Record
     messages: list[tuple[str, str]]
     """Those for the user, as (level, text)."""

@@ -1,6 +1,7 @@
-"""Units of memory and time, and the conversion from base units, which happens once, at the edge.
+"""Units of memory and time: figures in the unit that is asked for, and sizes and times as people write and read them.
 
-Memory is measured in bytes and time in seconds everywhere else. Memory units are decimal: a megabyte is 10**6 bytes.
+Memory is measured in bytes and time in seconds everywhere else: conversion happens once, at the edge. Units of figures
+are decimal: a megabyte is 10**6 bytes.
 """
 
 from __future__ import annotations
@@ -31,53 +32,71 @@ def from_seconds(seconds: float, unit: str) -> float:
 
 _SIZES: dict[str, float] = {
     'b': 1,
-    'kb': 1e3,
-    'mb': 1e6,
-    'gb': 1e9,
-    'tb': 1e12,
-    'kib': 2**10,
-    'mib': 2**20,
-    'gib': 2**30,
-    'tib': 2**40,
+    **{f'{prefix}b': 1000**power for power, prefix in enumerate('kmgt', 1)},
+    **{f'{prefix}{ending}': 1024**power for power, prefix in enumerate('kmgt', 1) for ending in ('', 'ib')},
+}
+"""Bytes by unit, as GNU's coreutils have them. Of a letter alone Slurm, Docker and systemd make powers of 1024 too."""
+
+_TIMES: dict[str, float] = {
+    **dict.fromkeys(('d', 'day', 'days'), 86400),
+    **dict.fromkeys(('h', 'hour', 'hours'), 3600),
+    **dict.fromkeys(('m', 'min', 'minute', 'minutes'), 60),
+    **dict.fromkeys(('s', 'sec', 'second', 'seconds'), 1),
+    'ms': 1e-3,
 }
 
 _MOST_DIGITS = 30
-"""Of a size: more than anybody has use for, and fewer than numbers can have."""
+"""Of a number: more than anybody has use for, and fewer than numbers can have."""
+_DIGITS, _LETTERS = '0123456789.', 'abcdefghijklmnopqrstuvwxyz'
 
-SIZES_ACCEPTED = 'a size with its unit, such as 10GB or 8GiB'
+SIZES_ACCEPTED = 'a size with its unit, such as 10GB (powers of 1000), 8GiB or 8G (powers of 1024)'
 
 
 def parse_size(text: str) -> int | None:
-    """Return the bytes of a size such as ``10GB`` (10**10) or ``8GiB`` (2**33); None where it is none.
+    """Return the bytes of a size such as ``10GB`` (10**10), ``8GiB`` or ``8G`` (both 2**33); None where it is none.
 
-    Units are B, kB, MB, GB, TB (decimal) and KiB, MiB, GiB, TiB (binary), in upper or lower case.
+    Units are B, kB, MB, GB, TB (powers of 1000) and K, M, G, T, KiB, MiB, GiB, TiB (powers of 1024), in upper or lower
+    case. A number alone is none: Docker would take it for bytes, Slurm for megabytes.
     """
-    size = _parse(text, _SIZES)
-    return None if size is None else round(size)
+    amounts = _amounts(text, _SIZES)
+    return round(amounts[0][0] * amounts[0][1]) if amounts is not None and len(amounts) == 1 else None
 
 
-_TIMES: dict[str, float] = {'ms': 1e-3, 's': 1, 'min': 60, 'h': 3600, 'd': 86400}
+def parse_time(text: str, *, of_number: str | None = None) -> float | None:
+    """Return the seconds of a time such as ``90s``, ``1.5 h``, ``1h30m`` or ``5 min``; None where it is none.
 
-TIMES_ACCEPTED = 'a time with its unit, such as 90s, 1.5min or 200ms'
+    Units are ms, s, m or min, h and d, and the words from second to days, in upper or lower case. Several of them stand
+    from the largest to the smallest.
 
-
-def parse_time(text: str) -> float | None:
-    """Return the seconds of a time such as ``90s`` or ``1.5 h``; None where it is none.
-
-    Units are ms, s, min, h and d.
+    :param of_number: The unit of a number without one, which is no time else.
     """
-    return _parse(text, _TIMES)
-
-
-def _parse(text: str, known: Mapping[str, float]) -> float | None:
-    """Return the number before one of the ``known`` units, in base units."""
-    text = text.strip().lower()
-    number = text.rstrip('abcdefghijklmnopqrstuvwxyz')
-    unit = known.get(text[len(number) :])
-    number = number.strip()
-    if unit is None or len(number) > _MOST_DIGITS or not number.isascii():
+    text = text.strip()
+    if of_number is not None and not text.lstrip(_DIGITS):
+        text += of_number
+    amounts = _amounts(text, _TIMES)
+    if amounts is None:
         return None
-    return float(number) * unit if number.replace('.', '', 1).isdecimal() else None
+    units = [unit for _, unit in amounts]
+    return sum(number * unit for number, unit in amounts) if units == sorted(set(units), reverse=True) else None
+
+
+def _amounts(text: str, units: Mapping[str, float]) -> list[tuple[float, float]] | None:
+    """Return the numbers in a text, each with the size of the unit after it; None where the text is something else."""
+    rest = text.strip().lower()
+    if not text.isascii() or not rest:
+        return None
+    found = []
+    while rest:
+        after_number = rest.lstrip(_DIGITS)
+        number = rest.removesuffix(after_number)
+        after_number = after_number.lstrip(' ')
+        rest = after_number.lstrip(_LETTERS)
+        unit = units.get(after_number.removesuffix(rest))
+        if unit is None or len(number) > _MOST_DIGITS or not number.replace('.', '', 1).isdecimal():
+            return None
+        found.append((float(number), unit))
+        rest = rest.lstrip(' ')
+    return found
 
 
 _SHOWN_SIZES = ((1e12, 'TB'), (1e9, 'GB'), (1e6, 'MB'), (1e3, 'kB'), (1, 'B'))

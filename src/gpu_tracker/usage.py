@@ -333,6 +333,8 @@ class ResourceUsage:
     :ivar own_group: What the control group of the command has used; None, and in no report, where none was asked for.
     :ivar termination_reason: Which limit has ended the command: ``time_limit``, ``cpu_limit``, ``memory_limit`` or
         ``gpu_memory_limit``; None, and in no report, where none has.
+    :ivar exceeded_limits: Limits that the command has exceeded without being ended: it had ended by itself before a
+        sample showed that. None, and in no report, where there are none.
     """
 
     max_ram: MaxRAM
@@ -347,6 +349,7 @@ class ResourceUsage:
     job: JobIdentity | None = None
     own_group: OwnGroupUsage | None = None
     termination_reason: str | None = None
+    exceeded_limits: tuple[str, ...] | None = None
 
     def _repr_html_(self) -> str:
         """Return the figures as a table, for notebooks."""

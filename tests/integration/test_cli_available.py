@@ -31,6 +31,7 @@ EIGHT = [
 NOT_PERMITTED = [Failure('nvmlDevice*', 4, gpu=7)]
 ZERO, TWO = 'GPU-00000000-0000-0000-0000-000000000000', 'GPU-00000000-0000-0000-0000-000000000002'
 HINT = "Try 'gpu-tracker available --help'.\n"
+SIZE = 'a size with its unit, such as 10GB (powers of 1000), 8GiB or 8G (powers of 1024)'
 
 IN_USE = '  GPU 1 (NVIDIA Simulated GPU): 95.0 % of its memory is in use; at most 20 % may be\n'
 UNIFIED = '  GPU 4 (NVIDIA Simulated GPU): a process computes on it, and it does not report its memory\n'
@@ -133,8 +134,8 @@ def test_wrong_arguments_are_named(eight: Machine) -> None:
         (['--max-used-percent=101'], "--max-used-percent must be a percentage from 0 to 100, not '101'\n"),
         (['--max-utilization=nan'], "--max-utilization must be a percentage from 0 to 100, not 'nan'\n"),
         (['--max-temperature=warm'], "--max-temperature must be a number, not 'warm'\n"),
-        (['--min-free=10'], "--min-free must be a size with its unit, such as 10GB or 8GiB, not '10'\n"),
-        (['--min-free=GB'], "--min-free must be a size with its unit, such as 10GB or 8GiB, not 'GB'\n"),
+        (['--min-free=10'], f"--min-free must be {SIZE}, not '10'\n"),
+        (['--min-free=GB'], f"--min-free must be {SIZE}, not 'GB'\n"),
         (['--order=best'], "--order must be index, free or power, not 'best'\n"),
         (
             ['--exclude=0,8'],

@@ -139,7 +139,8 @@ def test_a_memory_limit_counts_the_whole_tree(marked: Marked, tmp_path: Path) ->
     pids = tmp_path / 'pids'
     run, usage = limited('--memory-limit=200MB', QUICK, *stubborn(pids, FILL))
     message = (
-        r'--memory-limit=200MB was exceeded: the command and its descendants have had [\d.]+ MB of memory '
+        r'--memory-limit=200MB \(200,000,000 bytes\) was exceeded: '
+        r'the command and its descendants have had [\d.]+ MB of memory '
         r'\(a soft limit, checked at each sample\)\. All of them get SIGTERM, and SIGKILL after 0\.3 s\.'
     )
     check_ended(run, usage, 'memory_limit', message)
@@ -167,7 +168,8 @@ def test_a_gpu_memory_limit_counts_the_whole_tree(machine: Machine, marked: Mark
     assert usage['termination_reason'] == 'gpu_memory_limit'
     assert usage['max_gpu_ram']['combined'] == 2 * GB + 1000
     assert errors.startswith(
-        'gpu-tracker: --gpu-memory-limit=2GB was exceeded: the command and its descendants have had 2 GB of GPU memory '
+        'gpu-tracker: --gpu-memory-limit=2GB (2,000,000,000 bytes) was exceeded: '
+        'the command and its descendants have had 2 GB of GPU memory '
     )
     check_gone(pids)
 
@@ -186,6 +188,54 @@ def test_gpu_memory_that_is_unknown_has_no_limit(machine: Machine, tmp_path: Pat
         'gpu-tracker: --gpu-memory-limit cannot be kept: the GPU memory of the command is unknown',
     ]
     assert running.returncode == 0
+
+
+def test_samples_of_a_young_process_count_between_those_of_the_grid(marked: Marked) -> None:
+    child = f'{FILL}\nimport time\ntime.sleep(3600)'
+    program = f'import subprocess, sys, time\ntime.sleep(2.5)\nsubprocess.run([sys.executable, "-S", "-c", {child!r}])'
+    arguments = ('--st=1h', '--memory-limit=200M', '--time-limit=60', '-f', 'json')
+    run = run_gpu_tracker(*arguments, '--', sys.executable, '-S', '-c', program)
+    assert run.stderr.startswith('gpu-tracker: --memory-limit=200M (209,715,200 bytes) was exceeded: ')
+    assert json.loads(run.stdout)['termination_reason'] == 'memory_limit'
+    assert run.returncode == 124
+
+
+# Ends between two samples, having used more than it may, and says what the kernel knows of that.
+LATE = """
+import resource, time
+time.sleep(2.5)
+while time.process_time() < 0.7: pass
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime)
+"""
+
+
+@pytest.mark.parametrize('end', ['raise SystemExit(0)', 'raise SystemExit(3)'])
+def test_a_limit_that_was_exceeded_after_the_last_sample_is_reported(tmp_path: Path, end: str) -> None:
+    path, report = tmp_path / 'run.db', tmp_path / 'report.json'
+    arguments = ('--st=1h', '--cpu-limit=500ms', '--memory-limit=1TB', '--tu=seconds', '-f', 'json', '-o', str(report))
+    run = run_gpu_tracker(*arguments, '--tf', str(path), '--', sys.executable, '-S', '-c', f'{LATE}{end}')
+    assert run.returncode == int(end[-2])
+    usage = json.loads(report.read_text())
+    assert list(usage) == [*SECTIONS, 'exceeded_limits']
+    assert usage['exceeded_limits'] == ['cpu_limit']
+    complete, said = run.stderr.splitlines()
+    found = re.fullmatch(
+        r'gpu-tracker: --cpu-limit=500ms was exceeded: '
+        r'the command and its descendants have used ([\d.]+) (m?)s of CPU time '
+        r'\(a soft limit, checked at each sample\), which was seen only when the command had ended\.',
+        said,
+    )
+    assert found is not None, said
+    seen = float(found[1]) / (1000 if found[2] else 1)
+    assert seen == pytest.approx(float(run.stdout), abs=0.05)
+    assert complete.startswith(COMPLETE)
+    recording = gpu_tracker.load(str(path))
+    assert recording.summary().exceeded_limits == ('cpu_limit',)
+    assert recording.meta.termination_reason is None
+    assert said.removeprefix('gpu-tracker: ') in [message.text for message in recording.messages]
+    shown = run_gpu_tracker('show', str(path)).stdout
+    assert '\nExceeded limits:\n   cpu_limit\n' in shown
 
 
 def test_a_command_that_obeys_ends_at_once(marked: Marked) -> None:
@@ -311,6 +361,19 @@ def test_a_rank_of_a_job_is_ended_with_a_complete_record(marked: Marked, tmp_pat
     assert [record['totals']['termination_reason'] for record in records if record.get('totals')] == ['time_limit']
 
 
+def test_the_record_of_a_rank_has_the_limits_that_were_seen_too_late(tmp_path: Path) -> None:
+    env = {**os.environ, 'SLURM_JOB_ID': '4711', 'SLURM_STEP_ID': '0', 'SLURM_PROCID': '1', 'SLURM_NTASKS': '1'}
+    arguments = ('--st=1h', '--cpu-limit=500ms', f'--job={tmp_path}/job')
+    run = run_gpu_tracker(*arguments, '--', sys.executable, '-S', '-c', LATE, env=env)
+    assert run.returncode == 0
+    assert run.stderr.startswith('gpu-tracker: --cpu-limit=500ms was exceeded: ')
+    merged = json.loads(run_gpu_tracker('merge', f'{tmp_path}/job', '-f', 'json').stdout)
+    assert [(rank['termination_reason'], rank['exceeded_limits']) for rank in merged['ranks']] == [
+        (None, ['cpu_limit'])
+    ]
+    assert ', exceeded its CPU limit' in run_gpu_tracker('merge', f'{tmp_path}/job').stdout
+
+
 def test_the_time_limit_holds_where_the_sampler_was_killed(marked: Marked, tmp_path: Path) -> None:
     command = f'echo $$ > {tmp_path}/pid; exec sleep 3600'
     with started('--time-limit=5', '--memory-limit=1GB', '--cpu-limit=1h', '-e', command) as running:
@@ -373,7 +436,7 @@ def test_a_nested_tracker_completes_its_report_and_its_limit_is_its_own(marked: 
 
 def test_wrong_limits_are_refused_before_the_command_starts(tmp_path: Path) -> None:
     run = run_gpu_tracker('--memory-limit=2', '-e', f'touch {tmp_path}/ran')
-    accepted = 'a size above 0 with its unit, such as 10GB or 8GiB'
+    accepted = 'a size above 0 with its unit, such as 10GB (powers of 1000), 8GiB or 8G (powers of 1024)'
     assert run.stderr == f"gpu-tracker: --memory-limit must be {accepted}, not '2'\n"
     assert run.returncode == 125
     assert os.listdir(tmp_path) == []

@@ -176,9 +176,11 @@ while True: time.sleep(60)
     done = gpu_tracker(*options, '-o', str(report), '--', sys.executable, '-c', program)
     assert done.returncode == 124, done.stderr
     assert done.stderr.splitlines()[0] == (
-        'gpu-tracker: --memory-limit=80MB was exceeded: for lack of memory the kernel has ended 1 process of '
-        'its control group (a hard limit, kept by the kernel). All that are left get SIGTERM, and SIGKILL after 0.2 s.'
+        'gpu-tracker: --memory-limit=80MB (80,000,000 bytes) was exceeded: '
+        'for lack of memory the kernel has ended 1 process of its control group '
+        '(a hard limit, kept by the kernel). All that are left get SIGTERM, and SIGKILL after 0.2 s.'
     )
+    assert 'killed for lack of memory' not in done.stderr  # once is enough
     found = json.loads(report.read_text())
     assert found['termination_reason'] == 'memory_limit'
     assert found['own_group']['oom_kills'] == 1

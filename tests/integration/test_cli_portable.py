@@ -110,7 +110,7 @@ def test_a_time_limit(marked: Marked) -> None:
 def test_a_limit_of_what_is_sampled(marked: Marked) -> None:
     ended, usage = ended_by_limit('--memory-limit=1MB')
     assert usage['termination_reason'] == 'memory_limit'
-    assert ended.stderr.startswith('gpu-tracker: --memory-limit=1MB was exceeded: ')
+    assert ended.stderr.startswith('gpu-tracker: --memory-limit=1MB (1,000,000 bytes) was exceeded: ')
 
 
 def test_a_command_within_its_limits_keeps_its_code() -> None:

@@ -26,6 +26,7 @@ def error_of(call, *arguments, **options):
         return [type(error).__name__, str(error)]
 """
 
+SIZE = 'a size with its unit, such as 10GB (powers of 1000), 8GiB or 8G (powers of 1024)'
 REASON = '  GPU {} (NVIDIA Simulated GPU): {} % of its memory is in use; at most 20 % may be'
 
 
@@ -102,10 +103,8 @@ def test_wrong_parameters_are_value_errors(four: Machine) -> None:
         'gput.available_gpus, 101': 'max_used_percent must be a percentage from 0 to 100, not 101',
         'gput.available_gpus, "20"': "max_used_percent must be a percentage from 0 to 100, not '20'",
         'gput.available_gpus, limit=0': 'limit must be a positive whole number, not 0',
-        'gput.available_gpus, min_free="9"': "min_free must be a size with its unit, such as 10GB or 8GiB, not '9'",
-        'gput.available_gpus, min_free=0.5': (
-            'min_free must be a number of bytes, or a size with its unit, such as 10GB or 8GiB, not 0.5'
-        ),
+        'gput.available_gpus, min_free="9"': f"min_free must be {SIZE}, not '9'",
+        'gput.available_gpus, min_free=0.5': (f'min_free must be a number of bytes, or {SIZE}, not 0.5'),
         'gput.available_gpus, order="best"': "order must be index, free or power, not 'best'",
         'gput.available_gpus, exclude=[7]': (
             "exclude must be the index or UUID of a GPU (indices here: 0, 1, 2, 3), not '7'"

@@ -173,8 +173,11 @@ def test_not_exactly_one_thing_to_track(arguments: list[str], message: str) -> N
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        (['--st=abc', '-e', 'true'], "--st must be a positive number of seconds, not 'abc'"),
-        (['--nec=1.5', '-e', 'true'], "--nec must be a positive whole number, or allowed, not '1.5'"),
+        (
+            ['--st=abc', '-e', 'true'],
+            "--st must be a positive number of seconds, or a time with its unit such as 100ms, not 'abc'",
+        ),
+        (['--nec=1.5', '-e', 'true'], "--nec must be a whole number of at least 1, or 'allowed', not '1.5'"),
         (['--guuids=a,,b', '-e', 'true'], "--guuids must be UUIDs of GPUs with commas between them, not 'a,,b'"),
         (['--guuids=', '-e', 'true'], "--guuids must be UUIDs of GPUs with commas between them, not ''"),
         (['--pid=abc'], "--pid must be a positive whole number, not 'abc'"),

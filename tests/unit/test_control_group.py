@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpu_tracker.control_groups.limits import Limits
+from gpu_tracker.control_groups.allowed import Limits
 from gpu_tracker.control_groups.oom_kills import OOMKills
 from gpu_tracker.control_groups.places import Group, Mount
 from gpu_tracker.cuda_usage import cuda_usage

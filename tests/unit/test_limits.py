@@ -10,7 +10,9 @@ from gpu_tracker.cli.request import read_request
 from gpu_tracker.cli.track import TEXT
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.limits import CPU, GPU_MEMORY, MEMORY, REASONS, SAMPLED, TIME, Limit, RunLimits
-from gpu_tracker.sampler.limits import LimitWatch
+from gpu_tracker.resources.ram.reading import RamMaxima, RamReading, Resident
+from gpu_tracker.sampler.limit_watch import LIMITED, LimitWatch
+from gpu_tracker.units import parse_time
 
 TIMES = [
     ('90', 90),
@@ -23,9 +25,11 @@ TIMES = [
     ('200ms', 0.2),
     ('.5', 0.5),
     ('1.', 1),
+    ('1h30m', 5400),
+    ('5 min', 300),
 ]
-NO_TIMES = ['', ' ', 'soon', '-1', '1e3', '1_0', '1h30m', '90 90', 'nan', 'inf', '٣', '²', '5x', '1' * 40, 'm', '2GB']
-NO_SIZES = ['', '0', '0GB', '2', '2G', '-1GB', 'many', '2 s', 'nanGB', '1e3GB', 'GB']
+NO_TIMES = ['', ' ', 'soon', '-1', '1e3', '1_0', '1h30', '90 90', 'nan', 'inf', '٣', '²', '5x', '1' * 40, 'm', '2GB']
+NO_SIZES = ['', '0', '0GB', '2', '0.1B', '-1GB', 'many', '2 s', 'nanGB', '1e3GB', 'GB']
 
 
 def read(*arguments: str) -> RunLimits | None:
@@ -41,7 +45,7 @@ def test_times_as_people_write_them(text: str, seconds: float) -> None:
     assert read('--cpu-limit=1', '--kill-after', text).kill_after == seconds
 
 
-@pytest.mark.parametrize(('text', 'size'), [('2GB', 2_000_000_000), ('512MiB', 2**29), ('1.5 kb', 1500)])
+@pytest.mark.parametrize(('text', 'size'), [('2GB', 2_000_000_000), ('512MiB', 2**29), ('1.5 kb', 1500), ('2G', 2**31)])
 def test_sizes_as_people_write_them(text: str, size: int) -> None:
     assert read('--memory-limit', text) == RunLimits((Limit(MEMORY, size, text),))
     assert read('--gpu-memory-limit', text) == RunLimits((Limit(GPU_MEMORY, size, text),))
@@ -52,7 +56,7 @@ def test_sizes_as_people_write_them(text: str, size: int) -> None:
 def test_what_is_no_time(option: str, text: str) -> None:
     with pytest.raises(ParameterError) as raised:
         read(f'{option}={text}')
-    accepted = 'a time above 0 such as 90, 90s, 30m or 1.5h (a number alone is of seconds)'
+    accepted = 'a time above 0 such as 90, 90s, 30m or 1h30m (a number alone is of seconds)'
     assert str(raised.value) == f'{option} must be {accepted}, not {text!r}'
 
 
@@ -61,7 +65,8 @@ def test_what_is_no_time(option: str, text: str) -> None:
 def test_what_is_no_size(option: str, text: str) -> None:
     with pytest.raises(ParameterError) as raised:
         read(f'{option}={text}')
-    assert str(raised.value) == (f'{option} must be a size above 0 with its unit, such as 10GB or 8GiB, not {text!r}')
+    accepted = 'a size above 0 with its unit, such as 10GB (powers of 1000), 8GiB or 8G (powers of 1024)'
+    assert str(raised.value) == f'{option} must be {accepted}, not {text!r}'
 
 
 @pytest.mark.parametrize('text', NO_TIMES)
@@ -140,7 +145,8 @@ def test_the_time_needs_no_sampler_and_a_group_can_keep_the_memory() -> None:
             2_345_678_901,
             0,
             (
-                '--memory-limit=2GB was exceeded: the command and its descendants have had 2.346 GB of memory '
+                '--memory-limit=2GB (2,000,000,000 bytes) was exceeded: '
+                'the command and its descendants have had 2.346 GB of memory '
                 '(a soft limit, checked at each sample). All of them get SIGKILL.'
             ),
         ),
@@ -160,31 +166,48 @@ SOME = st.dictionaries(st.sampled_from(REASONS), st.floats(0, 1e15, exclude_min=
 def test_a_limit_is_exceeded_by_more_than_it_and_never_by_what_is_unknown(
     values: dict[str, float], used: dict[str, float | None]
 ) -> None:
-    found = limits.exceeded(values, used)
-    beyond = {
-        reason: amount
-        for reason, value in values.items()
-        if (amount := used.get(reason)) is not None and amount > value
-    }
-    assert (found is None) == (not beyond)
-    if found is not None:
-        assert beyond[found[0]] == found[1]
+    for reason, amount in limits.exceeded(values, used):
+        assert amount == used[reason] > values[reason]
+    found = {reason for reason, _ in limits.exceeded(values, used)}
+    assert all(used.get(reason) is None or used[reason] <= values[reason] for reason in values.keys() - found)
 
 
-@given(st.floats(0.001, 1e9).map(lambda number: f'{number:.3f}'), st.sampled_from(['', 's', 'm', 'h', 'd', ' min']))
-def test_every_number_with_a_unit_is_a_time(number: str, unit: str) -> None:
-    size = {'': 1, 's': 1, 'm': 60, ' min': 60, 'h': 3600, 'd': 86400}[unit]
-    assert limits.seconds(number + unit) == float(number) * size
+def test_the_message_of_what_was_seen_too_late() -> None:
+    assert limits.seen_late_in_words(Limit(MEMORY, 2e9, '2GB'), 2_345_678_901) == (
+        '--memory-limit=2GB (2,000,000,000 bytes) was exceeded: '
+        'the command and its descendants have had 2.346 GB of memory '
+        '(a soft limit, checked at each sample), which was seen only when the command had ended.'
+    )
+
+
+def test_the_end_of_a_run_beyond_its_limits_in_words() -> None:
+    assert limits.ended_beyond([CPU]) == 'exceeded its CPU limit'
+    assert limits.ended_beyond([CPU, GPU_MEMORY]) == 'exceeded its CPU limit and its GPU memory limit'
 
 
 @given(st.text())
 def test_any_text_is_a_time_above_zero_or_refused(text: str) -> None:
-    found = limits.seconds(text)
+    found = parse_time(text, of_number='s')
     if found:
         assert limits.parse(TIME, text) == Limit(TIME, found, text.strip())
     else:
         with pytest.raises(ParameterError):
             limits.parse(TIME, text)
+
+
+@pytest.mark.parametrize(
+    ('reasons', 'found'),
+    [
+        (['cpu_limit', 'memory_limit'], ('cpu_limit', 'memory_limit')),
+        (['cpu_limit', 'a_limit', 3, None, ['x']], ('cpu_limit',)),
+        ([], None),
+        ('cpu_limit', None),
+        (None, None),
+        ({'cpu_limit': 1}, None),
+    ],
+)
+def test_only_lists_of_known_reasons_are_taken_from_a_file(reasons: object, found: object) -> None:
+    assert limits.all_known(reasons) == found
 
 
 @pytest.mark.parametrize('reason', ['time_limit', None, 'a_limit', 3, ['time_limit'], b'time_limit'])
@@ -193,21 +216,16 @@ def test_only_known_reasons_are_taken_from_a_file(reason: object) -> None:
 
 
 class Folded:
-    """A resource whose totals are set."""
+    """A resource that has used what is set."""
 
-    def __init__(self, totals: dict[str, object]):
-        self.found = totals
+    used: float | None = None
 
-    def totals(self) -> dict[str, object]:
-        return self.found
+    def used_so_far(self) -> float | None:
+        return self.used
 
 
 def watched(values: dict[str, float]) -> tuple[LimitWatch, dict[str, Folded], list[tuple[str, float]]]:
-    resources = {
-        'cpu': Folded({'combined': [None, None]}),
-        'ram': Folded({'combined': [900, 900, 0], 'lower': {'combined': [None, None, None]}}),
-        'gpu': Folded({'combined': None}),
-    }
+    resources = {'cpu': Folded(), 'ram': Folded(), 'gpu': Folded()}
     reported: list[tuple[str, float]] = []
     watch = LimitWatch(values, resources, lambda reason, amount: reported.append((reason, amount)))
     return watch, resources, reported
@@ -217,21 +235,23 @@ def test_the_sampler_reports_the_first_limit_once() -> None:
     watch, resources, reported = watched({CPU: 2.0, MEMORY: 500, GPU_MEMORY: 700})
     watch.check()
     assert reported == []
-    resources['gpu'].found = {'combined': 701}
+    resources['gpu'].used = 701
     watch.check()
-    resources['cpu'].found = {'combined': [3.0, None]}
+    resources['cpu'].used = 3.0
     watch.check()
     assert reported == [(GPU_MEMORY, 701)]
 
 
 def test_no_run_is_ended_for_memory_that_was_only_estimated() -> None:
-    watch, resources, reported = watched({MEMORY: 500})
-    watch.check()
-    assert reported == []
-    resources['ram'].found = {'combined': [900, 900, 0], 'lower': {'combined': [501, None, None]}}
-    watch.check()
-    assert reported == [(MEMORY, 501)]
+    maxima = RamMaxima()
+    unknown = Resident(None)
+    estimated = Resident(900)
+    estimated.lower = None
+    maxima.add(RamReading(unknown, unknown, estimated, (None, None, None)))
+    assert maxima.most_for_certain is None
+    maxima.add(RamReading(unknown, unknown, Resident(501), (None, None, None)))
+    assert maxima.most_for_certain == 501
 
 
-def test_what_needs_a_sampler_and_what_is_read_for_it_agree() -> None:
-    assert set(SAMPLED) == set(watched(dict.fromkeys(SAMPLED, 1.0))[0]._used)
+def test_what_needs_a_sampler_is_what_it_compares() -> None:
+    assert set(SAMPLED) == set(LIMITED)

@@ -191,6 +191,12 @@ def test_limits_are_compared_after_each_sample_but_the_first_and_the_last():
     assert limits.checks == len(ran.resource.samples) - 2
 
 
+def test_limits_are_compared_after_each_early_sample():
+    limits = Limits()
+    ran = run([(3.5, STOP)], early=[0.6, 0.7, 1.2], limits=limits)
+    assert limits.checks == len(ran.resource.samples) - 2 + 3
+
+
 def test_a_sample_that_takes_longer_than_the_interval_skips_points_and_never_queues():
     ran = run([(6.5, STOP)], costs={1: 2.3})
     assert ran.samples == [(0, 'first'), (1, 'middle'), (4, 'middle'), (5, 'middle'), (6, 'middle'), (6.5, 'last')]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_tracker.recording.reading import shown
 from gpu_tracker.recording.reading.recording import load
 from gpu_tracker.report import as_text
-from support.recordings import ROOT, busy_rows, region, write_recording
+from support.recordings import ROOT, busy_rows, region, totals_of, write_recording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,6 +185,16 @@ def test_messages_are_at_the_end(tmp_path: Path) -> None:
     assert text_of(tmp_path, messages=[(0, 'warning', 'The disk was full.')]).endswith(
         '\n\nwarning: The disk was full.'
     )
+
+
+def test_what_the_result_says_is_no_message_as_well(tmp_path: Path) -> None:
+    group = {'folder': None, 'memory_limit': None, 'cpu_limit': None, 'allowed_cores': None, 'oom_kills': 1}
+    meta = {'totals': json.dumps({**totals_of(), 'control_group': group}), 'oom_kills': 1}
+    killed = '1 process of this control group was killed for lack of memory.'
+    shown_text = text_of(tmp_path, meta=meta, messages=[(0, 'warning', killed), (0, 'warning', 'The disk was full.')])
+    assert shown_text.count(killed) == 1
+    assert f'   Problem: {killed}\n' in shown_text
+    assert shown_text.endswith('\n\nwarning: The disk was full.')
 
 
 def test_json_has_base_units_and_bounds(tmp_path: Path) -> None:

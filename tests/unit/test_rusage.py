@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tracker.limits import used_in
 from gpu_tracker.resources.rusage import count_ended, reconcile, settle_children, settle_command
 
 if TYPE_CHECKING:
@@ -464,3 +465,16 @@ def test_after_a_settlement_the_figures_agree_as_well(
             total, private, shared = settled['ram'][group]
             if private is not None and shared is not None:
                 assert total <= private + shared or private == shared == 0
+
+
+def test_a_limit_of_memory_is_compared_with_the_mark_of_wait4_and_with_nothing_estimated() -> None:
+    certain = {'combined': [40 * MB, None, None]}
+    totals = totals_of([50 * MB] * 3, NOTHING, [50 * MB] * 3, lower=certain, has_descendants=False)
+    totals['gpu'] = {'combined': None}
+    assert used_in(totals) == {'cpu_limit': 0.75, 'memory_limit': 40 * MB, 'gpu_memory_limit': None}
+    settle_command(totals, 0.46, 90 * MB)
+    assert used_in(totals) == {
+        'cpu_limit': pytest.approx(0.5),
+        'memory_limit': 90 * MB,
+        'gpu_memory_limit': None,
+    }

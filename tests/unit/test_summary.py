@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpu_tracker import report
 from gpu_tracker.units import Units, text_of
+from gpu_tracker.usage import OwnGroupUsage
 
 RUNS = Path(__file__).parents[1] / 'data' / 'recorded_runs'
 
@@ -15,6 +18,13 @@ def summary_of(name: str) -> list[str]:
     recorded = json.loads((RUNS / f'{name}.totals.json').read_text())
     units = Units('gigabytes', 'gigabytes', 'hours', None)
     return report.FORMATS['summary'](report.build(recorded['totals'], units)).splitlines()
+
+
+def summary_lines(**fields: Any) -> list[str]:
+    """Return the summary of a run without GPUs and descendants that differs in some fields."""
+    recorded = json.loads((RUNS / 'plain.totals.json').read_text())
+    usage = report.build(recorded['totals'], Units('gigabytes', 'gigabytes', 'hours', None))
+    return report.FORMATS['summary'](dataclasses.replace(usage, **fields)).splitlines()
 
 
 def test_the_summary_of_a_run_on_gpus() -> None:
@@ -56,6 +66,24 @@ def test_a_summary_fits_a_screen(path: Path) -> None:
     lines = summary_of(path.name.partition('.')[0])
     assert len(lines) <= 12
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(('tasks', 'text'), [(None, 'N/A tasks'), (1, '1 task'), (2, '2 tasks')])
+def test_the_tasks_of_an_own_group(tasks: int | None, text: str) -> None:
+    group = OwnGroupUsage('bytes', 'cgroup v2', 2000, 0.5, 0.4, 0.1, 0, 0, tasks, 0, 0, None)
+    lines = summary_lines(own_group=group)
+    assert lines[-1] == f'Own group   2 kB with page cache, 500 ms of CPU time, {text} at most'
+
+
+@pytest.mark.parametrize(
+    ('fields', 'text'),
+    [
+        ({'termination_reason': 'memory_limit'}, 'ended by its memory limit'),
+        ({'exceeded_limits': ('cpu_limit', 'memory_limit')}, 'exceeded its CPU limit and its memory limit'),
+    ],
+)
+def test_a_limit_stands_beside_the_time(fields: dict[str, Any], text: str) -> None:
+    assert summary_lines(**fields)[0].endswith(f', {text}')
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,10 @@ time.sleep(600)
     options = ['--cgroup', '--memory-limit=50MiB', '--st=60', '--ru=bytes', '-f', 'json', '-o', '/tmp/limited.json']
     done = machine.run(['gpu-tracker', *options, '--', 'python', '-S', '-c', program])
     assert done.code == 124, done
-    assert '--memory-limit=50MiB was exceeded: for lack of memory the kernel has ended ' in done.output + done.errors
+    assert (
+        '--memory-limit=50MiB (52,428,800 bytes) was exceeded: for lack of memory the kernel has ended '
+        in done.output + done.errors
+    )
     found = json.loads(machine.read('/tmp/limited.json'))
     assert found['termination_reason'] == 'memory_limit'
     assert 45 * MEBIBYTE < found['own_group']['memory_peak'] <= 50 * MEBIBYTE

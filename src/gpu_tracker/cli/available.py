@@ -34,7 +34,7 @@ Options:
   --max-used-percent=<p>     How much of a GPU's memory may be in use, in percent.
                              [default: 20]
   --max-utilization=<p>      How busy a GPU may be, in percent.
-  --min-free=<size>          Memory that has to be free: 10GB or 8GiB.
+  --min-free=<size>          Memory that has to be free: 10GB, 8GiB or 8G.
   --max-temperature=<c>      How hot a GPU may be, in degrees Celsius.
   --order=<order>            Which come first: index, free (most free memory) or
                              power (highest power limit). [default: index]

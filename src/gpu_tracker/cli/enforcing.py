@@ -132,6 +132,8 @@ class Enforcement:
         if limit is None or not kills:
             return ''
         self.reason = limit.reason
+        if self._tracker is not None:
+            self._tracker.leave_out_kills()
         return limits.killed_in_words(limit, kills, self._limits.kill_after)
 
     def _exceeded(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from docopt import DocoptExit, DocoptLanguageError, docopt
 
 from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.units import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -142,6 +143,15 @@ def output_path(values: Values) -> str | None:
     """Return the path that ``--output`` was given; None: the output goes to standard output, which ``-`` is too."""
     given = values['--output']
     return None if given in {None, '-'} else os.path.expanduser(str(given))
+
+
+def time(option: str, given: str, accepted: str) -> float:
+    """Return the seconds of the time that was ``given`` to ``option``: a number of them, or a time with its units.
+
+    :raises ParameterError: where it is neither.
+    """
+    found = parse_time(given)
+    return number(option, float, given, accepted) if found is None else found
 
 
 def of_option(error: ParameterError, option: str, given: str | None) -> ParameterError:

@@ -238,7 +238,7 @@ def _report(
         delivered = False
     else:
         if measured:
-            tracking.finish(tracker, code, termination_reason)
+            tracking.finish(tracker, code, limits=request.limits, termination_reason=termination_reason)
         else:
             tracking.note_exit(tracker, code)
         tracking.say(request, f'{tracking.COMPLETE} {completed}')

@@ -87,8 +87,14 @@ _OPTION_OF = {
     'per_process': '--per-process',
     'job_folder': '--job',
 }
-_CORES_ACCEPTED = 'a positive whole number, or allowed'
-_LIMITING = ('--time-limit', '--cpu-limit', '--memory-limit', '--gpu-memory-limit', '--kill-after')
+_INTERVALS_ACCEPTED = 'a positive number of seconds, or a time with its unit such as 100ms'
+_IN_WORDS_OF_OPTIONS = {
+    '--st': ('a positive number of seconds', _INTERVALS_ACCEPTED),
+    '--tf': ('overwrite is', '--overwrite is'),
+}
+"""What the tracker says is accepted, and what stands for it where an option was at fault."""
+_CORES_ACCEPTED = "a whole number of at least 1, or 'allowed'"
+_LIMITING = ('--time-limit', '--cpu-limit', '--memory-limit', '--gpu-memory-limit')
 
 
 class Parameters(TypedDict, total=False):
@@ -147,9 +153,10 @@ class Request(NamedTuple):
         # Shown as it was written, but for a list of UUIDs or names of which the error knows the one that is wrong.
         one_of_many = error.parameter in ('gpu_uuids', 'sections') and isinstance(error.value, str)
         given = None if one_of_many else _text(self.values, option)
-        if option == '--tf':
-            error = ParameterError(option, error.value, error.accepted.replace('overwrite is', '--overwrite is'))
-        return options.of_option(error, option, given)
+        found = options.of_option(error, option, given)
+        if option not in _IN_WORDS_OF_OPTIONS:
+            return found
+        return ParameterError(option, found.value, found.accepted.replace(*_IN_WORDS_OF_OPTIONS[option]))
 
 
 def read_request(text: str, arguments: list[str]) -> Request | str:
@@ -208,8 +215,8 @@ def _destination(values: options.Values) -> output.Destination:
 def _parameters(values: options.Values) -> Parameters:
     """Return the parameters of Tracker that the options set; those not given keep Tracker's own defaults."""
     parameters: Parameters = {'disable_logs': bool(values['--disable-logs'] or values['--quiet'])}
-    if (seconds := _text(values, '--st')) is not None:
-        parameters['sleep_time'] = options.number('--st', float, seconds, 'a positive number of seconds')
+    if (interval := _text(values, '--st')) is not None:
+        parameters['sleep_time'] = options.time('--st', interval, _INTERVALS_ACCEPTED)
     if (cores := _text(values, '--nec')) is not None:
         parameters['n_expected_cores'] = _cores(cores)
     if (uuids := _text(values, '--guuids')) is not None:
@@ -231,11 +238,20 @@ def _parameters(values: options.Values) -> Parameters:
 
 def _limits(values: options.Values) -> RunLimits | None:
     """Return the limits that the options set; None: there are none."""
-    if all(values[option] is None for option in _LIMITING):
+    texts = {option: text for option in _LIMITING if (text := _text(values, option)) is not None}
+    grace = _text(values, '--kill-after')
+    if not texts and grace is None:
         return None
-    from gpu_tracker.cli import limit_options  # noqa: PLC0415 (most runs have none)
+    if not texts:
+        raise options.UsageError(f'--kill-after needs a limit: {", ".join(_LIMITING[:-1])} or {_LIMITING[-1]}')
+    if values['--pid'] is not None:
+        raise options.UsageError(
+            f'{next(iter(texts))} and --pid do not go together: '
+            'only what gpu-tracker has started itself is ended by a limit'
+        )
+    from gpu_tracker import limits  # noqa: PLC0415 (most runs have none)
 
-    return limit_options.read(values)
+    return limits.of_options(texts, grace)
 
 
 def _recording(values: options.Values) -> Parameters:

@@ -42,8 +42,8 @@ Options:
   --json                  The same as --format=json.
   --append                Add the line of --format=csv to those in the file of
                           --output: a table of runs.
-  --interval, --st=<seconds>  The time between two samples: a positive number of
-                          seconds. [default: 1]
+  --interval, --st=<time>  The time between two samples: a positive number of
+                          seconds, or with its unit as in 100ms. [default: 1]
   --ru=<unit>             The unit of RAM: bytes, kilobytes, megabytes, gigabytes
                           or terabytes. [default: gigabytes]
   --gru=<unit>            The unit of GPU RAM: the same units as those of RAM.

@@ -173,7 +173,7 @@ def _follow(
         tracking.say(request, f'{tracking.COMPLETE} {completed}')
         settled = measured and tracking.settle(tracker, usage, orphans_seconds, of_group)
         if settled:
-            tracking.finish(tracker, code, reason)
+            tracking.finish(tracker, code, limits=request.limits, kept_otherwise=group.keeps, termination_reason=reason)
         else:
             tracking.note_exit(tracker, code)
         supervise.let_signals_through()  # only now: schedulers send SIGTERM again and again

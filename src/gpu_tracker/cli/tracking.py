@@ -8,7 +8,7 @@ from gpu_tracker.cli import output
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
     from gpu_tracker.cli.request import Request
@@ -93,15 +93,24 @@ def settle(
 
 
 def finish(
-    tracker: ReportingTracker | CommandTracker, exit_code: int | None, termination_reason: str | None = None
+    tracker: ReportingTracker | CommandTracker,
+    exit_code: int | None,
+    *,
+    limits: RunLimits | None = None,
+    kept_otherwise: Collection[str] = (),
+    termination_reason: str | None = None,
 ) -> None:
-    """Complete the recording of ``tracker``, if there is one.
+    """Complete the result of ``tracker``, and its recording, if there is one.
 
+    :param limits: The limits of the command; None: there are none.
+    :param kept_otherwise: Reasons of those that the sampler did not compare, because the kernel kept them.
     :param termination_reason: Which limit has ended the command; None: none has.
     """
     try:
         if termination_reason is not None:
             tracker.note_termination(termination_reason)
+        elif limits is not None:
+            _note_exceeded(tracker, limits, kept_otherwise)
         tracker.finish(exit_code)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
@@ -129,6 +138,24 @@ def exit_code(code: int, termination_reason: str | None, *, delivered: bool) -> 
     if code < 0:
         return 128 - code
     return code if code or delivered else output.FAILURE
+
+
+def _note_exceeded(
+    tracker: ReportingTracker | CommandTracker, limits: RunLimits, kept_otherwise: Collection[str]
+) -> None:
+    """Have the result say which limits the command had exceeded when it ended by itself, and print that."""
+    from gpu_tracker.limits import seen_late_in_words  # noqa: PLC0415 (as above)
+
+    found = tracker.exceeded_at_end(limits.sampled(kept_otherwise))
+    messages = {
+        reason: seen_late_in_words(limit, amount)
+        for reason, amount in found
+        if (limit := limits.of(reason)) is not None
+    }
+    if messages:
+        tracker.note_exceeded(messages)
+    for text in messages.values():
+        output.complain(text)
 
 
 def _warn_of_unknown(usage: ResourceUsage, limits: RunLimits) -> None:

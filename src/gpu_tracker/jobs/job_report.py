@@ -41,6 +41,7 @@ class RankReport:
     :ivar written: Bytes written to it.
     :ivar recording: The path of its recording.
     :ivar termination_reason: Which limit has ended its command, as in ``ResourceUsage``; None where none has.
+    :ivar exceeded_limits: Limits that its command has exceeded without being ended, as there; None: there are none.
     """
 
     label: str
@@ -64,6 +65,7 @@ class RankReport:
     written: float | None
     recording: str | None
     termination_reason: str | None = None
+    exceeded_limits: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

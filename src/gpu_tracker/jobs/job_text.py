@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.jobs.rank_files import UNMEASURED
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING
-from gpu_tracker.limits import ended_by
+from gpu_tracker.limits import ended_beyond, ended_by
 from gpu_tracker.summary import figure
 from gpu_tracker.system.terminal_text import padded, printable, shortened, width_of
 
@@ -280,7 +280,9 @@ def chosen_ranks(report: JobReport, most: int = _MOST_ROWS) -> tuple[list[RankRe
 def end_of(rank: RankReport) -> str:
     """Return how a rank has ended, in a few words."""
     end = _own_end(rank)
-    return end if rank.termination_reason is None else f'{end}, {ended_by(rank.termination_reason)}'
+    if rank.termination_reason is not None:
+        return f'{end}, {ended_by(rank.termination_reason)}'
+    return end if rank.exceeded_limits is None else f'{end}, {ended_beyond(rank.exceeded_limits)}'
 
 
 def _own_end(rank: RankReport) -> str:

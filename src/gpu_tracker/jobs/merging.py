@@ -21,7 +21,7 @@ from gpu_tracker.jobs.job_report import Imbalance, JobReport, NodeReport, RankRe
 from gpu_tracker.jobs.moments import covered, largest_sum, largest_sum_of_bounds, once
 from gpu_tracker.jobs.rank_files import UNMEASURED
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING, STATES, figure_or_none
-from gpu_tracker.limits import known
+from gpu_tracker.limits import all_known, known
 from gpu_tracker.recording.reading.model import Bounded
 
 if TYPE_CHECKING:
@@ -252,6 +252,7 @@ def _rank(run: Run) -> RankReport:
         written=record.figure(*io, 1),
         recording=record.recording,
         termination_reason=known((record.totals or {}).get('termination_reason')),
+        exceeded_limits=all_known((record.totals or {}).get('exceeded_limits')),
     )
 
 

@@ -163,6 +163,13 @@ class Resource:
         """Return what single devices had at readings that were not taken yet, for recordings."""
         return []
 
+    def used_so_far(self) -> float | None:
+        """Return the figure that a limit of the run is compared with, see :mod:`gpu_tracker.sampler.limit_watch`.
+
+        Called after each sample, so it reads nothing. None is what is not known, or has no limit.
+        """
+        return None
+
     def totals(self) -> dict[str, object]:
         """Return what the whole run has used so far, as plain values in base units."""
         raise NotImplementedError

@@ -13,7 +13,7 @@ from gpu_tracker.resources import FIRST, MIDDLE, Resource
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu_tracker import usage
-    from gpu_tracker.control_groups.limits import Limits
+    from gpu_tracker.control_groups.allowed import Limits
     from gpu_tracker.control_groups.oom_kills import OOMKills
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources.context import Context
@@ -68,7 +68,7 @@ def open_resource(context: Context) -> ControlGroup:
         return ControlGroup(None, None, root)
     try:
         from gpu_tracker.control_groups import places  # noqa: PLC0415 - in the sampler alone
-        from gpu_tracker.control_groups.limits import Limits, affinity_of, limits_in  # noqa: PLC0415 - as above
+        from gpu_tracker.control_groups.allowed import Limits, affinity_of, limits_in  # noqa: PLC0415 - as above
         from gpu_tracker.control_groups.oom_kills import OOMKills  # noqa: PLC0415 - as above
     except (ImportError, OSError):  # no more files may be opened
         return ControlGroup(None, None, root)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_tracker.resources import Resource
     from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.sampler.grid import Grid
-    from gpu_tracker.sampler.limits import LimitWatch
+    from gpu_tracker.sampler.limit_watch import LimitWatch
     from gpu_tracker.sampler.lineage import Lineage
     from gpu_tracker.sampler.recorders import Recorders
 
@@ -106,7 +106,7 @@ class Loop:
     :param monotonic: The clock.
     :param recorders: What records the run; None: nothing.
     :param early: Samples young processes between the points of the grid, where the system allows that.
-    :param limits: Compares each sample with the limits of the run; None: there are none.
+    :param limits: Compares each sample, early ones too, with the limits of the run; None: there are none.
     :param ended: The processes that have ended, where the kernel reports them.
     """
 
@@ -229,6 +229,8 @@ class Loop:
         early.sample(self._monotonic())
         for resource in self._resources:
             resource.sample_between()
+        if self._limits is not None:
+            self._limits.check()
 
     def _watch_launch(self) -> None:
         """Sample without a pause until the command that is being started has run for a while, or has ended."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.resources import Resource
-    from gpu_tracker.sampler.limits import LimitWatch
+    from gpu_tracker.sampler.limit_watch import LimitWatch
     from gpu_tracker.sampler.loop import Waiter
     from gpu_tracker.sampler.recorders import Recorders
     from gpu_tracker.totals import Message, Record, SamplerConfiguration
@@ -205,7 +205,7 @@ def _open_limits(
     limits = config.get('limits')
     if not limits:
         return None
-    from gpu_tracker.sampler.limits import LimitWatch  # noqa: PLC0415 - most runs have none
+    from gpu_tracker.sampler.limit_watch import LimitWatch  # noqa: PLC0415 - most runs have none
 
     return LimitWatch(
         limits, resources, lambda reason, amount: _tell(status_handle, {'exceeded': reason, 'amount': amount})

@@ -63,14 +63,19 @@ def as_text(recording: Recording, width: int | None = None) -> str:
 
     :param width: How wide the tables may be; None: as wide as they are.
     """
-    blocks = [list(_heading(recording)), _result(recording)]
+    result = _result(recording)
+    blocks = [list(_heading(recording)), result]
     regions, left_out = region_figures(recording)
     if regions:
         blocks.append(list(_region_lines(regions, left_out, width, has_gpus=has_gpus(recording))))
     processes = process_figures(recording)
     if processes:
         blocks.append(list(_process_lines(processes, width)))
-    warnings = [f'{message.level}: {message.text}' for message in recording.messages]
+    warnings = [
+        f'{message.level}: {message.text}'
+        for message in recording.messages
+        if not any(line.endswith(message.text) for line in result)  # the result says it already
+    ]
     if warnings:
         blocks.append(_shortened_list(warnings, 'messages'))
     return '\n\n'.join('\n'.join(printable(line) for line in block) for block in blocks if block)

@@ -85,6 +85,10 @@ class Cpu(Resource):
         """Return the CPU seconds of the three groups and of the machine, and the threads of the groups."""
         return [rate.amount for rate in self._rates.values()] + list(self._threads)
 
+    def used_so_far(self) -> float | None:
+        """Return the CPU seconds of all together."""
+        return self._rates['combined'].amount
+
     def totals(self) -> dict[str, object]:
         """Return ``main``, ``descendants``, ``combined`` and ``system``, each [seconds, most seconds a second].
 

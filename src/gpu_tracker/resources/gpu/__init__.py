@@ -76,6 +76,10 @@ class Gpu(Resource):
         """Return what single GPUs had at readings that were not taken yet."""
         return self._reader.take_devices()
 
+    def used_so_far(self) -> int | None:
+        """Return the most bytes of GPU memory that all had together."""
+        return self._reader.most_memory
+
     def totals(self) -> dict[str, object]:
         """Return what :class:`.GpuFigures` has folded: sizes are bytes, utilization is percent."""
         return self._reader.totals()

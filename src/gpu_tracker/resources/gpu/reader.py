@@ -135,6 +135,12 @@ class GpuReader:
         if not self._poll.has_ended(timeout) and not self._is_answered.is_set():
             self._report_delay()  # all figures are unknown, which wants a reason
 
+    @property
+    def most_memory(self) -> int | None:
+        """The most bytes of GPU memory that all tracked processes had together; None: unknown."""
+        most = self._published['combined']
+        return most if isinstance(most, int) else None
+
     def totals(self) -> dict[str, object]:
         """Return the figures so far: see ``GpuFigures.totals``. Never waits for the driver."""
         return dict(self._published)

@@ -111,6 +111,10 @@ class Ram(Resource):
             ]
         return [size for group in groups for size in (group.total, group.private, group.shared)] + [self._system]
 
+    def used_so_far(self) -> int | None:
+        """Return the most bytes that all had together for certain: no run is ended for what was only estimated."""
+        return self._maxima.most_for_certain
+
     def totals(self) -> dict[str, object]:
         """Return what :class:`.RamMaxima` has, with ``system`` and ``capacity`` of the machine, in bytes."""
         return {**self._maxima.totals(), 'system': self._most_of_system, 'capacity': self._machine.ram_capacity}

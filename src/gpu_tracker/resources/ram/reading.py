@@ -73,6 +73,11 @@ class RamMaxima:
         """The reading that was added last."""
         return self._last
 
+    @property
+    def most_for_certain(self) -> int | None:
+        """The most bytes that all had together, as far as that is certain; None where it was never known."""
+        return self._lower['combined'][0]
+
     def add(self, ram: RamReading) -> None:
         """Take in the memory of one sample.
 

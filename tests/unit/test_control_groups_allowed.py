@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.control_groups.limits import NO_LIMIT, Limits, expected_cores, limits_of
+from gpu_tracker.control_groups.allowed import NO_LIMIT, Limits, expected_cores, limits_of
 from gpu_tracker.control_groups.oom_kills import OOMKills
 from gpu_tracker.control_groups.places import groups_of, mounts
 from support.control_group_trees import PID, GroupTree, make_group
