@@ -33,7 +33,7 @@ class ReportingTracker:
     """A tracker whose sampler keeps the report so far in a file of any format.
 
     :param report_file: The absolute path of that file, or None for none.
-    :param report_format: A name in :data:`gpu_tracker.report.FORMATS`.
+    :param report_form: The fields of a :class:`gpu_tracker.report.Form`.
     :param appends: Whether the report becomes a line of the table in that file, where this process is killed.
     :param warn: Called with each warning.
     :param configuration: What the sampler is told beside the parameters.
@@ -44,15 +44,14 @@ class ReportingTracker:
         self,
         *,
         report_file: str | None,
-        report_format: str,
+        report_form: Sequence[Any] = ('text',),
         appends: bool = False,
         warn: Callable[[str], None],
         configuration: Mapping[str, Any] | None = None,
         **options: Any,  # noqa: ANN401 - those of Tracker, which Parameters checks
     ) -> None:
         parameters = Parameters(**{'n_join_attempts': 1, 'join_timeout': _LONGEST_STOP, **options})
-        named = (configuration or {}).get('recorded_command', ()) if report_format == 'csv' else ()
-        report = None if report_file is None else (report_file, report_format, named, appends)
+        report = None if report_file is None else (report_file, tuple(report_form), appends)
         self.run = Run(
             parameters,
             lambda level, text: warn(text) if level == 'warning' else None,

@@ -6,16 +6,16 @@ import math
 import operator
 import os
 
+from gpu_tracker import units
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.job import FIELDS, checked, expand, identify, identity_of
 from gpu_tracker.processes import process_exists
 from gpu_tracker.recording.writing import tracking_file as files
 from gpu_tracker.resources import SECTIONS
-from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from typing import Any, Literal
 
     from gpu_tracker.usage import JobIdentity
@@ -57,9 +57,9 @@ class Parameters:
         job: JobIdentity | None = None,
     ) -> None:
         self.sleep_time = _positive('sleep_time', sleep_time, 'a positive number of seconds')
-        self.ram_unit = _one_of('ram_unit', ram_unit, MEMORY_UNITS)
-        self.gpu_ram_unit = _one_of('gpu_ram_unit', gpu_ram_unit, MEMORY_UNITS)
-        self.time_unit = _one_of('time_unit', time_unit, TIME_UNITS)
+        self.ram_unit = _unit('ram_unit', ram_unit, units.memory_unit, units.UNITS_ACCEPTED)
+        self.gpu_ram_unit = _unit('gpu_ram_unit', gpu_ram_unit, units.memory_unit, units.UNITS_ACCEPTED)
+        self.time_unit = _unit('time_unit', time_unit, units.time_unit, units.TIME_UNITS_ACCEPTED)
         self.gpu_uuids = None if gpu_uuids is None else _uuids(gpu_uuids)
         self.disable_logs = bool(disable_logs)
         self.process_id = os.getpid() if process_id is None else _existing_process(process_id)
@@ -198,6 +198,13 @@ def _one_of(name: str, value: object, accepted: Container[str] | Sequence[str]) 
     if not isinstance(value, str) or value not in accepted:
         raise ParameterError(name, value, _alternatives(accepted))
     return value
+
+
+def _unit(name: str, value: object, read: Callable[[str], str | None], accepted: str) -> str:
+    found = read(value) if isinstance(value, str) else None
+    if found is None:
+        raise ParameterError(name, value, accepted)
+    return found
 
 
 def _brand(value: object) -> str:

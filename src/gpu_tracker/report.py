@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from gpu_tracker import units
 from gpu_tracker.job import checked
 from gpu_tracker.resources import RESOURCES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from gpu_tracker.cuda_usage import CUDAUsage
@@ -60,9 +62,27 @@ _ON_ONE_LINE = {'gpus', 'kernels', 'failures'}
 """Lists whose entries have few fields."""
 
 
-def as_text(usage: ResourceUsage) -> str:
-    """Return one section a resource, three blanks an indent level, floats rounded to three places."""
+_MEMORY: dict[str, dict[str, Collection[str] | None]] = {
+    'ram': {
+        'max_ram': None,
+        'io': None,
+        'control_group': ('memory_limit',),
+        'own_group': ('memory_peak', 'read', 'written'),
+    },
+    'gpu_ram': {'max_gpu_ram': None},
+}
+"""The sections that are in the unit of RAM and of GPU RAM, and which of their figures; None: all that are no counts."""
+
+
+def as_text(usage: ResourceUsage, adaptive: Collection[str] = ()) -> str:
+    """Return one section a resource, three blanks an indent level, floats rounded to three places.
+
+    :param adaptive: Of ``ram``, ``gpu_ram`` and ``time`` those whose figures are shown each in the unit that suits it;
+        ``usage`` has them in bytes and in seconds.
+    """
     fields = _fields(usage)
+    for kind in adaptive:
+        _show_in_suitable_units(fields, kind)
     if usage.own_group is not None and usage.own_group.made_in is None:
         fields['own_group'] = {'problem': usage.own_group.problem}  # as below
     if usage.cuda is None:
@@ -114,12 +134,48 @@ FORMATS: dict[str, Callable[[ResourceUsage], str]] = {
 FORMATS_ACCEPTED = 'text, json, summary or csv'
 
 
-def rendered(usage: ResourceUsage, name: str, command: Sequence[str], exit_code: int | None) -> str:
-    """Return the report in the format ``name``, with the command and its exit code where that format has them."""
-    return as_csv(usage, command, exit_code) if name == 'csv' else FORMATS[name](usage)
+class Form(NamedTuple):
+    """How a report is written.
+
+    :ivar name: A name in :data:`FORMATS`.
+    :ivar adaptive: See :func:`as_text`; the other formats know nothing of it.
+    :ivar command: The command that is named, where the format has one; empty: none.
+    """
+
+    name: str
+    adaptive: Collection[str] = ()
+    command: Sequence[str] = ()
+
+    def render(self, usage: ResourceUsage, exit_code: int | None) -> str:
+        """Return the report of a command with this exit code; None: it is unknown."""
+        if self.name == 'csv':
+            return as_csv(usage, self.command, exit_code)
+        return as_text(usage, self.adaptive) if self.name == 'text' else FORMATS[self.name](usage)
 
 
-def _fields(usage: ResourceUsage) -> dict[str, object]:
+def _show_in_suitable_units(fields: dict[str, Any], kind: str) -> None:
+    """Put texts with units in the place of the figures of one kind."""
+    if kind == 'time':
+        fields['compute_time'] = {'time': units.text_of(fields['compute_time']['time'], 'seconds')}
+        return
+    for section, names in _MEMORY[kind].items():
+        if section in fields:
+            fields[section] = _in_suitable_units(fields[section], names)
+
+
+def _in_suitable_units(fields: Mapping[str, Any], names: Collection[str] | None) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            found[name] = _in_suitable_units(value, names)
+        elif isinstance(value, float) and (names is None or name in names):
+            found[name] = units.text_of(value, 'bytes/s' if name.endswith('_per_second') else 'bytes')
+        elif name != 'unit':
+            found[name] = value
+    return found
+
+
+def _fields(usage: ResourceUsage) -> dict[str, Any]:
     from dataclasses import asdict  # noqa: PLC0415 - costs 10 ms, and whoever only looks at FORMATS needs none of it
 
     # Sections that were not asked for: the report is as it always was.

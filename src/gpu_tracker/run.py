@@ -369,7 +369,7 @@ class Run:
             'brand': parameters.gpu_brand,
             'uuids': parameters.gpu_uuids,
             'overhead': None if percent is None else percent / 100,
-            'report': None if file is None else (file, 'json', (), False),
+            'report': None if file is None else (file, ('json',), False),
             'settles': False,
             'units': self._units(),
             'sections': parameters.sections,

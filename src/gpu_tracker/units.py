@@ -1,7 +1,7 @@
 """Units of memory and time: figures in the unit that is asked for, and sizes and times as people write and read them.
 
-Memory is measured in bytes and time in seconds everywhere else: conversion happens once, at the edge. Units of figures
-are decimal: a megabyte is 10**6 bytes.
+Memory is measured in bytes and time in seconds everywhere else: conversion happens once, at the edge. A megabyte is
+10**6 bytes, and a mebibyte 2**20.
 """
 
 from __future__ import annotations
@@ -10,12 +10,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MEMORY_UNITS: dict[str, float] = {
+DECIMAL_UNITS: dict[str, float] = {
     'bytes': 1,
     'kilobytes': 1e3,
     'megabytes': 1e6,
     'gigabytes': 1e9,
     'terabytes': 1e12,
+}
+MEMORY_UNITS: dict[str, float] = {
+    **DECIMAL_UNITS,
+    'kibibytes': 2**10,
+    'mebibytes': 2**20,
+    'gibibytes': 2**30,
+    'tebibytes': 2**40,
 }
 TIME_UNITS: dict[str, float] = {'seconds': 1, 'minutes': 60, 'hours': 3600, 'days': 86400}
 
@@ -48,6 +55,27 @@ _TIMES: dict[str, float] = {
 _MOST_DIGITS = 30
 """Of a number: more than anybody has use for, and fewer than numbers can have."""
 _DIGITS, _LETTERS = '0123456789.', 'abcdefghijklmnopqrstuvwxyz'
+
+UNITS_ACCEPTED = 'bytes, kilobytes, megabytes, gigabytes or terabytes, or short as MB or GiB'
+TIME_UNITS_ACCEPTED = 'seconds, minutes, hours or days, or short as s or min'
+
+
+def memory_unit(text: str) -> str | None:
+    """Return the unit of :data:`MEMORY_UNITS` that a text such as ``MB``, ``GiB`` or ``Bytes`` names; None: none."""
+    return _unit_of(text, MEMORY_UNITS, _SIZES)
+
+
+def time_unit(text: str) -> str | None:
+    """Return the unit of :data:`TIME_UNITS` that a text such as ``s``, ``min`` or ``Hours`` names; None: none."""
+    return _unit_of(text, TIME_UNITS, _TIMES)
+
+
+def _unit_of(text: str, units: Mapping[str, float], short: Mapping[str, float]) -> str | None:
+    text = text.strip().lower()
+    if text in units:
+        return text
+    return next((name for name, size in units.items() if size == short.get(text)), None)
+
 
 SIZES_ACCEPTED = 'a size with its unit, such as 10GB (powers of 1000), 8GiB or 8G (powers of 1024)'
 

@@ -14,7 +14,7 @@ from support.tracked_program import Samplers
 
 NO_PROCESS = 2**22 + 1
 """Above the largest process id that Linux gives."""
-BYTES = "'bytes', 'kilobytes', 'megabytes', 'gigabytes' or 'terabytes'"
+BYTES = 'bytes, kilobytes, megabytes, gigabytes or terabytes, or short as MB or GiB'
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,9 @@ BYTES = "'bytes', 'kilobytes', 'megabytes', 'gigabytes' or 'terabytes'"
         ('sleep_time', math.inf, 'a positive number of seconds'),
         ('sleep_time', 'x', 'a positive number of seconds'),
         ('sleep_time', True, 'a positive number of seconds'),
-        ('ram_unit', 'gibibytes', BYTES),
-        ('gpu_ram_unit', 'GB', BYTES),
-        ('time_unit', 'weeks', "'seconds', 'minutes', 'hours' or 'days'"),
+        ('ram_unit', 'gigabits', BYTES),
+        ('gpu_ram_unit', 'Gi', BYTES),
+        ('time_unit', 'weeks', 'seconds, minutes, hours or days, or short as s or min'),
         ('n_expected_cores', 0, "a whole number of at least 1, or 'allowed'"),
         ('n_expected_cores', math.nan, "a whole number of at least 1, or 'allowed'"),
         ('gpu_uuids', [], 'at least one UUID of a GPU'),

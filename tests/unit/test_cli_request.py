@@ -9,6 +9,7 @@ from gpu_tracker.cli.options import UsageError
 from gpu_tracker.cli.request import Request, read_request
 from gpu_tracker.cli.track import TEXT
 from gpu_tracker.errors import ParameterError
+from gpu_tracker.parameters import Parameters
 from gpu_tracker.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -64,6 +65,25 @@ def test_other_names_of_an_option_and_short_forms() -> None:
     assert read('--interval', '0.5', 'true').parameters == read('--st=0.5', 'true').parameters
     assert read('--json', 'true').format == read('-fjson', 'true').format == 'json'
     assert read('--json', '--format=json', 'true').format == 'json'
+
+
+def test_units_as_people_type_them_reach_the_tracker() -> None:
+    parameters = read('--ru=GiB', '--gru=mb', '--tu=MIN', 'true').parameters
+    checked = Parameters(**parameters)
+    assert (checked.ram_unit, checked.gpu_ram_unit, checked.time_unit) == ('gibibytes', 'megabytes', 'minutes')
+
+
+def test_adaptive_units_are_base_units_until_they_are_shown() -> None:
+    request = read('--ru=auto', '--tu=Auto', 'true')
+    assert request.adaptive == ('ram', 'time')
+    assert (request.parameters['ram_unit'], request.parameters['gpu_ram_unit']) == ('bytes', 'gigabytes')
+    assert request.parameters['time_unit'] == 'seconds'
+    assert request.form == ('text', ('ram', 'time'), [])
+    assert read('--ru=auto', '-f', 'summary', 'true').adaptive == ('ram',)
+    for written in ('json', 'csv'):
+        with pytest.raises(ParameterError) as raised:
+            read('--gru=auto', '-f', written, 'true')
+        assert str(raised.value) == "--gru must be a unit: auto is for --format=text and summary alone, not 'auto'"
 
 
 def test_quiet_runs_print_no_warnings() -> None:

@@ -63,7 +63,7 @@ def publisher(
 ) -> Publisher:
     return Publisher(
         {
-            'report': (str(path), report_format, ('program',), report_format == 'csv'),
+            'report': (str(path), (report_format, (), ('program',)), report_format == 'csv'),
             'units': ('megabytes', 'megabytes', 'seconds', None),
             'overhead': None,
             'interval': 1.0,

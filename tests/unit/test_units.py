@@ -1,4 +1,4 @@
-"""Sizes and times as people write them."""
+"""Sizes, times and units as people write them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,56 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.units import parse_size, parse_time
+from gpu_tracker.units import memory_unit, parse_size, parse_time, time_unit
+
+
+@pytest.mark.parametrize(
+    ('text', 'unit'),
+    [
+        ('bytes', 'bytes'),
+        ('B', 'bytes'),
+        ('kB', 'kilobytes'),
+        ('MB', 'megabytes'),
+        ('mb', 'megabytes'),
+        ('Megabytes', 'megabytes'),
+        ('GB', 'gigabytes'),
+        ('TB', 'terabytes'),
+        ('KiB', 'kibibytes'),
+        ('mib', 'mebibytes'),
+        ('GiB', 'gibibytes'),
+        ('G', 'gibibytes'),
+        ('TiB', 'tebibytes'),
+        ('tebibytes', 'tebibytes'),
+        ('pages', None),
+        ('Gi', None),
+        ('s', None),
+        ('', None),
+        ('auto', None),
+    ],
+)
+def test_units_of_memory(text: str, unit: str | None) -> None:
+    assert memory_unit(text) == unit
+
+
+@pytest.mark.parametrize(
+    ('text', 'unit'),
+    [
+        ('seconds', 'seconds'),
+        ('s', 'seconds'),
+        ('sec', 'seconds'),
+        ('min', 'minutes'),
+        ('m', 'minutes'),
+        ('Minutes', 'minutes'),
+        ('h', 'hours'),
+        ('HOUR', 'hours'),
+        ('d', 'days'),
+        ('ms', None),
+        ('weeks', None),
+        ('', None),
+    ],
+)
+def test_units_of_time(text: str, unit: str | None) -> None:
+    assert time_unit(text) == unit
 
 
 @pytest.mark.parametrize(

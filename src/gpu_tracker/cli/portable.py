@@ -136,7 +136,7 @@ def _track_started(request: Request, regions: CommandRegions, view: LiveView | N
         process_id=command.pid,
         started_at=started_at,
         report_file=request.destination.replaceable,
-        report_format=request.format,
+        report_form=request.form,
         appends=request.destination.appends,
         warn=output.complain,
         configuration={

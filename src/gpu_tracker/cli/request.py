@@ -124,7 +124,7 @@ class Request(NamedTuple):
     ``verbose`` asks for the record of the sampling, ``live`` for a view while it goes on. ``commit_interval`` is that
     of the recording in seconds, None for the usual one. ``limits`` are those past which the command is ended, None
     where there are none. ``own_group`` asks for a control group of the command's own. ``quiet`` asks for no
-    lines about the run.
+    lines about the run. ``adaptive`` says which figures the text has in the unit that suits each.
     """
 
     words: list[str]
@@ -139,6 +139,12 @@ class Request(NamedTuple):
     limits: RunLimits | None = None
     own_group: bool = False
     quiet: bool = False
+    adaptive: tuple[str, ...] = ()
+
+    @property
+    def form(self) -> tuple[str, tuple[str, ...], list[str]]:
+        """The fields of a :class:`gpu_tracker.report.Form`."""
+        return self.format, self.adaptive, self.words if self.format == 'csv' else []
 
     @property
     def is_silent(self) -> bool:
@@ -180,6 +186,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
     if fault is not None:
         raise ParameterError('--output', _text(values, '--output'), f'a path that can be written ({fault})')
     pid = _text(values, '--pid')
+    adaptive = _adaptive(values)
     parameters = _parameters(values)
     recording = parameters.get('tracking_file')
     if recording is not None and destination.leads_to(recording):
@@ -200,6 +207,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         limits=limits,
         own_group=bool(values['--cgroup']),
         quiet=bool(values['--quiet']),
+        adaptive=adaptive,
     )
 
 
@@ -210,6 +218,23 @@ def _destination(values: options.Values) -> output.Destination:
     if appends and (path is None or values['--format'] != 'csv'):
         raise options.UsageError('--append needs --format=csv and --output: the file with the table')
     return output.Destination(path, appends=appends)
+
+
+_ADAPTIVE = {'--ru': ('ram', 'bytes'), '--gru': ('gpu_ram', 'bytes'), '--tu': ('time', 'seconds')}
+"""What an option is for, and the unit that ``auto`` stands for, from which each figure gets its own."""
+
+
+def _adaptive(values: options.Values) -> tuple[str, ...]:
+    """Return what is shown in the unit that suits each figure, and put the unit behind that in place of ``auto``."""
+    found = []
+    for option, (kind, unit) in _ADAPTIVE.items():
+        given = _text(values, option)
+        if given is not None and given.strip().lower() == 'auto':
+            if values['--format'] not in {'text', 'summary'}:
+                raise ParameterError(option, given, 'a unit: auto is for --format=text and summary alone')
+            values[option] = unit
+            found.append(kind)
+    return tuple(found)
 
 
 def _parameters(values: options.Values) -> Parameters:

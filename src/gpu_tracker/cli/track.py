@@ -45,11 +45,13 @@ Options:
   --interval, --st=<time>  The time between two samples: a positive number of
                           seconds, or with its unit as in 100ms. [default: 1]
   --ru=<unit>             The unit of RAM: bytes, kilobytes, megabytes, gigabytes
-                          or terabytes. [default: gigabytes]
+                          or terabytes, in short B, kB, MB, GB, TB; KiB, MiB, GiB
+                          or TiB; auto, in text, for that which suits each figure.
+                          [default: gigabytes]
   --gru=<unit>            The unit of GPU RAM: the same units as those of RAM.
                           [default: gigabytes]
-  --tu=<unit>             The unit of time: seconds, minutes, hours or days.
-                          [default: hours]
+  --tu=<unit>             The unit of time: seconds, minutes, hours or days, in
+                          short s, min, h or d; auto as above. [default: hours]
   --nec=<cores>           How many cores the command is expected to use, by which
                           the hardware percentages are divided: a positive whole
                           number, or allowed: those that affinity and control

@@ -131,7 +131,7 @@ def _start_tracker(
             commit_interval=request.commit_interval,
             limits=None if request.limits is None else request.limits.sampled(kept_otherwise),
             report_file=request.destination.replaceable,
-            report_format=request.format,
+            report_form=request.form,
             appends=request.destination.appends,
             warn=output.complain,
             **request.parameters,

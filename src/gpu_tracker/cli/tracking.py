@@ -171,14 +171,14 @@ def deliver(tracker: ReportingTracker | CommandTracker, request: Request, exit_c
 
     :param exit_code: That of the command; None: it is unknown.
     """
-    from gpu_tracker.report import rendered  # noqa: PLC0415
-
     try:
         if request.limits is not None:
             _warn_of_unknown(tracker.resource_usage, request.limits)
         if request.is_silent and tracker.is_in_folder:
             return True
-        report = rendered(tracker.resource_usage, request.format, request.words, exit_code)
+        from gpu_tracker.report import Form  # noqa: PLC0415 (as above)
+
+        report = Form(*request.form).render(tracker.resource_usage, exit_code)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False

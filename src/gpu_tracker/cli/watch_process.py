@@ -43,7 +43,6 @@ def watch(process_id: int, *, color: bool) -> int:
         tracker = ReportingTracker(
             process_id=process_id,
             report_file=None,
-            report_format='text',
             warn=output.complain,
             configuration={'commit_interval': INTERVAL},
             sleep_time=INTERVAL,

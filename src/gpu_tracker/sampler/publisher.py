@@ -27,8 +27,8 @@ _LIMITED = (
 class Publisher:
     """Publishes once a second at most, and at the end.
 
-    :param config: The sampler's configuration: ``report`` is a path, a format, the command that it names, and
-        whether it is added to what the file has, or None; ``units`` are for that file.
+    :param config: The sampler's configuration: ``report`` is the path of a file, the fields of a
+        :class:`gpu_tracker.report.Form`, and whether the file is a table of runs, or None; ``units`` are for that file.
     :param resources: What is sampled, by name.
     :param record: Returns how the run was sampled so far, and what else only the sampler knows of it.
     :param recorders: What records the run; None: nothing.
@@ -112,26 +112,24 @@ class _ReportFile:
     def __init__(
         self,
         path: str,
-        report_format: str,
-        command: Sequence[str],
+        form: Sequence[Any],
         appends: bool,  # noqa: FBT001 - a part of the configuration
         *,
         units: tuple[str, str, str, int | None],
     ) -> None:
         self._path = path
-        self._format = report_format
+        self._form = form
         self.appends = appends
         self._units = units
-        self._command = command
 
     def write(self, totals: Totals) -> str | None:
         """Write the file, and return what went wrong, if anything."""
-        from gpu_tracker.report import build, rendered  # noqa: PLC0415
+        from gpu_tracker.report import Form, build  # noqa: PLC0415
         from gpu_tracker.system.files import write_whole  # noqa: PLC0415 - these cost 30 ms, which many runs do not last
         from gpu_tracker.units import Units  # noqa: PLC0415
 
         try:
-            text = rendered(build(totals, Units(*self._units)), self._format, self._command, None)
+            text = Form(*self._form).render(build(totals, Units(*self._units)), None)
             if self.appends:
                 from gpu_tracker.csv_table import append  # noqa: PLC0415 - as above
 

@@ -88,7 +88,6 @@ class Measurement:
                 process_id=pid,
                 exec_handle=exec_handle,
                 report_file=None,
-                report_format='json',
                 warn=lambda _: None,
                 disable_logs=True,
                 sleep_time=_INTERVAL,

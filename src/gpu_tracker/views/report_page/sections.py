@@ -11,7 +11,7 @@ from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.sampling import record_of
 from gpu_tracker.summary import figure, place_in_job
 from gpu_tracker.system.terminal_text import shortened
-from gpu_tracker.units import MEMORY_UNITS
+from gpu_tracker.units import DECIMAL_UNITS
 from gpu_tracker.views.bands import name_of
 from gpu_tracker.views.figures import difference, figures_of
 from gpu_tracker.views.report_page.elements import element, table
@@ -29,7 +29,7 @@ _MOST_ROWS = 200
 _LONGEST_COMMAND = 400
 _LONGEST_NAME = 80
 _MOST_MESSAGES = 50
-_UNITS = sorted(MEMORY_UNITS.items(), key=lambda unit: -unit[1])
+_UNITS = sorted(DECIMAL_UNITS.items(), key=lambda unit: -unit[1])
 _LINES = 1000
 """The width of a bar of the processes, in its own units."""
 
