@@ -15,7 +15,7 @@ from gpu_tracker.errors import GpuTrackerError, ParameterError
 if TYPE_CHECKING:
     from gpu_tracker.sub_tracker import ComparisonResults, SubTrackingResults
 
-    TEXT = """
+TEXT = """
 Says what was used in each code block of a run that gpu-tracker 5 or this one has
 tracked, and compares runs. New programs use regions: see `gpu-tracker show` and
 `gpu-tracker compare`.

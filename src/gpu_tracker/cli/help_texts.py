@@ -1,0 +1,91 @@
+"""The help texts of all commands as data, from which completions and manual pages are made."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import NamedTuple
+
+from gpu_tracker.cli import COMMANDS, DEFAULT_COMMAND
+
+_MEANING = re.compile(r'^  (?P<form>\S.*?)(?:  +(?P<text>\S.*))?$')
+"""A line of a list: what is explained, and behind two blanks the beginning of its explanation."""
+_OTHER_COMMANDS = 'Other commands'
+
+
+class HelpOption(NamedTuple):
+    """An option as its help has it.
+
+    :ivar names: All its names, the usual long one last.
+    :ivar value: What stands for its value, without the brackets; empty: it takes none.
+    :ivar text: What it is for.
+    """
+
+    names: tuple[str, ...]
+    value: str
+    text: str
+
+
+class HelpText(NamedTuple):
+    """The help of one command.
+
+    :ivar name: The command; empty: the one without a name, which tracks.
+    :ivar summary: What it does, the first sentence.
+    :ivar blocks: The text part by part, as it is printed: each a heading, empty where it has none, and its lines.
+    :ivar options: Its options.
+    """
+
+    name: str
+    summary: str
+    blocks: list[tuple[str, list[str]]]
+    options: list[HelpOption]
+
+
+def help_of(name: str) -> HelpText:
+    """Return the help of the command ``name``, empty for the one without a name."""
+    text: str = import_module(f'gpu_tracker.cli.{COMMANDS[name] if name else DEFAULT_COMMAND}').TEXT
+    blocks = [_block(part) for part in text.strip('\n').split('\n\n')]
+    options = next(lines for heading, lines in blocks if heading == 'Options')
+    return HelpText(name, _first_sentence(' '.join(blocks[0][1])), blocks, _options(options))
+
+
+def command_meanings() -> dict[str, str]:
+    """Return what each command is for, by its name; of a short name it is that of the long one."""
+    meanings = {}
+    for name in COMMANDS:
+        meanings[name] = help_of(name).summary
+    return meanings
+
+
+def meanings_of(lines: list[str]) -> list[tuple[str, str]]:
+    """Return the entries of a list in a help text: what is explained, and its explanation in one line."""
+    entries: list[tuple[str, str]] = []
+    for line in lines:
+        found = _MEANING.match(line)
+        if found is not None and not line.startswith('   '):
+            entries.append((found['form'], found['text'] or ''))
+        elif entries:
+            form, text = entries[-1]
+            entries[-1] = (form, f'{text} {line.strip()}'.strip())
+    return entries
+
+
+def _block(part: str) -> tuple[str, list[str]]:
+    lines = part.split('\n')
+    if len(lines) > 1 and lines[0].endswith(':') and not lines[0].startswith(' ') and lines[1].startswith('  '):
+        return lines[0].removesuffix(':'), lines[1:]
+    return '', lines
+
+
+def _options(lines: list[str]) -> list[HelpOption]:
+    found = []
+    for form, text in meanings_of(lines):
+        words = form.replace(',', ' ').replace('=', ' ').split()
+        names = tuple(word for word in words if word.startswith('-'))
+        value = next((word.strip('<>') for word in words if not word.startswith('-')), '')
+        found.append(HelpOption(names, value, text))
+    return found
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r'(?<=[.:;])\s', text, maxsplit=1)[0].rstrip('.:;')
