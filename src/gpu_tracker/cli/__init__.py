@@ -15,6 +15,7 @@ COMMANDS = {
     'atopgpud': 'atopgpud',
     'available': 'available',
     'compare': 'compare',
+    'completion': 'completion',
     'dashboard': 'dashboard',
     'export': 'export',
     'gpus': 'gpus',

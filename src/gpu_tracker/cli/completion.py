@@ -1,0 +1,114 @@
+"""``gpu-tracker completion``: scripts with which shells complete the command line."""
+
+from __future__ import annotations
+
+import re
+
+from gpu_tracker import __version__
+from gpu_tracker.cli import COMMANDS, options, output
+from gpu_tracker.cli.help_texts import help_of
+from gpu_tracker.cli.shells import FILES, FOLDERS, PROCESSES, PROGRAM, Choice, Line, bash, fish, zsh
+from gpu_tracker.errors import ParameterError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpu_tracker.cli.help_texts import HelpOption, HelpText
+
+TEXT = """
+Prints the script with which a shell completes commands, options, their values and
+file names of gpu-tracker: bash, zsh or fish.
+
+Usage:
+  gpu-tracker completion <shell>
+  gpu-tracker completion -h | --help
+  gpu-tracker completion -v | --version
+
+Options:
+  -h --help             Print this text.
+  -v --version          Print the version.
+
+To have it in every shell that is started from then on:
+  bash  echo 'eval "$(gpu-tracker completion bash)"' >> ~/.bashrc
+  zsh   echo 'eval "$(gpu-tracker completion zsh)"' >> ~/.zshrc, behind compinit
+  fish  gpu-tracker completion fish > ~/.config/fish/completions/gpu-tracker.fish
+"""
+
+_SCRIPTS = {'bash': bash.script, 'zsh': zsh.script, 'fish': fish.script}
+_SIZES = (
+    *('bytes', 'kilobytes', 'megabytes', 'gigabytes', 'terabytes'),
+    *('kB', 'MB', 'GB', 'TB', 'KiB', 'MiB', 'GiB', 'TiB'),
+)
+_FORMATS = ('text', 'json', 'summary', 'csv', 'jsonl', 'parquet', 'chrome-trace', 'sub-tracking')
+VALUES = {
+    '--format': _FORMATS,
+    '--ru': (*_SIZES, 'auto'),
+    '--gru': (*_SIZES, 'auto'),
+    '--tu': ('seconds', 'minutes', 'hours', 'days', 'auto'),
+    '--nec': ('allowed',),
+    '--gb': ('nvidia', 'amd', 'intel', 'drm'),
+    '--sections': ('io', 'energy', 'cuda'),
+    '--order': ('index', 'free', 'power'),
+    '--stat': ('min', 'max', 'mean', 'std'),
+}
+"""The words that options take. Of formats only those count that the help of the command names."""
+_SEVERAL = {'--sections', '--gb'}
+_OF_PLACEHOLDER = {
+    'file': FILES,
+    'path': FILES,
+    'picture': FILES,
+    'folder': FOLDERS,
+    'pid': PROCESSES,
+}
+_WORDS = {'completion': tuple(_SCRIPTS), 'idle': ('status',), 'sub-track': ('combine', 'analyze', 'compare')}
+_LONGEST_TEXT = 70
+
+
+def run(arguments: list[str]) -> int:
+    """Print the script that ``arguments`` ask for, and return the exit code."""
+    try:
+        values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
+    except options.UsageError as error:
+        if options.given_and_stray(TEXT, arguments[1:])[1]:
+            raise
+        raise options.UsageError(f'name a shell: {_shells()}') from error
+    if isinstance(values, str):
+        return output.print_text(values)
+    shell = str(values['<shell>'])
+    if shell not in _SCRIPTS:
+        raise ParameterError('the shell', shell, _shells())
+    return output.print_text(_SCRIPTS[shell](lines()))
+
+
+def lines() -> list[Line]:
+    """Return what can stand on the lines of all commands, as their help texts say."""
+    return [_line(help_of(name)) for name in ('', *COMMANDS)]
+
+
+def _shells() -> str:
+    return f'{", ".join(list(_SCRIPTS)[:-1])} or {list(_SCRIPTS)[-1]}'
+
+
+def _line(text: HelpText) -> Line:
+    usage = '\n'.join(next(lines for heading, lines in text.blocks if heading == 'Usage'))
+    words: tuple[str, ...] | str = _WORDS.get(text.name, ())
+    if '<command>' in usage:
+        words = PROGRAM
+    elif not words and re.search(r'<(file|folder|run|group)>', usage):
+        words = FILES
+    return Line(text.name, _short(text.summary), [_choice(option) for option in text.options], words)
+
+
+def _choice(option: HelpOption) -> Choice:
+    name = option.names[-1]
+    values: tuple[str, ...] | str = VALUES.get(name, ())
+    if name == '--format':
+        values = tuple(word for word in _FORMATS if re.search(rf'(?<![\w-]){word}(?![\w-])', option.text))
+    elif not values:
+        values = _OF_PLACEHOLDER.get(option.value, ())
+    return Choice(option.names, bool(option.value), values, name in _SEVERAL, _short(option.text))
+
+
+def _short(text: str) -> str:
+    """Return the beginning of an explanation, up to where it goes into detail."""
+    beginning = re.split(r'[.:;,](?:\s|$)| \(', text, maxsplit=1)[0]
+    return beginning if len(beginning) <= _LONGEST_TEXT else f'{beginning[:_LONGEST_TEXT].rpartition(" ")[0]} ...'
