@@ -113,6 +113,18 @@ def test_a_limit_of_what_is_sampled(marked: Marked) -> None:
     assert ended.stderr.startswith('gpu-tracker: --memory-limit=1MB (1,000,000 bytes) was exceeded: ')
 
 
+def test_a_limit_that_was_exceeded_after_the_last_sample() -> None:
+    program = 'import sys, time\ntime.sleep(2.5)\nwhile time.process_time() < 0.7: pass\nsys.exit(3)'
+    arguments = ('--cpu-limit=500ms', '--st=1h', '-f', 'json')
+    ended = run(*arguments, '--', sys.executable, '-S', '-c', program)
+    complete, said = ended.stderr.splitlines()
+    assert json.loads(ended.stdout)['exceeded_limits'] == ['cpu_limit']
+    assert complete == f'{COMPLETE}3'
+    assert said.startswith('gpu-tracker: --cpu-limit=500ms was exceeded: ')
+    assert said.endswith(', which was seen only when the command had ended.')
+    assert ended.returncode == 3
+
+
 def test_a_command_within_its_limits_keeps_its_code() -> None:
     ended = run('--time-limit=1h', '--cpu-limit=1h', '-e', 'exit 3')
     assert ended.stderr == f'{COMPLETE}3\n'

@@ -121,6 +121,14 @@ def test_a_view_is_asked_for_by_an_option_of_its_own() -> None:
     assert 'live' not in read('-e', 'true', '--live').parameters
 
 
+@pytest.mark.parametrize(
+    ('given', 'seconds'),
+    [('2', 2), ('0.5', 0.5), ('1e-2', 0.01), ('100ms', 0.1), ('0.5s', 0.5), ('1m30s', 90), ('-1', -1)],
+)
+def test_the_interval_is_a_number_of_seconds_or_has_its_unit(given: str, seconds: float) -> None:
+    assert read('-e', 'true', '--st', given).parameters['sleep_time'] == seconds
+
+
 def test_every_option_reaches_its_parameter() -> None:
     request = read(
         *('-e', 'true', '-f', 'json', '--st', '0.001', '--ru=bytes', '--gru=kilobytes', '--tu=days', '--nec=3'),
@@ -215,6 +223,10 @@ def test_an_error_of_the_tracker_is_said_of_the_option_in_the_words_that_were_gi
     request = read('-e', 'true', '--st', '-1e0', '--guuids', 'GPU-1,GPU-2')
     of_number = request.error_of_option(ParameterError('sleep_time', -1.0, 'positive'))
     assert str(of_number) == "--st must be positive, not '-1e0'"
+    of_interval = request.error_of_option(ParameterError('sleep_time', -1.0, 'a positive number of seconds'))
+    assert str(of_interval) == (
+        "--st must be a positive number of seconds, or a time with its unit such as 100ms, not '-1e0'"
+    )
     of_uuid = request.error_of_option(ParameterError('gpu_uuids', 'GPU-2', 'one of GPU-1'))
     assert str(of_uuid) == "--guuids must be one of GPU-1, not 'GPU-2'"
     of_another = ParameterError('join_timeout', -1, 'positive')

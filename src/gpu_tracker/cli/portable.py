@@ -237,10 +237,10 @@ def _report(
         tracking.say(request, completed)
         delivered = False
     else:
+        tracking.say(request, f'{tracking.COMPLETE} {completed}')
         if measured:
             tracking.finish(tracker, code, limits=request.limits, termination_reason=termination_reason)
         else:
             tracking.note_exit(tracker, code)
-        tracking.say(request, f'{tracking.COMPLETE} {completed}')
         delivered = measured and tracking.deliver(tracker, request, code)
     return tracking.exit_code(code, termination_reason, delivered=delivered)

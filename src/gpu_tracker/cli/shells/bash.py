@@ -1,4 +1,4 @@
-"""The completion for bash. It needs no bash-completion, which completes the arguments of programs where it is loaded."""
+"""The completion for bash. Where bash-completion is loaded, that completes the arguments of programs."""
 
 from __future__ import annotations
 
