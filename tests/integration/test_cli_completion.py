@@ -151,7 +151,7 @@ def fish_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ('gpu-tracker available -n 1 readlin', ['readlink']),
         ('gpu-tracker readlink on', ['one.db']),
         ('gpu-tracker --st=1 -- readlink report tw', ['two.db']),
-        ('gpu-tracker --st=1 ls --almost', ['--almost-all']),
+        ('gpu-tracker readlink --canonicalize-m', ['--canonicalize-missing']),
         ('gpu-tracker show --al', []),
     ],
 )
@@ -160,7 +160,7 @@ def test_fish_offers_the_same(fish_script: Path, tmp_path: Path, line: str, offe
         (tmp_path / name).touch()
     (tmp_path / 'folder').mkdir()
     found = subprocess.run(
-        ['fish', '--no-config', '-c', f'source {fish_script}; complete -C {line!r}'],
+        ['fish', '-c', f'source {fish_script}; complete -C {line!r}'],
         capture_output=True,
         text=True,
         check=True,
