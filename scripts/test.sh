@@ -41,7 +41,8 @@ has_program() {
 # checks its unit. Chromium, with a font, shows the page of the dashboard, Prometheus reads the agent, and curl and
 # openssl are who asks both with and without their secrets. clang compiles what libbpf loads into the kernel, for the
 # comparison with what is kept compiled, and g++ what nvcc does not. bpftrace and BCC, which bring little beside clang,
-# count the same calls in the benchmark of the CUDA probe. Slurm and GNU parallel start jobs; moreutils has another
+# count the same calls in the benchmark of the CUDA probe. zsh and fish complete the command line, and groff reads its
+# manual pages. Slurm and GNU parallel start jobs; moreutils has another
 # program parallel. QEMU boots a kernel, and dbus-daemon is the bus of systemd's user manager there.
 missing=
 [ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
@@ -54,6 +55,9 @@ command -v curl >/dev/null || missing="$missing curl"
 command -v openssl >/dev/null || missing="$missing openssl"
 command -v clang >/dev/null || missing="$missing clang"
 command -v g++ >/dev/null || missing="$missing g++"
+command -v zsh >/dev/null || missing="$missing zsh"
+command -v fish >/dev/null || missing="$missing fish"
+command -v groff >/dev/null || missing="$missing groff-base"
 has_library libbpf.so.1 || missing="$missing libbpf1"
 command -v bpftrace >/dev/null || missing="$missing bpftrace"
 /usr/bin/python3 -c 'import bcc' 2>/dev/null || missing="$missing python3-bpfcc"
