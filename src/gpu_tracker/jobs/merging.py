@@ -16,6 +16,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.job import job_name
+from gpu_tracker.jobs.group_kills import group_kills
 from gpu_tracker.jobs.job_regions import merged_regions
 from gpu_tracker.jobs.job_report import Imbalance, JobReport, NodeReport, RankReport
 from gpu_tracker.jobs.moments import covered, largest_sum, largest_sum_of_bounds, once
@@ -104,6 +105,7 @@ def merge(
         ranks=ranks,
         imbalance=tuple(_imbalances(last)),
         regions=() if calls_of is None else merged_regions((run.label, calls_of(run.record)) for run in last),
+        oom_kills=tuple(group_kills(runs)),
         problems=(*_problems(runs, last, now), *problems),
     )
 
@@ -166,6 +168,7 @@ def _rank(run: Run) -> RankReport:
         written=record.figure(*io, 1),
         recording=record.recording,
         termination_reason=known((record.totals or {}).get('termination_reason')),
+        own_group_memory_peak=record.figure('own_group', 'memory_peak'),
     )
 
 

@@ -57,6 +57,8 @@ class ControlGroup(Resource):
             'cpu_limit': None if limits is None else limits.quota,
             'allowed_cores': None if limits is None else limits.cores,
             'oom_kills': None if kills is None else kills.count,
+            'oom_kills_before': None if kills is None else kills.before,
+            'inode': None if kills is None else kills.inode,
         }
         return {**found}
 
