@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from gpu_tracker.jobs import job_text
 from gpu_tracker.jobs.records import ENDED, RUNNING
 from gpu_tracker.summary import figure
-from gpu_tracker.system.terminal_text import printable
 from gpu_tracker.views import html
 from gpu_tracker.views.report_page import page
-from gpu_tracker.views.report_page.elements import element, table, text_of
+from gpu_tracker.views.report_page.elements import element, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,25 +23,6 @@ _MOST_ROWS = 400
 _LINES = 1000
 """The width of a bar, in its own units."""
 _DEEPEST_LEVEL = 8
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-{generator}
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
 
 
 def job_page(report: JobReport) -> str:
@@ -51,14 +30,7 @@ def job_page(report: JobReport) -> str:
     folder = resources.files(page.__package__) / 'static'
     style = (folder / 'report.css').read_text(encoding='utf-8')
     parts = [_heading(report), _figures(report), _imbalance(report), _nodes(report), _ranks(report), _regions(report)]
-    policy = f"default-src 'none'; style-src {page.hash_of(style)}; base-uri 'none'; form-action 'none'"
-    return _PAGE.format(
-        policy=escape(policy),
-        generator=page.GENERATOR,
-        title=escape(printable(_title(report))),
-        style=style,
-        body='\n'.join(text_of(part) for part in parts if part is not None),
-    )
+    return page.document(_title(report), style, parts)
 
 
 def job_html(report: JobReport) -> str:
