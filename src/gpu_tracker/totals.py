@@ -248,7 +248,7 @@ class ControlGroupTotals(TypedDict):
     oom_kills_before: NotRequired[int | None]
     """Those that the counter of the group had at the start."""
     inode: NotRequired[int | None]
-    """That of the counter, which tells the group from all others of the machine; absent in older records."""
+    """That of the folder, which tells the group from all others of the machine."""
 
 
 class Record(TypedDict):

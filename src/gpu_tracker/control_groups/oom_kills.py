@@ -49,14 +49,6 @@ class OOMKills:
         return self._first
 
     @property
-    def inode(self) -> int | None:
-        """The inode of the counter, which no other group of the machine has; None where there is none.
-
-        A folder can be that of another group in another container.
-        """
-        return None if self._handle is None else os.fstat(self._handle).st_ino
-
-    @property
     def count(self) -> int | None:
         """How many were killed up to the last reading; None where that is not known."""
         return None if self._first is None or self._last is None else self._last - self._first
