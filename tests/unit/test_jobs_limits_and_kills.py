@@ -151,3 +151,24 @@ def test_the_page_says_what_was_killed() -> None:
     assert (
         '<p class="problem">1 process of the control group of rank 0 on node n1 was killed for lack of memory.</p>'
     ) in job_page(merged(in_group(0, 1)))
+
+
+HOSTILE = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.just([[1]]), st.just({'a': 1})
+)
+
+
+@given(*[HOSTILE] * 6)
+def test_no_totals_of_a_stranger_break_the_report(
+    kills: object, before: object, inode: object, folder: object, peak: object, reason: object
+) -> None:
+    group = {'folder': folder, 'oom_kills': kills, 'oom_kills_before': before, 'inode': inode}
+    totals = {
+        'control_group': group,
+        'own_group': {'memory_peak': peak, 'oom_kills': kills},
+        'termination_reason': reason,
+    }
+    report = merged(with_totals(0, totals), in_group(1, 1))
+    assert as_text(report)
+    assert job_page(report)
+    assert json.dumps(report.to_json(), allow_nan=False)
