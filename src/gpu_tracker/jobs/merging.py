@@ -68,11 +68,8 @@ def merge(
     nodes = [_node(name, of_node, series_of) for name, of_node in sorted(grouped(runs, lambda run: run.node).items())]
     with_gpus = {node.node for node in nodes if node.gpu_seconds is not None}
     ranks = tuple(_rank(run) for run in runs)
-    start = min((run.record.started for run in runs), default=None)
-    end = max((run.end for run in runs), default=None)
     is_running = RUNNING in states.values()
-    if is_running and end is not None:
-        end = max(end, now)
+    start, end = _period(runs, now if is_running else None)
     return JobReport(
         jobs=tuple(dict.fromkeys(run.record.job.job for run in runs if run.record.job.job is not None)),
         launchers=tuple(dict.fromkeys(run.record.job.launcher for run in runs if run.record.job.launcher)),
@@ -85,11 +82,7 @@ def merge(
         ranks_started=len(by_label),
         never_started=tuple(never_started),
         states={state: sum(of_rank == state for of_rank in states.values()) for state in STATES},
-        restarted=tuple(
-            label
-            for label, of_rank in grouped(runs, lambda run: run.label).items()
-            if not all(run.is_last for run in of_rank)
-        ),
+        restarted=tuple(dict.fromkeys(run.label for run in runs if not run.is_last)),
         cpu_seconds=_sum(rank.cpu_seconds for rank in ranks),
         cpu_seconds_allotted=_sum_of_all(node.cpu_seconds_allotted for node in nodes),
         gpu_seconds=_gpu_seconds([run for run in runs if run.node in with_gpus]),
@@ -108,6 +101,13 @@ def merge(
         oom_kills=tuple(group_kills(runs)),
         problems=(*_problems(runs, last, now), *problems),
     )
+
+
+def _period(runs: Sequence[Run], now: float | None) -> tuple[float | None, float | None]:
+    """Return when the first run began, and when the last one was heard of, or ``now``; None where there is none."""
+    start = min((run.record.started for run in runs), default=None)
+    end = max((run.end for run in runs), default=None)
+    return start, end if end is None or now is None else max(end, now)
 
 
 def _worst(runs: Sequence[Run]) -> str:
