@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+import sys
 
 from gpu_tracker import units
 from gpu_tracker.errors import ParameterError
@@ -102,6 +103,8 @@ class Parameters:
 
     def _expected_cores(self, value: object) -> int | None:
         if isinstance(value, str) and value == ALLOWED:
+            if sys.platform != 'linux':
+                return None  # nothing is known there that limits a process: all cores are expected
             from gpu_tracker.control_groups.allowed import expected_cores  # noqa: PLC0415 - only where it is asked for
 
             return expected_cores(self.process_id)

@@ -246,6 +246,10 @@ class ControlGroupTotals(TypedDict):
     cpu_limit: float | None
     allowed_cores: float | None
     oom_kills: int | None
+    oom_kills_before: NotRequired[int | None]
+    """Those that the counter of the group had at the start."""
+    inode: NotRequired[int | None]
+    """That of the folder, which tells the group from all others of the machine."""
 
 
 class Record(TypedDict):

@@ -191,6 +191,52 @@ def test_what_fails(system: OtherSystem, words: list[str], code: int, message: s
     assert ended.returncode == code
 
 
+@pytest.mark.parametrize(
+    ('words', 'message'),
+    [
+        (['watch', '1'], 'watching a process needs Linux or another POSIX system: record it, and watch the file'),
+        (['agent', '--jobs=ranks'], '--jobs needs Linux or another POSIX system'),
+    ],
+)
+def test_what_needs_posix(windows: OtherSystem, words: list[str], message: str) -> None:
+    ended = windows.gpu_tracker(*words)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (125, '', f'gpu-tracker: {message}\n')
+
+
+def test_without_control_groups_a_line_says_so_and_the_command_runs(system: OtherSystem, tmp_path: Path) -> None:
+    report = tmp_path / 'report.json'
+    words = ('--cgroup', '--nec=allowed', '-f', 'json', '-o', str(report), '-e', UNTIL_IT_IS_THERE.format(report))
+    ended = system.gpu_tracker(*words)
+    assert ended.stderr.splitlines() == [
+        'gpu-tracker: --cgroup: the command gets no control group of its own: only Linux has them',
+        'Resource tracking complete. Process completed with status code: 0',
+    ]
+    used = json.loads(report.read_text())
+    assert used['cpu_utilization']['n_expected_cores'] == os.cpu_count()
+    assert not {'control_group', 'own_group'} & used.keys()
+
+
+def test_without_a_terminal_that_can_be_drawn_on_a_line_says_so_and_the_command_runs(
+    windows: OtherSystem, tmp_path: Path
+) -> None:
+    report = tmp_path / 'report.txt'
+    wait = UNTIL_IT_IS_THERE.format(report)
+    ended = windows.gpu_tracker('--live', '-f', 'summary', '-o', str(report), '-e', wait)
+    assert ended.stderr.splitlines()[0].endswith('it needs a terminal of Linux or another POSIX system')
+    assert report.read_text().startswith('Time ')
+    assert ended.returncode == 0
+
+
+def test_a_command_that_is_started_in_the_place_of_gpu_tracker(windows: OtherSystem, driver: SimulatedDriver) -> None:
+    driver.write(gpus=[Gpu(total=8 * 10**9)])
+    environment = {**windows.environment, **driver.environment()}
+    command = ('--', 'sh', '-c', 'echo $CUDA_VISIBLE_DEVICES; exit 3')
+    chosen = windows.gpu_tracker('available', '-n', '1', *command, env=environment)
+    assert (chosen.returncode, chosen.stdout) == (3, '0\n')
+    unrecorded = windows.gpu_tracker('region', 'step', *command)
+    assert (unrecorded.returncode, unrecorded.stdout) == (3, '\n')
+
+
 def test_a_command_that_ends_before_anything_is_measured(windows: OtherSystem) -> None:
     ended = windows.gpu_tracker('--', 'true')
     assert ended.stderr == (

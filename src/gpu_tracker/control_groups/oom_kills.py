@@ -44,6 +44,11 @@ class OOMKills:
         self._first = self._last = self._read()
 
     @property
+    def before(self) -> int | None:
+        """How many had been killed in it before; None where that is not known."""
+        return self._first
+
+    @property
     def count(self) -> int | None:
         """How many were killed up to the last reading; None where that is not known."""
         return None if self._first is None or self._last is None else self._last - self._first
