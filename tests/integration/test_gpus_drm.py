@@ -131,6 +131,24 @@ def test_no_drm_driver_and_no_other_is_no_gpu(machine: Machine) -> None:
     assert shown.stderr == 'gpu-tracker: no GPU driver is installed or loaded on this machine\n'
 
 
+@as_root
+def test_a_gpu_that_may_be_in_use_outside_of_a_container_is_not_free(machine: Machine) -> None:
+    machine.tree.add([line for line in dump('xe') if line.startswith('/sys/')])
+    assert gpu_tracker('available', '--gb=intel', env=machine.environment).stdout == '0,1\n'
+    machine.tree.proc.rmdir()
+    machine.tree.proc.symlink_to('/proc')
+    words = ('unshare', '--pid', '--fork', '--mount-proc', sys.executable, '-m', 'gpu_tracker')
+
+    def inside(*arguments: str) -> subprocess.CompletedProcess[str]:
+        options = {'env': machine.environment, 'capture_output': True, 'text': True, 'timeout': TIMEOUT}
+        return subprocess.run([*words, *arguments], check=False, **options)
+
+    reason = 'it does not report its memory, and processes of other users or containers cannot be seen from here'
+    assert f'Intel GPU 1 (Intel GPU 0x56a0): {reason}' in inside('available', '--gb=intel').stderr
+    shown = inside('gpus', '--no-color').stdout.splitlines()[1:]
+    assert [line.split()[:2] for line in shown] == [['intel:0', '[!]'], ['intel:1', '[!]']]
+
+
 READY = 'gpu-tracker: agent: serving '
 
 
@@ -241,8 +259,8 @@ def test_a_tracked_run(machine: Machine, tmp_path: Path, case: str) -> None:
         report['gpu_utilization']['gpu_percentages']['max_sum_percent'],
     )
     assert found == expected
-    if expected.descendants is not None:  # else it is known once the child has ended
-        assert ram['combined'] == (expected.main or 0) + expected.descendants
+    known = None if expected.descendants is None else (expected.main or 0) + expected.descendants
+    assert ram['combined'] == known
 
 
 def test_a_run_by_itself_counts_the_processes_on_an_integrated_gpu(machine: Machine, tmp_path: Path) -> None:

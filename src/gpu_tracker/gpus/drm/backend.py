@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _UNREADABLE = (
     'Only root may see what processes of other users have of GPUs of AMD, Intel and others. Some processes of this run '
-    'are of other users: what they have is not counted.'
+    'are of other users: the memory that it has of these GPUs is unknown.'
 )
 _UNPLACED = (
     'A GPU driver does not say on which GPU a process of this run has its memory, as with GPUs in partitions: the GPU '

@@ -43,12 +43,12 @@ class Usage:
     @property
     def is_complete(self) -> bool:
         """Whether all processes of the machine could be looked at."""
-        return self._pids is None and self._clients.is_complete
+        return self._clients.is_complete
 
     @property
     def is_readable(self) -> bool:
         """Whether all processes that were to be read could be looked at."""
-        return self._clients.is_complete
+        return not self._clients.unreadable
 
     @property
     def is_following(self) -> bool:
@@ -93,11 +93,13 @@ class Usage:
             elif holding.client.memory(is_integrated=False) != 0:
                 unplaced.setdefault(holding.client.driver, set()).add(holding.pid)
         self.has_unplaced = any(device.driver in unplaced for device in self._devices.values())
+        # Of all processes of a machine most are other users'. Of those that a run tracks each one counts.
+        unreadable = frozenset() if self._pids is None else self._clients.unreadable
         self._processes = {}
         self._busy = {}
         for device in self._devices.values():
             on_gpu = by_gpu.get(device.uuid, {})
-            anywhere = unplaced.get(device.driver, set())
+            anywhere = unreadable | unplaced.get(device.driver, set())
             self._processes[device.uuid] = [
                 GpuProcess(pid)
                 if pid in anywhere
