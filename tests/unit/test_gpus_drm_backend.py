@@ -162,6 +162,20 @@ def test_a_browser_that_shares_its_descriptors_has_its_memory_once(tree: DrmTree
     assert listed(reading.processes) == [(1001, 838_860_800, False)]
 
 
+def test_a_card_that_sysfs_shows_like_an_integrated_gpu_is_known_by_what_clients_have(
+    tree: DrmTree, clock: Clock
+) -> None:
+    about = ['DRIVER=i915', 'PCI_ID=8086:56C0', 'PCI_SLOT_NAME=0000:00:05.0']
+    names = 'card0', 'renderD128'
+    tree.add([f'/sys/class/drm/{name}/device/uevent:{line}' for name in names for line in about])
+    opened = backend(tree, clock)
+    assert [gpu.is_integrated for gpu in opened.gpus()] == [True]
+    lines = ['drm-driver:\ti915', 'drm-client-id:\t1', 'drm-pdev:\t0000:00:05.0', 'drm-resident-system0:\t700']
+    tree.client(1001, 5, [*lines, 'drm-resident-local0:\t4000'])
+    (reading,) = opened.survey()
+    assert (reading.gpu.is_integrated, listed(reading.processes)) == (False, [(1001, 4000, True)])
+
+
 def test_without_load_processes_are_read_only_where_the_memory_is_not_known(tree: DrmTree, clock: Clock) -> None:
     tree.add('amdgpu_gaming')
     (card,) = backend(tree, clock).survey(with_load=False)

@@ -152,6 +152,7 @@ class DrmBackend:
             reading = reading._replace(
                 processes=tuple(self._usage.read_for(device.uuid)), is_list_complete=self._usage.is_complete
             )
+            reading = reading._replace(gpu=_described(device, total))  # clients may have shown what it is
         if not with_load:
             return reading
         reading = reading._replace(

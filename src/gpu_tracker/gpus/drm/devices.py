@@ -24,6 +24,10 @@ _AMDGPU = 'amdgpu'
 _WITH_ENGINES = frozenset({'adreno', 'amdgpu', 'etnaviv', 'i915', 'msm', 'panfrost', 'panthor', 'v3d', 'xe'})
 """Drivers that write how long engines have worked for each client."""
 _INTEL = frozenset({'i915', 'xe'})
+_MEMORY_OF_TILE = 'physical_vram_size_bytes'
+"""In the folder of each tile of a card of xe; an integrated GPU has a tile, and no such file (xe_tile_sysfs.c)."""
+_MEMORY_OF_CARD = 'lmem_total_bytes'
+"""In the folder of the card: the i915 that Intel publishes for servers."""
 _ONLY_OF_INTEGRATED = b'vddnb'
 """The label of a voltage that amdgpu has for integrated GPUs only (hwmon_attributes_visible in amdgpu_pm.c)."""
 
@@ -39,6 +43,7 @@ class Device:
         address, or the name of what is no PCI device.
     :ivar is_integrated: Whether it works in the system's memory.
     :ivar has_engines: Whether its driver is known to write how long engines have worked for a client.
+    :ivar memory_files: Those that say how much memory of its own a card of Intel has: together, that of all its tiles.
     """
 
     __slots__ = (
@@ -48,6 +53,7 @@ class Device:
         'hwmon',
         'is_integrated',
         'key',
+        'memory_files',
         'name',
         'number',
         'path',
@@ -72,7 +78,14 @@ class Device:
         if self.name is None:
             self.name = f'{self._maker()} GPU 0x{device}' if device else f'{self.driver} GPU'
         self.has_engines = self.driver in _WITH_ENGINES
+        self.memory_files = self._files_of_memory()
         self.is_integrated = self._works_in_system_memory()
+
+    def _files_of_memory(self) -> list[str]:
+        tiles = [f'{self.path}/{name}/{_MEMORY_OF_TILE}' for name in _names(self.path) if name.startswith('tile')]
+        files = [file for file in tiles if os.path.exists(file)]
+        whole = f'{self.card}/{_MEMORY_OF_CARD}'
+        return files or ([whole] if self.card is not None and os.path.exists(whole) else [])
 
     def _maker(self) -> str:
         return {'amd': 'AMD', 'intel': 'Intel'}.get(self.vendor, self.driver)
@@ -80,9 +93,17 @@ class Device:
     def _works_in_system_memory(self) -> bool:
         if self.driver == _AMDGPU:
             return self.hwmon is not None and _content(f'{self.hwmon}/in1_label').strip() == _ONLY_OF_INTEGRATED
-        if self.driver in _INTEL:
-            return self.pci_bus_id is not None and self.pci_bus_id.split(':')[1] == '00'
-        return self.pci_bus_id is None  # part of a chip with processors, such as a Raspberry Pi's
+        if self.pci_bus_id is None:  # part of a chip with processors, such as a Raspberry Pi's
+            return True
+        # Processors have their GPU on bus 0, and so may a virtual machine have cards. But i915 and xe have sensors of
+        # cards only (i915_hwmon.c, xe_hwmon.c), which a part of a card that a machine was given may lack.
+        is_on_bus_0 = self.pci_bus_id.split(':')[1] == '00'
+        return self.driver in _INTEL and is_on_bus_0 and self.hwmon is None and not self.memory_files
+
+    def note_regions(self, *, has_own_memory: bool) -> None:
+        """Take in whether a client names memory of the GPU itself, as Intel's drivers do of cards alone."""
+        if has_own_memory and self.driver in _INTEL:
+            self.is_integrated = False
 
 
 def devices(sys: str, share: str, vendors: frozenset[str] | None = None) -> list[Device]:

@@ -119,6 +119,12 @@ class Client:
         return self._memory[is_integrated]
 
     @property
+    def has_own_memory(self) -> bool:
+        """Whether the driver names memory of the GPU itself, be it that the client has none of it."""
+        regions = self._figures['memory'].keys() | self._figures['resident'].keys()
+        return any(region.startswith(_OWN) for region in regions)
+
+    @property
     def has_engines(self) -> bool:
         """Whether the driver says how long engines have worked."""
         return bool(self.nanoseconds or self.cycles) or self.driver == _DRIVER_WITHOUT_IDLE_ENGINES

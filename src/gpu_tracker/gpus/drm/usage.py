@@ -89,6 +89,8 @@ class Usage:
             address = holding.client.key[0]
             device = self._devices.get(address) or (None if ':' in address else self._on_chip)
             if device is not None:
+                if device.is_integrated:
+                    device.note_regions(has_own_memory=holding.client.has_own_memory)
                 by_gpu.setdefault(device.uuid, {}).setdefault(holding.pid, []).append(holding)
             elif holding.client.memory(is_integrated=False) != 0:
                 unplaced.setdefault(holding.client.driver, set()).add(holding.pid)

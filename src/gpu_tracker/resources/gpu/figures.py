@@ -7,7 +7,7 @@ What cannot be read of one GPU:
 - ``main``, ``descendants`` and ``combined`` are sums over the GPUs that the driver could open. No process can use a GPU
   that is lost or not permitted from the start; one that is lost later is treated as above.
 - They are unknown from the first reading on at which a DRM driver does not report the memory of one of the processes
-  that they are of, or that process may not be looked at: neither passes, and what there was then may have been the most.
+  that they are of, or that process may not be looked at: neither passes, and that may have been the most.
 - ``max_sum`` and ``mean_sum`` cover the time in which the utilization of all expected GPUs is known. Where there is no
   such time they are unknown: one expected GPU that is in MIG mode, or could not be opened, makes them so.
 
