@@ -94,13 +94,16 @@ class Clients:
         self._is_machine = self._is_dump or in_initial_pid_namespace()
         self._listings: dict[int, _Listing] = {}
         self._owners: dict[Key, int] = {}
+        self._owned: list[_File] | None = None
+        """The file of each client that is read; None: processes or their descriptors have changed."""
+        self._found: list[Holding] = []
         self._handles = 0
         self._highest_handle = limit_of_handles() - _SPARE_HANDLES
         self.unreadable: frozenset[int] = frozenset()
         self.is_complete = False
 
     def read(self, pids: Iterable[int] | None, now: float) -> list[Holding]:
-        """Return all clients of the processes.
+        """Return all clients of the processes; the same list as before where they are the same.
 
         :param pids: None: all processes of the machine.
         :param now: Monotonic seconds.
@@ -111,8 +114,10 @@ class Clients:
             listing = self._listing(pid, now)
             if listing is not None:
                 seen[pid] = listing
-        for pid in self._listings.keys() - seen.keys():
-            self._forget(self._listings.pop(pid))
+        if self._listings.keys() != seen.keys():
+            for pid in self._listings.keys() - seen.keys():
+                self._forget(self._listings.pop(pid))
+            self._owned = None
         self._listings = seen
         found = self._holdings(now)
         self.unreadable = frozenset(pid for pid, listing in self._listings.items() if not listing.is_readable)
@@ -123,7 +128,7 @@ class Clients:
         """Close all files."""
         for listing in self._listings.values():
             self._forget(listing)
-        self._listings = {}
+        self._listings, self._owned = {}, None
 
     def _hides_nobody(self, pids: Iterable[int]) -> bool:
         """Return whether proc(5) is mounted without ``hidepid``: process 1, which is root's, is on each machine."""
@@ -154,6 +159,7 @@ class Clients:
         if known is not None and known.signature == signature and now < known.due:
             return known
         listing = _Listing(path, signature, now + listed_again(pid, size))
+        self._owned = None
         if known is not None:
             self._forget(known)
         self._list(pid, listing)
@@ -209,7 +215,10 @@ class Clients:
 
     def _holdings(self, now: float) -> list[Holding]:
         """Return the clients as they are now."""
-        found, stale = self._read_owned()
+        if self._owned is None:
+            self._owned = self._chosen()
+            self._found = [file.holding for file in self._owned]
+        stale = {file.holding.pid for file in self._owned if not self._is_read(file)}
         if stale:  # descriptors have become others, at the same number of them
             for pid in stale:
                 self._listings[pid].due = now
@@ -218,11 +227,12 @@ class Clients:
                     self._forget(self._listings.pop(pid))
                 else:
                     self._listings[pid] = listing
-            found, _ = self._read_owned()
-        return found
+            self._owned = None  # what cannot be read now is tried again
+            return [file.holding for file in self._chosen() if self._is_read(file)]
+        return self._found
 
-    def _read_owned(self) -> tuple[list[Holding], set[int]]:
-        """Read each client once; return what was read, and the processes of which a descriptor is another one now."""
+    def _chosen(self) -> list[_File]:
+        """Return one file for each client: see ``Holding.pid``."""
         before, self._owners = self._owners, {}
         owners = self._owners
         for pid, listing in self._listings.items():
@@ -231,16 +241,7 @@ class Clients:
                 had_it = before.get(key)
                 if chosen is None or pid == had_it or (chosen != had_it and pid < chosen):
                     owners[key] = pid
-        found: list[Holding] = []
-        stale: set[int] = set()
-        for key, pid in owners.items():
-            listing = self._listings[pid]
-            file = listing.files[key]
-            if self._is_read(file):
-                found.append(file.holding)
-            else:
-                stale.add(pid)
-        return found, stale
+        return [self._listings[pid].files[key] for key, pid in owners.items()]
 
     def _is_read(self, file: _File) -> bool:
         """Read a file anew; return whether it still is about the same client."""

@@ -100,9 +100,9 @@ class Device:
         is_on_bus_0 = self.pci_bus_id.split(':')[1] == '00'
         return self.driver in _INTEL and is_on_bus_0 and self.hwmon is None and not self.memory_files
 
-    def note_regions(self, *, has_own_memory: bool) -> None:
-        """Take in whether a client names memory of the GPU itself, as Intel's drivers do of cards alone."""
-        if has_own_memory and self.driver in _INTEL:
+    def note_own_memory(self) -> None:
+        """Take in that a client names memory of the GPU itself, as Intel's drivers do of cards alone."""
+        if self.driver in _INTEL:
             self.is_integrated = False
 
 
