@@ -17,7 +17,7 @@ import pytest
 from gpu_tracker.gpus.drm import open_backend
 from support.cli_program import gpu_tracker, started, text_of
 from support.fleet.agent_program import AgentProgram
-from support.gpus.drm_tree import DrmTree, browser, dump
+from support.gpus.drm_tree import DrmTree, browser, devices_beside, dump
 from support.tracked_program import Samplers, as_root, environment, status_of
 from support.waiting import TIMEOUT, eventually
 
@@ -129,6 +129,33 @@ def test_a_dump_of_another_machine_has_processes_that_are_not_here(machine: Mach
 def test_no_drm_driver_and_no_other_is_no_gpu(machine: Machine) -> None:
     shown = gpu_tracker('gpus', env=machine.environment)
     assert shown.stderr == 'gpu-tracker: no GPU driver is installed or loaded on this machine\n'
+
+
+@pytest.mark.parametrize(
+    'words', [['gpus'], ['ls', '--json'], ['available'], ['-e', 'true'], ['--pid=1']], ids=' '.join
+)
+def test_all_commands_take_the_same_brands(machine: Machine, words: list[str]) -> None:
+    done = gpu_tracker(*words, '--gb=voodoo', env=machine.environment)
+    accepted = 'nvidia, amd, intel, drm, or several with commas between them'
+    assert f"--gb must be {accepted}, not 'voodoo'" in done.stderr
+    assert done.returncode != 0
+
+
+@pytest.mark.parametrize(
+    ('brand', 'expected'),
+    [('AMD', ['amd:0']), ('drm', ['amd:0', 'intel:0', 'intel:1']), ('intel, nvidia', ['intel:0', 'intel:1'])],
+)
+def test_the_table_of_a_brand(machine: Machine, brand: str, expected: list[str]) -> None:
+    machine.tree.add('amdgpu_gaming', {1001: 4_194_304, 1002: 4_194_305})
+    machine.tree.add(devices_beside('xe'))
+    shown = gpu_tracker('gpus', '--no-color', f'--gb={brand}', env=machine.environment)
+    assert [line.split()[0] for line in shown.stdout.splitlines()[1:]] == expected
+
+
+def test_no_gpu_of_a_brand(machine: Machine) -> None:
+    machine.tree.add([line for line in dump('xe') if line.startswith('/sys/')])
+    shown = gpu_tracker('gpus', '--gb=amd,nvidia', env=machine.environment)
+    assert (shown.stdout, shown.stderr) == ('', 'gpu-tracker: this machine has no GPU of AMD or NVIDIA\n')
 
 
 @as_root
