@@ -230,14 +230,9 @@ print(json.dumps([len(reader.read(None, 0.0)), reader.is_complete, 1 in reader.u
 
 
 @as_root
-def test_processes_of_other_users_are_known_to_be_missing() -> None:
-    assert answer(FOREIGN) == [0, False, True]
-
-
-@as_root
-@pytest.mark.parametrize(('option', 'is_listed'), [('noaccess', True), ('invisible', False)])
-def test_processes_that_proc_hides_are_known_to_be_missing(option: str, is_listed: bool) -> None:
-    hiding = f'mount -t proc -o hidepid={option} proc /proc && exec "$@"'
+@pytest.mark.parametrize(('hidden', 'is_listed'), [(0, True), (1, True), (2, False)], ids=['off', 'files', 'all'])
+def test_processes_of_other_users_are_known_to_be_missing(hidden: int, is_listed: bool) -> None:
+    hiding = f'mount -t proc -o hidepid={hidden} proc /proc && exec "$@"'
     words = ('unshare', '--mount', 'sh', '-c', hiding, 'sh')
     assert answer(FOREIGN, words=words) == [0, False, is_listed]
 

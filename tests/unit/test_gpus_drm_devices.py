@@ -198,6 +198,7 @@ def test_the_memory_of_two_tiles_is_added_up(tree: DrmTree) -> None:
     sizes = [f'tile{tile}/physical_vram_size_bytes:1000' for tile in range(2)]
     gpu(tree, 0, '0000:03:00.0', 'xe', *sizes, pci_id='8086:0BD5')
     assert Sensors(found(tree)[0]).memory() == (2000, None)
+    assert found(tree)[0].tiles == 2
 
 
 def test_a_card_of_intel_in_a_virtual_machine_is_known_by_its_memory(tree: DrmTree) -> None:

@@ -159,6 +159,8 @@ class Gpu(NamedTuple):
     is_integrated: bool = False
     """Whether it shares the system's memory, as the GPU of a laptop's processor does. It counts in sums where a tracked
     process has memory on it or where it was chosen."""
+    tiles: int = 1
+    """Of how many parts a card of Intel consists that programs may use by themselves; 1 where that is not known."""
 
 
 THROTTLE_REASONS = (

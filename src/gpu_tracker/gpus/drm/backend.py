@@ -220,5 +220,6 @@ def _described(device: Device, memory_total: int | None) -> Gpu:
         device.pci_bus_id,
         memory_total=memory_total,
         vendor=device.vendor,
+        tiles=device.tiles,
         is_integrated=device.is_integrated,
     )

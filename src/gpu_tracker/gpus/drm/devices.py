@@ -24,6 +24,7 @@ _AMDGPU = 'amdgpu'
 _WITH_ENGINES = frozenset({'adreno', 'amdgpu', 'etnaviv', 'i915', 'msm', 'panfrost', 'panthor', 'v3d', 'xe'})
 """Drivers that write how long engines have worked for each client."""
 _INTEL = frozenset({'i915', 'xe'})
+_TILE = 'tile'
 _MEMORY_OF_TILE = 'physical_vram_size_bytes'
 """In the folder of each tile of a card of xe; an integrated GPU has a tile, and no such file (xe_tile_sysfs.c)."""
 _MEMORY_OF_CARD = 'lmem_total_bytes'
@@ -39,6 +40,7 @@ class Device:
     :ivar path: Its folder in sysfs.
     :ivar card: The folder of its card below ``/sys/class/drm``, None where it has none.
     :ivar hwmon: The folder of its sensors, None where it has none.
+    :ivar tiles: Of how many parts it consists that a driver shows by themselves: xe's cards for servers have two.
     :ivar uuid: ``GPU-`` and ``unique_id`` where the driver knows one, as ROCm has it, else the vendor and the PCI
         address, or the name of what is no PCI device.
     :ivar is_integrated: Whether it works in the system's memory.
@@ -58,6 +60,7 @@ class Device:
         'number',
         'path',
         'pci_bus_id',
+        'tiles',
         'uuid',
         'vendor',
     )
@@ -78,12 +81,13 @@ class Device:
         if self.name is None:
             self.name = f'{self._maker()} GPU 0x{device}' if device else f'{self.driver} GPU'
         self.has_engines = self.driver in _WITH_ENGINES
-        self.memory_files = self._files_of_memory()
+        tiles = [name for name in _names(path) if name.startswith(_TILE) and name[len(_TILE) :].isdecimal()]
+        self.tiles = max(1, len(tiles))
+        self.memory_files = self._files_of_memory(tiles)
         self.is_integrated = self._works_in_system_memory()
 
-    def _files_of_memory(self) -> list[str]:
-        tiles = [f'{self.path}/{name}/{_MEMORY_OF_TILE}' for name in _names(self.path) if name.startswith('tile')]
-        files = [file for file in tiles if os.path.exists(file)]
+    def _files_of_memory(self, tiles: list[str]) -> list[str]:
+        files = [file for name in tiles if os.path.exists(file := f'{self.path}/{name}/{_MEMORY_OF_TILE}')]
         whole = f'{self.card}/{_MEMORY_OF_CARD}'
         return files or ([whole] if self.card is not None and os.path.exists(whole) else [])
 
