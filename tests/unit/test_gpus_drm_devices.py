@@ -151,6 +151,19 @@ def test_names_of_products(tmp_path: Path, vendor: str, device: str, revision: s
     assert product_name(str(tmp_path), vendor, device, revision) == name
 
 
+def test_rocms_own_list_of_products_is_read_where_no_other_is_installed(tmp_path: Path) -> None:
+    for path in ('usr/share', 'opt/amdgpu/share/libdrm'):
+        (tmp_path / path).mkdir(parents=True)
+    (tmp_path / 'opt/amdgpu/share/libdrm/amdgpu.ids').write_text(AMDGPU_IDS)
+    assert product_name(f'{tmp_path}/usr/share', '1002', '73bf', '0xc3') == 'AMD Radeon RX 6800'
+
+
+@pytest.mark.parametrize(('mode', 'name'), [('SPX', 'MI300X'), ('CPX', 'MI300X (CPX)')])
+def test_a_card_that_is_divided_says_so(tree: DrmTree, mode: str, name: str) -> None:
+    gpu(tree, 0, '0000:03:00.0', 'amdgpu', 'product_name:MI300X', f'current_compute_partition:{mode}')
+    assert found(tree)[0].name == name
+
+
 def test_names_where_no_list_is_installed(tree: DrmTree) -> None:
     gpu(tree, 0, '0000:03:00.0', 'amdgpu')
     gpu(tree, 1, '0000:04:00.0', 'amdgpu', 'product_name:AMD Instinct MI300X OAM')

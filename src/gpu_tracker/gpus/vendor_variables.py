@@ -9,9 +9,9 @@ its first entry that names no GPU.
 Intel's ZE_AFFINITY_MASK (the specification of Level Zero, core programming guide, and ExecutionEnvironment of Intel's
 compute-runtime) is a list of numbers in the order in which the driver reports devices. That is PCI bus order only with
 ZE_ENABLE_PCI_ID_DEVICE_ORDER=1; else the specification leaves it open, and Intel's driver has cards before integrated
-GPUs. What is counted are cards (``0.1`` is a tile of one) where ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE, else tiles; where
-it is not set that depends on the driver's version and the card. What one of the possible readings leaves out is left
-out. An empty mask restricts nothing.
+GPUs. What is counted are cards (``0.1`` is a tile of one) where ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE, else tiles;
+where it is not set that depends on the driver's version and the card. What one of the possible readings leaves out is
+left out. An empty mask restricts nothing.
 """
 
 from __future__ import annotations

@@ -23,6 +23,9 @@ OTHER = 'drm'
 _AMDGPU = 'amdgpu'
 _WITH_ENGINES = frozenset({'adreno', 'amdgpu', 'etnaviv', 'i915', 'msm', 'panfrost', 'panthor', 'v3d', 'xe'})
 """Drivers that write how long engines have worked for each client."""
+_PARTITION = 'current_compute_partition'
+"""How a server's card of AMD is divided: SPX is one part, CPX as many as there are."""
+_UNDIVIDED = (None, 'SPX', 'UNKNOWN')
 _INTEL = frozenset({'i915', 'xe'})
 _TILE = 'tile'
 _MEMORY_OF_TILE = 'physical_vram_size_bytes'
@@ -80,6 +83,9 @@ class Device:
         self.name = _text(f'{path}/product_name') or product_name(share, vendor, device, _text(f'{path}/revision'))
         if self.name is None:
             self.name = f'{self._maker()} GPU 0x{device}' if device else f'{self.driver} GPU'
+        mode = _text(f'{path}/{_PARTITION}')
+        if mode not in _UNDIVIDED:
+            self.name = f'{self.name} ({mode})'
         self.has_engines = self.driver in _WITH_ENGINES
         tiles = [name for name in _names(path) if name.startswith(_TILE) and name[len(_TILE) :].isdecimal()]
         self.tiles = max(1, len(tiles))
