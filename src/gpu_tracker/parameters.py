@@ -47,7 +47,7 @@ class Parameters:
         resource_usage_file: str | os.PathLike[str] | None = None,
         n_join_attempts: int = 5,
         join_timeout: float = 10.0,
-        gpu_brand: str | None = None,
+        gpu_brand: str | Sequence[str] | None = None,
         max_overhead_percent: float | None = None,
         cuda: bool = False,
         sections: Sequence[str] = (),
@@ -71,7 +71,7 @@ class Parameters:
         self.resource_usage_file = None if resource_usage_file is None else self._usage_file(resource_usage_file)
         self.n_join_attempts = _count('n_join_attempts', n_join_attempts)
         self.join_timeout = _positive('join_timeout', join_timeout, 'a positive number of seconds')
-        self.gpu_brand = None if gpu_brand is None else _brand(gpu_brand)
+        self.gpu_brand = None if gpu_brand is None else _brands(gpu_brand)
         self.max_overhead_percent = None if max_overhead_percent is None else _percent(max_overhead_percent)
         self.sections = _sections(sections, cuda=_flag('cuda', cuda))
         """The names of what is wanted beside the documented sections."""
@@ -210,10 +210,10 @@ def _unit(name: str, value: object, read: Callable[[str], str | None], accepted:
     return found
 
 
-def _brand(value: object) -> str:
-    from gpu_tracker.gpus.vendors import brands  # noqa: PLC0415 - most users leave the choice to us
+def _brands(value: object) -> tuple[str, ...]:
+    from gpu_tracker.gpus import check_brands  # noqa: PLC0415 - most users leave the choice to us
 
-    return _one_of('gpu_brand', value, brands())
+    return check_brands(value)
 
 
 def _alternatives(words: object) -> str:

@@ -366,7 +366,7 @@ class Run:
             'reader': reader(),
             'exit_records': wants_exit_records(),
             'interval': parameters.sleep_time,
-            'brand': parameters.gpu_brand,
+            'brands': parameters.gpu_brand,
             'uuids': parameters.gpu_uuids,
             'overhead': None if percent is None else percent / 100,
             'report': None if file is None else (file, ('json',), False),

@@ -86,8 +86,8 @@ class Configuration(TypedDict):
     """The kernel is asked to report the processes that end, where it is permitted."""
     interval: float
     """Seconds between two samples."""
-    brand: str | None
-    """That of the GPUs; None: the first whose driver is there."""
+    brands: tuple[str, ...] | None
+    """Those of the GPUs; None: all."""
     uuids: tuple[str, ...] | None
     overhead: float | None
     """The share of one core that bounds the sampler's CPU time."""

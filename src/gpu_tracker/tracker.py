@@ -45,8 +45,9 @@ class Tracker:
     :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not answer.
     :param join_timeout: Seconds of each such wait.
     :param gpu_brand: The brand of the GPUs: ``nvidia``, ``amd``, ``intel``, or ``drm`` for all that the kernel's DRM
-        drivers serve, which are all but those of NVIDIA's own driver. None: all GPUs; integrated ones, which share the
-        system's memory, count once a tracked process has memory on one.
+        drivers serve, which are all but those of NVIDIA's own driver; or several, in a list or with commas between
+        them. None: all GPUs; integrated ones, which share the system's memory, count once a tracked process has memory
+        on one.
     :param max_overhead_percent: What the sampler may use of one core, in percent, on average from the first sample on.
         Where it does not suffice samples are skipped, with one warning. Where not given, the sampling interval decides,
         and what is read besides the basic figures takes 1 % at most.
@@ -89,7 +90,7 @@ class Tracker:
         resource_usage_file: str | os.PathLike[str] | None = None,
         n_join_attempts: int = 5,
         join_timeout: float = 10.0,
-        gpu_brand: str | None = None,
+        gpu_brand: str | Sequence[str] | None = None,
         max_overhead_percent: float | None = None,
         cuda: bool = False,  # noqa: FBT001, FBT002 - as disable_logs
         sections: Sequence[str] = (),
