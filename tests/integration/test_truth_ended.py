@@ -62,6 +62,10 @@ print(json.dumps({
     'cpu': usage.cpu_utilization.descendants.mean_sum_percent / 100 * usage.compute_time.time,
     'ram': usage.max_ram.descendants.total_rss,
     'combined': usage.max_ram.combined.total_rss,
+    'bounds': {
+        group: [getattr(sampling, f'{group}_ram').lower, getattr(sampling, f'{group}_ram').upper]
+        for group in ('main', 'descendants', 'combined')
+    },
     'faults': usage.io.descendants.minor_page_faults,
     'reported': sampling.exit_records,
     'lost': sampling.exit_records_are_lost,
@@ -70,6 +74,52 @@ print(json.dumps({
 }))
 """
 
+
+TOGETHER = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static long resident(void) {
+    char line[200];
+    long size = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, file)) sscanf(line, "VmHWM: %ld", &size);
+    fclose(file);
+    return size * 1024;
+}
+
+/* NUMBER children have MEGABYTES each at the same time. HOW: waited for, ignored, double-forked. */
+int main(int count, char **words) {
+    char how = words[1][0];
+    int number = atoi(words[2]), ready[2], go[2];
+    size_t size = (size_t)atoi(words[3]) << 20;
+    long sum = 0, one;
+    char byte = 0;
+    pipe(ready), pipe(go);
+    if (how == 'i') signal(SIGCHLD, SIG_IGN);
+    for (int i = 0; i < number; i++) {
+        if (fork() == 0) {
+            if (how == 'd' && fork()) _exit(0);
+            close(go[1]);
+            memset(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, size);
+            one = resident();
+            write(ready[1], &one, sizeof one);
+            read(go[0], &byte, 1);
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < number; i++) read(ready[0], &one, sizeof one), sum += one;
+    close(go[1]);
+    if (how != 'i') for (int i = 0; i < number; i++) wait(NULL);
+    printf("%ld\n", sum);
+    return 0;
+}
+"""
 
 OF_PID = """
 import json, sys
@@ -112,6 +162,23 @@ def test_the_peak_of_a_short_child_counts_though_main_is_larger(children: str) -
     found = run(children, 'waited for', 1, 1, 64, kept=200 * MEGABYTE)
     assert 64 << 20 <= found['ram'] <= 80 * MEGABYTE
     assert found['combined'] >= 200 * MEGABYTE
+
+
+@pytest.mark.parametrize('how', ['waited for', 'ignored', 'double-forked'])
+def test_bounds_hold_where_unseen_children_were_there_at_once(tmp_path: Path, how: str) -> None:
+    need('cc')
+    (tmp_path / 'together.c').write_text(TOGETHER)
+    program = tmp_path / 'together'
+    subprocess.run(['cc', '-O1', '-w', '-o', program, tmp_path / 'together.c'], check=True)
+    found = run(program, how, 3, 48, kept=100 * MEGABYTE)
+    bounds, truth = found['bounds'], found['truth']  # what the three had together, as they know it of themselves
+    assert truth >= 3 * 48 << 20
+    for group, true in (('descendants', truth), ('combined', truth + 100 * MEGABYTE)):
+        lower, upper = bounds[group]
+        assert lower <= true + 20 * MEGABYTE  # the interpreter, and the program that forks
+        assert upper is None or upper >= true
+    assert bounds['descendants'][0] >= 48 << 20
+    assert bounds['combined'][0] >= 100 * MEGABYTE
 
 
 def test_page_faults_of_children_that_are_ignored_count(children: str) -> None:

@@ -360,6 +360,17 @@ def test_the_largest_mark_of_those_that_have_ended_is_kept() -> None:
     assert setting.record()['ended_peak'] == 400_000 * 1024
 
 
+def test_the_marks_of_those_that_nobody_has_seen_or_waited_for_are_added_up() -> None:
+    setting = Setting()
+    for pid, parent in ((10, INIT), (11, INIT), (12, ROOT)):
+        setting.kernel.fork(ROOT, pid)
+        setting.kernel.end(pid, parent, peak=18_000)
+    setting.refresh()
+    assert setting.record()['ended_unseen_peaks'] == 3 * 18_000 * 1024
+    setting.tree.members[ROOT].reaped_faults += 1
+    assert setting.record()['ended_unseen_peaks'] == 2 * 18_000 * 1024
+
+
 def test_a_copy_of_the_root_may_have_run_in_its_memory() -> None:
     setting = Setting()
     setting.kernel.fork(ROOT, 10)

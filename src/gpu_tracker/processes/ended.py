@@ -121,8 +121,8 @@ class EndedProcesses:
         self._monotonic = monotonic
         self._exists = exists or _exists
         self._family: dict[int, Fork] = {}
-        """The processes of the tree that have not ended, as far as they are known, each with its fork. Where that was not
-        noticed it has the time of a listing, and 0 as the parent."""
+        """The processes of the tree that have not ended, as far as they are known, each with its fork. Where that was
+        not noticed it has the time of a listing, and 0 as the parent."""
         self._held: list[Fork] = []
         """Forks that wait for the end of who has had the number of the first one before."""
         self._late: dict[int, Fork] = {}
@@ -219,6 +219,7 @@ class EndedProcesses:
             'ended_main_peak': self.root_peak,
             'ended_peak': self._largest([*self._peaks, *self._new_peaks]),
             'ended_copies_peak': self.peak_of_copies,
+            'ended_unseen_peaks': self.sums.unseen_peaks(),
         }
 
     def _receive(self, records: Records, now: float) -> list[Fork] | None:
@@ -339,6 +340,7 @@ class EndedProcesses:
                 self.count += 1
                 of_heir.seconds += seconds
                 of_heir.faults += minor + major
+                of_heir.unseen_peaks += peak
                 if has_amounts:
                     of_heir.single.append(_amounts(layout, message, minor, major))
                 unseen[pid] = of_heir, seconds
@@ -420,7 +422,10 @@ class EndedProcesses:
             self._starters.add(fork[1])
             return False
         self.count += 1
-        self.sums.end(pid, parent if parent in family else None, process, *used)
+        heir = parent if parent in family else None
+        self.sums.end(pid, heir, process, *used)
+        if process is None:
+            self.sums.of_heir(heir).unseen_peaks += peak // _KIB
         if peak > self.peak:
             self._add_peak(pid, peak, bits, parent)
         return True

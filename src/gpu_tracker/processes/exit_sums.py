@@ -22,13 +22,15 @@ NOTHING = (0,) * AMOUNTS
 class Sums:
     """What several processes or threads have used together."""
 
-    __slots__ = ('_amounts', 'faults', 'heir', 'seconds', 'single')
+    __slots__ = ('_amounts', 'faults', 'heir', 'seconds', 'single', 'unseen_peaks')
 
     def __init__(self) -> None:
         self.seconds = 0.0
         """CPU seconds."""
         self.faults = 0
         """Page faults."""
+        self.unseen_peaks = 0
+        """High-water marks of those that no sample had seen, in KiB."""
         self.heir: Sums | None = None
         """Those that have all of this, since their process has ended."""
         self.single: list[Sequence[int]] = []
@@ -173,6 +175,7 @@ class ExitSums:
         if own is not None:
             children = own.children
             sums.add(own.reaped_seconds + children.seconds, own.reaped_faults + children.faults, children.amounts)
+            sums.unseen_peaks += children.unseen_peaks
             children.heir = sums
         if process is None:
             self.unseen[pid] = sums, seconds
@@ -237,6 +240,15 @@ class ExitSums:
                 missing += max(0.0, parent.seconds(process) - process.reaped_cpu)
                 more += parent.more_than_recorded(process)
         return max(0.0, missing - more)
+
+    def unseen_peaks(self) -> int:
+        """Return the bytes that those have had at most that no sample has seen, and for which no member has waited."""
+        found = self._lost.unseen_peaks
+        for pid, parent in self.parents.items():
+            process = self._tree.members.get(pid)
+            if process is None or not parent.has_got_all(process):
+                found += parent.children.unseen_peaks
+        return 1024 * found
 
     def amounts(self, whole_of: Callable[[Process], Sequence[int] | None]) -> tuple[int, ...]:
         """Return the amounts of the whole tree, see :data:`AMOUNTS`.
