@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.environments import CHECKOUT
@@ -20,9 +21,6 @@ from gpu_tracker.processes.linux import LinuxProcessTree
 from support.cli_program import gpu_tracker
 from support.truth import MEGABYTE, environment, tracked
 from support.waiting import eventually
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 IN_CI = os.environ.get('CI') == 'true'
 WITHOUT_RIGHT = ('setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin')
@@ -309,6 +307,36 @@ def test_5000_processes_at_once_are_not_too_many(here: Here) -> None:
     assert eventually(lambda: here.count() >= 5000)
     assert here.ended.count == 5000
     assert not here.ended.is_incomplete
+
+
+def burn_in_child(seconds: float) -> tuple[int, float]:
+    """Return the number of a child that has ended, and its CPU seconds."""
+    child = os.fork()
+    if child == 0:
+        while time.process_time() < seconds:
+            pass
+        os._exit(0)
+    used = os.wait4(child, 0)[2]
+    return child, used.ru_utime + used.ru_stime
+
+
+def test_two_processes_with_the_same_number_one_after_the_other_count_both(here: Here) -> None:
+    last_number = Path('/proc/sys/kernel/ns_last_pid')
+    if not last_number.exists():
+        pytest.skip('needs a kernel with CONFIG_CHECKPOINT_RESTORE')
+    pid, used = burn_in_child(0.1)
+    truth, number, again = used, 1, 0
+    deadline = time.monotonic() + 20
+    while again != pid and time.monotonic() < deadline:  # somebody else may start a process in between
+        last_number.write_text(str(pid - 1))
+        again, used = burn_in_child(0.02)
+        truth, number = truth + used, number + 1
+    assert again == pid
+    assert eventually(lambda: here.count() >= number)
+    assert here.ended.count == number
+    assert not here.ended.is_incomplete
+    recorded = here.ended.sums.parents[os.getpid()].children.seconds
+    assert 0.8 * truth < recorded < 1.1 * truth + 0.05
 
 
 def test_a_program_that_calls_exec_and_one_with_threads_are_one_process_each(here: Here) -> None:
