@@ -287,6 +287,8 @@ class Record(TypedDict):
     """The same of the largest descendant that has ended."""
     ended_copies_peak: NotRequired[int]
     """The same of those that may have been in the target's memory."""
+    ended_unseen_peaks: NotRequired[int]
+    """The sum of the peaks of those that no sample has seen, and for which nobody in the tree has waited."""
 
 
 class Totals(TypedDict):
