@@ -11,6 +11,8 @@ import os
 import signal
 import time
 
+from gpu_tracker.control_groups.places import text_in
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,15 +44,6 @@ def write(path: str, text: str) -> None:
         os.close(descriptor)
 
 
-def read(folder: str, name: str) -> str | None:
-    """Return the text of a file of a group; None where it is not there, or cannot be read."""
-    try:
-        with open(f'{folder}/{name}', encoding='ascii', errors='replace') as file:
-            return file.read()
-    except OSError:
-        return None
-
-
 def can_be_killed(folder: str) -> bool:
     """Return whether a group can be ended at once."""
     return os.path.exists(f'{folder}/{_KILL}')
@@ -74,7 +67,7 @@ def processes_in(folder: str) -> list[int]:
 
 def own_processes(folder: str) -> list[int]:
     """Return the processes in a group itself, by pid; 0 as above."""
-    return [int(pid) for pid in (read(folder, _PROCESSES) or '').split()]
+    return [int(pid) for pid in (text_in(folder, _PROCESSES) or '').split()]
 
 
 def remove(folder: str, timeout: float = _LONGEST_END) -> bool:
@@ -92,7 +85,7 @@ def wait_until_empty(folder: str, timeout: float = _LONGEST_END) -> bool:
 
 def is_empty(folder: str) -> bool:
     """Return whether no process is in a group and below it, as far as that can be known."""
-    events = read(folder, 'cgroup.events')
+    events = text_in(folder, 'cgroup.events')
     if events is not None:
         return 'populated 0' in events.splitlines()
     return os.path.exists(f'{folder}/{_PROCESSES}') and not processes_in(folder)
