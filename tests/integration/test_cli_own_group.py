@@ -15,6 +15,7 @@ from gpu_tracker.control_groups.places import folder_of, group_with, groups_of, 
 from gpu_tracker.recording.reading.recording import load
 from support.cli_program import PROGRAM, gpu_tracker, number_in, started, state_of
 from support.own_group import DAEMON, MEBIBYTE, NO_STORAGE, OPTIONS, OWN_FILES
+from support.recorder_runs import meta_of
 from support.tracked_program import IN_CI, run
 from support.waiting import eventually
 
@@ -98,9 +99,35 @@ def test_the_cpu_time_of_a_daemon_counts_exactly() -> None:
 def test_what_a_command_leaves_running_is_ended_with_it(tmp_path: Path) -> None:
     file = tmp_path / 'pid'
     program = f"trap '' TERM HUP; setsid sh -c 'echo $$ > {file}; exec sleep 600' & while [ ! -s {file} ]; do :; done"
-    _, found = track('sh', '-c', program)
-    assert found['left_processes'] == 1
+    done = gpu_tracker(*OPTIONS, '--', 'sh', '-c', program)
+    assert json.loads(done.stdout)['own_group']['left_processes'] == 1
     assert state_of(number_in(file)) in {'', 'Z'}
+    said = 'gpu-tracker: --cgroup: 1 process was still running when the command had ended, and ended with it\n'
+    assert done.stderr.startswith(said)
+    quiet = gpu_tracker(*OPTIONS, '--disable-logs', '--', 'sh', '-c', 'setsid sleep 600 &')
+    assert (json.loads(quiet.stdout)['own_group']['left_processes'], '--cgroup' in quiet.stderr) == (1, False)
+
+
+@pytest.mark.parametrize('limit', ['--memory-limit=80MB', '--time-limit=600'])
+def test_the_recording_of_a_tracker_that_is_ended_with_the_group_is_completed(tmp_path: Path, limit: str) -> None:
+    """Its sampler ends by itself: with the command, and with what a limit ends."""
+    path = tmp_path / 'inner.db'
+    program = f"""{OWN_FILES}
+import sqlite3, subprocess
+words = [sys.executable, '-m', 'gpu_tracker', '--tf={path}', '--st=0.05', '--', 'sleep', '600']
+subprocess.Popen(words, start_new_session=True)
+def rows():
+    try: return sqlite3.connect('file:{path}?mode=ro', uri=True).execute('SELECT count(*) FROM samples').fetchone()[0]
+    except sqlite3.OperationalError: return 0
+while not rows(): time.sleep(0.01)
+grown = bytearray(b'x') * ({MEBIBYTE} * {150 if 'memory' in limit else 1})
+"""
+    report = tmp_path / 'report.json'
+    words = ('-o', str(report), '--', sys.executable, '-c', program)
+    done = gpu_tracker(*OPTIONS, limit, '--kill-after=0', *words)
+    assert done.returncode == (124 if 'memory' in limit else 0), done.stderr
+    assert meta_of(path)['ended'] == 'abandoned'
+    assert json.loads(report.read_text())['own_group']['problem'] == NO_STORAGE
 
 
 def test_without_the_option_it_is_left_alone(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_the_end_of_a_group(tmp_path: Path) -> None:
     closed = []
     folder = make_group(tmp_path / 'run', {'cgroup.procs': '', 'cpu.stat': OF_VERSION_2['cpu.stat']})
     group = OwnGroup(str(folder), {}, V2, lambda: closed.append(1), notes=['there is no more'])
-    ended = group.end()
+    ended = group.end(timeout=0)
     assert (ended['cpu'], ended['left_processes'], ended['made_in'], closed) == (2.5, 0, 'cgroup v2', [1])
     assert ended['problem'] == (
         'not counted: the peak of memory (it needs the memory controller and Linux 5.19), '
@@ -186,6 +186,14 @@ def test_the_end_of_a_group(tmp_path: Path) -> None:
         'there is no more; '
         f'{folder} could not be removed: processes in it do not end'
     )
+
+
+def test_what_does_not_end_is_waited_for_once_and_not_in_each_folder(tmp_path: Path) -> None:
+    """Process 0 is one that this process cannot see."""
+    unified, memory = (str(make_group(tmp_path / name, {'cgroup.procs': '0'})) for name in ('unified', 'memory'))
+    ended = OwnGroup(unified, {'memory': memory}, BOTH).end(timeout=0)
+    assert ended['left_processes'] == 1
+    assert ended['problem'].endswith(f'; {unified} and {memory} could not be removed: processes in it do not end')
 
 
 def test_the_section_is_in_the_unit_that_is_wanted() -> None:

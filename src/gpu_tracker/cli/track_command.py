@@ -188,4 +188,4 @@ def _enforcement(
         return None
     from gpu_tracker.cli.enforcing import Enforcement  # noqa: PLC0415 (most runs have none)
 
-    return Enforcement(process_id, request.limits, tracker, group.group, group.keeps)
+    return Enforcement(process_id, request.limits, tracker, group.group, group.keeps, group.samplers_grace)

@@ -115,9 +115,9 @@ class OOMKills:
             self._open(folders_up(of_version_1, mounted)[:1], OF_VERSION_1, sees_below=False)
         elif unified is not None:  # where it has no such controller, its memory is that of the next group around it
             self._open(folders_up(unified, mounted), OF_VERSION_2, sees_below=sees_below(mounted))
-        self.folder = None if self._counter is None else self._counter.folder
-        self._first = None if self._counter is None else self._counter.read()
-        self._last = self._first
+        self.folder: str | None = None if self._counter is None else self._counter.folder
+        self._first: int | None = None if self._counter is None else self._counter.read()
+        self._last: int | None = self._first
 
     @property
     def count(self) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 
 from gpu_tracker.control_groups import making, marks, storage
 from gpu_tracker.control_groups.oom_kills import counter_of, has_reached_limit
@@ -39,6 +40,8 @@ FIGURES = (
 """What is known of a run at its end, in bytes, seconds and counts; None where nobody counts it."""
 
 _MICROSECONDS, _NANOSECONDS = 1e-6, 1e-9
+LONGEST_END = 3.0
+"""Seconds for the end of a group: a process that was killed may have gigabytes to give back before it is gone."""
 _MISSING = (
     ('memory_peak', 'the peak of memory (it needs the memory controller and Linux 5.19)'),
     ('cpu', 'CPU time'),
@@ -56,6 +59,7 @@ class OwnGroup:
     :param made_in: One of the constants above.
     :param notes: Why it may not count all there is, as parts of a sentence.
     :param close: Called when the groups are removed, to undo what had to be done for them.
+    :ivar spares: Whether the process with a pid gets no SIGKILL now; it may be set.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class OwnGroup:
         self.legacy = dict(legacy)
         self.made_in = made_in
         self.notes = notes
+        self.spares: Callable[[int], bool] = lambda _: False
         self._close = close
         self._kills = counter_of(self._memory_of_unified(), self.legacy.get('memory'))
 
@@ -130,23 +135,28 @@ class OwnGroup:
         """Return the processes in the group, by pid."""
         return making.processes_in(self.folders[0])
 
-    def kill(self) -> None:
-        """Send SIGKILL to all that is in the group, and to what is forked meanwhile."""
-        for folder in self.folders:
-            making.kill(folder)
+    def kill(self, timeout: float = LONGEST_END) -> None:
+        """Send SIGKILL to all that is in the group and not spared, and to what is forked meanwhile.
 
-    def end(self) -> dict[str, Any]:
+        :param timeout: Seconds in which it is to be done, all folders together.
+        """
+        deadline = time.monotonic() + timeout
+        for folder in self.folders:
+            making.kill(folder, deadline - time.monotonic(), self.spares)
+
+    def end(self, timeout: float = LONGEST_END) -> dict[str, Any]:
         """End what is left in the group, remove it, and return its :data:`FIGURES`.
 
-        With them stand ``made_in`` and, where something is unknown or could not be done, ``problem``.
+        With them stand ``made_in`` and, where something is unknown or could not be done, ``problem``. Who is spared
+        counts for none that was left.
+
+        :param timeout: Seconds to wait for all that, at most.
         """
-        left = len(self.processes())
-        if left:
-            self.kill()
-        for folder in self.folders:
-            making.wait_until_empty(folder)
+        left = sum(not self.spares(pid) for pid in self.processes())
+        deadline = time.monotonic() + timeout
+        making.eventually(lambda: self._is_ended(deadline), timeout)
         found = {**self.figures(), 'left_processes': left, 'made_in': self.made_in}
-        stuck = self.remove()
+        stuck = self.remove(deadline - time.monotonic())
         missing = [text for name, text in _MISSING if found[name] is None]
         sentences = [f'not counted: {", ".join(missing)}', *self.notes] if missing else []
         if stuck:
@@ -178,18 +188,29 @@ class OwnGroup:
             'oom_kills': self._oom_kills(),
         }
 
-    def remove(self) -> list[str]:
+    def remove(self, timeout: float = LONGEST_END) -> list[str]:
         """Remove the group, in which nothing is any more; return the folders that could not be removed.
+
+        :param timeout: Seconds to wait for that, at most, all folders together.
 
         Groups of version 1 that have counted kills stay within the group of another tracker's run, which adds them up
         and removes them with its own.
         """
         kept = self._kept_for_run_around()
-        stuck = [folder for folder in self.folders if folder != kept and not making.remove(folder)]
+        deadline = time.monotonic() + timeout
+        folders = [folder for folder in self.folders if folder != kept]
+        stuck = [folder for folder in folders if not making.remove(folder, deadline - time.monotonic())]
         if self._kills is not None:
             self._kills.close()
         self._close()
         return stuck
+
+    def _is_ended(self, deadline: float) -> bool:
+        """Return whether nothing is left in the group, and send SIGKILL to what is."""
+        if not any(map(making.processes_in, self.folders)):
+            return True
+        self.kill(deadline - time.monotonic())
+        return False
 
     def _kept_for_run_around(self) -> str | None:
         folder = self.legacy.get('memory', '')
