@@ -29,14 +29,17 @@ class CommandGroup:
     :ivar keeps: Reasons of the limits that the kernel keeps for the group, see :mod:`gpu_tracker.limits`.
     """
 
-    def __init__(self, request: Request, pid: int) -> None:
-        """Put the waiting process into a new group; print why, where there is none."""
+    def __init__(self, request: Request) -> None:
         self.group: OwnGroup | None = None
         self.samplers_grace: SamplersGrace | None = None
         self.keeps: tuple[str, ...] = ()
         self._problem: str | None = None
+        self._request = request
         self._is_wanted = request.own_group
         self._is_quiet = bool(request.parameters.get('disable_logs'))
+
+    def obtain(self, pid: int) -> None:
+        """Put the waiting process into a new group; print why, where there is none."""
         if self._is_wanted:
             try:
                 self._obtain(pid)
@@ -44,8 +47,8 @@ class CommandGroup:
                 self._problem = f'internal error: {type(error).__name__}: {error}'
             if not self._is_quiet:
                 self._warn()
-            if request.limits is not None:
-                self._limit_memory(request.limits)
+            if self._request.limits is not None:
+                self._limit_memory(self._request.limits)
 
     def _obtain(self, pid: int) -> None:
         # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for it.
