@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.control_groups import marks
 from gpu_tracker.control_groups.oom_kills import OF_VERSION_1, OF_VERSION_2, KillCounter, OOMKills, sentence
 from gpu_tracker.control_groups.places import groups_of, mounts
 from support.control_group_trees import PID, GroupTree, make_group
@@ -56,7 +57,7 @@ def test_counters_of_groups_below_are_added_up_and_those_that_are_gone_remembere
     job = make_group(tmp_path / 'job', {name: V1.format(1)})
     step = make_group(job / 'step', {name: V1.format(2)})
     make_group(step / 'task', {name: V1.format(4)})
-    counter = KillCounter(str(job), name, sees_below=False)
+    counter = KillCounter(str(job), name, is_alone=False)
     assert counter.read() == 7
     step.rename(tmp_path / 'gone')  # removed, another group might get its number in a folder of a test
     assert counter.read() == 7
@@ -75,14 +76,17 @@ def test_version_2_that_is_mounted_with_local_events_is_added_up(tree: GroupTree
     assert kills.count == 2
 
 
-def test_the_root_of_version_1_counts_for_itself_alone(tree: GroupTree, opened: list[OOMKills]) -> None:
-    """All that is killed on the machine is not of this group."""
-    tree.in_groups('5:memory:/')
-    root = make_group(tree.mount('cgroup', controllers='memory'), {OF_VERSION_1: V1.format(0), 'release_agent': ''})
+@pytest.mark.parametrize(('name', 'count'), [(marks.own_name(), 2), ('job', 0)])
+def test_below_a_group_of_version_1_those_of_a_run_alone_count(
+    tree: GroupTree, opened: list[OOMKills], name: str, count: int
+) -> None:
+    """Below another may be groups of strangers."""
+    tree.in_groups(f'5:memory:/{name}')
+    group = make_group(tree.mount('cgroup', controllers='memory') / name, {OF_VERSION_1: V1.format(0)})
     kills = kills_of(tree, opened)
-    make_group(root / 'other', {OF_VERSION_1: V1.format(2)})
+    make_group(group / 'below', {OF_VERSION_1: V1.format(2)})
     kills.read()
-    assert kills.count == 0
+    assert kills.count == count
 
 
 def test_version_1_counts_in_the_group_itself(tree: GroupTree, opened: list[OOMKills]) -> None:

@@ -81,6 +81,20 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert 45 * MEBIBYTE < found['memory_peak'] <= 50 * MEBIBYTE
 
 
+def test_kills_in_the_group_of_a_nested_tracker_count_in_both(machine: VirtualMachine):
+    program = f"""{OWN_FILES}
+with open(f'{{folder_of()}}/memory.max', 'w') as file: file.write(str(50 * {MEBIBYTE}))
+pid = os.fork()
+if pid == 0:
+    grown = bytearray(b'x') * (100 * {MEBIBYTE})
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    done, outer = track(machine, 'gpu-tracker', *OPTIONS, '--', 'python', '-S', '-c', program)
+    code, _, inner = done.output.partition('\n')
+    assert (code, json.loads(inner)['own_group']['oom_kills'], outer['oom_kills']) == ('-9', 1, 1)
+
+
 def test_a_group_with_a_limit_is_ended_as_a_whole(machine: VirtualMachine):
     program = f"""
 import os, sys

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from gpu_tracker.control_groups import marks
 from gpu_tracker.control_groups.places import folders_up, group_with, mounts, text_in, unified_group
 
 TYPE_CHECKING = False
@@ -31,7 +32,7 @@ _MORE = '{} processes of this control group were killed for lack of memory.'
 
 
 class KillCounter:
-    """The kills in a group and in all groups below it, since they were made.
+    """The kills in a group and in those below it, since they were made.
 
     Where each group counts by itself, the counters are added up; those of groups that were removed count as they were
     last read. The group's own file stays open: another group of its name, of which this would count nothing, can be
@@ -39,14 +40,15 @@ class KillCounter:
 
     :param folder: That of the group.
     :param name: :data:`OF_VERSION_1` or :data:`OF_VERSION_2`.
-    :param sees_below: Its counter has the kills in the groups below.
+    :param is_alone: The counters of the groups below are not added: its own has these kills already, or they are of
+        strangers.
     :raises OSError: There is no such file.
     """
 
-    def __init__(self, folder: str, name: str, *, sees_below: bool) -> None:
+    def __init__(self, folder: str, name: str, *, is_alone: bool) -> None:
         self.folder = folder
         self._name = name
-        self._sees_below = sees_below
+        self._is_alone = is_alone
         self._own: int | None = None
         self._below: dict[int, tuple[int, bool]] = {}
         self._handle: int | None = os.open(f'{folder}/{name}', os.O_RDONLY | os.O_CLOEXEC)
@@ -58,7 +60,7 @@ class KillCounter:
             self._own = max(self._own or 0, found)
         if self._own is None:
             return None
-        if not self._sees_below:
+        if not self._is_alone:
             self._read_below(self.folder, ())
         return self._own + sum(kills for kills, _ in self._below.values())
 
@@ -101,7 +103,9 @@ class KillCounter:
 
 
 class OOMKills:
-    """Counts what was killed in the group of a process, and below it, since this was made.
+    """Counts what was killed in the group of a process since this was made.
+
+    In version 2 that is with the groups below it, in version 1 only where the group is that of a run alone.
 
     :param groups: Those of the process.
     :param mounted: Where groups are visible.
@@ -112,9 +116,11 @@ class OOMKills:
         self._counter: KillCounter | None = None
         of_version_1, unified = group_with(groups, 'memory'), unified_group(groups)
         if of_version_1 is not None:
-            self._open(folders_up(of_version_1, mounted)[:1], OF_VERSION_1, sees_below=False)
+            # Below any other group of version 1 may be those of strangers, down to all of the machine.
+            folders = folders_up(of_version_1, mounted)[:1]
+            self._open(folders, OF_VERSION_1, is_alone=not any(map(marks.is_of_run, folders)))
         elif unified is not None:  # where it has no such controller, its memory is that of the next group around it
-            self._open(folders_up(unified, mounted), OF_VERSION_2, sees_below=sees_below(mounted))
+            self._open(folders_up(unified, mounted), OF_VERSION_2, is_alone=sees_below(mounted))
         self.folder: str | None = None if self._counter is None else self._counter.folder
         self._first: int | None = None if self._counter is None else self._counter.read()
         self._last: int | None = self._first
@@ -134,13 +140,14 @@ class OOMKills:
         if self._counter is not None:
             self._counter.close()
 
-    def _open(self, folders: Sequence[str], name: str, *, sees_below: bool) -> None:
-        """Open the first of the files of that name."""
+    def _open(self, folders: Sequence[str], name: str, *, is_alone: bool) -> None:
+        """Open the first of the files of that name.
+
+        :param is_alone: The counters of the groups below are not added to its own.
+        """
         for folder in folders:
-            # What all groups of the machine have is not that of one that has them below it.
-            is_root = name == OF_VERSION_1 and os.path.exists(f'{folder}/release_agent')
             try:
-                self._counter = KillCounter(folder, name, sees_below=sees_below or is_root)
+                self._counter = KillCounter(folder, name, is_alone=is_alone)
             except FileNotFoundError:
                 continue
             except OSError:
@@ -156,8 +163,8 @@ def counter_of(unified: str | None, legacy: str | None) -> KillCounter | None:
     """
     try:
         if unified is not None:
-            return KillCounter(unified, OF_VERSION_2, sees_below=sees_below(mounts()))
-        return None if legacy is None else KillCounter(legacy, OF_VERSION_1, sees_below=False)
+            return KillCounter(unified, OF_VERSION_2, is_alone=sees_below(mounts()))
+        return None if legacy is None else KillCounter(legacy, OF_VERSION_1, is_alone=False)
     except OSError:
         return None
 
