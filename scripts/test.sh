@@ -42,8 +42,8 @@ has_program() {
 # openssl are who asks both with and without their secrets. clang compiles what libbpf loads into the kernel, for the
 # comparison with what is kept compiled, and g++ what nvcc does not. bpftrace and BCC, which bring little beside clang,
 # count the same calls in the benchmark of the CUDA probe. zsh and fish complete the command line, and groff reads its
-# manual pages. Slurm and GNU parallel start jobs; moreutils has another
-# program parallel. QEMU boots a kernel, and dbus-daemon is the bus of systemd's user manager there.
+# manual pages. Slurm and GNU parallel start jobs; moreutils has another program parallel. QEMU boots a kernel;
+# dbus-daemon is the bus of systemd's user manager there, and crun makes containers.
 missing=
 [ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
 echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
@@ -67,6 +67,7 @@ parallel --version 2>/dev/null | grep -q GNU || missing="$missing parallel"
 if [ "$(uname -m)" = x86_64 ]; then
     command -v qemu-system-x86_64 >/dev/null || missing="$missing qemu-system-x86"
     command -v dbus-daemon >/dev/null || missing="$missing dbus-daemon"
+    command -v crun >/dev/null || missing="$missing crun"
 fi
 # shellcheck disable=SC2086  # one word a package
 [ -z "$missing" ] || install_packages $missing

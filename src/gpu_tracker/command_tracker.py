@@ -267,7 +267,12 @@ class CommandTracker:
 
         :param figures: See :meth:`gpu_tracker.control_groups.own_group.OwnGroup.end`.
         """
-        self._tracker.run.require_totals()['own_group'] = figures
+        totals = self._tracker.run.require_totals()
+        kills = figures.get('oom_kills')
+        sampled = totals['control_group']['oom_kills'] if 'control_group' in totals else None
+        if kills is not None and sampled is not None:  # groups below may be gone that a sample has still seen
+            figures = {**figures, 'oom_kills': max(kills, sampled)}
+        totals['own_group'] = figures
 
     def keep_file(self) -> None:
         """Let go of the file that the recording replaces: the command runs."""
