@@ -182,7 +182,7 @@ def test_the_extra_all_has_every_other_one_and_hints_name_extras_that_are_there(
 
 
 def test_no_text_names_an_extra_of_the_index() -> None:
-    """There ``gpu-tracker[fleet]`` is another project's release, so it stands in no text that is not about that."""
+    """There ``gpu-tracker[fleet]`` is another project's release, so it stands in no text but the page on that one."""
     pages = [
         path for pattern in ('*.rst', 'docs/**/*.rst', 'deploy/**/*', 'examples/**/*') for path in ROOT.glob(pattern)
     ]
@@ -193,7 +193,7 @@ def test_no_text_names_an_extra_of_the_index() -> None:
         for path in (*pages, *sources)
         if path.is_file() and named.search(path.read_bytes().decode(errors='replace'))
     }
-    assert found == set()
+    assert found == {'docs/migration.rst'}
 
 
 def test_the_installation_that_is_tested_has_a_command() -> None:
