@@ -21,6 +21,10 @@ import tarfile
 import tomllib
 import zipfile
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = 'gpu_tracker'
@@ -58,8 +62,11 @@ def wings() -> tuple[str, ...]:
     return tuple(sorted(name for layer in layers[1:first] for name in re.findall(r'\w+', layer)))
 
 
-def contents(folder: Path) -> list[str]:
-    """Return what is wrong with what is in the wheel and the sdist of a folder."""
+def contents(folder: Path, of_git: set[str] | None) -> list[str]:
+    """Return what is wrong with what is in the wheel and the sdist of a folder.
+
+    :param of_git: The files that an sdist has to have; None: that is not known.
+    """
     (wheel,), (sdist,) = folder.glob('*.whl'), folder.glob('*.tar.gz')
     with zipfile.ZipFile(wheel) as archive:
         in_wheel = {name for name in archive.namelist() if not name.endswith('/')}
@@ -68,9 +75,7 @@ def contents(folder: Path) -> list[str]:
     problems = [f'{name} has no place in a wheel' for name in in_wheel if NOT_IN_WHEEL.search(name)]
     metadata = f'{"-".join(wheel.name.split("-")[:2])}.dist-info/'
     problems += [f'{name} is not of the package' for name in in_wheel if not name.startswith((f'{PACKAGE}/', metadata))]
-    of_git = tracked()
     if of_git is None:
-        print('no git here: what is missing or too much in the archives is not known')  # noqa: T201 - it is read
         return sorted(problems)
     problems += [f'{name} is missing in the sdist' for name in of_git - in_sdist]
     problems += [f'{name} is in the sdist, and git does not know it' for name in in_sdist - of_git - {'PKG-INFO'}]
@@ -95,10 +100,9 @@ def budget(wheel: Path, python: str) -> list[str]:
     """
     with zipfile.ZipFile(wheel) as archive:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-    of_wings = tuple(f'{PACKAGE}/{name}{end}' for name in wings() for end in ('/', '.py'))
-    core = sum(size for name, size in sizes.items() if name.startswith(f'{PACKAGE}/') and not name.startswith(of_wings))
+    what = 'the core: files in the wheel, without wings, bytecode, metadata and dependencies'
     figures = [
-        ('the core: files in the wheel, without wings, bytecode, metadata and dependencies', core, CORE_LIMIT),
+        (what, core_size(sizes), CORE_LIMIT),
         ('all files in the wheel, unpacked', sum(sizes.values()), WHOLE_LIMIT),
         ('the wheel itself', wheel.stat().st_size, WHEEL_LIMIT),
         ('installed, with bytecode, without dependencies', installed_size(python), INSTALLED_LIMIT),
@@ -109,6 +113,12 @@ def budget(wheel: Path, python: str) -> list[str]:
         if size > limit:
             problems.append(f'{size:,} bytes are more than {int(limit):,}: {what}')
     return problems + imports(python)
+
+
+def core_size(sizes: Mapping[str, int]) -> int:
+    """Return the bytes of the core among the files of a wheel."""
+    of_wings = tuple(f'{PACKAGE}/{name}{end}' for name in wings() for end in ('/', '.py'))
+    return sum(size for name, size in sizes.items() if name.startswith(f'{PACKAGE}/') and not name.startswith(of_wings))
 
 
 def installed_size(python: str) -> int:
@@ -178,7 +188,10 @@ def main(words: list[str]) -> int:
     """Do what is asked for, and return the exit code."""
     match words:
         case ['contents', folder]:
-            problems = contents(Path(folder))
+            of_git = tracked()
+            if of_git is None:
+                sys.stderr.write('check_release.py: no git here: what is missing or too much is not known\n')
+            problems = contents(Path(folder), of_git)
         case ['budget', wheel, python]:
             problems = budget(Path(wheel), python)
         case ['sbom', file]:
