@@ -217,20 +217,14 @@ class Tracker:
 
         :raises RuntimeError: before the end.
         """
-        usage = self.resource_usage
-        from gpu_tracker.report import as_dictionary  # noqa: PLC0415 - keeps the measured process light until the end
-
-        return as_dictionary(usage)
+        return self.resource_usage.to_dict()
 
     def __str__(self) -> str:
         """Return the result as text.
 
         :raises RuntimeError: before the end.
         """
-        usage = self.resource_usage
-        from gpu_tracker.report import as_text  # noqa: PLC0415 - as above
-
-        return as_text(usage)
+        return str(self.resource_usage)
 
     def _repr_html_(self) -> str | None:
         """Return the result as a table, for notebooks; None before the end, and where there is no result.
@@ -238,7 +232,7 @@ class Tracker:
         Kept once made: the recording that its sparklines are from may be removed later.
         """
         if self._html is None and self.state is self.State.STOPPED:
-            from gpu_tracker.views.html import tracker_html  # noqa: PLC0415 - as above
+            from gpu_tracker.views.html import tracker_html  # noqa: PLC0415 - keeps the measured process light
 
             try:
                 self._html = tracker_html(self.resource_usage, self._run.recording)
