@@ -8,7 +8,7 @@ import sys
 
 from gpu_tracker.errors import SamplerError, TrackerStateError
 from gpu_tracker.parameters import Parameters
-from gpu_tracker.run import Run
+from gpu_tracker.tracked_run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Tracker:
             job=job,
         )
         self.state = self.State.NEW
-        self._run = Run(parameters, _log)
+        self._run = Run(parameters, log)
         self._owner = 0
         self._usage: ResourceUsage | None = None
         self._regions: tuple[Region, ...] | None = None
@@ -248,7 +248,7 @@ class Tracker:
         return self._run
 
 
-def _log(level: str, text: str) -> None:
+def log(level: str, text: str) -> None:
     """Log a message in the program's own process."""
     if level != 'warning' and 'logging' not in sys.modules:
         return  # nobody has asked for more than warnings, and logging costs 15 ms
