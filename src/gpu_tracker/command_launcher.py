@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.sampler import spawn
+from gpu_tracker.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,8 +78,7 @@ class CommandLauncher:
             for handle in (asked, answers, writer):
                 os.close(handle)
         try:
-            with open(self._asked, 'wb', closefd=False) as file:
-                marshal.dump((spawn.search_path(), words, environment), file)
+            self._ask(marshal.dumps((spawn.search_path(), words, environment)))
             self.command = int(self._answer(_HELD)[0])
         except BaseException:
             self._process.kill()
@@ -92,7 +92,7 @@ class CommandLauncher:
 
         :raises OSError: where it cannot be started.
         """
-        os.write(self._asked, _GO)
+        self._ask(_GO)
         self._answer(_STARTED)
 
     def wait(self) -> tuple[float, BaseException | None]:
@@ -108,15 +108,15 @@ class CommandLauncher:
                 raise
             except KeyboardInterrupt as error:
                 raised = error
-                os.write(self._asked, _INTERRUPT)
+                self._ask(_INTERRUPT)
             except BaseException as error:  # noqa: BLE001 - raised again when the command has ended
                 raised = error
                 os.kill(self.command, signal.SIGKILL)
-                os.write(self._asked, _INTERRUPT)  # to have an answer that was missed once more
+                self._ask(_INTERRUPT)  # to have an answer that was missed once more
 
     def reap(self) -> tuple[int, Used]:
         """Have the command waited for; return its exit code and what it has used."""
-        os.write(self._asked, _REAP)
+        self._ask(_REAP)
         code, user, system, peak, voluntary, involuntary = self._answer(_USED)
         self._is_known = False
         return int(code), Used(float(user), float(system), int(peak), int(voluntary), int(involuntary))
@@ -124,13 +124,22 @@ class CommandLauncher:
     def kill(self) -> None:
         """End the command, where it was not waited for, and this process."""
         if self._is_known and self._process.poll() is None:
-            os.kill(self.command, signal.SIGKILL)  # while it is the child of a process that does not wait for it
+            try:
+                os.kill(self.command, signal.SIGKILL)  # while it is the child of a process that does not wait for it
+            except (ProcessLookupError, PermissionError):
+                pass  # that process has been ended from outside; or the command runs as somebody else, as sudo does
         self._process.kill()
 
     def close(self) -> None:
         """Wait for this process, which has nothing more to do."""
         self._close_handles()
         self._process.wait()
+
+    def _ask(self, what: bytes) -> None:
+        try:
+            files.write_all(self._asked, what)
+        except BrokenPipeError:
+            pass  # the process has been ended from outside, as there will be no answer
 
     def _close_handles(self) -> None:
         for handle in (self._asked, self._answers, self.exec_handle):

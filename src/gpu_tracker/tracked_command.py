@@ -61,7 +61,8 @@ def run(
 
     The figures are those of ``gpu-tracker -- command``: it is measured from its first instruction, its CPU time is what
     the kernel reports when it has been waited for, and its orphans count. Nothing is printed. It can be called from any
-    thread, and by several at once. On other systems than Linux the command runs already when it is sampled first.
+    thread, and by several at once. The command is the child of a small process, which is a child of the program. On
+    other systems than Linux it is the program's own, and runs already when it is sampled first.
 
     :param command: The words of the command; no shell sees them.
     :param stdin: As in :func:`subprocess.run`, but for ``PIPE``: a file, a descriptor or ``DEVNULL``.

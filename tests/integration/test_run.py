@@ -227,6 +227,33 @@ def test_report_and_recording_have_the_result(tmp_path: Path) -> None:
         assert [region.name for region in loaded.regions] == ['part']
 
 
+def test_a_sampler_that_was_ended_from_outside_costs_the_result_and_not_the_exit_code(
+    tmp_path: Path, samplers: Samplers
+) -> None:
+    def kill() -> None:
+        number_in(tmp_path / 'pid')
+        os.kill(samplers.only(), signal.SIGKILL)
+        (tmp_path / 'go').touch()
+
+    script = f'echo $$ > {tmp_path}/pid; while ! [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 6'
+    killer = threading.Thread(target=kill)
+    killer.start()
+    code, usage = gput.run(['sh', '-c', script], disable_logs=True)
+    killer.join()
+    assert code == 6
+    assert usage.cpu_utilization.combined.mean_sum_percent > 0
+
+
+def test_nothing_is_left_open() -> None:
+    before = os.listdir('/proc/self/fd')
+    gput.run(['true'])
+    with pytest.raises(FileNotFoundError):
+        gput.run(['no-such-program'])
+    with pytest.raises(FileNotFoundError):
+        gput.run(['true'], cwd='/no/such/folder')
+    assert os.listdir('/proc/self/fd') == before
+
+
 def test_an_ignored_child_signal_loses_nothing() -> None:
     program = """
 import json, signal, gpu_tracker as gput
@@ -268,9 +295,8 @@ except KeyboardInterrupt as stop:
 """
 
 
-def interrupted(log: Path) -> None:
+def end_interrupted(pid: int, log: Path) -> None:
     """Wait until the listener has got SIGINT, and end it."""
-    pid = number_in(log)
     eventually(lambda: 'SIGINT\n' in text_of(log))
     os.kill(pid, signal.SIGTERM)
 
@@ -278,9 +304,9 @@ def interrupted(log: Path) -> None:
 def test_ctrl_c_reaches_the_command_once_and_the_result_is_kept(tmp_path: Path) -> None:
     log = tmp_path / 'log'
     with Terminal([sys.executable, '-c', INTERRUPTED, *python(LISTENER, log)]) as terminal:
-        number_in(log)
+        pid = number_in(log)
         terminal.press('\x03')
-        interrupted(log)
+        end_interrupted(pid, log)
         assert terminal.wait() == 0
         assert 'CommandInterrupted 9 True' in terminal.shown
     assert text_of(log).split('\n', 1)[1] == 'SIGINT\nended\n'
@@ -289,9 +315,9 @@ def test_ctrl_c_reaches_the_command_once_and_the_result_is_kept(tmp_path: Path) 
 def test_an_interrupt_of_the_program_alone_is_passed_on_once(tmp_path: Path) -> None:
     log = tmp_path / 'log'
     with start(INTERRUPTED, *python(LISTENER, log)) as program:
-        number_in(log)
+        pid = number_in(log)
         program.send_signal(signal.SIGINT)
-        interrupted(log)
+        end_interrupted(pid, log)
         assert program.communicate(timeout=TIMEOUT)[0] == 'CommandInterrupted 9 True\n'
     assert text_of(log).split('\n', 1)[1] == 'SIGINT\nended\n'
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import gpu_tracker as gput
+from support.tracked_program import answer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -70,6 +71,23 @@ def test_what_a_call_used_is_handed_over_in_the_units_asked_for(used: Used, capf
         assert 80 < usage.max_ram.main.total_rss < 800
         assert usage.io is not None
     assert capfd.readouterr() == ('', '')
+
+
+def test_the_measured_process_stays_light() -> None:
+    program = """
+import json, sys
+import gpu_tracker as gput
+imported = [set(sys.modules)]
+
+@gput.track(report=lambda usage: None)
+def work():
+    imported.append(set(sys.modules))
+
+work()
+heavy = {'dataclasses', 'inspect', 'logging', 'psutil', 'pynvml', 'subprocess', 'typing'}
+print(json.dumps([sorted(heavy & (modules - imported[0])) for modules in imported]))
+"""
+    assert answer(program) == [[], []]
 
 
 def test_an_exception_is_passed_on_after_the_report(used: Used) -> None:
