@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.command_tracker import CommandTracker, StartedTracker
-from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.errors import GpuTrackerError, ParameterError, SamplerError
 from gpu_tracker.recording.writing.run_regions import RunRegions
 from gpu_tracker.regions.log import LOGS_VARIABLE
 from gpu_tracker.tracker import log
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from gpu_tracker.usage import ResourceUsage
 
     Stream = int | IO[Any] | None
+
+
+_HAS_RUN = 'The command has run, and ended with exit code {}.'
 
 
 class CommandResult(NamedTuple):
@@ -75,8 +78,8 @@ def run(
     :raises OSError: where the command cannot be started, as with :mod:`subprocess`: ``FileNotFoundError`` where there
         is none of that name.
     :raises ValueError: where a parameter has a value that cannot be used; the command was not started.
-    :raises RuntimeError: where nothing can be measured; the command was not started. Where the sampler was ended from
-        outside, the command has run, and the error has a note with its exit code.
+    :raises RuntimeError: where nothing can be measured; the command was not started, or, on other systems than Linux,
+        was ended. Where there is no result of a command that has run, the error has a note with its exit code.
     :raises gpu_tracker.tracked_command.CommandInterrupted: a ``KeyboardInterrupt`` that has the result. The command has
         been interrupted as well, and has ended. Any other exception, such as one of a handler of a signal, ends it with
         SIGKILL, as in :func:`subprocess.run`.
@@ -184,8 +187,7 @@ def _run_started(
             configuration={'regions': regions, 'recorded_command': words},
             **options,
         )
-        tracker.start()
-        tracker.keep_file()
+        _start_beside(command, tracker)
         raised: BaseException | None = None
         while command.returncode is None:
             try:
@@ -201,6 +203,22 @@ def _run_started(
         command.wait()
         raise
     return _completed(tracker, command.returncode, problem, raised)
+
+
+def _start_beside(command: subprocess.Popen[bytes], tracker: StartedTracker) -> None:
+    """Start the tracker of a command that runs.
+
+    :raises SamplerError: where nothing can be measured.
+    """
+    try:
+        tracker.start()
+    except ParameterError as error:
+        if error.parameter != 'process_id':
+            raise
+        problem = SamplerError('Nothing was measured: the command has ended before the sampler was ready.')
+        problem.add_note(_HAS_RUN.format(command.wait()))
+        raise problem from None
+    tracker.keep_file()
 
 
 def _stop(tracker: CommandTracker | ReportingTracker) -> GpuTrackerError | None:
@@ -228,7 +246,7 @@ def _completed(
             tracker.note_exit(code)
         except OSError:
             pass  # what is raised now is the reason
-        problem.add_note(f'The command has run, and ended with exit code {code}.')
+        problem.add_note(_HAS_RUN.format(code))
         raise raised or problem
     tracker.finish(code)
     tracker.write_report()
