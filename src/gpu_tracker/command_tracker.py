@@ -43,7 +43,7 @@ class ReportingTracker:
         self,
         *,
         report_file: str | None,
-        report_format: str,
+        report_format: str = 'text',
         warn: Callable[[str], None],
         configuration: Mapping[str, Any] | None = None,
         **options: Any,  # noqa: ANN401 - those of Tracker, which Parameters checks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
@@ -93,9 +94,7 @@ def _value(kind: Any, plain: object, name: str) -> Any:  # noqa: ANN401 - an ins
             raise _fault(name, 'a list', plain)
         return tuple(_value(alternatives[0], entry, f'{name}[{place}]') for place, entry in enumerate(plain))
     if alternatives:
-        if plain is None:
-            return None
-        kind = alternatives[0]
+        return None if plain is None else _value(alternatives[0], plain, name)
     if is_dataclass(kind):
         return _record(kind, plain, name)
     if kind is float and type(plain) is int:
@@ -119,6 +118,6 @@ def _check(name: str, value: str, accepted: Collection[str]) -> None:
 
 def _fault(path: str, accepted: str, found: object) -> ReportError:
     if not path:
-        return ReportError(f'This is no report of gpu-tracker: it is no object, but {found!r:.60}')
-    is_there = 'is missing' if found is None else f'is {found!r:.60}'
+        return ReportError(f'This is no report of gpu-tracker: it is no object, but {reprlib.repr(found)}')
+    is_there = 'is missing' if found is None else f'is {reprlib.repr(found)}'
     return ReportError(f'This is no report of gpu-tracker: {path} has to be {accepted}, but {is_there}')

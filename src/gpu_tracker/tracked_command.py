@@ -145,7 +145,6 @@ def _run_held(
             folder=None if streams['cwd'] is None else os.path.abspath(streams['cwd']),
             regions=regions,
             report_file=None,
-            report_format='json',
             warn=_warn,
             **options,
         )
@@ -182,7 +181,6 @@ def _run_started(
             process_id=command.pid,
             started_at=started_at,
             report_file=None,
-            report_format='json',
             warn=_warn,
             configuration={'regions': regions, 'recorded_command': words},
             **options,

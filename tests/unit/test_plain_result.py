@@ -8,10 +8,12 @@ import pickle
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpu_tracker import ResourceUsage
-from gpu_tracker.errors import GpuTrackerError
-from gpu_tracker.report import as_text, build
+from gpu_tracker.errors import GpuTrackerError, ReportError
+from gpu_tracker.report import FORMATS, as_text, build
 from gpu_tracker.units import Units
 
 FOLDER = Path(__file__).parents[1] / 'data' / 'recorded_runs'
@@ -182,3 +184,39 @@ def test_what_is_wrong_in_a_report_of_strangers_is_named(section: str, changes: 
 def test_a_reason_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match=r"termination_reason has to be 'time_limit' or .*, but is 'boredom'"):
         ResourceUsage.from_dict(PLAIN | {'termination_reason': 'boredom'})
+
+
+def test_what_is_nested_too_deep_is_refused() -> None:
+    nested: object = 0
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(ReportError, match=r'max_ram\.system has to be a number, but is \[\[\[\[\[\['):
+        ResourceUsage.from_dict(PLAIN | {'max_ram': PLAIN['max_ram'] | {'system': nested}})
+
+
+ALL = [json.loads((FOLDER / f'{name}.report.json').read_text()) | OTHER_SECTIONS for name in RUNS]
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(data=st.data())
+def test_a_report_of_strangers_is_read_and_shown_or_refused(data: st.DataObject) -> None:
+    report = copy.deepcopy(data.draw(st.sampled_from(ALL)))
+    place = report
+    while True:
+        key = data.draw(st.sampled_from(range(len(place)) if isinstance(place, list) else sorted(place)))
+        if not isinstance(place[key], dict | list) or not place[key] or data.draw(st.integers(0, 4)) == 0:
+            break
+        place = place[key]
+    place[key] = data.draw(ANYTHING)
+    try:
+        usage = ResourceUsage.from_dict(report)
+    except ReportError:
+        return
+    assert repr(usage).startswith('<ResourceUsage ')
+    for render in FORMATS.values():
+        assert render(usage)
+    assert ResourceUsage.from_dict(usage.to_dict()) == usage
