@@ -117,6 +117,13 @@ def test_its_parts_show_all_that_they_have() -> None:
     )
 
 
+def test_a_report_that_gpu_tracker_5_has_written_is_read() -> None:
+    report = (FOLDER.parent / 'gpu_tracker_5' / 'usage.json').read_text()
+    usage = ResourceUsage.from_json(report)
+    assert repr(usage) == '<ResourceUsage 1.13 s, RAM 54.4 MB, CPU 9.7 %>'
+    assert usage.to_dict() == json.loads(report)
+
+
 def test_what_an_older_version_did_not_report_is_unknown() -> None:
     report = copy.deepcopy(PLAIN)
     del report['max_ram']['combined']['private_rss'], report['cpu_utilization']['main_n_threads']
