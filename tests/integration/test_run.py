@@ -50,6 +50,12 @@ def samplers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Samplers]:
     assert found.none_left()
 
 
+@pytest.fixture
+def _without_exit_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the figures of an ordinary user, to whom the kernel reports no ended processes."""
+    monkeypatch.setenv('GPU_TRACKER_TASKSTATS', 'off')
+
+
 @pytest.mark.every_python
 def test_it_returns_the_exit_code_and_the_usage(capfd: pytest.CaptureFixture[str], samplers: Samplers) -> None:
     code, usage = gput.run(['sh', '-c', 'echo out; echo err >&2; exit 3'])
@@ -60,6 +66,7 @@ def test_it_returns_the_exit_code_and_the_usage(capfd: pytest.CaptureFixture[str
     assert (result.exit_code, result.resource_usage.compute_time.unit) == (-9, 'hours')
 
 
+@pytest.mark.usefixtures('_without_exit_records')
 def test_cpu_time_is_what_the_kernel_reports_of_the_command_and_its_children(tmp_path: Path) -> None:
     program = f"""{BURN}
 import os, resource, sys
@@ -80,6 +87,7 @@ print(*(each.ru_utime + each.ru_stime for each in used))
     assert seconds_of(usage, 'descendants') == pytest.approx(children, abs=1e-5)
 
 
+@pytest.mark.usefixtures('_without_exit_records')
 def test_orphans_that_nobody_has_seen_are_counted(tmp_path: Path) -> None:
     program = f"""{BURN}
 import os, sys, time
@@ -101,6 +109,7 @@ time.sleep(0.05)
     assert truth <= seconds_of(usage, 'descendants') <= truth + 0.1
 
 
+@pytest.mark.usefixtures('_without_exit_records')
 def test_a_large_program_hides_no_peak_of_a_small_command(tmp_path: Path) -> None:
     mark = "next(int(line.split()[1]) * 1024 for line in open('/proc/self/status') if line.startswith('VmHWM'))"
     child = f'x = bytearray({60_000_000}); print({mark})'
