@@ -78,6 +78,7 @@ versions=$(versions_here)
 # static_checks BIN: what takes long of them runs beside tests that mostly wait.
 static_checks() {
     "$1/python" -m mypy || fail 'mypy failed'
+    "$1/basedpyright" --pythonpath "$1/python" || fail 'pyright failed'
     for system in darwin win32; do
         "$1/python" -m mypy --config-file "scripts/types_$system.toml" || fail "mypy failed for $system"
     done
@@ -287,7 +288,7 @@ if [ "$with_others" = yes ]; then
     run_waiting "$bin/python" "$@" || fail "tests failed on Python 3.$first"
 fi
 shown make_others "$others_made" || fail 'not every Python has an environment'
-say 'mypy, import-linter and the documentation'
+say 'mypy, pyright, import-linter and the documentation'
 shown static_checks "$statically_checked" || fail 'static checks failed'
 if [ "$with_others" = yes ]; then
     say "Tests on Python 3.$first that compare figures with the kernel's"

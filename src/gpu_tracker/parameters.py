@@ -17,9 +17,33 @@ from gpu_tracker.resources import SECTIONS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
-    from typing import Any, Literal
+    from typing import Any, Literal, TypedDict
 
     from gpu_tracker.usage import JobIdentity
+
+    class TrackerOptions(TypedDict, total=False):
+        """The parameters of :class:`~gpu_tracker.Tracker` but for ``process_id``, where they are passed on."""
+
+        sleep_time: float
+        ram_unit: str
+        gpu_ram_unit: str
+        time_unit: str
+        n_expected_cores: int | Literal['allowed'] | None
+        gpu_uuids: Sequence[str] | None
+        disable_logs: bool
+        resource_usage_file: str | os.PathLike[str] | None
+        n_join_attempts: int
+        join_timeout: float
+        gpu_brand: str | None
+        max_overhead_percent: float | None
+        cuda: bool
+        sections: Sequence[str]
+        tracking_file: str | os.PathLike[str] | None
+        overwrite: bool
+        per_process: bool
+        job_folder: str | os.PathLike[str] | None
+        job: JobIdentity | None
+
 
 _LONGEST = 1e9
 """Seconds: above this, clocks and timeouts overflow on some systems."""

@@ -8,7 +8,7 @@ import sys
 
 from gpu_tracker.errors import SamplerError, TrackerStateError
 from gpu_tracker.parameters import Parameters
-from gpu_tracker.run import Run
+from gpu_tracker.tracked_run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Tracker:
             job=job,
         )
         self.state = self.State.NEW
-        self._run = Run(parameters, _log)
+        self._run = Run(parameters, log)
         self._owner = 0
         self._usage: ResourceUsage | None = None
         self._regions: tuple[Region, ...] | None = None
@@ -218,20 +218,14 @@ class Tracker:
 
         :raises RuntimeError: before the end.
         """
-        usage = self.resource_usage
-        from gpu_tracker.report import as_dictionary  # noqa: PLC0415 - keeps the measured process light until the end
-
-        return as_dictionary(usage)
+        return self.resource_usage.to_dict()
 
     def __str__(self) -> str:
         """Return the result as text.
 
         :raises RuntimeError: before the end.
         """
-        usage = self.resource_usage
-        from gpu_tracker.report import as_text  # noqa: PLC0415 - as above
-
-        return as_text(usage)
+        return str(self.resource_usage)
 
     def _repr_html_(self) -> str | None:
         """Return the result as a table, for notebooks; None before the end, and where there is no result.
@@ -239,7 +233,7 @@ class Tracker:
         Kept once made: the recording that its sparklines are from may be removed later.
         """
         if self._html is None and self.state is self.State.STOPPED:
-            from gpu_tracker.views.html import tracker_html  # noqa: PLC0415 - as above
+            from gpu_tracker.views.html import tracker_html  # noqa: PLC0415 - keeps the measured process light
 
             try:
                 self._html = tracker_html(self.resource_usage, self._run.recording)
@@ -255,7 +249,7 @@ class Tracker:
         return self._run
 
 
-def _log(level: str, text: str) -> None:
+def log(level: str, text: str) -> None:
     """Log a message in the program's own process."""
     if level != 'warning' and 'logging' not in sys.modules:
         return  # nobody has asked for more than warnings, and logging costs 15 ms

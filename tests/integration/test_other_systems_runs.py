@@ -117,6 +117,38 @@ def test_a_program_that_tracks_itself(system: OtherSystem) -> None:
     assert found['regions'] == [['load', {'part': 1}, True]]
 
 
+RUN = """
+import json, sys
+import gpu_tracker as gput
+
+path, *command = sys.argv[1:]
+code, usage = gput.run(command, ram_unit='bytes', tracking_file=path, resource_usage_file=path + '.json')
+with open(path + '.json') as file, gput.load(path) as recording:
+    same = gput.ResourceUsage.from_json(file.read()) == usage == recording.summary()
+    print(json.dumps([code, usage.max_ram.main.total_rss, same, recording.meta.exit_code]))
+try:
+    gput.run(['no-such-program'])
+except FileNotFoundError as error:
+    print(json.dumps(error.filename))
+
+@gput.track(report=lambda usage: print(json.dumps(usage.max_ram.unit)))
+def work():
+    return 0
+
+work()
+"""
+
+
+def test_a_command_and_a_function_of_a_program(system: OtherSystem, tmp_path: Path) -> None:
+    command = 'import sys, time; block = bytearray(b"1") * 100_000_000; time.sleep(1.5); sys.exit(3)'
+    ended = system.run('-c', RUN, str(tmp_path / 'run.db'), sys.executable, '-c', command)
+    assert ended.stderr == ''
+    code, ram, same, recorded_code = json.loads(ended.stdout.splitlines()[0])
+    assert (code, same, recorded_code) == (3, True, 3)
+    assert 100 * MEGABYTE < ram < 150 * MEGABYTE
+    assert ended.stdout.splitlines()[1:] == ['"no-such-program"', '"gigabytes"']
+
+
 def test_a_recording(system: OtherSystem, tmp_path: Path) -> None:
     path = str(tmp_path / 'run.db')
     options = {'tracking_file': path, 'per_process': True, 'sections': ['io', 'energy']}
@@ -245,6 +277,15 @@ def test_a_command_that_ends_before_anything_is_measured(windows: OtherSystem) -
     )
     assert ended.stdout == ''
     assert ended.returncode == 125
+
+
+def test_a_command_of_a_program_that_ends_before_anything_is_measured(windows: OtherSystem) -> None:
+    ended = windows.run('-c', "import gpu_tracker as gput; gput.run(['sh', '-c', 'exit 3'])")
+    assert ended.returncode == 1
+    assert ended.stderr.endswith(
+        'SamplerError: Nothing was measured: the command has ended before the sampler was ready.\n'
+        'The command has run, and ended with exit code 3.\n'
+    )
 
 
 def test_steps_of_a_command(system: OtherSystem, tmp_path: Path) -> None:
