@@ -76,7 +76,7 @@ def test_version_2_that_is_mounted_with_local_events_is_added_up(tree: GroupTree
     assert kills.count == 2
 
 
-@pytest.mark.parametrize(('name', 'count'), [(marks.own_name(), 2), ('job', 0)])
+@pytest.mark.parametrize(('name', 'count'), [(marks.own_name(), 2), ('job', 0)], ids=['of a run', 'of another'])
 def test_below_a_group_of_version_1_those_of_a_run_alone_count(
     tree: GroupTree, opened: list[OOMKills], name: str, count: int
 ) -> None:
