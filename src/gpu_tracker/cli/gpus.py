@@ -85,7 +85,7 @@ def _brands(given: object) -> tuple[str, ...] | None:
 
 def _interval(given: str) -> float:
     accepted = 'a positive number of seconds'
-    seconds = options.number('--interval', float, given, accepted)
+    seconds = options.time('--interval', given, accepted)
     if not 0 < seconds < float('inf'):
         raise ParameterError('--interval', given, accepted)
     return min(seconds, _LONGEST_INTERVAL)
