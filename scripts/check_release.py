@@ -73,8 +73,9 @@ def contents(folder: Path, of_git: set[str] | None) -> list[str]:
     with tarfile.open(sdist) as archive:
         in_sdist = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in archive.getnames()}
     problems = [f'{name} has no place in a wheel' for name in in_wheel if NOT_IN_WHEEL.search(name)]
-    metadata = f'{"-".join(wheel.name.split("-")[:2])}.dist-info/'
-    problems += [f'{name} is not of the package' for name in in_wheel if not name.startswith((f'{PACKAGE}/', metadata))]
+    release = '-'.join(wheel.name.split('-')[:2])
+    places = (f'{PACKAGE}/', f'{release}.dist-info/', f'{release}.data/data/share/man/man1/')
+    problems += [f'{name} is not of the package' for name in in_wheel if not name.startswith(places)]
     if of_git is None:
         return sorted(problems)
     problems += [f'{name} is missing in the sdist' for name in of_git - in_sdist]
