@@ -5,7 +5,6 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
 
 
 class GpuTrackerError(Exception):
@@ -85,11 +84,6 @@ class ClaimsLockedError(ClaimsError):
 
 class ProbeUnavailableError(GpuTrackerError):
     """CUDA calls cannot be probed here; the text is one sentence that names what is missing."""
-
-    @classmethod
-    def without_extra(cls, subject: str, extra: str) -> Self:
-        """Return what is to be said where a package is missing that the ``extra`` of gpu-tracker installs."""
-        return cls(f'{subject} cannot be probed: a package is missing; install gpu-tracker[{extra}].')
 
 
 class GrantError(GpuTrackerError):
