@@ -1,16 +1,24 @@
 """Makes the pictures of the documentation: of runs that are recorded for it, and of a fleet that was never there.
 
-PYTHONPATH=src:tests python scripts/screenshots.py [report] [plot] [notebook] [fleet]   # docs/_static; all by default
+PYTHONPATH=src:tests python scripts/screenshots.py [report] [plot] [watch] [probe] [notebook] [fleet]   # all by default
 
-Needs Debian's Chromium, and the groups test and browser.
+They are written to docs/_static, but for that of the table of GPUs, which a test makes (tests/support/gpus). GPUs and what
+they do are simulated; everything else in the pictures was measured while they were made. Needs Debian's Chromium, and the
+groups test and browser; for probe also the right to load programs into the kernel.
 """  # noqa: INP001 - a program of its own
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import math
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +26,9 @@ import nbformat
 from nbconvert import HTMLExporter
 from nbconvert.preprocessors import ExecutePreprocessor
 
+from support import pictured_training
+from support.cli_program import Terminal
+from support.cuda_stand_in import stand_in
 from support.fleet.page_browser import PHONE, chromium, opened
 from support.fleet.page_hosts import (
     NOW,
@@ -32,6 +43,8 @@ from support.fleet.page_hosts import (
     up,
 )
 from support.fleet.page_server import PageServer
+from support.live_screens import frames
+from support.simulated_nvml import Gpu, Process, SimulatedDriver
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -40,13 +53,38 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / 'docs' / '_static'
-LARGEST = 200_000
+LARGEST = 150_000
 """Bytes of a picture: they are part of the source."""
 THEMES = ('light', 'dark')
 GPU_TRACKER = [sys.executable, '-m', 'gpu_tracker']
-TRAINING = ['python', 'examples/train_in_regions.py', '200']
-REPORT = {'width': 900, 'height': 860}
+REPORT = {'width': 900, 'height': 804}
 WIDE = {'width': 1360, 'height': 740}
+SCREEN = 84, 25
+"""Columns and lines of the terminal with the live view."""
+SHOWN_AT = 'train', pictured_training.EPOCHS
+"""The phase in which the live view is taken, and which time it comes."""
+GIB = 2**30
+CUDA = """alloc weights 800000000; alloc batch 120000000; stream compute
+repeat 200 {
+  launches 40 gemm compute 1024 1 1 256 1 1; launches 10 axpy compute 4096 1 1 256 1 1; pause 1; sync compute
+}
+fail_alloc; free batch
+"""
+"""What the program does with CUDA of which the picture shows the calls."""
+TERMINAL = """<!doctype html><style>
+body { margin: 0; background: transparent }
+pre { margin: 0; display: inline-block; padding: 14px 18px; border-radius: 8px; background: #1c2128; color: #d8dee6;
+      font: 14px/18px 'DejaVu Sans Mono', monospace }
+.s1 { font-weight: bold; color: #fff } .s2 { color: #9aa4af } .s31 { color: #ff7b72 } .s32 { color: #5fd07a }
+.s33 { color: #e8c04a } .s36 { color: #74b0ff }
+</style><pre>"""
+BOTH = """<!doctype html><style>
+body { margin: 0; background: transparent }
+div { position: relative; width: 900px; height: 804px; border-radius: 12px; overflow: hidden;
+      box-shadow: inset 0 0 0 1px #8b949e }
+img { position: absolute; inset: 0 }
+img + img { clip-path: polygon(66% 0, 100% 0, 100% 100%, 40% 100%) }
+</style><div><img src="data:image/png;base64,LIGHT"><img src="data:image/png;base64,DARK"></div>"""
 LOADING = 'import gpu_tracker as gput\n%load_ext gpu_tracker'
 TRACKED = """\
 %%track --st=0.05
@@ -59,20 +97,24 @@ NOTEBOOK = {'width': 720, 'height': 500}
 PICTURES = {
     'light': {'viewport': WIDE, 'color_scheme': 'light'},
     'dark': {'viewport': WIDE, 'color_scheme': 'dark'},
-    'phone': {'viewport': PHONE, 'color_scheme': 'light', 'device_scale_factor': 2},
+    'phone': {'viewport': PHONE, 'color_scheme': 'light', 'device_scale_factor': 1.5},
 }
 
 
 def main() -> None:
     """Write the pictures that are asked for."""
-    wanted = sys.argv[1:] or ['report', 'plot', 'notebook', 'fleet']
+    wanted = sys.argv[1:] or ['report', 'plot', 'watch', 'probe', 'notebook', 'fleet']
     with chromium() as browser, tempfile.TemporaryDirectory() as folder:
-        if {'report', 'plot'} & set(wanted):
-            recording = _recorded(Path(folder))
+        if {'report', 'plot', 'watch'} & set(wanted):
+            recording, screen = _trained(Path(folder))
         if 'report' in wanted:
             _report(browser, recording)
         if 'plot' in wanted:
-            _run(*GPU_TRACKER, 'plot', str(recording), '--only=ram,cpu', '-o', str(FOLDER / 'plot.png'))
+            _run(*GPU_TRACKER, 'plot', str(recording), '--only=ram,gpu', '-o', str(FOLDER / 'plot.png'))
+        if 'watch' in wanted:
+            _terminal(browser, 'watch', ['\x1b[2m$\x1b[0m gpu-tracker watch run.db', '', *screen])
+        if 'probe' in wanted:
+            _probe(browser, Path(folder))
         if 'notebook' in wanted:
             _notebook(browser)
         if 'fleet' in wanted:
@@ -84,28 +126,82 @@ def main() -> None:
 
 
 def _run(*words: str) -> None:
-    subprocess.run(words, check=True, cwd=ROOT, env={**os.environ, 'PATH': _path()})
+    subprocess.run(words, check=True, cwd=ROOT)
 
 
-def _path() -> str:
-    """Return the search path with this interpreter's programs first: the example is a Python program."""
-    return os.pathsep.join([os.path.dirname(sys.executable), os.environ['PATH']])
+def _trained(folder: Path) -> tuple[Path, list[str]]:
+    """Return the recording of a training on a simulated GPU, and what the live view has shown of it."""
+    shutil.copy(pictured_training.__file__, folder / 'train.py')
+    driver = SimulatedDriver(folder)
+    driver.write(gpus=_gpus(None, '', 0))
+    search_path = os.pathsep.join([str(ROOT / 'src'), os.environ.get('PYTHONPATH', '')])
+    programs = os.pathsep.join([os.path.dirname(sys.executable), os.environ['PATH']])
+    variables = {**os.environ, **driver.environment(), 'PYTHONPATH': search_path, 'PATH': programs}
+    columns, lines = SCREEN
+    watching = ['sh', '-c', f'stty cols {columns} rows {lines}; exec "$@"', 'sh', *GPU_TRACKER, 'watch', 'run.db']
+    options = ['--tf=run.db', '--st=0.1', '--per-process', '-o', 'usage.txt', '--']
+    screen: list[str] = []
+    times = 0
+    with contextlib.chdir(folder), subprocess.Popen(
+        [*GPU_TRACKER, *options, 'python', 'train.py'], stdout=subprocess.PIPE, text=True, env=variables
+    ) as tracker:  # fmt: skip
+        assert tracker.stdout is not None
+        for line in tracker.stdout:
+            pid, phase, step = line.split()
+            driver.write(gpus=_gpus(int(pid), phase, int(step)))
+            if (phase, step) == (SHOWN_AT[0], '0'):
+                times += 1
+                if times == SHOWN_AT[1]:
+                    watcher = Terminal(watching, variables | {'LC_ALL': 'C.UTF-8', 'TERM': 'xterm'})
+            if (phase, step) == (SHOWN_AT[0], '31') and times == SHOWN_AT[1]:
+                screen = frames(watcher)[-1]
+                watcher.process.kill()
+    return folder / 'run.db', screen
 
 
-def _recorded(folder: Path) -> Path:
-    """Return a recording of a training."""
-    file = folder / 'run.db'
-    _run(*GPU_TRACKER, f'--tf={file}', '--st=0.02', '--per-process', '-o', str(folder / 'usage.txt'), '--', *TRAINING)
-    return file
+def _gpus(pid: int | None, phase: str, step: int) -> list[Gpu]:
+    """Return the GPU on which the training is: it has its memory from the first batch on, and computes in waves."""
+    busy = {'load': 4, 'train': 88 + round(9 * math.sin(step / 2)), 'validate': 46 + 3 * (step % 3)}.get(phase, 0)
+    used = 0 if pid is None else {'load': 6, 'train': 27, 'validate': 19}[phase] * GIB
+    processes = [] if pid is None else [Process(pid, memory=used, sm=busy)]
+    kind = {'name': 'NVIDIA A100-SXM4-40GB', 'total': 40 * GIB, 'power': 60_000 + 2_600 * busy, 'power_limit': 400_000}
+    return [Gpu(**kind, used=GIB // 2 + used, util=busy, processes=processes)]
 
 
 def _report(browser: Browser, recording: Path) -> None:
+    """Write the page of a recording: in each theme, and in both at once for where nothing knows the theme."""
     file = recording.with_suffix('.html')
     _run(*GPU_TRACKER, 'report', str(recording), '-o', str(file))
+    parts = {}
     for theme in THEMES:
         with opened(browser, file.as_uri(), viewport=REPORT, color_scheme=theme) as page:
             page.locator('.chart canvas').last.wait_for()
-            page.screenshot(path=FOLDER / f'report-{theme}.png')
+            parts[theme] = page.screenshot(path=FOLDER / f'report-{theme}.png')
+    light, dark = (base64.b64encode(parts[theme]).decode() for theme in THEMES)
+    with contextlib.closing(browser.new_page(viewport=REPORT)) as page:
+        page.set_content(BOTH.replace('LIGHT', light).replace('DARK', dark))
+        page.locator('div').screenshot(path=FOLDER / 'report.png', omit_background=True)
+
+
+def _probe(browser: Browser, folder: Path) -> None:
+    """Write what the probe prints on a terminal of a program that finds a stand-in for CUDA."""
+    shutil.copy(stand_in().program(), folder / 'train')
+    command = ['sh', '-c', 'stty cols 104 rows 40; exec "$@"', 'sh', *GPU_TRACKER, 'probe', '--', './train', CUDA]
+    with contextlib.chdir(folder):
+        terminal = Terminal(command, {**os.environ, 'LD_LIBRARY_PATH': str(stand_in().folder), 'LC_ALL': 'C.UTF-8'})
+        assert terminal.wait() == 0, terminal.shown
+    lines = terminal.shown.replace('\r', '').splitlines()
+    report = lines[next(number for number, line in enumerate(lines) if line.startswith('CUDA calls')) :]
+    _terminal(browser, 'probe', ['\x1b[2m$\x1b[0m gpu-tracker probe -- ./train', '', *report])
+
+
+def _terminal(browser: Browser, name: str, lines: list[str]) -> None:
+    """Write what a terminal shows, whose colours are those of ECMA-48."""
+    text = escape('\n'.join(lines).rstrip(), quote=False)
+    text = re.sub(r'\x1b\[(\d+)m', r'<span class="s\1">', text.replace('\x1b[0m', '</span>'))
+    with contextlib.closing(browser.new_page(viewport=WIDE)) as page:
+        page.set_content(TERMINAL + text)
+        page.locator('pre').screenshot(path=FOLDER / f'{name}.png', omit_background=True)
 
 
 def _notebook(browser: Browser) -> None:
