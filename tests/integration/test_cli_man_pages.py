@@ -22,7 +22,10 @@ def shown(path: Path) -> str:
     if shutil.which('groff') is None:
         (pytest.fail if IN_CI else pytest.skip)('needs groff')
     run = subprocess.run(
-        ['groff', '-man', '-ww', '-rHY=0', '-rLL=300n', '-Tascii', '-P-c', str(path)], capture_output=True, text=True, check=True
+        ['groff', '-man', '-ww', '-rHY=0', '-rLL=300n', '-Tascii', '-P-c', str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert run.stderr == ''
     without_bold = re.sub('.\b', '', run.stdout)
