@@ -1,10 +1,10 @@
 """Makes the pictures of the documentation: of runs that are recorded for it, and of a fleet that was never there.
 
-PYTHONPATH=src:tests python scripts/screenshots.py [report] [plot] [watch] [probe] [notebook] [fleet]   # all by default
+PYTHONPATH=src:tests python scripts/screenshots.py [NAME...]   # those of OF_TRAINING and OTHERS; all by default
 
-They are written to docs/_static, but for that of the table of GPUs, which a test makes (tests/support/gpus). GPUs and what
-they do are simulated; everything else in the pictures was measured while they were made. Needs Debian's Chromium, and the
-groups test and browser; for probe also the right to load programs into the kernel.
+They are written to docs/_static, but for that of the table of GPUs, which a test makes (tests/support/gpus). GPUs and
+what they do are simulated; everything else in the pictures was measured while they were made. Needs Debian's Chromium,
+and the groups test and browser; as root, for the probe, atop and the monitor of idle GPUs.
 """  # noqa: INP001 - a program of its own
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ import nbformat
 from nbconvert import HTMLExporter
 from nbconvert.preprocessors import ExecutePreprocessor
 
-from support import pictured_training
+from support import pictured_terminals, pictured_training
 from support.cli_program import Terminal
-from support.cuda_stand_in import stand_in
 from support.fleet.page_browser import PHONE, chromium, opened
 from support.fleet.page_hosts import (
     NOW,
@@ -55,26 +54,20 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / 'docs' / '_static'
 LARGEST = 150_000
 """Bytes of a picture: they are part of the source."""
+OF_TRAINING = ('report', 'plot', 'watch', 'regions')
 THEMES = ('light', 'dark')
 GPU_TRACKER = [sys.executable, '-m', 'gpu_tracker']
 REPORT = {'width': 900, 'height': 804}
 WIDE = {'width': 1360, 'height': 740}
 SCREEN = 84, 25
 """Columns and lines of the terminal with the live view."""
-SHOWN_AT = 'train', pictured_training.EPOCHS
-"""The phase in which the live view is taken, and which time it comes."""
+FIRST, LAST = 'train 0', f'train {pictured_training.TRAIN_STEPS - 1}'
+"""The steps at which the live view is started and is taken; that of the last epoch stays."""
 GIB = 2**30
-CUDA = """alloc weights 800000000; alloc batch 120000000; stream compute
-repeat 200 {
-  launches 40 gemm compute 1024 1 1 256 1 1; launches 10 axpy compute 4096 1 1 256 1 1; pause 1; sync compute
-}
-fail_alloc; free batch
-"""
-"""What the program does with CUDA of which the picture shows the calls."""
 TERMINAL = """<!doctype html><style>
 body { margin: 0; background: transparent }
-pre { margin: 0; display: inline-block; padding: 14px 18px; border-radius: 8px; background: #1c2128; color: #d8dee6;
-      font: 14px/18px 'DejaVu Sans Mono', monospace }
+pre { margin: 0; display: inline-block; max-width: 116ch; white-space: pre-wrap; padding: 14px 18px;
+      border-radius: 8px; background: #1c2128; color: #d8dee6; font: 14px/18px 'DejaVu Sans Mono', monospace }
 .s1 { font-weight: bold; color: #fff } .s2 { color: #9aa4af } .s31 { color: #ff7b72 } .s32 { color: #5fd07a }
 .s33 { color: #e8c04a } .s36 { color: #74b0ff }
 </style><pre>"""
@@ -103,22 +96,15 @@ PICTURES = {
 
 def main() -> None:
     """Write the pictures that are asked for."""
-    wanted = sys.argv[1:] or ['report', 'plot', 'watch', 'probe', 'notebook', 'fleet']
-    with chromium() as browser, tempfile.TemporaryDirectory() as folder:
-        if {'report', 'plot', 'watch'} & set(wanted):
-            recording, screen = _trained(Path(folder))
-        if 'report' in wanted:
-            _report(browser, recording)
-        if 'plot' in wanted:
-            _run(*GPU_TRACKER, 'plot', str(recording), '--only=ram,gpu', '-o', str(FOLDER / 'plot.png'))
-        if 'watch' in wanted:
-            _terminal(browser, 'watch', ['\x1b[2m$\x1b[0m gpu-tracker watch run.db', '', *screen])
-        if 'probe' in wanted:
-            _probe(browser, Path(folder))
-        if 'notebook' in wanted:
-            _notebook(browser)
-        if 'fleet' in wanted:
-            _fleet(browser)
+    os.environ['PYTHONPATH'] = os.pathsep.join(map(os.path.abspath, os.environ['PYTHONPATH'].split(os.pathsep)))
+    wanted = set(sys.argv[1:] or [*OF_TRAINING, *OTHERS])
+    with chromium() as browser, tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        if wanted & set(OF_TRAINING):
+            _training(browser, folder, wanted)
+        for name, take in OTHERS.items():
+            if name in wanted:
+                take(browser, folder)
     for file in FOLDER.glob('*.png'):
         size = file.stat().st_size
         if size > LARGEST:
@@ -129,31 +115,40 @@ def _run(*words: str) -> None:
     subprocess.run(words, check=True, cwd=ROOT)
 
 
+def _training(browser: Browser, folder: Path, wanted: set[str]) -> None:
+    """Write the pictures of a training that are asked for."""
+    recording, screen = _trained(folder)
+    if 'report' in wanted:
+        _report(browser, recording)
+    if 'plot' in wanted:
+        _run(*GPU_TRACKER, 'plot', str(recording), '--only=ram,gpu', '-o', str(FOLDER / 'plot.png'))
+    if 'watch' in wanted:
+        _terminal(browser, 'watch', [pictured_terminals.prompt('gpu-tracker watch run.db'), '', *screen])
+    if 'regions' in wanted:
+        _terminal(browser, 'regions', pictured_terminals.show_regions(recording))
+
+
 def _trained(folder: Path) -> tuple[Path, list[str]]:
     """Return the recording of a training on a simulated GPU, and what the live view has shown of it."""
     shutil.copy(pictured_training.__file__, folder / 'train.py')
     driver = SimulatedDriver(folder)
     driver.write(gpus=_gpus(None, '', 0))
-    search_path = os.pathsep.join([str(ROOT / 'src'), os.environ.get('PYTHONPATH', '')])
     programs = os.pathsep.join([os.path.dirname(sys.executable), os.environ['PATH']])
-    variables = {**os.environ, **driver.environment(), 'PYTHONPATH': search_path, 'PATH': programs}
+    variables = {**os.environ, **driver.environment(), 'PATH': programs}
     columns, lines = SCREEN
     watching = ['sh', '-c', f'stty cols {columns} rows {lines}; exec "$@"', 'sh', *GPU_TRACKER, 'watch', 'run.db']
-    options = ['--tf=run.db', '--st=0.1', '--per-process', '-o', 'usage.txt', '--']
+    tracking = [*GPU_TRACKER, '--tf=run.db', '--st=0.1', '--per-process', '-o', 'usage.txt', 'python', 'train.py']
     screen: list[str] = []
-    times = 0
-    with contextlib.chdir(folder), subprocess.Popen(
-        [*GPU_TRACKER, *options, 'python', 'train.py'], stdout=subprocess.PIPE, text=True, env=variables
-    ) as tracker:  # fmt: skip
-        assert tracker.stdout is not None
-        for line in tracker.stdout:
+    with (
+        contextlib.chdir(folder),
+        subprocess.Popen(tracking, stdout=subprocess.PIPE, text=True, env=variables) as tracker,
+    ):
+        for line in tracker.stdout or ():
             pid, phase, step = line.split()
             driver.write(gpus=_gpus(int(pid), phase, int(step)))
-            if (phase, step) == (SHOWN_AT[0], '0'):
-                times += 1
-                if times == SHOWN_AT[1]:
-                    watcher = Terminal(watching, variables | {'LC_ALL': 'C.UTF-8', 'TERM': 'xterm'})
-            if (phase, step) == (SHOWN_AT[0], '31') and times == SHOWN_AT[1]:
+            if f'{phase} {step}' == FIRST:
+                watcher = Terminal(watching, variables | {'LC_ALL': 'C.UTF-8', 'TERM': 'xterm'})
+            if f'{phase} {step}' == LAST:
                 screen = frames(watcher)[-1]
                 watcher.process.kill()
     return folder / 'run.db', screen
@@ -183,16 +178,27 @@ def _report(browser: Browser, recording: Path) -> None:
         page.locator('div').screenshot(path=FOLDER / 'report.png', omit_background=True)
 
 
-def _probe(browser: Browser, folder: Path) -> None:
-    """Write what the probe prints on a terminal of a program that finds a stand-in for CUDA."""
-    shutil.copy(stand_in().program(), folder / 'train')
-    command = ['sh', '-c', 'stty cols 104 rows 40; exec "$@"', 'sh', *GPU_TRACKER, 'probe', '--', './train', CUDA]
+def _job(browser: Browser, folder: Path) -> None:
+    """Write the page of a job of four ranks."""
     with contextlib.chdir(folder):
-        terminal = Terminal(command, {**os.environ, 'LD_LIBRARY_PATH': str(stand_in().folder), 'LC_ALL': 'C.UTF-8'})
-        assert terminal.wait() == 0, terminal.shown
-    lines = terminal.shown.replace('\r', '').splitlines()
-    report = lines[next(number for number, line in enumerate(lines) if line.startswith('CUDA calls')) :]
-    _terminal(browser, 'probe', ['\x1b[2m$\x1b[0m gpu-tracker probe -- ./train', '', *report])
+        places = [
+            {'GPU_TRACKER_JOB': 'demo', 'GPU_TRACKER_RANK': str(rank), 'GPU_TRACKER_SIZE': '4'} for rank in range(4)
+        ]
+        words = [
+            *GPU_TRACKER,
+            '--st=0.05',
+            '--job=results',
+            '--',
+            sys.executable,
+            str(ROOT / 'examples/steps_in_ranks.py'),
+        ]
+        for rank in [subprocess.Popen(words, env=os.environ | place) for place in places]:
+            rank.wait()
+    file = folder / 'job.html'
+    _run(*GPU_TRACKER, 'report', str(folder / 'results'), '-o', str(file))
+    for theme in THEMES:
+        with opened(browser, file.as_uri(), viewport=REPORT, color_scheme=theme) as page:
+            page.screenshot(path=FOLDER / f'job-{theme}.png')
 
 
 def _terminal(browser: Browser, name: str, lines: list[str]) -> None:
@@ -243,6 +249,17 @@ def _hosts() -> list[HostState]:
     fleet[1] = fleet[1].failed('it does not answer: connection refused')._replace(last_seen=NOW - 312)
     fleet[9] = fleet[9]._replace(state='stale', error='its GPU driver has not answered for 48 s', last_seen=NOW - 48)
     return fleet
+
+
+OTHERS = {
+    'compare': lambda browser, folder: _terminal(browser, 'compare', pictured_terminals.compare(folder)),
+    'probe': lambda browser, folder: _terminal(browser, 'probe', pictured_terminals.probe(folder)),
+    'atop': lambda browser, folder: _terminal(browser, 'atop', pictured_terminals.atop(folder)),
+    'idle': lambda browser, folder: _terminal(browser, 'idle', pictured_terminals.idle(folder)),
+    'job': _job,
+    'notebook': lambda browser, _: _notebook(browser),
+    'fleet': lambda browser, _: _fleet(browser),
+}
 
 
 if __name__ == '__main__':

@@ -1,7 +1,7 @@
 """The training that the documentation's pictures show: it loads, trains and validates, three times.
 
-It computes on the CPU alone. Before each step it prints its process ID, what it does and the number of the step, so that
-who starts it can have a simulated GPU do the rest.
+It computes on the CPU alone. Before each step it prints its process ID, what it does and the number of the step, so
+that who starts it can have a simulated GPU do the rest.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 import gpu_tracker as gput
 
 EPOCHS = 3
+TRAIN_STEPS, VALIDATE_STEPS = 32, 9
 BATCH_BYTES = 130_000_000
 STEP_SECONDS = 0.1
 LOADER = """
@@ -51,10 +52,10 @@ def main() -> None:
                     number += 1
             batches += bytes([1]) * BATCH_BYTES
             with gput.region('train', epoch=epoch):
-                for number in range(32):
+                for number in range(TRAIN_STEPS):
                     step('train', number, 0.5)
             with gput.region('validate', epoch=epoch):
-                for number in range(9):
+                for number in range(VALIDATE_STEPS):
                     step('validate', number, 0.2)
 
 
