@@ -41,6 +41,10 @@ class RecordingError(GpuTrackerError):
     """A recording cannot be written or read; the text names the file and says what is wrong with it."""
 
 
+class ReportError(GpuTrackerError, ValueError):
+    """A text or a dictionary is no report; the text says what of it is something else."""
+
+
 class SubTrackingError(GpuTrackerError, ValueError):
     """A file of code blocks, of what was measured, or of results is something else; the text names it and says what."""
 

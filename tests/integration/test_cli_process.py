@@ -134,7 +134,7 @@ def test_wrong_values_are_found_first(target: subprocess.Popen[bytes]) -> None:
     assert run.stderr.startswith('gpu-tracker: --ru must be ')
     assert run.returncode == 125
     run = gpu_tracker('--pid', str(target.pid), '-f', 'xml')
-    assert run.stderr == "gpu-tracker: --format must be text, json or summary, not 'xml'\n"
+    assert run.stderr == "gpu-tracker: --format must be text, json, summary or csv, not 'xml'\n"
     assert run.returncode == 125
 
 

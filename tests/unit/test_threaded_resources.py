@@ -244,7 +244,7 @@ def test_no_extra_is_recommended_for_energy_which_has_none() -> None:
     def missing(_: Target) -> Source:
         raise ModuleNotFoundError("No module named 'pynvml'", name='pynvml')
 
-    reader = open_energy(SimpleNamespace(config={'brand': None}, tree=None))._reader
+    reader = open_energy(SimpleNamespace(config={'brands': None}, tree=None))._reader
     reader.open(missing, TARGET)
     assert reader.result() == {
         'problem': "the energy of GPUs cannot be probed: ModuleNotFoundError: No module named 'pynvml'."

@@ -97,11 +97,11 @@ def open_resource(context: Context) -> Gpu:
     config = context.config
     share = config['overhead']
     reader = GpuReader(
-        lambda: open_gpus(config['brand'], reader.leave_out, charge=reader.charge),
+        lambda: open_gpus(config['brands'], reader.leave_out, charge=reader.charge),
         config['interval'],
         config['uuids'],
         most_share=None if share is None else share * _SHARE,
-        counts_integrated=config['brand'] is not None,
+        counts_integrated=config['brands'] is not None,
     )
     reader.start()
     return Gpu(reader, has_uuids=bool(config['uuids']))
