@@ -237,8 +237,9 @@ class _Reader:
 
     def _of_gpus(self, column: str, what: str) -> list[Line]:
         found = []
+        numbers = {gpu.id: number for number, gpu in enumerate(self._gpus)}
         for place, (gpu, buckets) in enumerate(self._all_gpus().items()):
-            title = ', '.join(part for part in (f'GPU {gpu}', what) if part)
+            title = ', '.join(part for part in (f'GPU {numbers[gpu]}', what) if part)
             turn, color = divmod(place, len(_GPU_ROLES))
             dash = _OF_ALL_USERS if what == 'all users' else _TURNS[turn % len(_TURNS)]
             found.append(Line(f'{gpu}.{column}', title, _GPU_ROLES[color], buckets.series[column], dash))

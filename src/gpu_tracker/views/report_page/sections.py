@@ -66,7 +66,10 @@ def _facts(recording: Recording) -> Element:
         ('Host', _or_unknown(meta.host)),
         *(() if meta.job is None else [('Job', place_in_job(meta.job))]),
         ('Machine', f'{_or_unknown(meta.cores)} cores, {figure(meta.ram_capacity, "bytes")} RAM'),
-        *((f'GPU {gpu.id}', f'{_or_unknown(gpu.name)}, {figure(gpu.total_ram, "bytes")}') for gpu in recording.gpus),
+        *(
+            (f'GPU {number}', f'{_or_unknown(gpu.name)}, {figure(gpu.total_ram, "bytes")}')
+            for number, gpu in enumerate(recording.gpus)
+        ),
         ('Started', _started(meta.started)),
         ('Recorded', figure(recording.duration, 'seconds')),
         ('Ended', _ending(meta)),

@@ -239,7 +239,7 @@ class Chart {
     const known = place !== null && place !== undefined;
     const at = known ? Math.min(place, panel.times.length - 1) : 0;
     panel.lines.forEach((line, number) => {
-      const whole = () => (panel.steps ? `mean of samples ${worded(meanOf(line, panel), panel.unit)}` : `${worded(mostOf(line), panel.unit)} at most`);
+      const whole = () => (panel.steps ? `mean of samples ${worded(meanOf(line, panel), panel.unit)}` : `largest sample ${worded(mostOf(line), panel.unit)}`);
       this.#values[number].textContent = known ? between(line, at, panel.unit) : whole();
     });
     const begin = at > 0 ? panel.times[at - 1] : panel.begin;
