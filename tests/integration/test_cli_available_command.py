@@ -243,7 +243,8 @@ def test_a_driver_that_fails_while_waiting_ends_it(busy: Machine) -> None:
     assert (process.returncode, output) == (125, '')
     assert errors == (
         'gpu-tracker: The NVIDIA driver could not be initialized: it reports an unknown error (NVML code 999), as '
-        'after a suspend or a crash of the driver. GPU figures are unknown.\n'
+        'after a suspend or a crash of the driver. GPU figures are unknown. '
+        'See "driver-fails" in docs/troubleshooting.rst.\n'
     )
 
 

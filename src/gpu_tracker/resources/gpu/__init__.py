@@ -102,9 +102,16 @@ def open_resource(context: Context) -> Gpu:
         config['uuids'],
         most_share=None if share is None else share * _SHARE,
         counts_integrated=config['brand'] is not None,
+        absence=None if config['brand'] is None else lambda: _why_none(config['brand']),
     )
     reader.start()
     return Gpu(reader, has_uuids=bool(config['uuids']))
+
+
+def _why_none(brand: str | None) -> str:
+    from gpu_tracker.gpus.absence import why_no_driver  # noqa: PLC0415 - only where a brand was chosen and is not here
+
+    return why_no_driver(brand)
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxGPURAM | usage.GPUUtilization]:
