@@ -94,7 +94,10 @@ def test_defaults_are_filled_in():
         (
             'resource_usage_file',
             '/nowhere/usage.json',
-            "resource_usage_file must be the path of a file in a folder that can be written, not '/nowhere/usage.json'",
+            (
+                'resource_usage_file must be the path of a file in a folder that can be written, not '
+                """'/nowhere/usage.json'. See "cannot-write" in docs/troubleshooting.rst."""
+            ),
         ),
     ],
 )

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.errors import GpuTrackerError, ParameterError, see
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,13 +24,7 @@ def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | No
     """
     if sys.platform == 'win32':
         return None  # Tracker checks it; signal 0 ends a process there
-    try:
-        os.kill(process_id, 0)
-    except (ProcessLookupError, OverflowError):
-        raise no_process(process_id) from None
-    except PermissionError:
-        if not may_be_of_others:
-            raise ParameterError('--pid', str(process_id), f'{_ACCEPTED} of your own (not permitted)') from None
+    _check(process_id, may_be_of_others=may_be_of_others)
     if sys.platform != 'linux' or not hasattr(os, 'pidfd_open'):
         return None
     try:
@@ -44,9 +38,48 @@ def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | No
         return None  # before Linux 5.3, or forbidden by a container
 
 
+def _check(process_id: int, *, may_be_of_others: bool) -> None:
+    """Raise ParameterError where there is no such process any more, or it is somebody else's and may not be."""
+    try:
+        os.kill(process_id, 0)
+    except (ProcessLookupError, OverflowError):
+        raise no_process(process_id) from None
+    except PermissionError:
+        if not may_be_of_others:
+            advice = f'Run gpu-tracker as the user of that process, or as root. {see("not-permitted")}'
+            accepted = f'{_ACCEPTED} of your own (not permitted)'
+            raise ParameterError('--pid', str(process_id), accepted, advice) from None
+    if _has_ended(_status(process_id)):  # there is nothing left to be measured
+        raise no_process(process_id)
+
+
 def no_process(process_id: int) -> ParameterError:
-    """Return what is to be said where there is no such process."""
-    return ParameterError('--pid', str(process_id), _ACCEPTED)
+    """Return what is to be said where there is no such process, or one that has ended and was not waited for."""
+    return ParameterError('--pid', str(process_id), _ACCEPTED, f'{_why_none(process_id)} {see("no-such-process")}')
+
+
+def _why_none(process_id: int) -> str:
+    """Return a sentence that says what has this ID instead; Linux alone shows that."""
+    fields = _status(process_id)
+    if _has_ended(fields):
+        return f'It has ended, and its parent, {fields.get("PPid")}, has not waited for it.'
+    if fields.get('Tgid', str(process_id)) != str(process_id):
+        return f'It is a thread of process {fields["Tgid"]}.'
+    return 'There is none: it has ended, or is in a container, where it has another ID.'
+
+
+def _has_ended(fields: Mapping[str, str]) -> bool:
+    """Return whether a process is a zombie. Where only its first thread has ended, it has the others still."""
+    return fields.get('State', '').startswith('Z') and fields.get('Threads') == '1'
+
+
+def _status(process_id: int) -> dict[str, str]:
+    """Return the fields of proc_pid_status(5), which threads have too; none where there is no such file."""
+    try:
+        with open(f'/proc/{process_id}/status', errors='replace') as file:
+            return {name: value.strip() for name, _, value in (line.partition(':') for line in file)}
+    except OSError:
+        return {}
 
 
 def hidden_process(process_id: int) -> GpuTrackerError | None:
@@ -56,7 +89,7 @@ def hidden_process(process_id: int) -> GpuTrackerError | None:
     except PermissionError:
         return GpuTrackerError(
             f"Process {process_id} is another user's, and /proc hides those (mount option hidepid of proc(5)): that "
-            'takes CAP_SYS_PTRACE, or the group in the option gid of that mount, or root.'
+            f'takes CAP_SYS_PTRACE, or the group in the option gid of that mount, or root. {see("not-permitted")}'
         )
     except (ProcessLookupError, OverflowError):
         return None
