@@ -232,7 +232,7 @@ def _existing_process(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ParameterError('process_id', value, 'the id of a process that exists')
     if not process_exists(value):
-        raise ParameterError('process_id', value, 'the id of a process that exists')
+        raise ParameterError('process_id', value, 'the id of a process that exists', see('no-such-process'))
     return value
 
 

@@ -439,7 +439,8 @@ class Run:
         """Raise ParameterError where it was a parameter that the sampler has refused."""
         uuids = list(self.parameters.gpu_uuids or ())
         if refusal == 'process':
-            raise ParameterError('process_id', self.parameters.process_id, 'the id of a process that exists') from None
+            accepted = 'the id of a process that exists'
+            raise ParameterError('process_id', self.parameters.process_id, accepted, see('no-such-process')) from None
         if refusal == 'uuids':
             advice = f'"gpu-tracker gpus --json" lists them; without a GPU leave it out. {see("gpu-uuids")}'
             raise ParameterError('gpu_uuids', uuids, str(error), advice) from None

@@ -130,7 +130,7 @@ def test_a_command_that_cannot_be_started_is_told_of_before_a_gpu_is_claimed(mac
     assert told == [
         (127, '', f"{start}'no-such-program': No such file or directory\n"),
         (126, '', f"{start}'{tmp_path}/text': Permission denied\n"),
-        (126, '', f"{start}'{tmp_path}': Permission denied\n"),
+        (126, '', f"""{start}'{tmp_path}': it is a folder. See "not-started" in docs/troubleshooting.rst.\n"""),
     ]
     assert machine.driver.calls() == []
     assert not machine.claims.exists()

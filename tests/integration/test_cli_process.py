@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.cli import main
-from gpu_tracker.cli.running_process import open_process
+from gpu_tracker.cli.running_process import end_of, open_process
 from gpu_tracker.errors import ParameterError
 from support.cli_program import PROGRAM, Marked, Terminal, gpu_tracker, started, text_of
 from support.waiting import eventually
@@ -111,11 +111,14 @@ def test_a_process_that_has_ended_and_was_not_waited_for() -> None:
     with subprocess.Popen(['true']) as ended:
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         run = gpu_tracker('--pid', str(ended.pid))
+        quiet = gpu_tracker('--pid', str(ended.pid), '--disable-logs')
     assert run.stderr == (
-        f"gpu-tracker: --pid must be the ID of a running process, not '{ended.pid}'. It has ended, and its parent, "
-        f'{os.getpid()}, has not waited for it. See "no-such-process" in docs/troubleshooting.rst.\n'
+        f'gpu-tracker: process {ended.pid} has ended, and its parent, {os.getpid()}, has not waited for it: there is '
+        'nothing left to be measured. See "no-such-process" in docs/troubleshooting.rst.\n'
+        f'{COMPLETE}\n'
     )
-    assert (run.returncode, run.stdout) == (125, '')
+    assert 'Total RSS: N/A' in run.stdout
+    assert (run.returncode, quiet.returncode, quiet.stderr) == (0, 0, f'{COMPLETE}\n')
 
 
 def test_a_process_whose_first_thread_has_ended_runs_still() -> None:
@@ -129,10 +132,8 @@ def test_a_process_whose_first_thread_has_ended_runs_still() -> None:
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         process.stdout.readline()
         eventually(lambda: 'State:\tZ' in text_of(Path(f'/proc/{process.pid}/status')))
-        handle = open_process(process.pid)
+        assert end_of(process.pid) is None
         process.stdin.close()
-    assert handle is not None
-    os.close(handle)
 
 
 def test_a_process_that_may_not_be_looked_at(

@@ -25,6 +25,8 @@ from support.tracked_program import as_root, run, run_words
 if TYPE_CHECKING:
     from pathlib import Path
 
+BLOCKED = 17
+"""NVML_ERROR_OPERATING_SYSTEM, as driver 580 answers where its device files are no devices of its own."""
 COMPLETE = 'Resource tracking complete. Process completed with status code: 0\n'
 TRACK = """
 import gpu_tracker
@@ -40,6 +42,14 @@ FAILURES = [
             'The NVIDIA driver and its library have different versions (NVML code 18), as after an update without a '
             'restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. See '
             '"driver-mismatch" in docs/troubleshooting.rst.'
+        ),
+    ),
+    (
+        BLOCKED,
+        (
+            'The operating system keeps this process from the NVIDIA driver (NVML code 17), as where a '
+            'container or job '
+            'was given no GPU: GPU figures are unknown. See "driver-permission" in docs/troubleshooting.rst.'
         ),
     ),
     (

@@ -88,7 +88,14 @@ def test_defaults_are_filled_in():
         ('gpu_uuids', [''], "gpu_uuids must be at least one UUID of a GPU, not ['']"),
         ('gpu_uuids', 'GPU-1', "gpu_uuids must be a sequence of UUIDs of GPUs, not 'GPU-1'"),
         ('gpu_brand', 'voodoo', "gpu_brand must be 'nvidia', 'amd', 'intel' or 'drm', not 'voodoo'"),
-        ('process_id', NO_PROCESS, f'process_id must be the id of a process that exists, not {NO_PROCESS}'),
+        (
+            'process_id',
+            NO_PROCESS,
+            (
+                f'process_id must be the id of a process that exists, not {NO_PROCESS}. '
+                'See "no-such-process" in docs/troubleshooting.rst.'
+            ),
+        ),
         ('process_id', 0, 'process_id must be the id of a process that exists, not 0'),
         ('process_id', '1', "process_id must be the id of a process that exists, not '1'"),
         (

@@ -24,7 +24,15 @@ def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | No
     """
     if sys.platform == 'win32':
         return None  # Tracker checks it; signal 0 ends a process there
-    _check(process_id, may_be_of_others=may_be_of_others)
+    try:
+        os.kill(process_id, 0)
+    except (ProcessLookupError, OverflowError):
+        raise no_process(process_id) from None
+    except PermissionError:
+        if not may_be_of_others:
+            advice = f'Run gpu-tracker as the user of that process, or as root. {see("not-permitted")}'
+            accepted = f'{_ACCEPTED} of your own (not permitted)'
+            raise ParameterError('--pid', str(process_id), accepted, advice) from None
     if sys.platform != 'linux' or not hasattr(os, 'pidfd_open'):
         return None
     try:
@@ -38,39 +46,29 @@ def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | No
         return None  # before Linux 5.3, or forbidden by a container
 
 
-def _check(process_id: int, *, may_be_of_others: bool) -> None:
-    """Raise ParameterError where there is no such process any more, or it is somebody else's and may not be."""
-    try:
-        os.kill(process_id, 0)
-    except (ProcessLookupError, OverflowError):
-        raise no_process(process_id) from None
-    except PermissionError:
-        if not may_be_of_others:
-            advice = f'Run gpu-tracker as the user of that process, or as root. {see("not-permitted")}'
-            accepted = f'{_ACCEPTED} of your own (not permitted)'
-            raise ParameterError('--pid', str(process_id), accepted, advice) from None
-    if _has_ended(_status(process_id)):  # there is nothing left to be measured
-        raise no_process(process_id)
-
-
 def no_process(process_id: int) -> ParameterError:
-    """Return what is to be said where there is no such process, or one that has ended and was not waited for."""
-    return ParameterError('--pid', str(process_id), _ACCEPTED, f'{_why_none(process_id)} {see("no-such-process")}')
+    """Return what is to be said where there is no such process."""
+    thread_of = _status(process_id).get('Tgid', str(process_id))
+    if thread_of == str(process_id):
+        why = 'There is none: it has ended, or is in a container, where it has another ID.'
+    else:
+        why = f'It is a thread of process {thread_of}.'
+    return ParameterError('--pid', str(process_id), _ACCEPTED, f'{why} {see("no-such-process")}')
 
 
-def _why_none(process_id: int) -> str:
-    """Return a sentence that says what has this ID instead; Linux alone shows that."""
+def end_of(process_id: int) -> str | None:
+    """Return what is to be said of a process that has ended and was not waited for; None where it runs.
+
+    Linux alone shows that. Where only the first thread of a process has ended, it has the others still.
+    """
     fields = _status(process_id)
-    if _has_ended(fields):
-        return f'It has ended, and its parent, {fields.get("PPid")}, has not waited for it.'
-    if fields.get('Tgid', str(process_id)) != str(process_id):
-        return f'It is a thread of process {fields["Tgid"]}.'
-    return 'There is none: it has ended, or is in a container, where it has another ID.'
-
-
-def _has_ended(fields: Mapping[str, str]) -> bool:
-    """Return whether a process is a zombie. Where only its first thread has ended, it has the others still."""
-    return fields.get('State', '').startswith('Z') and fields.get('Threads') == '1'
+    if not fields.get('State', '').startswith('Z') or fields.get('Threads') != '1':
+        return None
+    return (
+        f'process {process_id} has ended, and its parent, {fields.get("PPid")}, has not waited for it: there '
+        'is nothing '
+        f'left to be measured. {see("no-such-process")}'
+    )
 
 
 def _status(process_id: int) -> dict[str, str]:

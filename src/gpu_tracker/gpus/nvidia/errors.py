@@ -60,6 +60,11 @@ _INIT_PROBLEMS = {
         'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach (NVML code 15): '
         f'GPU figures are unknown until the machine is restarted. {_LOST}'
     ),
+    17: (
+        'The operating system keeps this process from the NVIDIA driver (NVML code 17), as where a container '
+        'or job was '
+        f'given no GPU: GPU figures are unknown. {_PERMISSION}'
+    ),
     18: (
         'The NVIDIA driver and its library have different versions (NVML code 18), as after an update without a '
         'restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. '
