@@ -44,6 +44,8 @@ _QUICK_ROUNDS = 2
 _LONGEST = 300
 _SOURCE = 'int f{0}(int x) {{ int y = 0; for (int i = 0; i < x; i++) y += i ^ {0}; return y; }}\n'
 _MICRO = 1e6
+_MANY = 1000
+"""Ends from which on what they cost can be told from what a run costs more or less than another."""
 
 
 def measure(session: Session) -> None:
@@ -100,7 +102,9 @@ def ended_table(results: Results) -> Table:
                 continue
             others = results.rounds(PART, row, OFF, 'sampler')
             more = [found['sampler'][turn] - others[turn] for turn in found['sampler'] if turn in others]
-            each = number(_MICRO * sorted(more)[len(more) // 2] / ends) if way == ON and more and ends > 1 else DASH
+            each = (
+                number(_MICRO * sorted(more)[len(more) // 2] / ends) if way == ON and more and ends >= _MANY else DASH
+            )
             share = number(peak / (_LARGE << 20)) if row == LARGE else DASH
             rows.append(
                 [
@@ -121,6 +125,7 @@ def ended_table(results: Results) -> Table:
     ]  # fmt: skip
     text = (
         'True is what wait4 reports of the command, or the children of themselves, where that is more. The peak is '
-        'that of the child. An end costs what the sampler uses more than in the same round without reports.'
+        'that of the child. An end costs what the sampler uses more than in the same round without reports, '
+        'and is left out where few have ended.'
     )
     return Table('taskstats: processes that the kernel reports at their end', columns, rows, text)

@@ -41,8 +41,9 @@ has_program() {
 # checks its unit. Chromium, with a font, shows the page of the dashboard, Prometheus reads the agent, and curl and
 # openssl are who asks both with and without their secrets. clang compiles what libbpf loads into the kernel, for the
 # comparison with what is kept compiled, and g++ what nvcc does not. bpftrace and BCC, which bring little beside clang,
-# count the same calls in the benchmark of the CUDA probe. Slurm and GNU parallel start jobs; moreutils has another
-# program parallel. QEMU boots a kernel, and dbus-daemon is the bus of systemd's user manager there.
+# count the same calls in the benchmark of the CUDA probe. zsh and fish complete the command line, and groff reads its
+# manual pages. Slurm and GNU parallel start jobs; moreutils has another program parallel. QEMU boots a kernel;
+# dbus-daemon is the bus of systemd's user manager there, and crun makes containers.
 missing=
 [ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
 echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
@@ -54,6 +55,9 @@ command -v curl >/dev/null || missing="$missing curl"
 command -v openssl >/dev/null || missing="$missing openssl"
 command -v clang >/dev/null || missing="$missing clang"
 command -v g++ >/dev/null || missing="$missing g++"
+command -v zsh >/dev/null || missing="$missing zsh"
+command -v fish >/dev/null || missing="$missing fish"
+command -v groff >/dev/null || missing="$missing groff-base"
 has_library libbpf.so.1 || missing="$missing libbpf1"
 command -v bpftrace >/dev/null || missing="$missing bpftrace"
 /usr/bin/python3 -c 'import bcc' 2>/dev/null || missing="$missing python3-bpfcc"
@@ -63,6 +67,7 @@ parallel --version 2>/dev/null | grep -q GNU || missing="$missing parallel"
 if [ "$(uname -m)" = x86_64 ]; then
     command -v qemu-system-x86_64 >/dev/null || missing="$missing qemu-system-x86"
     command -v dbus-daemon >/dev/null || missing="$missing dbus-daemon"
+    command -v crun >/dev/null || missing="$missing crun"
 fi
 # shellcheck disable=SC2086  # one word a package
 [ -z "$missing" ] || install_packages $missing
@@ -73,6 +78,7 @@ versions=$(versions_here)
 # static_checks BIN: what takes long of them runs beside tests that mostly wait.
 static_checks() {
     "$1/python" -m mypy || fail 'mypy failed'
+    "$1/basedpyright" --pythonpath "$1/python" || fail 'pyright failed'
     for system in darwin win32; do
         "$1/python" -m mypy --config-file "scripts/types_$system.toml" || fail "mypy failed for $system"
     done
@@ -282,7 +288,7 @@ if [ "$with_others" = yes ]; then
     run_waiting "$bin/python" "$@" || fail "tests failed on Python 3.$first"
 fi
 shown make_others "$others_made" || fail 'not every Python has an environment'
-say 'mypy, import-linter and the documentation'
+say 'mypy, pyright, import-linter and the documentation'
 shown static_checks "$statically_checked" || fail 'static checks failed'
 if [ "$with_others" = yes ]; then
     say "Tests on Python 3.$first that compare figures with the kernel's"

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.reading.recording import load
     from gpu_tracker.regions.blocks import region
     from gpu_tracker.sub_tracker import SubTracker, SubTrackingAnalyzer, TrackingComparison, sub_track
+    from gpu_tracker.tracked_command import run
+    from gpu_tracker.tracked_function import track
     from gpu_tracker.tracker import Tracker
     from gpu_tracker.usage import (
         ComputeTime,
@@ -47,7 +49,9 @@ __all__ = [
     'load',
     'load_job',
     'region',
+    'run',
     'sub_track',
+    'track',
 ]
 
 _MODULES = {
@@ -63,7 +67,9 @@ _MODULES = {
     'load_job': 'jobs.loading',
     'load_ipython_extension': 'notebook.magics',
     'region': 'regions.blocks',
+    'run': 'tracked_command',
     'sub_track': 'sub_tracker',
+    'track': 'tracked_function',
     'unload_ipython_extension': 'notebook.magics',
 }
 """Name -> the module that it is from, for those that are not from ``usage``."""

@@ -12,7 +12,7 @@ from gpu_tracker.processes.process import Process
 from gpu_tracker.resources import chosen
 from gpu_tracker.resources import settle as settle_sections
 from gpu_tracker.resources.rusage import forget_bounds, settle_command
-from gpu_tracker.run import Run
+from gpu_tracker.tracked_run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class ReportingTracker:
         self.run = Run(
             parameters,
             lambda level, text: warn(text) if level == 'warning' else None,
-            {'report': report, **(configuration or {})},
+            {**({} if report is None else {'report': report}), **(configuration or {})},
         )
 
     def start(self) -> None:
@@ -103,6 +103,10 @@ class ReportingTracker:
         """Write into the job's folder, if there is one, how a command has ended of which there is no result."""
         self.run.note_exit(exit_code)
 
+    def write_report(self) -> None:
+        """Write the result into the ``resource_usage_file``, if there is one: the sampler does not know all of it."""
+        self.run.write_report()
+
     @property
     def is_in_folder(self) -> bool:
         """Whether the job's folder, if there is one, has the result."""
@@ -142,12 +146,14 @@ class StartedTracker(ReportingTracker):
 
 
 class CommandTracker:
-    """Tracks a command that its launcher, this process, has forked and holds back until the sampler is ready.
+    """Tracks a command that its launcher has forked and holds back until the sampler is ready.
 
     :param process_id: The held process.
     :param exec_handle: The reading end of a pipe whose other end the held process closes by its ``exec``. From then on
         its memory counts.
+    :param launcher: The process that has forked it, adopts its orphans and waits for it; None: this one.
     :param command: The words that the held process was given to become.
+    :param folder: The folder that it is in; None: this process' own.
     :param regions: The path of the log that it writes regions to; None: there is none.
     :param commit_interval: Seconds after which what was measured is in a recording; None: as usual.
     :param limits: Those that the sampler compares with what it samples, see :meth:`exceeded`; None: none.
@@ -160,7 +166,9 @@ class CommandTracker:
         process_id: int,
         exec_handle: int,
         warn: Callable[[str], None],
+        launcher: int | None = None,
         command: Sequence[str] = (),
+        folder: str | None = None,
         regions: str | None = None,
         commit_interval: float | None = None,
         limits: Mapping[str, float] | None = None,
@@ -170,14 +178,16 @@ class CommandTracker:
 
         held = {
             'settles': True,
-            'launcher': os.getpid(),
-            'launcher_peak': MemoryFiles().peak(os.getpid()) if default_reader() == 'proc' else None,
+            'launcher': launcher or os.getpid(),
+            'launcher_peak': MemoryFiles().peak(launcher or os.getpid()) if default_reader() == 'proc' else None,
             'exec_handle': exec_handle,
             'regions': regions,
             'recorded_command': tuple(command),
             'commit_interval': commit_interval,
             **({'limits': limits} if limits else {}),
-            'command': (tuple(command), _folder()) if options.get('sections') or options.get('cuda') else None,
+            'command': (tuple(command), folder or _folder())
+            if options.get('sections') or options.get('cuda')
+            else None,
         }
         self._tracker = ReportingTracker(process_id=process_id, warn=warn, configuration=held, **options)
         self._process_id = process_id
@@ -267,7 +277,12 @@ class CommandTracker:
 
         :param figures: See :meth:`gpu_tracker.control_groups.own_group.OwnGroup.end`.
         """
-        self._tracker.run.require_totals()['own_group'] = figures
+        totals = self._tracker.run.require_totals()
+        kills = figures.get('oom_kills')
+        sampled = totals['control_group']['oom_kills'] if 'control_group' in totals else None
+        if kills is not None and sampled is not None:  # groups below may be gone that a sample has still seen
+            figures = {**figures, 'oom_kills': max(kills, sampled)}
+        totals['own_group'] = figures
 
     def keep_file(self) -> None:
         """Let go of the file that the recording replaces: the command runs."""
@@ -276,6 +291,10 @@ class CommandTracker:
     def finish(self, exit_code: int | None = None) -> None:
         """Complete the recording, if there is one; the result changes no more."""
         self._tracker.finish(exit_code)
+
+    def write_report(self) -> None:
+        """Write the result into the ``resource_usage_file``, if there is one: the sampler does not know all of it."""
+        self._tracker.write_report()
 
     def discard(self) -> None:
         """End the sampler without a result: the command could not be started."""

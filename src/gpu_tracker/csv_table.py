@@ -91,11 +91,12 @@ def _written(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> st
     import csv  # noqa: PLC0415 - as above
     import io  # noqa: PLC0415
 
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator='\n')
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    lines = []
+    for row in ({name: name for name in columns}, *rows):
+        line = io.StringIO()
+        csv.DictWriter(line, columns, lineterminator='\r\n').writerow(row)  # so that both are quoted within cells
+        lines.append(line.getvalue().removesuffix('\r\n') + '\n')
+    return ''.join(lines)
 
 
 def _flat(figures: Mapping[str, object], prefix: str) -> dict[str, object]:

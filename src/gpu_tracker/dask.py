@@ -22,7 +22,9 @@ try:
     from dask.utils import key_split
     from distributed import WorkerPlugin
 except ImportError as missing:
-    message = f'gpu_tracker.dask needs the package distributed ({missing}): pip install gpu-tracker[dask]'
+    from gpu_tracker.installation import install_command
+
+    message = f'gpu_tracker.dask needs the package distributed ({missing}): {install_command("dask")}'
     raise MissingPackageError(message) from None
 
 if TYPE_CHECKING:

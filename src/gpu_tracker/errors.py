@@ -5,7 +5,6 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
 
 
 def see(entry: str) -> str:
@@ -52,6 +51,10 @@ class RecordingError(GpuTrackerError):
     """A recording cannot be written or read; the text names the file and says what is wrong with it."""
 
 
+class ReportError(GpuTrackerError, ValueError):
+    """A text or a dictionary is no report; the text says what of it is something else."""
+
+
 class SubTrackingError(GpuTrackerError, ValueError):
     """A file of code blocks, of what was measured, or of results is something else; the text names it and says what."""
 
@@ -95,11 +98,6 @@ class ClaimsLockedError(ClaimsError):
 
 class ProbeUnavailableError(GpuTrackerError):
     """CUDA calls cannot be probed here; the text is one sentence that names what is missing."""
-
-    @classmethod
-    def without_extra(cls, subject: str, extra: str) -> Self:
-        """Return what is to be said where a package is missing that the ``extra`` of gpu-tracker installs."""
-        return cls(f'{subject} cannot be probed: a package is missing; install gpu-tracker[{extra}].')
 
 
 class GrantError(GpuTrackerError):

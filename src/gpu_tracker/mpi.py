@@ -170,7 +170,9 @@ def _mpi() -> Any:  # noqa: ANN401 - the module MPI
     try:
         from mpi4py import MPI  # noqa: PLC0415 - see above
     except ImportError as error:
-        message = f'gpu_tracker.mpi needs the package mpi4py ({error}): pip install gpu-tracker[mpi]'
+        from gpu_tracker.installation import install_command  # noqa: PLC0415 - ranks do without
+
+        message = f'gpu_tracker.mpi needs the package mpi4py ({error}): {install_command("mpi")}'
         raise MissingPackageError(message) from None
     return MPI
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+import sys
 
 from gpu_tracker import units
 from gpu_tracker.errors import ParameterError, see
@@ -16,9 +17,33 @@ from gpu_tracker.resources import SECTIONS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
-    from typing import Any, Literal
+    from typing import Any, Literal, TypedDict
 
     from gpu_tracker.usage import JobIdentity
+
+    class TrackerOptions(TypedDict, total=False):
+        """The parameters of :class:`~gpu_tracker.Tracker` but for ``process_id``, where they are passed on."""
+
+        sleep_time: float
+        ram_unit: str
+        gpu_ram_unit: str
+        time_unit: str
+        n_expected_cores: int | Literal['allowed'] | None
+        gpu_uuids: Sequence[str] | None
+        disable_logs: bool
+        resource_usage_file: str | os.PathLike[str] | None
+        n_join_attempts: int
+        join_timeout: float
+        gpu_brand: str | None
+        max_overhead_percent: float | None
+        cuda: bool
+        sections: Sequence[str]
+        tracking_file: str | os.PathLike[str] | None
+        overwrite: bool
+        per_process: bool
+        job_folder: str | os.PathLike[str] | None
+        job: JobIdentity | None
+
 
 _LONGEST = 1e9
 """Seconds: above this, clocks and timeouts overflow on some systems."""
@@ -46,7 +71,7 @@ class Parameters:
         resource_usage_file: str | os.PathLike[str] | None = None,
         n_join_attempts: int = 5,
         join_timeout: float = 10.0,
-        gpu_brand: str | None = None,
+        gpu_brand: str | Sequence[str] | None = None,
         max_overhead_percent: float | None = None,
         cuda: bool = False,
         sections: Sequence[str] = (),
@@ -70,7 +95,7 @@ class Parameters:
         self.resource_usage_file = None if resource_usage_file is None else self._usage_file(resource_usage_file)
         self.n_join_attempts = _count('n_join_attempts', n_join_attempts)
         self.join_timeout = _positive('join_timeout', join_timeout, 'a positive number of seconds')
-        self.gpu_brand = None if gpu_brand is None else _brand(gpu_brand)
+        self.gpu_brand = None if gpu_brand is None else _brands(gpu_brand)
         self.max_overhead_percent = None if max_overhead_percent is None else _percent(max_overhead_percent)
         self.sections = _sections(sections, cuda=_flag('cuda', cuda))
         """The names of what is wanted beside the documented sections."""
@@ -102,6 +127,8 @@ class Parameters:
 
     def _expected_cores(self, value: object) -> int | None:
         if isinstance(value, str) and value == ALLOWED:
+            if sys.platform != 'linux':
+                return None  # nothing is known there that limits a process: all cores are expected
             from gpu_tracker.control_groups.allowed import expected_cores  # noqa: PLC0415 - only where it is asked for
 
             return expected_cores(self.process_id)
@@ -207,10 +234,10 @@ def _unit(name: str, value: object, read: Callable[[str], str | None], accepted:
     return found
 
 
-def _brand(value: object) -> str:
-    from gpu_tracker.gpus.vendors import brands  # noqa: PLC0415 - most users leave the choice to us
+def _brands(value: object) -> tuple[str, ...]:
+    from gpu_tracker.gpus import check_brands  # noqa: PLC0415 - most users leave the choice to us
 
-    return _one_of('gpu_brand', value, brands())
+    return check_brands(value)
 
 
 def _alternatives(words: object) -> str:

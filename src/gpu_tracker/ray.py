@@ -88,7 +88,9 @@ def _identity(actor: str) -> JobIdentity:
     try:
         import ray  # noqa: PLC0415 - whoever imports this module to start a job needs no more than a text
     except ImportError as error:
-        message = f'gpu_tracker.ray needs the package ray ({error}): pip install gpu-tracker[ray]'
+        from gpu_tracker.installation import install_command  # noqa: PLC0415 - as above
+
+        message = f'gpu_tracker.ray needs the package ray ({error}): {install_command("ray")}'
         raise MissingPackageError(message) from None
     around = identify(os.environ, os.getpid()) or {}
     job = around.get('job')

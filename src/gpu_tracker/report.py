@@ -99,16 +99,11 @@ def as_text(usage: ResourceUsage, adaptive: Collection[str] = ()) -> str:
     return '\n'.join([*_lines(dict(before), ''), *after_it, *_lines(dict(after), '')])
 
 
-def as_dictionary(usage: ResourceUsage) -> dict[str, object]:
-    """Return the fields of ``usage``, unrounded, as what JSON knows: dictionaries, lists, texts, numbers and None."""
-    return {name: _plain(value) for name, value in _fields(usage).items()}
-
-
 def as_json(usage: ResourceUsage) -> str:
     """Return the fields of ``usage`` as a JSON object, unrounded, indented by one blank; unknown values are null."""
     import json  # noqa: PLC0415 - the text is there also where a json.py of the program's own hides this one
 
-    return json.dumps(as_dictionary(usage), indent=1)
+    return json.dumps(usage.to_dict(), indent=1)
 
 
 def as_summary(usage: ResourceUsage) -> str:
@@ -122,7 +117,7 @@ def as_csv(usage: ResourceUsage, command: Sequence[str] = (), exit_code: int | N
     """Return the report as a table of one run, see :func:`gpu_tracker.csv_table.table_of`."""
     from gpu_tracker import csv_table  # noqa: PLC0415 - as above
 
-    return csv_table.table_of(as_dictionary(usage), command, exit_code)
+    return csv_table.table_of(usage.to_dict(), command, exit_code)
 
 
 FORMATS: dict[str, Callable[[ResourceUsage], str]] = {
@@ -180,12 +175,6 @@ def _fields(usage: ResourceUsage) -> dict[str, Any]:
 
     # Sections that were not asked for: the report is as it always was.
     return {name: value for name, value in asdict(usage).items() if value is not None}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, tuple) else value
 
 
 def _lines_without_calls(cuda: CUDAUsage) -> Iterator[str]:

@@ -34,13 +34,23 @@ def as_summary(usage: ResourceUsage) -> str:
     return '\n'.join(f'{title:<{_WIDTH}}{text}' for title, text in lines)
 
 
+def as_line(usage: ResourceUsage) -> str:
+    """Return the first figures of :func:`as_summary` in one line; those of GPUs where there are any."""
+    ram, gpu_ram = usage.max_ram, usage.max_gpu_ram
+    parts = [
+        _time(usage),
+        f'RAM {size(ram.combined.total_rss, MEMORY_UNITS[ram.unit])}',
+        f'CPU {figure(usage.cpu_utilization.combined.mean_sum_percent, "percent")}',
+    ]
+    if usage.gpu_utilization.system_gpu_count != 0:
+        parts.append(f'GPU RAM {size(gpu_ram.combined, MEMORY_UNITS[gpu_ram.unit])}')
+        parts.append(f'GPU {figure(usage.gpu_utilization.gpu_percentages.mean_sum_percent, "percent")}')
+    return ', '.join(parts)
+
+
 def lines_of(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
     """Yield each line as its title, which is empty where it goes on with the line before, and its text."""
-    time = figure(usage.compute_time.time * TIME_UNITS[usage.compute_time.unit], 'seconds')
-    if usage.termination_reason is not None:
-        time = f'{time}, {ended_by(usage.termination_reason)}'
-    elif usage.exceeded_limits is not None:
-        time = f'{time}, {ended_beyond(usage.exceeded_limits)}'
+    time = _time(usage)
     yield 'Time', time if usage.job is None else f'{time}; {place_in_job(usage.job)}'
     yield from _ram(usage)
     if usage.control_group is not None:
@@ -58,6 +68,13 @@ def lines_of(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
         yield 'Energy', f'GPUs in use {figure(usage.energy.gpu, "joules")}, {packages}' if has_gpus else packages
     if usage.cuda is not None:
         yield 'CUDA', usage.cuda.problem or _launches(usage)
+
+
+def _time(usage: ResourceUsage) -> str:
+    time = figure(usage.compute_time.time * TIME_UNITS[usage.compute_time.unit], 'seconds')
+    if usage.termination_reason is not None:
+        return f'{time}, {ended_by(usage.termination_reason)}'
+    return time if usage.exceeded_limits is None else f'{time}, {ended_beyond(usage.exceeded_limits)}'
 
 
 def place_in_job(place: JobIdentity) -> str:

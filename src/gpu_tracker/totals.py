@@ -86,8 +86,8 @@ class Configuration(TypedDict):
     """The kernel is asked to report the processes that end, where it is permitted."""
     interval: float
     """Seconds between two samples."""
-    brand: str | None
-    """That of the GPUs; None: the first whose driver is there."""
+    brands: tuple[str, ...] | None
+    """Those of the GPUs; None: all."""
     uuids: tuple[str, ...] | None
     overhead: float | None
     """The share of one core that bounds the sampler's CPU time."""
@@ -246,6 +246,10 @@ class ControlGroupTotals(TypedDict):
     cpu_limit: float | None
     allowed_cores: float | None
     oom_kills: int | None
+    oom_kills_before: NotRequired[int | None]
+    """Those that the counter of the group had at the start."""
+    inode: NotRequired[int | None]
+    """That of the folder, which tells the group from all others of the machine."""
 
 
 class Record(TypedDict):
@@ -283,6 +287,8 @@ class Record(TypedDict):
     """The same of the largest descendant that has ended."""
     ended_copies_peak: NotRequired[int]
     """The same of those that may have been in the target's memory."""
+    ended_unseen_peaks: NotRequired[int]
+    """The sum of the peaks of those that no sample has seen, and for which nobody in the tree has waited."""
 
 
 class Totals(TypedDict):

@@ -8,7 +8,7 @@ import sys
 
 from gpu_tracker.errors import SamplerError, TrackerStateError
 from gpu_tracker.parameters import Parameters
-from gpu_tracker.run import Run
+from gpu_tracker.tracked_run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ class Tracker:
     :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not answer.
     :param join_timeout: Seconds of each such wait.
     :param gpu_brand: The brand of the GPUs: ``nvidia``, ``amd``, ``intel``, or ``drm`` for all that the kernel's DRM
-        drivers serve, which are all but those of NVIDIA's own driver. None: all GPUs; integrated ones, which share the
-        system's memory, count once a tracked process has memory on one.
+        drivers serve, which are all but those of NVIDIA's own driver; or several, in a list or with commas between
+        them. None: all GPUs; integrated ones, which share the system's memory, count once a tracked process has memory
+        on one.
     :param max_overhead_percent: What the sampler may use of one core, in percent, on average from the first sample on.
         Where it does not suffice samples are skipped, with one warning. Where not given, the sampling interval decides,
         and what is read besides the basic figures takes 1 % at most.
@@ -89,7 +90,7 @@ class Tracker:
         resource_usage_file: str | os.PathLike[str] | None = None,
         n_join_attempts: int = 5,
         join_timeout: float = 10.0,
-        gpu_brand: str | None = None,
+        gpu_brand: str | Sequence[str] | None = None,
         max_overhead_percent: float | None = None,
         cuda: bool = False,  # noqa: FBT001, FBT002 - as disable_logs
         sections: Sequence[str] = (),
@@ -122,7 +123,7 @@ class Tracker:
             job=job,
         )
         self.state = self.State.NEW
-        self._run = Run(parameters, _log)
+        self._run = Run(parameters, log)
         self._owner = 0
         self._usage: ResourceUsage | None = None
         self._regions: tuple[Region, ...] | None = None
@@ -217,20 +218,14 @@ class Tracker:
 
         :raises RuntimeError: before the end.
         """
-        usage = self.resource_usage
-        from gpu_tracker.report import as_dictionary  # noqa: PLC0415 - keeps the measured process light until the end
-
-        return as_dictionary(usage)
+        return self.resource_usage.to_dict()
 
     def __str__(self) -> str:
         """Return the result as text.
 
         :raises RuntimeError: before the end.
         """
-        usage = self.resource_usage
-        from gpu_tracker.report import as_text  # noqa: PLC0415 - as above
-
-        return as_text(usage)
+        return str(self.resource_usage)
 
     def _repr_html_(self) -> str | None:
         """Return the result as a table, for notebooks; None before the end, and where there is no result.
@@ -238,7 +233,7 @@ class Tracker:
         Kept once made: the recording that its sparklines are from may be removed later.
         """
         if self._html is None and self.state is self.State.STOPPED:
-            from gpu_tracker.views.html import tracker_html  # noqa: PLC0415 - as above
+            from gpu_tracker.views.html import tracker_html  # noqa: PLC0415 - keeps the measured process light
 
             try:
                 self._html = tracker_html(self.resource_usage, self._run.recording)
@@ -254,7 +249,7 @@ class Tracker:
         return self._run
 
 
-def _log(level: str, text: str) -> None:
+def log(level: str, text: str) -> None:
     """Log a message in the program's own process."""
     if level != 'warning' and 'logging' not in sys.modules:
         return  # nobody has asked for more than warnings, and logging costs 15 ms

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from gpu_tracker.cuda_usage import CUDAUsage
 
 
@@ -314,9 +317,12 @@ class OwnGroupUsage:
     problem: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ResourceUsage:
     """All that a tracked run used.
+
+    ``str()`` of it is the report as text, ``repr()`` one line of a few figures. Two with the same figures are equal. It
+    can be pickled.
 
     :ivar max_ram: The most RAM.
     :ivar max_gpu_ram: The most GPU RAM.
@@ -350,6 +356,50 @@ class ResourceUsage:
     own_group: OwnGroupUsage | None = None
     termination_reason: str | None = None
     exceeded_limits: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        """Return the report as text."""
+        from gpu_tracker.report import as_text  # noqa: PLC0415 - programs that print no report need none of it
+
+        return as_text(self)
+
+    def __repr__(self) -> str:
+        """Return the figures that people want to know first, in one line."""
+        from gpu_tracker.summary import as_line  # noqa: PLC0415 - as above
+
+        return f'<ResourceUsage {as_line(self)}>'
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the report has as JSON, which :func:`json.dumps` takes as it is.
+
+        The keys are the names of the fields; sections that were not asked for are left out.
+        """
+        from gpu_tracker.plain_result import as_dictionary  # noqa: PLC0415 - as above
+
+        return as_dictionary(self)
+
+    @staticmethod
+    def from_dict(report: Mapping[str, Any]) -> ResourceUsage:
+        """Return the result that :meth:`to_dict` has made ``report`` of.
+
+        Figures that an older version did not report are None; keys that are unknown here are left out.
+
+        :raises ValueError: where ``report`` is something else: a :class:`~gpu_tracker.errors.ReportError`.
+        """
+        from gpu_tracker.plain_result import from_dictionary  # noqa: PLC0415 - as above
+
+        return from_dictionary(report)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> ResourceUsage:
+        """Return the result that a report in JSON holds, such as one of ``gpu-tracker -f json``.
+
+        :param text: What its file holds: ``ResourceUsage.from_json(Path('usage.json').read_bytes())``.
+        :raises ValueError: where ``text`` is something else, as in :meth:`from_dict`.
+        """
+        from gpu_tracker.plain_result import from_text  # noqa: PLC0415 - as above
+
+        return from_text(text)
 
     def _repr_html_(self) -> str:
         """Return the figures as a table, for notebooks."""

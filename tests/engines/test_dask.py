@@ -12,6 +12,7 @@ import pytest
 
 import gpu_tracker
 from gpu_tracker.errors import TrackerStateError
+from gpu_tracker.installation import install_command
 from support.engines import dask_tasks
 from support.tracked_program import IN_CI, MEGABYTE, run
 from support.waiting import eventually
@@ -164,7 +165,7 @@ except gpu_tracker.errors.MissingPackageError as error:
 """
     text = run(program).stdout
     assert text.startswith('gpu_tracker.dask needs the package distributed (')
-    assert text.endswith('): pip install gpu-tracker[dask]\n')
+    assert text.endswith(f'): {install_command("dask")}\n')
 
 
 def _attempts(folder: Path, rank: int) -> list[int]:

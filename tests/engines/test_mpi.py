@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import gpu_tracker
+from gpu_tracker.installation import install_command
 from gpu_tracker.jobs.records import read_folder
 from support.engines.job_folder import GPU_TRACKER
 from support.engines.mpi_launchers import PROGRAM, mpich, open_mpi
@@ -198,7 +199,7 @@ except gpu_tracker.errors.MissingPackageError as error:
 """
     text = run(program).stdout
     assert text.startswith('gpu_tracker.mpi needs the package mpi4py (')
-    assert text.endswith('): pip install gpu-tracker[mpi]\n')
+    assert text.endswith(f'): {install_command("mpi")}\n')
 
 
 def _ended(folder: Path) -> JobReport | None:

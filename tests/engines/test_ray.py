@@ -14,6 +14,7 @@ import pytest
 
 import gpu_tracker
 import gpu_tracker.ray
+from gpu_tracker.installation import install_command
 from gpu_tracker.jobs.records import read_folder
 from support.tracked_program import IN_CI, MEGABYTE, run
 from support.waiting import eventually
@@ -137,7 +138,7 @@ except gpu_tracker.errors.MissingPackageError as error:
     words, text, _ = run(program).stdout.split('\n')
     assert words == 'python -m gpu_tracker --job=/job -- python'
     assert text.startswith('gpu_tracker.ray needs the package ray (')
-    assert text.endswith('): pip install gpu-tracker[ray]')
+    assert text.endswith(f'): {install_command("ray")}')
 
 
 def _ended(folder: Path) -> JobReport | None:

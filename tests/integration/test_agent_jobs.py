@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from gpu_tracker.installation import install_command
 from support.cli_program import started
 from support.fleet.agent_program import AgentProgram, agent
 from support.fleet.dashboard_program import Dashboard
@@ -224,7 +225,7 @@ def test_figures_are_pushed_to_opentelemetry(machine: Machine, tmp_path: Path) -
 
 
 def test_a_collector_that_is_not_there_keeps_nobody_from_ending(machine: Machine) -> None:
-    pytest.importorskip('opentelemetry.sdk', reason='needs gpu-tracker[otel]')
+    pytest.importorskip('opentelemetry.sdk', reason='needs the extra otel')
     variables = {'OTEL_METRIC_EXPORT_INTERVAL': '200', 'OTEL_EXPORTER_OTLP_TIMEOUT': '3'}
     with agent(machine, '--otlp=http://127.0.0.1:1', env=variables) as served:
         line = served.process.stderr.readline()
@@ -245,7 +246,7 @@ def test_wrong_options(machine: Machine) -> None:
     )
     assert of_folder == (125, '', "gpu-tracker: --jobs must be the path of a folder, not ''\n")
     assert of_url == (125, '', f"gpu-tracker: --otlp must be {accepted}, not 'localhost:4318'\n")
-    if 'gpu-tracker[otel]' not in of_interval[2]:
+    if install_command('otel') not in of_interval[2]:
         told = "OTEL_METRIC_EXPORT_INTERVAL must be a number of milliseconds from 100 on, not 'often'"
         assert of_interval == (125, '', f'gpu-tracker: {told}\n')
 
@@ -258,8 +259,9 @@ def test_what_is_not_installed_is_named_before_anything_is_served(machine: Machi
     assert finished.stdout == '125\n'
     assert finished.stderr.startswith(
         'gpu-tracker: --otlp needs opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http, which are not '
-        f"installed: install gpu-tracker[otel] (no module named '{name}"
+        f"installed (no module named '{name}"
     )
+    assert finished.stderr.endswith(f'): {install_command("otel")}\n')
 
 
 def test_an_agent_that_pushes_nothing_does_not_import_the_sdk(machine: Machine) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import gpu_tracker
 from gpu_tracker.cli import agent as command
+from gpu_tracker.installation import install_command
 from support.fleet.agent_program import agent
 from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import Gpu
@@ -95,9 +96,9 @@ def test_what_is_not_installed_is_named(machine: Machine, name: str) -> None:
     finished = run_words([sys.executable, '-c', program], env=machine.environment())
     assert finished.stdout == '125\n'
     assert finished.stderr.startswith(
-        "gpu-tracker: 'gpu-tracker agent' needs packages that are not installed: install gpu-tracker[fleet] "
-        f"(no module named '{name}"
+        f"gpu-tracker: 'gpu-tracker agent' needs packages that are not installed (no module named '{name}"
     )
+    assert finished.stderr.endswith(f'): {install_command("fleet")}\n')
 
 
 @pytest.mark.server

@@ -7,37 +7,23 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gpu_tracker.control_groups.places import folder_of, group_with, groups_of, mounts, unified_group
 from gpu_tracker.recording.reading.recording import load
-from support.cli_program import gpu_tracker, number_in, started, state_of
+from support.cli_program import PROGRAM, gpu_tracker, number_in, started, state_of
+from support.own_group import DAEMON, MEBIBYTE, NO_STORAGE, OPTIONS, OWN_FILES
+from support.recorder_runs import meta_of
 from support.tracked_program import IN_CI, run
 from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MEBIBYTE = 2**20
-NOT_COUNTED = (
-    'not counted: what was read from storage (the io controller), '
-    'what was written to storage (the io controller of version 2)'
-)
 CONTROLLERS = ('memory', 'pids', 'blkio')
-
-OWN_FILES = """
-import json, os, sys, time
-from gpu_tracker.control_groups.places import folder_of, group_with, groups_of, mounts, unified_group
-groups, mounted = groups_of('self'), mounts()
-def own(controller, name):
-    group = group_with(groups, controller) if controller else unified_group(groups)
-    return open(f'{folder_of(group, mounted)}/{name}').read().split()
-def burn(seconds):
-    end = time.process_time() + seconds
-    while time.process_time() < end: pass
-"""
 
 
 def folders() -> list[str]:
@@ -63,7 +49,7 @@ def nothing_is_left():
 def track(*words: str, code: int = 0) -> tuple[Any, dict[str, Any]]:
     """Track a command; return what it has printed, and the figures of its group."""
     with tempfile.NamedTemporaryFile() as report:
-        done = gpu_tracker('--cgroup', '--ru=bytes', '-f', 'json', '-o', report.name, '--', *words)
+        done = gpu_tracker(*OPTIONS, '-o', report.name, '--', *words)
         assert done.returncode == code, done.stderr
         with open(report.name, encoding='utf-8') as file:
             return done.stdout, json.load(file)['own_group']
@@ -81,17 +67,17 @@ for thread in threads: thread.start()
 event.set()
 for thread in threads: thread.join()
 burn(0.3)
-stat = own('', 'cpu.stat')
+stat = own('cpu.stat')
 print(json.dumps({{
-    'memory_peak': int(own('memory', 'memory.max_usage_in_bytes')[0]),
+    'memory_peak': int(own('memory.max_usage_in_bytes', 'memory')[0]),
     'cpu': int(dict(zip(stat[::2], stat[1::2]))['usage_usec']) / 1e6,
-    'max_tasks': int(own('pids', 'pids.peak')[0]),
-    'storage': own('blkio', 'blkio.throttle.io_service_bytes_recursive'),
+    'max_tasks': int(own('pids.peak', 'pids')[0]),
+    'storage': own('blkio.throttle.io_service_bytes_recursive', 'blkio'),
 }}))
 """
     printed, found = track(sys.executable, '-c', program)
     own = json.loads(printed)
-    assert (found['made_in'], found['problem'], found['unit']) == ('cgroup v1 and v2', NOT_COUNTED, 'bytes')
+    assert (found['made_in'], found['problem'], found['unit']) == ('cgroup v1 and v2', NO_STORAGE, 'bytes')
     assert own['memory_peak'] <= found['memory_peak'] <= own['memory_peak'] + MEBIBYTE
     assert found['memory_peak'] > 90 * MEBIBYTE
     assert own['cpu'] <= found['cpu_seconds'] <= own['cpu'] + 1
@@ -105,21 +91,7 @@ print(json.dumps({{
 
 def test_the_cpu_time_of_a_daemon_counts_exactly() -> None:
     """Nobody waits for it, and it has ended before the command."""
-    program = f"""{OWN_FILES}
-reading, writing = os.pipe()
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        burn(0.7)
-        os.write(writing, str(time.process_time()).encode())
-    os._exit(0)
-os.wait()
-os.close(writing)
-of_daemon = float(os.read(reading, 100))
-while os.read(reading, 1): pass  # until it has ended
-print(json.dumps([of_daemon, time.process_time()]))
-"""
-    printed, found = track(sys.executable, '-c', program)
+    printed, found = track(sys.executable, '-c', DAEMON)
     of_daemon, of_main = json.loads(printed)
     assert of_daemon + of_main <= found['cpu_seconds'] <= of_daemon + of_main + 0.5
     assert found['left_processes'] == 0
@@ -128,9 +100,35 @@ print(json.dumps([of_daemon, time.process_time()]))
 def test_what_a_command_leaves_running_is_ended_with_it(tmp_path: Path) -> None:
     file = tmp_path / 'pid'
     program = f"trap '' TERM HUP; setsid sh -c 'echo $$ > {file}; exec sleep 600' & while [ ! -s {file} ]; do :; done"
-    _, found = track('sh', '-c', program)
-    assert found['left_processes'] == 1
+    done = gpu_tracker(*OPTIONS, '--', 'sh', '-c', program)
+    assert json.loads(done.stdout)['own_group']['left_processes'] == 1
     assert state_of(number_in(file)) in {'', 'Z'}
+    said = 'gpu-tracker: --cgroup: 1 process was still running when the command had ended, and ended with it\n'
+    assert done.stderr.startswith(said)
+    quiet = gpu_tracker(*OPTIONS, '--disable-logs', '--', 'sh', '-c', 'setsid sleep 600 &')
+    assert (json.loads(quiet.stdout)['own_group']['left_processes'], '--cgroup' in quiet.stderr) == (1, False)
+
+
+@pytest.mark.parametrize('limit', ['--memory-limit=80MB', '--time-limit=600'])
+def test_the_recording_of_a_tracker_that_is_ended_with_the_group_is_completed(tmp_path: Path, limit: str) -> None:
+    """Its sampler ends by itself: with the command, and with what a limit ends."""
+    path = tmp_path / 'inner.db'
+    program = f"""{OWN_FILES}
+import sqlite3, subprocess
+words = [sys.executable, '-m', 'gpu_tracker', '--tf={path}', '--st=0.05', '--', 'sleep', '600']
+subprocess.Popen(words, start_new_session=True)
+def rows():
+    try: return sqlite3.connect('file:{path}?mode=ro', uri=True).execute('SELECT count(*) FROM samples').fetchone()[0]
+    except sqlite3.OperationalError: return 0
+while not rows(): time.sleep(0.01)
+grown = bytearray(b'x') * ({MEBIBYTE} * {150 if 'memory' in limit else 1})
+"""
+    report = tmp_path / 'report.json'
+    words = ('-o', str(report), '--', sys.executable, '-c', program)
+    done = gpu_tracker(*OPTIONS, limit, '--kill-after=0', *words)
+    assert done.returncode == (124 if 'memory' in limit else 0), done.stderr
+    assert meta_of(path)['ended'] == 'abandoned'
+    assert json.loads(report.read_text())['own_group']['problem'] == NO_STORAGE
 
 
 def test_without_the_option_it_is_left_alone(tmp_path: Path) -> None:
@@ -144,8 +142,7 @@ def test_without_the_option_it_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_child_that_is_killed_for_lack_of_memory_is_reported_though_the_command_ends_well() -> None:
     program = f"""{OWN_FILES}
-folder = folder_of(group_with(groups, 'memory'), mounted)
-with open(f'{{folder}}/memory.limit_in_bytes', 'w') as file: file.write(str(60 * {MEBIBYTE}))
+with open(f'{{folder_of("memory")}}/memory.limit_in_bytes', 'w') as file: file.write(str(60 * {MEBIBYTE}))
 if os.fork() == 0:
     with open('/proc/self/oom_score_adj', 'w') as file: file.write('1000')
     grown = bytearray(b'x') * (100 * {MEBIBYTE})
@@ -156,6 +153,79 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
     assert printed == '-9\n'
     assert found['oom_kills'] == 1
     assert found['memory_peak'] <= 60 * MEBIBYTE
+
+
+HUNGRY_CHILD = f"""
+def take_too_much():
+    pid = os.fork()
+    if pid == 0:
+        with open('/proc/self/oom_score_adj', 'w') as file: file.write('1000')
+        grown = bytearray(b'x') * (150 * {MEBIBYTE})
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+
+
+def test_kills_in_the_group_of_a_nested_tracker_count_in_both() -> None:
+    """The inner one has removed its group long before the outer one looks into it."""
+    program = f"""{OWN_FILES}{HUNGRY_CHILD}
+with open(f'{{folder_of("memory")}}/memory.limit_in_bytes', 'w') as file: file.write(str(60 * {MEBIBYTE}))
+take_too_much()
+take_too_much()
+print([line.split()[1] for line in open(f'{{folder_of("memory")}}/memory.oom_control') if 'oom_kill ' in line][0])
+"""
+    printed, outer = track(*PROGRAM, *OPTIONS, '--', sys.executable, '-c', program)
+    kills, _, inner = printed.partition('\n')
+    assert int(kills) >= 2
+    assert json.loads(inner)['own_group']['oom_kills'] == outer['oom_kills'] == int(kills)
+
+
+def test_kills_in_a_group_that_the_command_makes_and_removes_count_once_a_sample_has_seen_them(tmp_path: Path) -> None:
+    report = tmp_path / 'usage.json'
+    program = f"""{OWN_FILES}{HUNGRY_CHILD}
+below, around = folder_of('memory') + '/below', folder_of('memory')
+os.mkdir(below)
+with open(f'{{below}}/memory.limit_in_bytes', 'w') as file: file.write(str(60 * {MEBIBYTE}))
+with open(f'{{below}}/cgroup.procs', 'w') as file: file.write('0')
+take_too_much()
+with open(f'{{around}}/cgroup.procs', 'w') as file: file.write('0')
+def kills():
+    try: return json.load(open({str(report)!r}))['control_group']['oom_kills']
+    except (FileNotFoundError, KeyError, json.JSONDecodeError): return 0
+while not kills(): time.sleep(0.01)
+while True:
+    try: os.rmdir(below)
+    except OSError: continue
+    break
+"""
+    done = gpu_tracker(*OPTIONS, '--st=0.1', '-o', str(report), '--', sys.executable, '-c', program)
+    found = json.loads(report.read_text())
+    assert done.returncode == 0, done.stderr
+    assert found['own_group']['oom_kills'] == found['control_group']['oom_kills'] == 1
+
+
+def test_a_limit_of_memory_holds_also_in_groups_that_the_command_makes(tmp_path: Path) -> None:
+    report = tmp_path / 'usage.json'
+    program = f"""{OWN_FILES}{HUNGRY_CHILD}
+below = folder_of('memory') + '/below'
+os.mkdir(below)
+with open(f'{{below}}/cgroup.procs', 'w') as file: file.write('0')
+take_too_much()
+"""
+    words = ('--memory-limit=80MB', '-o', str(report), '--', sys.executable, '-c', program)
+    done = gpu_tracker(*OPTIONS, *words)
+    assert done.returncode == 124, done.stderr
+    assert '--memory-limit=80MB was exceeded: for lack of memory the kernel has ended 1 process' in done.stderr
+    found = json.loads(report.read_text())
+    assert (found['termination_reason'], found['own_group']['oom_kills']) == ('memory_limit', 1)
+
+
+def test_a_limit_below_a_page_is_soft() -> None:
+    done = gpu_tracker('--cgroup', '--memory-limit=1kB', '-f', 'summary', '--', 'sleep', '600')
+    assert done.returncode == 124
+    reason = 'the kernel keeps none that is smaller than a page of memory'
+    assert done.stderr.startswith(f'gpu-tracker: --memory-limit=1kB is a soft limit in this run: {reason}\n')
+    assert 'Allowed' not in done.stdout
 
 
 def test_a_limit_of_memory_is_kept_by_the_kernel(tmp_path: Path) -> None:
@@ -202,7 +272,7 @@ def test_a_limit_of_memory_without_a_group_is_soft() -> None:
 
 
 def test_groups_are_nested() -> None:
-    inner_words = [sys.executable, '-m', 'gpu_tracker', '--cgroup', '--ru=bytes', '-f', 'json', '--']
+    inner_words = [*PROGRAM, *OPTIONS, '--']
     printed, outer = track(*inner_words, sys.executable, '-c', f'{OWN_FILES}\nburn(0.3)')
     inner = json.loads(printed)['own_group']
     assert 0.3 <= inner['cpu_seconds'] < outer['cpu_seconds']
@@ -224,6 +294,37 @@ def test_a_command_that_cannot_be_started_leaves_no_group(tmp_path: Path) -> Non
 
 def test_a_wrong_option_leaves_no_group() -> None:
     assert gpu_tracker('--cgroup', '--ru=miles', '--', 'true').returncode == 125
+
+
+@pytest.mark.parametrize('name', ['SIGTERM', 'SIGINT', 'SIGHUP'])
+@pytest.mark.parametrize('later', range(0, 60, 10))
+def test_a_signal_before_the_command_runs_leaves_nothing(name: str, later: int, tmp_path: Path) -> None:
+    """It comes so many milliseconds after the group was made."""
+    file = tmp_path / 'pid'
+    log = tmp_path / 'tmp'
+    log.mkdir()
+    words = (
+        '--cgroup',
+        f'--tf={tmp_path / "run.db"}',
+        '-f',
+        'json',
+        '--',
+        'sh',
+        '-c',
+        f'echo $$ > {file}; exec sleep 600',
+    )
+    with started(*words, env={**os.environ, 'TMPDIR': str(log)}) as tracker:
+        mine = f'gpu-tracker-run-{tracker.pid}-'
+        eventually(lambda: any(group.startswith(mine) for group in groups_left()))
+        time.sleep(later / 1000)
+        tracker.send_signal(signal.Signals[name])
+        output, _ = tracker.communicate()
+    number = signal.Signals[name].value
+    # By the signal itself, or with the command that has got it.
+    assert (tracker.returncode, bool(output)) in {(-number, False), (128 + number, True)}
+    assert not any(group.startswith(mine) for group in groups_left())
+    assert not file.exists() or state_of(number_in(file)) in {'', 'Z'}
+    assert list(log.iterdir()) == []
 
 
 def test_an_interrupt_reaches_the_command(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_command(command: str, status: int | str, code: int) -> None:
     [
         (['--', 'no-such-program'], 127, "cannot start 'no-such-program': No such file or directory"),
         (['--', '/etc/passwd'], 126, "cannot start '/etc/passwd': Permission denied"),
-        (['-f', 'xml', '-e', 'true'], 125, "--format must be text, json or summary, not 'xml'"),
+        (['-f', 'xml', '-e', 'true'], 125, "--format must be text, json, summary or csv, not 'xml'"),
     ],
 )
 def test_what_cannot_be_started(arguments: list[str], code: int, message: str) -> None:

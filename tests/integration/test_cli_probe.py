@@ -179,9 +179,7 @@ def test_wrong_arguments_are_told_by_the_real_program() -> None:
     assert run.stderr == "gpu-tracker: --top must be a whole number, 0 for no kernels, not 'x'\n"
     assert run.returncode == 125
     run = gpu_tracker('probe')
-    assert run.stderr == (
-        "gpu-tracker: give a command with -e, after --, or a process with --pid\nTry 'gpu-tracker probe --help'.\n"
-    )
+    assert run.stderr == ("gpu-tracker: give a command, or a process with --pid\nTry 'gpu-tracker probe --help'.\n")
     assert run.returncode == 125
     with subprocess.Popen(['true']) as ended:
         pass

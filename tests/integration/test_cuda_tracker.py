@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpu_tracker.installation import install_command
 from support.cli_program import gpu_tracker, started, text_of
 from support.cuda.table_of_resources import with_stand_in
 from support.tracked_program import Samplers, answer, environment, run
@@ -63,7 +64,7 @@ opened = Section
 """
 
 NO_EXTRA = "raise ModuleNotFoundError(\"No module named 'lz4'\", name='lz4')\n"
-NO_EXTRA_SAID = 'CUDA calls cannot be probed: a package is missing; install gpu-tracker[cuda].'
+NO_EXTRA_SAID = f"CUDA calls cannot be probed: a package is missing (No module named 'lz4'): {install_command('cuda')}"
 
 NO_RIGHT = """
 from gpu_tracker.errors import ProbeUnavailableError

@@ -17,7 +17,7 @@ import pytest
 from gpu_tracker.gpus.drm import open_backend
 from support.cli_program import gpu_tracker, started, text_of
 from support.fleet.agent_program import AgentProgram
-from support.gpus.drm_tree import DrmTree, browser, dump
+from support.gpus.drm_tree import DrmTree, browser, devices_beside, dump
 from support.tracked_program import Samplers, as_root, environment, status_of
 from support.waiting import TIMEOUT, eventually
 
@@ -134,6 +134,51 @@ def test_no_drm_driver_and_no_other_is_no_gpu(machine: Machine) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    'words', [['gpus'], ['ls', '--json'], ['available'], ['-e', 'true'], ['--pid=1']], ids=' '.join
+)
+def test_all_commands_take_the_same_brands(machine: Machine, words: list[str]) -> None:
+    done = gpu_tracker(*words, '--gb=voodoo', env=machine.environment)
+    accepted = 'nvidia, amd, intel, drm, or several with commas between them'
+    assert f"--gb must be {accepted}, not 'voodoo'" in done.stderr
+    assert done.returncode != 0
+
+
+@pytest.mark.parametrize(
+    ('brand', 'expected'),
+    [('AMD', ['amd:0']), ('drm', ['amd:0', 'intel:0', 'intel:1']), ('intel, nvidia', ['intel:0', 'intel:1'])],
+)
+def test_the_table_of_a_brand(machine: Machine, brand: str, expected: list[str]) -> None:
+    machine.tree.add('amdgpu_gaming', {1001: 4_194_304, 1002: 4_194_305})
+    machine.tree.add(devices_beside('xe'))
+    shown = gpu_tracker('gpus', '--no-color', f'--gb={brand}', env=machine.environment)
+    assert [line.split()[0] for line in shown.stdout.splitlines()[1:]] == expected
+
+
+def test_no_gpu_of_a_brand(machine: Machine) -> None:
+    machine.tree.add([line for line in dump('xe') if line.startswith('/sys/')])
+    shown = gpu_tracker('gpus', '--gb=amd,nvidia', env=machine.environment)
+    assert (shown.stdout, shown.stderr) == ('', 'gpu-tracker: this machine has no GPU of AMD or NVIDIA\n')
+
+
+@as_root
+def test_a_gpu_that_may_be_in_use_outside_of_a_container_is_not_free(machine: Machine) -> None:
+    machine.tree.add([line for line in dump('xe') if line.startswith('/sys/')])
+    assert gpu_tracker('available', '--gb=intel', env=machine.environment).stdout == '0,1\n'
+    machine.tree.proc.rmdir()
+    machine.tree.proc.symlink_to('/proc')
+    words = ('unshare', '--pid', '--fork', '--mount-proc', sys.executable, '-m', 'gpu_tracker')
+
+    def inside(*arguments: str) -> subprocess.CompletedProcess[str]:
+        options = {'env': machine.environment, 'capture_output': True, 'text': True, 'timeout': TIMEOUT}
+        return subprocess.run([*words, *arguments], check=False, **options)
+
+    reason = 'it does not report its memory, and processes of other users or containers cannot be seen from here'
+    assert f'Intel GPU 1 (Intel GPU 0x56a0): {reason}' in inside('available', '--gb=intel').stderr
+    shown = inside('gpus', '--no-color').stdout.splitlines()[1:]
+    assert [line.split()[:2] for line in shown] == [['intel:0', '[!]'], ['intel:1', '[!]']]
+
+
 READY = 'gpu-tracker: agent: serving '
 
 
@@ -244,8 +289,8 @@ def test_a_tracked_run(machine: Machine, tmp_path: Path, case: str) -> None:
         report['gpu_utilization']['gpu_percentages']['max_sum_percent'],
     )
     assert found == expected
-    if expected.descendants is not None:  # else it is known once the child has ended
-        assert ram['combined'] == (expected.main or 0) + expected.descendants
+    known = None if expected.descendants is None else (expected.main or 0) + expected.descendants
+    assert ram['combined'] == known
 
 
 def test_a_run_by_itself_counts_the_processes_on_an_integrated_gpu(machine: Machine, tmp_path: Path) -> None:

@@ -117,6 +117,38 @@ def test_a_program_that_tracks_itself(system: OtherSystem) -> None:
     assert found['regions'] == [['load', {'part': 1}, True]]
 
 
+RUN = """
+import json, sys
+import gpu_tracker as gput
+
+path, *command = sys.argv[1:]
+code, usage = gput.run(command, ram_unit='bytes', tracking_file=path, resource_usage_file=path + '.json')
+with open(path + '.json') as file, gput.load(path) as recording:
+    same = gput.ResourceUsage.from_json(file.read()) == usage == recording.summary()
+    print(json.dumps([code, usage.max_ram.main.total_rss, same, recording.meta.exit_code]))
+try:
+    gput.run(['no-such-program'])
+except FileNotFoundError as error:
+    print(json.dumps(error.filename))
+
+@gput.track(report=lambda usage: print(json.dumps(usage.max_ram.unit)))
+def work():
+    return 0
+
+work()
+"""
+
+
+def test_a_command_and_a_function_of_a_program(system: OtherSystem, tmp_path: Path) -> None:
+    command = 'import sys, time; block = bytearray(b"1") * 100_000_000; time.sleep(1.5); sys.exit(3)'
+    ended = system.run('-c', RUN, str(tmp_path / 'run.db'), sys.executable, '-c', command)
+    assert ended.stderr == ''
+    code, ram, same, recorded_code = json.loads(ended.stdout.splitlines()[0])
+    assert (code, same, recorded_code) == (3, True, 3)
+    assert 100 * MEGABYTE < ram < 150 * MEGABYTE
+    assert ended.stdout.splitlines()[1:] == ['"no-such-program"', '"gigabytes"']
+
+
 def test_a_recording(system: OtherSystem, tmp_path: Path) -> None:
     path = str(tmp_path / 'run.db')
     options = {'tracking_file': path, 'per_process': True, 'sections': ['io', 'energy']}
@@ -174,7 +206,7 @@ def test_a_command_for_the_shell(system: OtherSystem, command: str, code: int, t
     [
         (['--', 'no-such-program'], 127, "cannot start 'no-such-program': No such file or directory"),
         (['--', '/etc/passwd'], 126, "cannot start '/etc/passwd': Permission denied"),
-        (['-f', 'xml', '-e', 'true'], 125, "--format must be text, json or summary, not 'xml'"),
+        (['-f', 'xml', '-e', 'true'], 125, "--format must be text, json, summary or csv, not 'xml'"),
         (['--pid=4194305'], 125, 'See "no-such-process" in docs/troubleshooting.rst.'),
         (['idle', '-c', '/dev/null'], 125, 'idle watches device files and processes of Linux, and runs there only'),
         (['atopgpud'], 125, 'atopgpud serves atop, and runs on Linux only'),
@@ -191,6 +223,52 @@ def test_what_fails(system: OtherSystem, words: list[str], code: int, message: s
     assert ended.returncode == code
 
 
+@pytest.mark.parametrize(
+    ('words', 'message'),
+    [
+        (['watch', '1'], 'watching a process needs Linux or another POSIX system: record it, and watch the file'),
+        (['agent', '--jobs=ranks'], '--jobs needs Linux or another POSIX system'),
+    ],
+)
+def test_what_needs_posix(windows: OtherSystem, words: list[str], message: str) -> None:
+    ended = windows.gpu_tracker(*words)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (125, '', f'gpu-tracker: {message}\n')
+
+
+def test_without_control_groups_a_line_says_so_and_the_command_runs(system: OtherSystem, tmp_path: Path) -> None:
+    report = tmp_path / 'report.json'
+    words = ('--cgroup', '--nec=allowed', '-f', 'json', '-o', str(report), '-e', UNTIL_IT_IS_THERE.format(report))
+    ended = system.gpu_tracker(*words)
+    assert ended.stderr.splitlines() == [
+        'gpu-tracker: --cgroup: the command gets no control group of its own: only Linux has them',
+        'Resource tracking complete. Process completed with status code: 0',
+    ]
+    used = json.loads(report.read_text())
+    assert used['cpu_utilization']['n_expected_cores'] == os.cpu_count()
+    assert not {'control_group', 'own_group'} & used.keys()
+
+
+def test_without_a_terminal_that_can_be_drawn_on_a_line_says_so_and_the_command_runs(
+    windows: OtherSystem, tmp_path: Path
+) -> None:
+    report = tmp_path / 'report.txt'
+    wait = UNTIL_IT_IS_THERE.format(report)
+    ended = windows.gpu_tracker('--live', '-f', 'summary', '-o', str(report), '-e', wait)
+    assert ended.stderr.splitlines()[0].endswith('it needs a terminal of Linux or another POSIX system')
+    assert report.read_text().startswith('Time ')
+    assert ended.returncode == 0
+
+
+def test_a_command_that_is_started_in_the_place_of_gpu_tracker(windows: OtherSystem, driver: SimulatedDriver) -> None:
+    driver.write(gpus=[Gpu(total=8 * 10**9)])
+    environment = {**windows.environment, **driver.environment()}
+    command = ('--', 'sh', '-c', 'echo $CUDA_VISIBLE_DEVICES; exit 3')
+    chosen = windows.gpu_tracker('available', '-n', '1', *command, env=environment)
+    assert (chosen.returncode, chosen.stdout) == (3, '0\n')
+    unrecorded = windows.gpu_tracker('region', 'step', *command)
+    assert (unrecorded.returncode, unrecorded.stdout) == (3, '\n')
+
+
 def test_a_command_that_ends_before_anything_is_measured(windows: OtherSystem) -> None:
     ended = windows.gpu_tracker('--', 'true')
     assert ended.stderr == (
@@ -199,6 +277,15 @@ def test_a_command_that_ends_before_anything_is_measured(windows: OtherSystem) -
     )
     assert ended.stdout == ''
     assert ended.returncode == 125
+
+
+def test_a_command_of_a_program_that_ends_before_anything_is_measured(windows: OtherSystem) -> None:
+    ended = windows.run('-c', "import gpu_tracker as gput; gput.run(['sh', '-c', 'exit 3'])")
+    assert ended.returncode == 1
+    assert ended.stderr.endswith(
+        'SamplerError: Nothing was measured: the command has ended before the sampler was ready.\n'
+        'The command has run, and ended with exit code 3.\n'
+    )
 
 
 def test_steps_of_a_command(system: OtherSystem, tmp_path: Path) -> None:

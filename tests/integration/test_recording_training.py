@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gpu_tracker as gput
-from gpu_tracker.report import as_dictionary
 from support.cli_program import PROGRAM, Marked
 from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import Gpu, Process
@@ -82,7 +81,7 @@ def test_the_summary_is_what_was_printed(runs) -> None:
     _, recordings, printed = runs
     for recording, report in zip(recordings, printed, strict=True):
         with gput.load(recording) as loaded:
-            assert json.loads(json.dumps(as_dictionary(loaded.summary()))) == report
+            assert json.loads(json.dumps(loaded.summary().to_dict())) == report
             assert loaded.meta.is_complete
             assert len(loaded.gpus) == 2
 

@@ -35,7 +35,7 @@ def configuration(**changes: object) -> dict[str, Any]:
         'reader': 'proc',
         'exit_records': True,
         'interval': 0.05,
-        'brand': None,
+        'brands': None,
         'uuids': None,
         'overhead': None,
         'report': None,

@@ -37,7 +37,7 @@ BYTES = 'bytes, kilobytes, megabytes, gigabytes or terabytes, or short as MB or 
         ('n_join_attempts', math.inf, 'a whole number of at least 1'),
         ('join_timeout', 0.0, 'a positive number of seconds'),
         ('join_timeout', -math.inf, 'a positive number of seconds'),
-        ('gpu_brand', 'voodoo', "'nvidia', 'amd', 'intel' or 'drm'"),
+        ('gpu_brand', 'voodoo', 'nvidia, amd, intel, drm, or several with commas between them'),
     ],
 )
 def test_the_error_names_the_parameter_what_is_accepted_and_the_value(parameter, value, accepted):

@@ -136,3 +136,37 @@ def test_a_daemon_that_init_reaps_counts_and_keeps_its_time(tmp_path: Path) -> N
     )
     assert run['cpu']['descendants'] == pytest.approx(run['truth'], abs=0.06)
     assert run['cpu']['main'] >= 0.1
+
+
+def test_what_a_subreaper_has_waited_for_in_place_of_another_counts_once() -> None:
+    # A process ends without having waited for its child: its own parent waits for it, this program for the child.
+    run = tracked(
+        f"""
+        import ctypes
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+        ended, tell = os.pipe()
+        wait, let_go = gate()
+        wait_above, let_go_above = gate()
+        def parent():
+            pid = child(lambda: burn(0.4))
+            eventually(lambda: has_ended(pid))
+            os.write(tell, b'.')
+            wait()
+        def above():
+            os.waitpid(child(parent), 0)
+            wait_above()
+        with {TRACKER} as tracker:
+            first = child(above)
+            os.read(ended, 1)
+            settle(tracker, 0.2)
+            let_go()
+            used = os.wait3(0)[2]
+            settle(tracker, 0.2)
+            let_go_above()
+            rest = os.wait3(0)[2]
+        report(tracker, truth=sum(it.ru_utime + it.ru_stime for it in (used, rest)))
+        """,
+        0.2,
+    )
+    assert 0.4 <= run['truth'] < 0.5
+    assert run['cpu']['descendants'] == pytest.approx(run['truth'], abs=0.05)

@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.environments import CHECKOUT
@@ -20,9 +21,6 @@ from gpu_tracker.processes.linux import LinuxProcessTree
 from support.cli_program import gpu_tracker
 from support.truth import MEGABYTE, environment, tracked
 from support.waiting import eventually
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 IN_CI = os.environ.get('CI') == 'true'
 WITHOUT_RIGHT = ('setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin')
@@ -62,6 +60,10 @@ print(json.dumps({
     'cpu': usage.cpu_utilization.descendants.mean_sum_percent / 100 * usage.compute_time.time,
     'ram': usage.max_ram.descendants.total_rss,
     'combined': usage.max_ram.combined.total_rss,
+    'bounds': {
+        group: [getattr(sampling, f'{group}_ram').lower, getattr(sampling, f'{group}_ram').upper]
+        for group in ('main', 'descendants', 'combined')
+    },
     'faults': usage.io.descendants.minor_page_faults,
     'reported': sampling.exit_records,
     'lost': sampling.exit_records_are_lost,
@@ -70,6 +72,52 @@ print(json.dumps({
 }))
 """
 
+
+TOGETHER = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static long resident(void) {
+    char line[200];
+    long size = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, file)) sscanf(line, "VmHWM: %ld", &size);
+    fclose(file);
+    return size * 1024;
+}
+
+/* NUMBER children have MEGABYTES each at the same time. HOW: waited for, ignored, double-forked. */
+int main(int count, char **words) {
+    char how = words[1][0];
+    int number = atoi(words[2]), ready[2], go[2];
+    size_t size = (size_t)atoi(words[3]) << 20;
+    long sum = 0, one;
+    char byte = 0;
+    pipe(ready), pipe(go);
+    if (how == 'i') signal(SIGCHLD, SIG_IGN);
+    for (int i = 0; i < number; i++) {
+        if (fork() == 0) {
+            if (how == 'd' && fork()) _exit(0);
+            close(go[1]);
+            memset(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, size);
+            one = resident();
+            write(ready[1], &one, sizeof one);
+            read(go[0], &byte, 1);
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < number; i++) read(ready[0], &one, sizeof one), sum += one;
+    close(go[1]);
+    if (how != 'i') for (int i = 0; i < number; i++) wait(NULL);
+    printf("%ld\n", sum);
+    return 0;
+}
+"""
 
 OF_PID = """
 import json, sys
@@ -112,6 +160,23 @@ def test_the_peak_of_a_short_child_counts_though_main_is_larger(children: str) -
     found = run(children, 'waited for', 1, 1, 64, kept=200 * MEGABYTE)
     assert 64 << 20 <= found['ram'] <= 80 * MEGABYTE
     assert found['combined'] >= 200 * MEGABYTE
+
+
+@pytest.mark.parametrize('how', ['waited for', 'ignored', 'double-forked'])
+def test_bounds_hold_where_unseen_children_were_there_at_once(tmp_path: Path, how: str) -> None:
+    need('cc')
+    (tmp_path / 'together.c').write_text(TOGETHER)
+    program = tmp_path / 'together'
+    subprocess.run(['cc', '-O1', '-w', '-o', program, tmp_path / 'together.c'], check=True)
+    found = run(program, how, 3, 48, kept=100 * MEGABYTE)
+    bounds, truth = found['bounds'], found['truth']  # what the three had together, as they know it of themselves
+    assert truth >= 3 * 48 << 20
+    for group, true in (('descendants', truth), ('combined', truth + 100 * MEGABYTE)):
+        lower, upper = bounds[group]
+        assert lower <= true + 20 * MEGABYTE  # the interpreter, and the program that forks
+        assert upper is None or upper >= true
+    assert bounds['descendants'][0] >= 48 << 20
+    assert bounds['combined'][0] >= 100 * MEGABYTE
 
 
 def test_page_faults_of_children_that_are_ignored_count(children: str) -> None:
@@ -242,6 +307,36 @@ def test_5000_processes_at_once_are_not_too_many(here: Here) -> None:
     assert eventually(lambda: here.count() >= 5000)
     assert here.ended.count == 5000
     assert not here.ended.is_incomplete
+
+
+def burn_in_child(seconds: float) -> tuple[int, float]:
+    """Return the number of a child that has ended, and its CPU seconds."""
+    child = os.fork()
+    if child == 0:
+        while time.process_time() < seconds:
+            pass
+        os._exit(0)
+    used = os.wait4(child, 0)[2]
+    return child, used.ru_utime + used.ru_stime
+
+
+def test_two_processes_with_the_same_number_one_after_the_other_count_both(here: Here) -> None:
+    last_number = Path('/proc/sys/kernel/ns_last_pid')
+    if not last_number.exists():
+        pytest.skip('needs a kernel with CONFIG_CHECKPOINT_RESTORE')
+    pid, used = burn_in_child(0.1)
+    truth, number, again = used, 1, 0
+    deadline = time.monotonic() + 20
+    while again != pid and time.monotonic() < deadline:  # somebody else may start a process in between
+        last_number.write_text(str(pid - 1))
+        again, used = burn_in_child(0.02)
+        truth, number = truth + used, number + 1
+    assert again == pid
+    assert eventually(lambda: here.count() >= number)
+    assert here.ended.count == number
+    assert not here.ended.is_incomplete
+    recorded = here.ended.sums.parents[os.getpid()].children.seconds
+    assert 0.8 * truth < recorded < 1.1 * truth + 0.05
 
 
 def test_a_program_that_calls_exec_and_one_with_threads_are_one_process_each(here: Here) -> None:

@@ -29,15 +29,16 @@ class GroupTree:
         """Put the process into groups, each a line of ``/proc/PID/cgroup``."""
         (self.folder / 'proc' / str(PID) / 'cgroup').write_text(''.join(f'{line}\n' for line in lines))
 
-    def mount(self, point: str, *, controllers: str = '', root: str = '/') -> Path:
+    def mount(self, point: str, *, controllers: str = '', root: str = '/', options: str = 'rw,nsdelegate') -> Path:
         """Mount a hierarchy, of version 1 where it has controllers, and return its folder.
 
         :param point: The mount point, below the folder of this tree.
         :param root: The group that stands there.
+        :param options: Those of a hierarchy of version 2.
         """
         path = self.folder / point
         kind = 'cgroup' if controllers else 'cgroup2'
-        options = f'rw,{controllers}' if controllers else 'rw,nsdelegate'
+        options = f'rw,{controllers}' if controllers else options
         fields = f'{_escaped(root)} {_escaped(str(path))}'
         self._mounts.append(f'30 25 0:26 {fields} rw,nosuid shared:9 - {kind} {kind} {options}')
         self._write_mounts()

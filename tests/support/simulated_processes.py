@@ -6,6 +6,10 @@ import math
 
 from gpu_tracker.processes.process import Process
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 INIT = 1
 ROOT = 2
 
@@ -20,7 +24,14 @@ class Simulated:
         self.reaped = 0.0
         self.reaped_faults = 0
         self.ignores = False
+        self.is_subreaper = False
         self.ended = False
+        self.actions = 0
+
+    @property
+    def runs(self) -> tuple[float, ...]:
+        """What changes whenever it runs."""
+        return self.cpu, self.reaped, self.actions
 
 
 class Machine:
@@ -29,6 +40,8 @@ class Machine:
     def __init__(self) -> None:
         self.table = {ROOT: Simulated(ROOT, INIT)}
         self.of_descendants = 0.0
+        self.lost: list[Simulated] = []
+        """Those that ended and whose time nobody in the tree has got."""
         self._next = ROOT + 1
 
     @property
@@ -36,44 +49,77 @@ class Machine:
         """The pids of processes that can do something."""
         return [pid for pid, process in self.table.items() if not process.ended]
 
+    @property
+    def started(self) -> int:
+        """How many processes there have ever been."""
+        return self._next - ROOT
+
     def fork(self, pid: int) -> None:
         """Start a child."""
+        self._run(pid)
         self.table[self._next] = Simulated(self._next, pid)
         self._next += 1
 
     def burn(self, pid: int, seconds: float) -> None:
         """Use CPU time."""
-        self.table[pid].cpu += seconds
+        self._run(pid).cpu += seconds
         if pid != ROOT:
             self.of_descendants += seconds
 
     def ignore(self, pid: int) -> None:
         """Ignore SIGCHLD from now on; zombies that are there stay."""
-        self.table[pid].ignores = True
+        self._run(pid).ignores = True
+
+    def subreap(self, pid: int) -> None:
+        """Adopt descendants that lose their parents from now on."""
+        self._run(pid).is_subreaper = True
 
     def end(self, pid: int) -> None:
-        """End a process other than the root: init adopts its children and reaps those that have ended."""
+        """End a process other than the root: the next subreaper, or else init, adopts its children."""
         if pid == ROOT:
             return
-        process = self.table[pid]
+        process = self._run(pid)
         process.ended = True
         for child in list(self.table.values()):
             if child.parent == pid:
-                child.parent = INIT
-                if child.ended:
-                    del self.table[child.pid]
-        parent = self.table.get(process.parent)
-        if parent is None or parent.ignores:
-            del self.table[pid]
+                child.parent = self._adopter(process)
+                self._reap_at_once(child)
+        self._reap_at_once(process)
 
     def reap(self, pid: int) -> None:
         """Wait for all children that have ended."""
-        process = self.table[pid]
+        process = self._run(pid)
         for child in list(self.table.values()):
             if child.parent == pid and child.ended:
                 process.reaped += child.cpu + child.reaped
                 process.reaped_faults += 1 + child.reaped_faults
                 del self.table[child.pid]
+
+    def reap_one(self, pid: int) -> None:
+        """Wait for the child that was started last, among those that have ended."""
+        process = self._run(pid)
+        ended = [child for child in self.table.values() if child.parent == pid and child.ended]
+        for child in ended[-1:]:
+            process.reaped += child.cpu + child.reaped
+            process.reaped_faults += 1 + child.reaped_faults
+            del self.table[child.pid]
+
+    def _run(self, pid: int) -> Simulated:
+        self.table[pid].actions += 1
+        return self.table[pid]
+
+    def _adopter(self, process: Simulated) -> int:
+        above = self.table.get(process.parent)
+        while above is not None and not (above.is_subreaper and not above.ended):
+            above = self.table.get(above.parent)
+        return INIT if above is None else above.pid
+
+    def _reap_at_once(self, process: Simulated) -> None:
+        """Let go of a process that has ended if its parent is init, or ignores its children."""
+        parent = self.table.get(process.parent)
+        if process.ended and (parent is None or parent.ignores):
+            self.lost.append(process)
+            del self.table[process.pid]
 
 
 class SimulatedTree:
@@ -81,6 +127,7 @@ class SimulatedTree:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        self._runs: dict[int, tuple[float, ...]] = {}
         self.members: dict[int, Process] = {}
         self.gone: list[Process] = []
         self.root_gone = False
@@ -94,23 +141,42 @@ class SimulatedTree:
         self.refresh()
         self.root = self.members[ROOT]
 
-    def refresh(self) -> None:
-        """Read every process; all that ever belonged to the tree do so still."""
+    def refresh(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Read every process that has run or has another parent; all that ever belonged to the tree do so still.
+
+        :param meanwhile: Called before each is read.
+        """
         table = self._machine.table
         self.changes += 1
         self.listings += 1
         self.begun += 1.0
-        self.gone = [process for pid, process in self.members.items() if pid not in table]
+        self.gone = []
+        ended: set[int] = set()
+        for pid, process in list(self.members.items()):
+            meanwhile()
+            if pid not in table:
+                self.gone.append(process)
+                ended.add(pid)
+            elif table[pid].runs != self._runs[pid] or process.parent in ended:
+                self._read(process)
+                if process.ended:
+                    ended.add(pid)
         for process in self.gone:
             del self.members[process.pid]
-        for pid, simulated in table.items():
-            process = self.members.setdefault(pid, Process(pid))
-            process.parent = simulated.parent
-            process.ended = simulated.ended
-            process.own_cpu = simulated.cpu
-            process.reaped_cpu = 2 * math.floor(simulated.reaped / 2 * 100) / 100
-            process.reaped_faults = simulated.reaped_faults
-            process.threads = 0 if simulated.ended else 1
+        for pid in table:
+            if pid not in self.members:
+                self.members[pid] = Process(pid)
+                self._read(self.members[pid])
+
+    def _read(self, process: Process) -> None:
+        simulated = self._machine.table[process.pid]
+        self._runs[process.pid] = simulated.runs
+        process.parent = simulated.parent
+        process.ended = simulated.ended
+        process.own_cpu = simulated.cpu
+        process.reaped_cpu = 2 * math.floor(simulated.reaped / 2 * 100) / 100
+        process.reaped_faults = simulated.reaped_faults
+        process.threads = 0 if simulated.ended else 1
 
     def ignores_children(self, process: Process) -> bool:
         """Tell what /proc/PID/status would."""

@@ -13,31 +13,9 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from gpu_tracker.fleet.agent.job_metrics import JobCollector
 from gpu_tracker.fleet.agent.job_ranks import JobRank, JobsSeen
-from support.fleet.job_records import NOW
+from support.fleet.job_records import NOW, RANK
 from support.tracked_program import IN_CI
 
-RANK = JobRank(
-    folder='resnet',
-    node='n1',
-    launcher='slurm',
-    job='4711_3',
-    step='0',
-    rank=3,
-    size=4,
-    pid=4242,
-    started=NOW - 100,
-    updated=NOW,
-    expires=NOW + 90,
-    has_figures=True,
-    seconds=99.0,
-    cpu_seconds=350.5,
-    cpu_cores=3.5,
-    memory_max=8_000_000_000,
-    gpu_memory_max=30_000_000_000,
-    gpu_utilization=0.875,
-    read=5_000_000,
-    written=6_000_000,
-)
 OF_RANK = 'folder="resnet",host="n1.example.org",job="4711_3",node="n1",pid="",rank="3",step="0"'
 BEGUN = RANK._replace(
     rank=2,

@@ -11,10 +11,9 @@ import pytest
 
 from gpu_tracker.cli.agent import otlp_endpoint
 from gpu_tracker.errors import GpuTrackerError, ParameterError
-from gpu_tracker.fleet.agent.job_ranks import JobRank
 from gpu_tracker.fleet.agent.otlp_names import GPU_FIGURES, RANK_FIGURES, SCHEMA, Known, devices
 from gpu_tracker.gpus.model import GpuHealth
-from support.fleet.job_records import NOW
+from support.fleet import job_records
 from support.fleet.otlp_collector import OtlpCollector
 from support.fleet.page_hosts import busy_gpu, report, split_gpu
 from support.waiting import eventually
@@ -28,27 +27,7 @@ HEALTH = GpuHealth(
     pcie_sent=10_000,
     pcie_received=20_000,
 )
-RANK = JobRank(
-    folder='resnet',
-    node='n1',
-    launcher='slurm',
-    job='4711',
-    step='0',
-    rank=3,
-    size=4,
-    pid=4242,
-    started=NOW - 100,
-    updated=NOW,
-    expires=NOW + 90,
-    has_figures=True,
-    seconds=99.0,
-    cpu_seconds=350.5,
-    memory_max=8_000_000_000,
-    gpu_memory_max=30_000_000_000,
-    gpu_utilization=0.875,
-    read=5_000_000,
-    written=6_000_000,
-)
+RANK = job_records.RANK._replace(job='4711', cpu_cores=None)
 
 
 @pytest.fixture(autouse=True)

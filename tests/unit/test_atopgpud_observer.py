@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
-from support.atop.observed_gpus import Backend, Monitor, Scene, observing, told, until
+from support.atop.observed_gpus import Backend, Clock, Monitor, Scene, observing, until
 from support.gpus.gpu_readings import known
 from support.waiting import TIMEOUT
 
@@ -55,13 +55,17 @@ def test_a_gpu_that_hangs_is_unknown_and_the_others_are_read():
     async def scenario():
         backend = Backend(Monitor(0), Monitor(1))
         backend.gpus[0].may_answer.clear()
-        async with observing(backend, IMPATIENT) as scene:
+        clock = Clock()
+        async with observing(backend, IMPATIENT, monotonic=clock) as scene:
             assert scene.bus_ids() == ['00000000:00:00.0', '00000000:01:00.0']
-            await told(scene)
             await until(lambda: scene.busy() == [-1, 11])
+            scene.observer.check()
+            assert scene.lines == []
+            clock.now = 2 * IMPATIENT
             before = scene.samples()
             await until(lambda: scene.samples()[1] > before[1] + 3)
-            scene.observer.check()
+            for _ in range(2):
+                scene.observer.check()
             assert scene.lines == [
                 f'warning: {A}: has not answered in time: its figures are unknown until it does',
             ]
@@ -75,13 +79,20 @@ def test_a_gpu_that_hangs_is_unknown_and_the_others_are_read():
 def test_a_gpu_that_has_gone_is_not_told_as_one_that_hangs():
     async def scenario():
         backend = Backend(Monitor(0), Monitor(1))
-        async with observing(backend, IMPATIENT) as scene:
+        clock = Clock()
+        async with observing(backend, IMPATIENT, monotonic=clock) as scene:
             backend.gpus = backend.gpus[1:]
             await scene.observer.open_again()
             hanging = backend.gpus[0]
             hanging.may_answer.clear()
             scene.lines.clear()
-            await told(scene)
+
+            def is_told():
+                clock.now += 2 * IMPATIENT
+                scene.observer.check()
+                return scene.lines
+
+            await until(is_told)
             assert scene.lines == [f'warning: {B}: has not answered in time: its figures are unknown until it does']
 
     asyncio.run(scenario())
@@ -220,7 +231,7 @@ def test_two_gpus_of_which_first_one_and_then_the_other_was_lost_are_never_taken
 def test_while_a_driver_hangs_looking_for_gpus_changes_nothing():
     async def scenario():
         backend = Backend(Monitor(0), Monitor(1))
-        async with observing(backend, 3.0) as scene:
+        async with observing(backend) as scene:
             await until(lambda: scene.busy() == [10, 11])
             backend.gpus[1].may_answer.clear()
             looks = backend.gpus[1].looks

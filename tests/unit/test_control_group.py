@@ -95,6 +95,8 @@ def test_the_totals(counted: Counted, tmp_path: Path) -> None:
         'cpu_limit': 1.5,
         'allowed_cores': 1.5,
         'oom_kills': 0,
+        'oom_kills_before': 2,
+        'inode': tmp_path.stat().st_ino,
     }
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.control_groups.oom_kills import OOMKills, sentence
+from gpu_tracker.control_groups import marks
+from gpu_tracker.control_groups.oom_kills import OF_VERSION_1, OF_VERSION_2, KillCounter, OOMKills, sentence
 from gpu_tracker.control_groups.places import groups_of, mounts
 from support.control_group_trees import PID, GroupTree, make_group
 
@@ -48,6 +49,44 @@ def test_only_what_comes_after_the_start_counts(tree: GroupTree, opened: list[OO
     assert kills.count == 0
     kills.read()
     assert kills.count == 2
+
+
+@pytest.mark.parametrize('name', [OF_VERSION_1, OF_VERSION_2])
+def test_counters_of_groups_below_are_added_up_and_those_that_are_gone_remembered(tmp_path: Path, name: str) -> None:
+    """As in version 1, and in version 2 that is mounted with memory_localevents."""
+    job = make_group(tmp_path / 'job', {name: V1.format(1)})
+    step = make_group(job / 'step', {name: V1.format(2)})
+    make_group(step / 'task', {name: V1.format(4)})
+    counter = KillCounter(str(job), name, is_alone=False)
+    assert counter.read() == 7
+    step.rename(tmp_path / 'gone')  # removed, another group might get its number in a folder of a test
+    assert counter.read() == 7
+    make_group(job / 'next', {name: V1.format(8)})
+    assert counter.read() == 15
+    counter.close()
+
+
+def test_version_2_that_is_mounted_with_local_events_is_added_up(tree: GroupTree, opened: list[OOMKills]) -> None:
+    tree.in_groups('0::/job')
+    root = tree.mount('cgroup', options='rw,nsdelegate,memory_localevents')
+    group = make_group(root / 'job', {'memory.events': V2.format(3)})
+    kills = kills_of(tree, opened)
+    make_group(group / 'below', {'memory.events': V2.format(2)})
+    kills.read()
+    assert kills.count == 2
+
+
+@pytest.mark.parametrize(('name', 'count'), [(marks.own_name(), 2), ('job', 0)], ids=['of a run', 'of another'])
+def test_below_a_group_of_version_1_those_of_a_run_alone_count(
+    tree: GroupTree, opened: list[OOMKills], name: str, count: int
+) -> None:
+    """Below another may be groups of strangers."""
+    tree.in_groups(f'5:memory:/{name}')
+    group = make_group(tree.mount('cgroup', controllers='memory') / name, {OF_VERSION_1: V1.format(0)})
+    kills = kills_of(tree, opened)
+    make_group(group / 'below', {OF_VERSION_1: V1.format(2)})
+    kills.read()
+    assert kills.count == count
 
 
 def test_version_1_counts_in_the_group_itself(tree: GroupTree, opened: list[OOMKills]) -> None:

@@ -98,7 +98,7 @@ def test_a_limit_of_version_2_is_for_the_whole_group(tmp_path: Path) -> None:
 
 def test_a_limit_of_version_1(tmp_path: Path) -> None:
     names = ('memory.limit_in_bytes', 'memory.memsw.limit_in_bytes')
-    folder = make_group(tmp_path / 'memory', dict.fromkeys(names, 1))
+    folder = make_group(tmp_path / 'memory', {**dict.fromkeys(names, 1), 'memory.oom_control': 'oom_kill 0'})
     OwnGroup(None, {'memory': str(folder)}, V1).limit_memory(50_000_000)
     assert [(folder / name).read_text().split() for name in names] == [['50000000'], ['50000000']]
 
@@ -126,6 +126,41 @@ def test_kills_count_where_a_group_of_version_1_has_reached_its_own_limit(
     assert group.memory_kills() == kills
 
 
+def test_kills_below_count_but_not_those_that_a_limit_of_a_group_below_explains(tmp_path: Path) -> None:
+    def legacy(folder: Path, peak: int, limit: int, kills: int) -> None:
+        make_group(
+            folder,
+            {
+                'memory.max_usage_in_bytes': peak,
+                'memory.limit_in_bytes': limit,
+                'memory.oom_control': f'oom_kill {kills}',
+            },
+        )
+
+    folder = tmp_path / 'memory'
+    legacy(folder, 50_000_000, 50_000_000, 0)
+    legacy(folder / 'plain', 40_000_000, 2**63 - 4096, 3)
+    legacy(folder / 'limited', 20_000_000, 20_000_000, 0)
+    legacy(folder / 'limited/inner', 15_000_000, 2**63 - 4096, 5)
+    group = OwnGroup(None, {'memory': str(folder)}, V1)
+    assert (group.memory_kills(), group.figures()['oom_kills']) == (3, 8)
+
+
+def test_a_kernel_that_does_not_count_kills_keeps_no_limit(tmp_path: Path) -> None:
+    files = {'memory.limit_in_bytes': 1, 'memory.oom_control': 'oom_kill_disable 0\nunder_oom 0'}
+    folder = make_group(tmp_path / 'memory', files)
+    with pytest.raises(OSError, match='does not count what is ended for lack of memory'):
+        OwnGroup(None, {'memory': str(folder)}, V1).limit_memory(50_000_000)
+    assert (folder / 'memory.limit_in_bytes').read_text() == '1\n'
+
+
+def test_a_limit_below_a_page_is_none_that_the_kernel_can_keep(tmp_path: Path) -> None:
+    folder = make_group(tmp_path / 'run', {**OF_VERSION_2, 'memory.max': 'max'})
+    with pytest.raises(OSError, match='smaller than a page of memory'):
+        OwnGroup(str(folder), {}, V2).limit_memory(1000)
+    assert (folder / 'memory.max').read_text() == 'max\n'
+
+
 def test_a_group_that_counts_no_memory_has_no_kills(tmp_path: Path) -> None:
     assert OwnGroup(None, {'pids': str(tmp_path)}, V1).memory_kills() == 0
 
@@ -141,7 +176,7 @@ def test_the_end_of_a_group(tmp_path: Path) -> None:
     closed = []
     folder = make_group(tmp_path / 'run', {'cgroup.procs': '', 'cpu.stat': OF_VERSION_2['cpu.stat']})
     group = OwnGroup(str(folder), {}, V2, lambda: closed.append(1), notes=['there is no more'])
-    ended = group.end()
+    ended = group.end(timeout=0)
     assert (ended['cpu'], ended['left_processes'], ended['made_in'], closed) == (2.5, 0, 'cgroup v2', [1])
     assert ended['problem'] == (
         'not counted: the peak of memory (it needs the memory controller and Linux 5.19), '
@@ -151,6 +186,14 @@ def test_the_end_of_a_group(tmp_path: Path) -> None:
         'there is no more; '
         f'{folder} could not be removed: processes in it do not end'
     )
+
+
+def test_what_does_not_end_is_waited_for_once_and_not_in_each_folder(tmp_path: Path) -> None:
+    """Process 0 is one that this process cannot see."""
+    unified, memory = (str(make_group(tmp_path / name, {'cgroup.procs': '0'})) for name in ('unified', 'memory'))
+    ended = OwnGroup(unified, {'memory': memory}, BOTH).end(timeout=0)
+    assert ended['left_processes'] == 1
+    assert ended['problem'].endswith(f'; {unified} and {memory} could not be removed: processes in it do not end')
 
 
 def test_the_section_is_in_the_unit_that_is_wanted() -> None:

@@ -5,7 +5,7 @@ import multiprocessing
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpu_tracker.csv_table import append, check, table_of
@@ -79,6 +79,7 @@ def test_a_table_can_begin_in_a_missing_and_in_an_empty_file(tmp_path: Path) -> 
         assert path.read_text() == 'command,exit_code,time\na,0,1\n'
 
 
+@example(['\r', 'a\r\nb', '\n'])
 @given(st.lists(st.text(st.characters(exclude_categories=['Cs'], exclude_characters='\0')), max_size=4))
 def test_every_command_is_found_again(tmp_path_factory: pytest.TempPathFactory, command: list[str]) -> None:
     import shlex  # noqa: PLC0415 - the inverse of what is tested

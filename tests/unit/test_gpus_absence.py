@@ -21,15 +21,15 @@ NO_LIBRARY = (
 
 
 @pytest.mark.parametrize(
-    ('brand', 'text'),
+    ('brands', 'text'),
     [
         (None, f'no GPU driver is installed or loaded on this machine. {SEE_NO_DRIVER}'),
-        ('nvidia', f'no driver of NVIDIA GPUs is installed or loaded on this machine. {SEE_NO_DRIVER}'),
-        ('amd', f'no driver of AMD GPUs is installed or loaded on this machine. {SEE_NO_DRIVER}'),
+        (('nvidia',), f'no driver of NVIDIA GPUs is installed or loaded on this machine. {SEE_NO_DRIVER}'),
+        (('amd', 'intel'), f'no driver of AMD or Intel GPUs is installed or loaded on this machine. {SEE_NO_DRIVER}'),
     ],
 )
-def test_a_machine_without_a_driver(tmp_path: Path, brand: str | None, text: str) -> None:
-    assert why_no_driver(brand, str(tmp_path)) == text
+def test_a_machine_without_a_driver(tmp_path: Path, brands: tuple[str, ...] | None, text: str) -> None:
+    assert why_no_driver(brands, str(tmp_path)) == text
 
 
 def test_a_container_that_was_started_without_the_gpus_of_its_machine(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_container_that_was_started_without_the_gpus_of_its_machine(tmp_path: 
     module.mkdir(parents=True)
     (module / 'version').write_text('NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14\n')
     assert why_no_driver(None, str(tmp_path)) == NO_LIBRARY
-    assert why_no_driver('nvidia', str(tmp_path)) == NO_LIBRARY
-    assert why_no_driver('intel', str(tmp_path)) == (
+    assert why_no_driver(('amd', 'nvidia'), str(tmp_path)) == NO_LIBRARY
+    assert why_no_driver(('intel',), str(tmp_path)) == (
         f'no driver of Intel GPUs is installed or loaded on this machine. {SEE_NO_DRIVER}'
     )

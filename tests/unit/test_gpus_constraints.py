@@ -7,6 +7,8 @@ from gpu_tracker.gpus.constraints import ANY, CLAIMED, Limits, Rejection, reject
 from support.gpus.brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, mig, split, used
 
 DRAWS = SEEN._replace(computes=False)
+UNIFIED = {'memory_total': None, 'memory_used': None, 'memory_free': None, 'is_list_complete': False}
+"""Of a GPU without memory of its own, some of whose processes may not be listed."""
 
 
 def why(gpu, **limits) -> str | None:
@@ -43,12 +45,11 @@ def test_without_memory_of_its_own_a_gpu_is_free_while_nothing_computes_on_it() 
 
 
 def test_where_processes_of_others_cannot_be_seen_a_gpu_that_does_not_report_its_memory_is_in_use() -> None:
-    unified = {'memory_total': None, 'memory_used': None, 'memory_free': None, 'is_list_complete': False}
-    reason = 'it does not report its memory, and only root may look at the processes of other users'
-    assert why(gpu(**unified)) == reason
-    assert why(gpu(**unified, processes=(DRAWS,))) == reason
-    assert lasts(gpu(**unified))
-    assert why(gpu(**unified, processes=(SEEN,))) == 'a process computes on it, and it does not report its memory'
+    reason = 'it does not report its memory, and processes of other users or containers cannot be seen from here'
+    assert why(gpu(**UNIFIED)) == reason
+    assert why(gpu(**UNIFIED, processes=(DRAWS,))) == reason
+    assert lasts(gpu(**UNIFIED))
+    assert why(gpu(**UNIFIED, processes=(SEEN,))) == 'a process computes on it, and it does not report its memory'
     assert why(used(0, 2)._replace(is_list_complete=False)) is None
 
 
@@ -115,6 +116,8 @@ def test_a_claim_is_told_last_and_has_its_words_made_later() -> None:
         (used(0, 8, SEEN._replace(memory=None)), constraints.IN_USE),
         (used(0, 3), constraints.IN_USE_UNSEEN),
         (used(0, 3)._replace(processes=None), constraints.IN_USE_UNSEEN),
+        (gpu(processes=(DRAWS,), **UNIFIED), constraints.IN_USE_UNSEEN),
+        (gpu(processes=(SEEN,), **UNIFIED), constraints.IN_USE),
         (gpu(claim=claim('GPU-0')), constraints.CLAIMED),
         (used(0, 3, SEEN._replace(memory=2 * GB))._replace(claim=claim('GPU-0')), constraints.IN_USE),
         (split(0, mig(0, 'MIG-a')), constraints.SPLIT),

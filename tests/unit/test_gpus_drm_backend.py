@@ -162,6 +162,20 @@ def test_a_browser_that_shares_its_descriptors_has_its_memory_once(tree: DrmTree
     assert listed(reading.processes) == [(1001, 838_860_800, False)]
 
 
+def test_a_card_that_sysfs_shows_like_an_integrated_gpu_is_known_by_what_clients_have(
+    tree: DrmTree, clock: Clock
+) -> None:
+    about = ['DRIVER=i915', 'PCI_ID=8086:56C0', 'PCI_SLOT_NAME=0000:00:05.0']
+    names = 'card0', 'renderD128'
+    tree.add([f'/sys/class/drm/{name}/device/uevent:{line}' for name in names for line in about])
+    opened = backend(tree, clock)
+    assert [gpu.is_integrated for gpu in opened.gpus()] == [True]
+    lines = ['drm-driver:\ti915', 'drm-client-id:\t1', 'drm-pdev:\t0000:00:05.0', 'drm-resident-system0:\t700']
+    tree.client(1001, 5, [*lines, 'drm-resident-local0:\t4000'])
+    (reading,) = opened.survey()
+    assert (reading.gpu.is_integrated, listed(reading.processes)) == (False, [(1001, 4000, True)])
+
+
 def test_without_load_processes_are_read_only_where_the_memory_is_not_known(tree: DrmTree, clock: Clock) -> None:
     tree.add('amdgpu_gaming')
     (card,) = backend(tree, clock).survey(with_load=False)
@@ -273,24 +287,39 @@ def test_a_run_reads_the_processes_of_its_tree_alone(tree: DrmTree, clock: Clock
 FOREIGN = """
 import json, os, sys
 from gpu_tracker.gpus.drm.backend import DrmBackend
+from gpu_tracker.resources.gpu.figures import GpuFigures
 
 backend = DrmBackend(sys.argv[1], '/proc')
-(gpu,) = backend.gpus()
+figures = GpuFigures(backend, None)
 os.setuid(65534)
-backend.follow(frozenset({1, os.getpid()}))
-readings = [backend.read(gpu.uuid), backend.read(gpu.uuid)]
-print(json.dumps([[list(reading.processes) for reading in readings], backend.take_messages()]))
+memory, busy = [], []
+for descendants in ((), (1,), ()):
+    figures.read(os.getpid(), frozenset(descendants), 0)
+    totals = figures.totals()
+    memory.append([totals[group] for group in ('main', 'descendants', 'combined')])
+    busy.append(backend.utilization(totals['devices'][0]['uuid']))
+print(json.dumps([memory, busy, [gpu['combined'] for gpu in totals['devices']], backend.take_messages()]))
 """
 
 
 @as_root
-def test_a_run_with_processes_of_other_users_says_what_is_not_counted(tree: DrmTree) -> None:
+def test_the_memory_of_a_run_is_unknown_once_one_of_its_processes_was_another_users(tree: DrmTree) -> None:
     tree.add('amdgpu_gaming')
     text = (
         'Only root may see what processes of other users have of GPUs of AMD, Intel and others. Some processes of this '
-        'run are of other users: what they have is not counted.'
+        'run are of other users: the memory that it has of these GPUs is unknown.'
     )
-    assert answer(FOREIGN, tree.root / 'sys') == [[[], []], [['warning', text]]]
+    memory, _, of_gpus, messages = answer(FOREIGN, tree.root / 'sys')
+    assert memory == [[0, 0, 0], [0, None, None], [0, None, None]]
+    assert of_gpus == [None]
+    assert [said for level, said in messages if level == 'warning'] == [text]
+
+
+@as_root
+def test_how_busy_a_run_makes_a_gpu_is_unknown_while_one_of_its_processes_is_another_users(tree: DrmTree) -> None:
+    tree.add('xe')
+    _, busy, _, _ = answer(FOREIGN, tree.root / 'sys')
+    assert busy == [None, None, 0.0]  # the first reading has nothing to be compared with
 
 
 def test_a_gpu_that_reports_no_utilization_is_as_busy_as_all_processes_make_it(tree: DrmTree, clock: Clock) -> None:

@@ -221,12 +221,104 @@ FOREIGN = """
 import json, os
 from gpu_tracker.gpus.drm.clients import Clients
 
+os.setgroups([])
+os.setgid(65534)
 os.setuid(65534)
 reader = Clients()
-print(json.dumps([len(reader.read(None, 0.0)), reader.is_complete]))
+print(json.dumps([len(reader.read(None, 0.0)), reader.is_complete, 1 in reader.unreadable]))
 """
 
 
 @as_root
-def test_processes_of_other_users_are_known_to_be_missing() -> None:
-    assert answer(FOREIGN) == [0, False]
+@pytest.mark.parametrize(('hidden', 'is_listed'), [(0, True), (1, True), (2, False)], ids=['off', 'files', 'all'])
+def test_processes_of_other_users_are_known_to_be_missing(hidden: int, is_listed: bool) -> None:
+    hiding = f'mount -t proc -o hidepid={hidden} proc /proc && exec "$@"'
+    words = ('unshare', '--mount', 'sh', '-c', hiding, 'sh')
+    assert answer(FOREIGN, words=words) == [0, False, is_listed]
+
+
+IN_A_CONTAINER = """
+import json
+from gpu_tracker.gpus.drm.clients import Clients
+
+reader = Clients()
+reader.read(None, 0.0)
+print(json.dumps([reader.is_complete, sorted(reader.unreadable)]))
+"""
+
+
+@as_root
+def test_processes_of_other_containers_are_known_to_be_missing() -> None:
+    words = ('unshare', '--pid', '--fork', '--mount-proc')
+    assert answer(IN_A_CONTAINER, words=words) == [False, []]
+
+
+WITHOUT_PTRACE = """
+import json, os, subprocess, sys
+from gpu_tracker.gpus.drm.clients import Clients
+
+with subprocess.Popen(['cat'], stdin=subprocess.PIPE, user=65534) as other:
+    reader = Clients()
+    reader.read({os.getpid(), other.pid}, 0.0)
+    other.stdin.close()
+    print(json.dumps(reader.unreadable == {other.pid}))
+"""
+
+
+@as_root
+def test_root_without_all_rights_knows_what_it_cannot_read() -> None:
+    without = ('setpriv', '--inh-caps=-sys_ptrace', '--bounding-set=-sys_ptrace')
+    assert answer(WITHOUT_PTRACE, words=without) is True
+
+
+AT_ITS_END = """
+import json, os
+from gpu_tracker.gpus.drm.clients import Clients
+
+os.setuid(65534)
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+reader = Clients()
+reader.read({child}, 0.0)
+print(json.dumps([os.stat(f'/proc/{child}/fd').st_uid, len(reader.unreadable)]))
+"""
+
+
+@as_root
+def test_a_process_that_has_ended_and_waits_to_be_reaped_hides_nothing() -> None:
+    assert answer(AT_ITS_END) == [0, 0]
+
+
+BECOMES_ANOTHER_USERS = """
+import ctypes, json, os, sys
+from gpu_tracker.gpus.drm.clients import Clients
+
+PR_SET_DUMPABLE = 4
+os.setuid(65534)
+libc = ctypes.CDLL(None)
+libc.prctl(PR_SET_DUMPABLE, 1)
+(go, said), (done, says) = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    os.read(go, 1)
+    libc.prctl(PR_SET_DUMPABLE, 0)
+    os.write(says, b'.')
+    os.read(go, 1)
+    os._exit(0)
+reader = Clients()
+reader.read({child}, 0.0)
+before = len(reader.unreadable)
+os.write(said, b'.')
+os.read(done, 1)
+reader.read({child}, 0.1)
+print(json.dumps([before, len(reader.unreadable)]))
+os.write(said, b'.')
+os.waitpid(child, 0)
+"""
+
+
+@as_root
+def test_a_process_that_gets_more_rights_than_its_user_cannot_be_read_from_then_on() -> None:
+    assert answer(BECOMES_ANOTHER_USERS) == [0, 1]

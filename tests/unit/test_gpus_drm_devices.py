@@ -118,6 +118,9 @@ def test_the_unique_id_of_amdgpu_is_the_uuid_as_rocm_has_it(tree: DrmTree) -> No
         ('amdgpu', '0000:04:00.0', ['hwmon/hwmon4/in0_label:vddgfx'], False),
         ('amdgpu', '0000:04:00.0', [], False),
         ('i915', '0000:00:02.0', [], True),
+        ('i915', '0000:00:05.0', ['hwmon/hwmon2/energy1_input:7'], False),
+        ('xe', '0000:00:02.0', ['tile0/gt0/freq0/act_freq:800'], True),
+        ('xe', '0000:00:05.0', ['tile0/physical_vram_size_bytes:17079205888'], False),
         ('xe', '0000:03:00.0', [], False),
         ('nouveau', '0000:01:00.0', [], False),
     ],
@@ -146,6 +149,19 @@ def test_names_of_products(tmp_path: Path, vendor: str, device: str, revision: s
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).write_text(text)
     assert product_name(str(tmp_path), vendor, device, revision) == name
+
+
+def test_rocms_own_list_of_products_is_read_where_no_other_is_installed(tmp_path: Path) -> None:
+    for path in ('usr/share', 'opt/amdgpu/share/libdrm'):
+        (tmp_path / path).mkdir(parents=True)
+    (tmp_path / 'opt/amdgpu/share/libdrm/amdgpu.ids').write_text(AMDGPU_IDS)
+    assert product_name(f'{tmp_path}/usr/share', '1002', '73bf', '0xc3') == 'AMD Radeon RX 6800'
+
+
+@pytest.mark.parametrize(('mode', 'name'), [('SPX', 'MI300X'), ('CPX', 'MI300X (CPX)')])
+def test_a_card_that_is_divided_says_so(tree: DrmTree, mode: str, name: str) -> None:
+    gpu(tree, 0, '0000:03:00.0', 'amdgpu', 'product_name:MI300X', f'current_compute_partition:{mode}')
+    assert found(tree)[0].name == name
 
 
 def test_names_where_no_list_is_installed(tree: DrmTree) -> None:
@@ -195,3 +211,11 @@ def test_the_memory_of_two_tiles_is_added_up(tree: DrmTree) -> None:
     sizes = [f'tile{tile}/physical_vram_size_bytes:1000' for tile in range(2)]
     gpu(tree, 0, '0000:03:00.0', 'xe', *sizes, pci_id='8086:0BD5')
     assert Sensors(found(tree)[0]).memory() == (2000, None)
+    assert found(tree)[0].tiles == 2
+
+
+def test_a_card_of_intel_in_a_virtual_machine_is_known_by_its_memory(tree: DrmTree) -> None:
+    gpu(tree, 0, '0000:00:05.0', 'i915', pci_id='8086:56C0')
+    tree.set('card0/lmem_total_bytes', 14_000_000_000)
+    (card,) = found(tree)
+    assert (card.is_integrated, Sensors(card).memory()) == (False, (14_000_000_000, None))

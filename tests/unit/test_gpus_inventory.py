@@ -138,10 +138,10 @@ def test_a_run_opens_all_drivers_or_those_of_a_brand() -> None:
     assert open_gpus(None, vendors.reports.append, {'none': lambda: None, 'also none': lambda: None}) is None
     assert open_gpus(None, vendors.reports.append, {'working': vendors.open_working, 'none': lambda: None})
     assert vendors.reports == []
-    assert open_gpus('working', vendors.reports.append, openers) is vendors.working
+    assert open_gpus(['working'], vendors.reports.append, openers) is vendors.working
     with pytest.raises(GpuError, match='it does not work'):
-        open_gpus('broken', vendors.reports.append, openers)
-    assert open_gpus('none', vendors.reports.append, openers) is None
+        open_gpus(['broken'], vendors.reports.append, openers)
+    assert open_gpus(['none'], vendors.reports.append, openers) is None
 
 
 def test_a_driver_without_gpus_does_not_hide_that_another_does_not_work() -> None:

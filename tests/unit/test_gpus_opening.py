@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus import DRM_ROOT, open_drm
-from support.gpus.drm_tree import DrmTree, dump
+from gpu_tracker.gpus import DRM_ROOT, backends_of, open_drm
+from support.gpus.drm_tree import DrmTree, devices_beside, dump
 from support.tracked_program import answer, environment
 
 if TYPE_CHECKING:
@@ -51,3 +51,25 @@ def test_a_gpu_of_another_driver_beside_it_is_found(tmp_path: Path, monkeypatch:
     assert [gpu.vendor for gpu in backend.gpus()] == ['amd']
     assert open_drm(frozenset({'intel'})) is None
     backend.close()
+
+
+def test_brands_open_the_drivers_that_serve_them_in_the_order_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = DrmTree(tmp_path)
+    tree.add(dump('amdgpu_gaming'))
+    tree.add(devices_beside('nouveau'))
+    monkeypatch.setenv(DRM_ROOT, str(tree.root))
+    assert list(backends_of(['intel', 'amd', 'nvidia'])) == ['nvidia', 'drm']
+    assert list(backends_of(['nvidia'])) == ['nvidia']
+    vendors = {}
+    for brands in (['amd'], ['intel'], ['drm'], ['amd', 'intel'], ['amd', 'drm']):
+        backend = backends_of(brands)['drm']()
+        vendors[' '.join(brands)] = [] if backend is None else sorted(gpu.vendor for gpu in backend.gpus())
+    assert vendors == {
+        'amd': ['amd'],
+        'intel': [],
+        'drm': ['amd', 'drm'],
+        'amd intel': ['amd'],
+        'amd drm': ['amd', 'drm'],
+    }

@@ -80,7 +80,7 @@ def test_what_cannot_be_used(name: str, value: object, accepted: str) -> None:
 
 def test_brands() -> None:
     assert make_request(gpu_brand='amd').brands == ('amd',)
-    assert make_request(gpu_brand=' nvidia, amd,amd').brands == ('nvidia', 'amd')
+    assert make_request(gpu_brand=' NVIDIA, amd,AMD').brands == ('nvidia', 'amd')
     assert make_request(gpu_brand=['intel']).brands == ('intel',)
 
 

@@ -68,11 +68,63 @@ def test_intels_mask_names_cards_and_parts_of_them(mask: str, expected: list[int
     assert left('intel', INTEL) == [0, 1, 2]
 
 
+LAPTOP = [INTEL[0]._replace(gpu=INTEL[0].gpu._replace(is_integrated=True)), *INTEL[1:]]
+SERVER = [one._replace(gpu=one.gpu._replace(tiles=2)) for one in INTEL]
+ORDERED = {'ZE_ENABLE_PCI_ID_DEVICE_ORDER': '1'}
+
+
+@pytest.mark.parametrize(
+    ('mask', 'environment', 'expected'),
+    [
+        ('0', ORDERED, [0]),
+        ('0', {}, []),  # in PCI bus order the integrated one, in the order of Intel's driver the first card
+        ('0', {'ZE_ENABLE_PCI_ID_DEVICE_ORDER': '0'}, []),
+        ('0,1', {}, [1]),
+        ('2', {}, []),
+        ('0,1,2', {}, [0, 1, 2]),
+        ('7', {}, []),
+    ],
+)
+def test_intels_mask_beside_an_integrated_gpu_leaves_what_it_leaves_in_each_order(
+    mask: str, environment: dict[str, str], expected: list[int]
+) -> None:
+    assert left('intel', LAPTOP, ZE_AFFINITY_MASK=mask, **environment) == expected
+
+
+@pytest.mark.parametrize(
+    ('mask', 'hierarchy', 'expected'),
+    [
+        ('1', 'COMPOSITE', [1]),
+        ('1', 'FLAT', [0]),
+        ('2,5', 'FLAT', [1, 2]),
+        ('2,5', 'COMBINED', [1, 2]),
+        ('0.1', 'FLAT', []),
+        ('2.1', 'COMPOSITE', [2]),
+        ('1', None, []),
+        ('0', None, [0]),
+        ('0,1,2', None, [0, 1]),
+    ],
+)
+def test_intels_mask_counts_cards_or_their_tiles(mask: str, hierarchy: str | None, expected: list[int]) -> None:
+    environment = {} if hierarchy is None else {'ZE_FLAT_DEVICE_HIERARCHY': hierarchy}
+    assert left('intel', SERVER, ZE_AFFINITY_MASK=mask, **environment) == expected
+
+
+def test_what_is_not_certain_of_intels_mask_is_said() -> None:
+    uncertain = (
+        'ZE_AFFINITY_MASK=0, whose numbers are certain only where ZE_ENABLE_PCI_ID_DEVICE_ORDER=1 and '
+        'ZE_FLAT_DEVICE_HIERARCHY are set'
+    )
+    assert visible_of('intel', LAPTOP, {'ZE_AFFINITY_MASK': '0'}).text == uncertain
+    assert visible_of('intel', LAPTOP, {'ZE_AFFINITY_MASK': '0', **ORDERED}).text == 'ZE_AFFINITY_MASK=0'
+    assert visible_of('intel', INTEL, {'ZE_AFFINITY_MASK': '0'}).text == 'ZE_AFFINITY_MASK=0'
+
+
 def test_the_variables_that_leave_gpus_out_are_named() -> None:
     environment = {'ROCR_VISIBLE_DEVICES': '0,1', 'CUDA_VISIBLE_DEVICES': '0', 'GPU_DEVICE_ORDINAL': ''}
     assert visible_of('amd', AMD, environment).text == 'ROCR_VISIBLE_DEVICES=0,1 CUDA_VISIBLE_DEVICES=0'
     assert visible_of('nvidia', NVIDIA, environment).text == 'CUDA_VISIBLE_DEVICES=0'
-    assert visible_of('drm', OTHERS, environment) == (OTHERS, ())
+    assert visible_of('drm', OTHERS, environment) == (OTHERS, (), '')
 
 
 def test_a_command_on_nvidia_gets_indices_in_pci_bus_order_or_uuids() -> None:

@@ -2,7 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.cli.options import UsageError, explain, number, of_option, parse
+from gpu_tracker.cli.options import (
+    UsageError,
+    chosen_format,
+    did_you_mean,
+    explain,
+    number,
+    of_option,
+    output_path,
+    parse,
+    part_at_command,
+    seconds,
+)
 from gpu_tracker.errors import ParameterError
 
 TEXT = """Does something.
@@ -83,3 +94,61 @@ def test_the_error_of_a_parameter_becomes_that_of_its_option() -> None:
     error = ParameterError('sleep_time', -1.0, 'a positive number')
     assert str(of_option(error, '--st', '-1')) == "--st must be a positive number, not '-1'"
     assert str(of_option(error, '--st', None)) == '--st must be a positive number, not -1.0'
+
+
+def test_seconds_are_a_number_or_a_time_with_its_units() -> None:
+    assert seconds('--interval', '0.5', (0.1, 60)) == 0.5
+    assert seconds('--interval', '500ms', (0.1, 60)) == 0.5
+    assert seconds('--interval', '1 min', (0.1, 60)) == 60
+    for given in ('90ms', '1h', 'nan', 'often', ''):
+        with pytest.raises(ParameterError) as raised:
+            seconds('--interval', given, (0.1, 60))
+        assert str(raised.value) == f'--interval must be a number of seconds from 0.1 to 60, not {given!r}'
+
+
+def test_a_misspelt_name_is_answered_with_those_that_are_like_it() -> None:
+    assert did_you_mean('--cont', ['--count', '--colour', '--quiet']) == ': did you mean --count?'
+    assert did_you_mean('--fromat', ['--format', '--from']) == ': did you mean --format or --from?'
+    assert did_you_mean('--zzz', ['--count']) == ''
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'own', 'words', 'has_dashes'),
+    [
+        (['--count', '3', 'run', '--count', '4'], ['--count', '3'], ['run', '--count', '4'], False),
+        (['-c', 'red', '--quiet', 'run'], ['-c', 'red', '--quiet'], ['run'], False),
+        (['-cred', 'run', '--', 'x'], ['-cred'], ['run', '--', 'x'], False),
+        (['--quiet', '--', '--count'], ['--quiet'], ['--count'], True),
+        (['--quiet', '--'], ['--quiet'], [], True),
+        (['--quiet'], ['--quiet'], None, False),
+        (['-', 'x'], [], ['-', 'x'], False),
+        (['--nonsense', 'run', '--help'], ['--nonsense'], None, False),
+        (['--count'], ['--count'], None, False),
+    ],
+)
+def test_where_another_command_begins(
+    arguments: list[str], own: list[str], words: list[str] | None, *, has_dashes: bool
+) -> None:
+    assert part_at_command(TEXT, arguments) == (own, words, has_dashes)
+
+
+def test_names_that_mean_the_same_option() -> None:
+    text = TEXT.replace('--count=<n>', '--number, --count=<n>').replace('--quiet   ', '--json    ')
+    text = text.replace('-c --colour=<name>      A colour. [default: red]', '-f --format=<f>  How. [default: text]')
+    for arguments in (['--number=3'], ['--number', '3'], ['--count=3']):
+        values = parse(text, 'thing 1.0', arguments)
+        assert isinstance(values, dict)
+        assert (values['--count'], values['--format']) == ('3', 'text')
+    values = parse(text, 'thing 1.0', ['--json'])
+    assert isinstance(values, dict)
+    assert values['--format'] == 'json'
+    with pytest.raises(UsageError, match=r'^--json and --format=text do not go together$'):
+        parse(text, 'thing 1.0', ['--json', '--format=text'])
+
+
+def test_a_format_and_the_path_of_the_output() -> None:
+    assert chosen_format({'--format': 'json'}, ('text', 'json')) == 'json'
+    with pytest.raises(ParameterError, match=r"^--format must be text, json or csv, not 'xml'$"):
+        chosen_format({'--format': 'xml'}, ('text', 'json', 'csv'))
+    assert output_path({'--output': None}) is output_path({'--output': '-'}) is None
+    assert output_path({'--output': 'x/-'}) == 'x/-'

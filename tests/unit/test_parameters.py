@@ -35,6 +35,7 @@ def test_defaults_are_filled_in():
     parameters = Parameters(**GOOD)
     assert parameters.process_id == os.getpid()
     assert parameters.gpu_brand is None
+    assert Parameters(gpu_brand='AMD, nvidia').gpu_brand == ('amd', 'nvidia')
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,11 @@ def test_defaults_are_filled_in():
         ('gpu_uuids', [], 'gpu_uuids must be at least one UUID of a GPU, not []'),
         ('gpu_uuids', [''], "gpu_uuids must be at least one UUID of a GPU, not ['']"),
         ('gpu_uuids', 'GPU-1', "gpu_uuids must be a sequence of UUIDs of GPUs, not 'GPU-1'"),
-        ('gpu_brand', 'voodoo', "gpu_brand must be 'nvidia', 'amd', 'intel' or 'drm', not 'voodoo'"),
+        (
+            'gpu_brand',
+            'voodoo',
+            "gpu_brand must be nvidia, amd, intel, drm, or several with commas between them, not 'voodoo'",
+        ),
         (
             'process_id',
             NO_PROCESS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -15,12 +15,26 @@ from gpu_tracker.resources.cpu.recorded_time import RecordedTime
 from support.simulated_processes import INIT, ROOT, Machine, SimulatedTree
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
-
-    from gpu_tracker.processes.exit_records import Fields
+    from gpu_tracker.processes.exit_records import Amounts, Fields
+    from gpu_tracker.processes.fork_notices import Fork
 
 ATOM = 1e-6
 ROUNDING = 0.02
+
+
+class FieldsAsTheyAre:
+    """Reads records that are the fields themselves, with the bytes of :data:`Amounts` behind them."""
+
+    single_length = 500
+
+    def fields(self, record: Any) -> Fields:
+        return record[:13]
+
+    def process(self, record: Any) -> tuple[int]:
+        return (record[11],)
+
+    def amounts(self, record: Any) -> Amounts:
+        return record[13:]
 
 
 class Kernel:
@@ -31,23 +45,20 @@ class Kernel:
         self.is_confirmed = True
         self.is_broken = False
         self.is_closed = False
-        self.forks: list[tuple[int, int]] = []
-        self.ends: list[Fields] = []
-
-    def receive(self) -> None:
-        if self.is_broken:
-            raise OSError
-
-    def take(self) -> Iterator[tuple[int, int]]:
-        forks, self.forks = self.forks, []
-        return iter(forks)
-
-    def of(self, processes: Container[int]) -> Iterator[Fields]:
-        ends, self.ends = self.ends, []
-        return (fields for fields in ends if fields[-1] in processes)
+        self.now = 0.0
+        self.forks: list[Fork] = []
+        self.ends: list[Any] = []
+        self.begun: dict[int, float] = {}
+        self.layout: Any = FieldsAsTheyAre()
+        self.records, self.notices = Ends(self), Forks(self)
 
     def close(self) -> None:
         self.is_closed = True
+
+    def fork(self, parent: int, pid: int) -> None:
+        """Notice a fork."""
+        self.begun[pid] = self.now
+        self.forks.append((round(self.now * 1e9), parent, pid))
 
     def end(
         self,
@@ -56,31 +67,83 @@ class Kernel:
         seconds: float = 0.0,
         *,
         bits: int = LAST_OF_PROCESS,
-        thread: int | None = None,
         peak: int = 0,
         amounts: int = 0,
         name: bytes = b'program',
+        length: int = FieldsAsTheyAre.single_length,
+        begun: float | None = None,
     ) -> None:
         """Record the end of a thread with one page fault."""
-        thread = pid if thread is None else thread
         ran, name = round(seconds * 1e9), name.ljust(16, b'\0')
-        io = (amounts,) * 5
-        self.ends.append((4, thread, 16, bits, 0, ran, name, thread, parent, 0, 1, 0, peak, *io, 1, pid))
+        begun = self.begun.get(pid, 0.0) if begun is None else begun
+        age = round((self.now - begun) * 1e6)
+        self.ends.append((length, bits, 0, ran, name, parent, 0, 1, 0, peak, 1, pid, age, *(amounts,) * 5))
+
+
+class Ends:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.close = kernel.close
+
+    @property
+    def has_lost(self) -> bool:
+        return self.kernel.has_lost
+
+    @property
+    def layout(self) -> Any:
+        return self.kernel.layout if self.kernel.is_confirmed else None
+
+    def take(self) -> list[Any] | None:
+        kernel = self.kernel
+        if kernel.is_broken:
+            raise OSError
+        if not kernel.is_confirmed:
+            return None
+        ends, kernel.ends = kernel.ends, []
+        return ends
+
+
+class Forks(Ends):
+    def take(self) -> list[Any] | None:
+        forks, self.kernel.forks = self.kernel.forks, []
+        return forks
 
 
 class Setting:
-    def __init__(self, *, is_launched: bool = False) -> None:
+    def __init__(self, *, is_launched: bool = False, is_confirmed: bool = True, has_begun: bool = True) -> None:
         self.machine = Machine()
         self.tree = SimulatedTree(self.machine)
         self.kernel = Kernel()
-        self.ended = EndedProcesses(self.tree, self.kernel, self.kernel, is_launched=is_launched, counts_amounts=True)
+        self.kernel.is_confirmed = is_confirmed
+        self.there: set[int] = set()
+        """Those that have ended and nobody has waited for."""
+        self.ended = EndedProcesses(
+            self.tree,
+            self.kernel.records,
+            self.kernel.notices,
+            is_launched=is_launched,
+            counts_amounts=True,
+            monotonic=lambda: self.kernel.now,
+            exists=self.there.__contains__,
+        )
+        if has_begun:
+            self.begin()
+
+    def begin(self) -> None:
         self.refresh()
         self.ended.begin()
+        self.refresh()
         self.start = self.ended.sums.descendants_seconds()
+        self.later()
 
     def refresh(self) -> None:
-        self.ended.take(self.tree.begun)
+        """Take what there is, and let the samples go on by a second."""
+        self.ended.take(self.kernel.now)
         self.tree.refresh()
+        self.kernel.now = max(self.kernel.now, self.tree.begun)
+
+    def later(self, seconds: float = 0.5) -> None:
+        self.kernel.now += seconds
 
     @property
     def seconds(self) -> float:
@@ -93,7 +156,7 @@ class Setting:
 
 def test_a_child_that_nobody_has_seen_and_the_root_ignores_counts() -> None:
     setting = Setting()
-    setting.kernel.forks = [(ROOT, 10)]
+    setting.kernel.fork(ROOT, 10)
     setting.kernel.end(10, ROOT, 0.5)
     assert setting.seconds == pytest.approx(0.5)
     assert setting.record()['exit_records'] == 1
@@ -105,7 +168,7 @@ def test_one_that_the_root_has_waited_for_counts_as_its_own_counters_say() -> No
     setting.machine.burn(3, 0.5)
     setting.machine.end(3)
     setting.machine.reap(ROOT)
-    setting.kernel.forks = [(ROOT, 3)]
+    setting.kernel.fork(ROOT, 3)
     setting.kernel.end(3, ROOT, 0.51)
     assert setting.seconds == pytest.approx(0.5)
 
@@ -115,7 +178,7 @@ def test_one_that_is_seen_only_after_its_record_has_come_counts_once() -> None:
     setting.machine.fork(ROOT)
     setting.machine.burn(3, 1.0)
     setting.machine.end(3)
-    setting.kernel.forks = [(ROOT, 3)]
+    setting.kernel.fork(ROOT, 3)
     setting.kernel.end(3, ROOT, 1.0)
     assert setting.seconds == pytest.approx(1.0)
     setting.machine.reap(ROOT)
@@ -124,7 +187,8 @@ def test_one_that_is_seen_only_after_its_record_has_come_counts_once() -> None:
 
 def test_a_daemon_of_which_both_generations_end_unseen_counts() -> None:
     setting = Setting()
-    setting.kernel.forks = [(ROOT, 10), (10, 11)]
+    setting.kernel.fork(ROOT, 10)
+    setting.kernel.fork(10, 11)
     setting.kernel.end(10, ROOT)
     setting.kernel.end(11, INIT, 0.25)
     assert setting.seconds == pytest.approx(0.25)
@@ -133,7 +197,8 @@ def test_a_daemon_of_which_both_generations_end_unseen_counts() -> None:
 
 def test_processes_of_others_do_not_count() -> None:
     setting = Setting()
-    setting.kernel.forks = [(900, 901), (901, 902)]
+    setting.kernel.fork(900, 901)
+    setting.kernel.fork(901, 902)
     setting.kernel.end(901, 900, 3.0)
     setting.kernel.end(902, INIT, 3.0)
     assert setting.seconds == 0
@@ -142,18 +207,135 @@ def test_processes_of_others_do_not_count() -> None:
 
 def test_a_number_that_somebody_else_has_got_since_is_not_taken_for_the_old_process() -> None:
     setting = Setting()
-    setting.kernel.forks = [(ROOT, 10), (900, 10)]
-    setting.kernel.end(10, 900, 3.0)
+    kernel = setting.kernel
+    kernel.fork(ROOT, 10)
+    kernel.end(10, ROOT, 0.25)
+    setting.later()
+    kernel.fork(900, 10)
+    kernel.end(10, 900, 3.0)
+    assert setting.seconds == pytest.approx(0.25)
+    assert setting.record()['exit_records'] == 1
+    assert setting.record()['exit_records_lost'] is False
+
+
+def test_a_number_that_was_somebody_elses_before_is_not_taken_for_that_process() -> None:
+    setting = Setting()
+    setting.kernel.end(10, 900, 3.0, begun=-60)
+    setting.kernel.fork(ROOT, 10)
     assert setting.seconds == 0
+    setting.later()
+    setting.kernel.end(10, ROOT, 0.25)
+    assert setting.seconds == pytest.approx(0.25)
+
+
+def test_processes_of_the_tree_and_others_with_the_same_number_one_after_the_other() -> None:
+    setting = Setting()
+    kernel = setting.kernel
+    kernel.fork(ROOT, 10)
+    kernel.end(10, ROOT, 0.25)
+    setting.later()
+    kernel.fork(900, 10)
+    kernel.fork(10, 12)
+    kernel.end(12, 10, 3.0)
+    kernel.end(10, 900, 3.0)
+    setting.refresh()
+    kernel.fork(ROOT, 10)
+    kernel.end(10, ROOT, 0.5)
+    assert setting.seconds == pytest.approx(0.75)
+    assert setting.record()['exit_records'] == 2
+
+
+def test_a_fork_waits_for_the_end_of_who_has_had_the_number() -> None:
+    """The records were received, then that process ended, then the forks were received."""
+    setting = Setting()
+    kernel = setting.kernel
+    kernel.fork(ROOT, 10)
+    setting.refresh()
+    kernel.end(10, ROOT, 0.25)
+    too_late, kernel.ends = kernel.ends, []
+    kernel.fork(900, 10)
+    assert setting.seconds == 0
+    kernel.ends = too_late
+    kernel.end(10, 900, 3.0)
+    assert setting.seconds == pytest.approx(0.25)
+    assert setting.record()['exit_records_lost'] is False
+
+
+def test_a_process_whose_number_is_anothers_and_of_which_no_record_came_is_said_to_be_lost() -> None:
+    setting = Setting()
+    setting.kernel.fork(ROOT, 10)
+    setting.later()
+    setting.kernel.fork(900, 10)
+    setting.refresh()
+    assert setting.record()['exit_records_lost'] is False
+    setting.refresh()
+    assert setting.record()['exit_records_lost'] is True
+
+
+@pytest.mark.parametrize('is_split', [False, True])
+def test_a_thread_whose_record_was_overtaken_by_the_last_one_of_its_process_counts(is_split: bool) -> None:
+    setting = Setting()
+    kernel = setting.kernel
+    kernel.fork(ROOT, 10)
+    kernel.end(10, ROOT, 0.5, length=900, amounts=1024)
+    if is_split:
+        setting.there.add(10)
+        assert setting.seconds == pytest.approx(0.5)
+    kernel.end(10, ROOT, 0.25, bits=0, amounts=1024)
+    assert setting.seconds == pytest.approx(0.75)
+    assert setting.ended.sums.amounts(lambda _: None) == (2048,) * 5 + (2, 0)
+    assert setting.record()['exit_records'] == 1
+
+
+def test_a_thread_that_was_overtaken_counts_once_where_its_process_is_still_seen() -> None:
+    setting = Setting()
+    setting.machine.fork(ROOT)
+    setting.machine.burn(3, 1.0)
+    setting.machine.end(3)
+    setting.there.add(3)
+    setting.kernel.fork(ROOT, 3)
+    setting.kernel.end(3, ROOT, 0.75, length=900)
+    assert setting.seconds == pytest.approx(1.0)
+    setting.kernel.end(3, ROOT, 0.25, bits=0)
+    assert setting.seconds == pytest.approx(1.0)
+
+
+def test_the_root_has_the_time_of_a_thread_that_was_overtaken() -> None:
+    setting = Setting()
+    setting.kernel.end(ROOT, INIT, 4.0, length=900)
+    setting.kernel.end(ROOT, INIT, 1.0, bits=0)
+    setting.refresh()
+    assert setting.ended.root_seconds == pytest.approx(5.0)
+
+
+def test_records_that_come_before_it_is_known_that_they_arrive_count() -> None:
+    setting = Setting(is_confirmed=False)
+    setting.kernel.fork(ROOT, 10)
+    setting.kernel.end(10, ROOT, 0.5)
+    assert setting.seconds == 0
+    assert setting.record()['exit_records'] is None
+    setting.kernel.is_confirmed = True
+    assert setting.seconds == pytest.approx(0.5)
+    assert setting.record()['exit_records'] == 1
+
+
+def test_what_has_ended_before_the_start_does_not_count_though_its_record_comes_later() -> None:
+    setting = Setting(is_confirmed=False, has_begun=False)
+    setting.kernel.fork(ROOT, 10)
+    setting.kernel.end(10, ROOT, 9.0)
+    setting.begin()
+    setting.kernel.is_confirmed = True
+    assert setting.seconds == 0
+    assert setting.record()['exit_records'] == 0
 
 
 def test_threads_count_with_their_process_once_none_is_left() -> None:
     setting = Setting()
-    setting.kernel.forks = [(ROOT, 10)]
-    setting.kernel.end(10, ROOT, 0.25, bits=0, thread=11)
+    setting.kernel.fork(ROOT, 10)
+    setting.kernel.end(10, ROOT, 0.25, bits=0)
     setting.kernel.end(10, ROOT, 0.25, bits=0)
     assert setting.seconds == 0
-    setting.kernel.end(10, ROOT, 0.5, thread=12, amounts=1024)
+    setting.kernel.end(10, ROOT, 0.5, amounts=1024, length=900)
     assert setting.seconds == pytest.approx(1.0)
     assert setting.ended.sums.amounts(lambda _: None)[:5] == (1024,) * 5
     assert setting.ended.sums.amounts(lambda _: None)[5:] == (3, 0)
@@ -161,7 +343,8 @@ def test_threads_count_with_their_process_once_none_is_left() -> None:
 
 def test_samplers_of_trackers_do_not_count() -> None:
     setting = Setting()
-    setting.kernel.forks = [(ROOT, 10), (10, 11)]
+    setting.kernel.fork(ROOT, 10)
+    setting.kernel.fork(10, 11)
     setting.kernel.end(10, ROOT, peak=1_700)
     setting.kernel.end(11, INIT, 2.0, name=b'gput-sampler', peak=15_000)
     assert setting.seconds == 0
@@ -171,15 +354,26 @@ def test_samplers_of_trackers_do_not_count() -> None:
 def test_the_largest_mark_of_those_that_have_ended_is_kept() -> None:
     setting = Setting()
     for pid, peak in ((10, 300_000), (11, 400_000), (12, 200_000)):
-        setting.kernel.forks += [(ROOT, pid)]
+        setting.kernel.fork(ROOT, pid)
         setting.kernel.end(pid, ROOT, peak=peak)
         setting.refresh()
     assert setting.record()['ended_peak'] == 400_000 * 1024
 
 
+def test_the_marks_of_those_that_nobody_has_seen_or_waited_for_are_added_up() -> None:
+    setting = Setting()
+    for pid, parent in ((10, INIT), (11, INIT), (12, ROOT)):
+        setting.kernel.fork(ROOT, pid)
+        setting.kernel.end(pid, parent, peak=18_000)
+    setting.refresh()
+    assert setting.record()['ended_unseen_peaks'] == 3 * 18_000 * 1024
+    setting.tree.members[ROOT].reaped_faults += 1
+    assert setting.record()['ended_unseen_peaks'] == 2 * 18_000 * 1024
+
+
 def test_a_copy_of_the_root_may_have_run_in_its_memory() -> None:
     setting = Setting()
-    setting.kernel.forks = [(ROOT, 10)]
+    setting.kernel.fork(ROOT, 10)
     setting.kernel.end(10, ROOT, bits=LAST_OF_PROCESS | FORKED, peak=300_000)
     setting.refresh()
     assert (setting.record()['ended_peak'], setting.record()['ended_copies_peak']) == (0, 300_000 * 1024)
@@ -188,9 +382,7 @@ def test_a_copy_of_the_root_may_have_run_in_its_memory() -> None:
 def test_the_mark_of_one_that_was_there_at_the_start_may_be_older() -> None:
     setting = Setting()
     setting.machine.fork(ROOT)
-    setting.tree.refresh()
-    setting.refresh()
-    setting.ended.begin()
+    setting.begin()
     setting.kernel.end(3, ROOT, peak=300_000)
     setting.refresh()
     assert setting.record()['ended_peak'] == 0
@@ -222,8 +414,7 @@ def test_a_socket_that_fails_is_read_no_more() -> None:
 
 
 def test_where_records_do_not_arrive_nothing_is_said_of_them() -> None:
-    setting = Setting()
-    setting.kernel.is_confirmed = False
+    setting = Setting(is_confirmed=False)
     for _ in range(5):
         setting.refresh()
     assert setting.kernel.is_closed
@@ -261,7 +452,7 @@ def test_descendants_have_all_that_they_have_used_whoever_waits_for_them(steps: 
             machine.burn(pid, seconds)
         elif action == 'fork':
             machine.fork(pid)
-            kernel.forks.append((pid, max(machine.table)))
+            kernel.fork(pid, max(machine.table))
         elif action == 'end' and pid != ROOT:
             process = machine.table[pid]
             kernel.end(pid, process.parent, process.cpu)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,10 @@ from hypothesis import strategies as st
 from gpu_tracker.processes import exit_records, fork_notices
 from gpu_tracker.processes.netlink import attribute, attributes
 
-LAYOUTS = (exit_records._PLAIN, exit_records._PADDED)
+if TYPE_CHECKING:
+    from gpu_tracker.processes.exit_records import Layout
+
+PLAIN, PADDED = LAYOUTS = exit_records._LAYOUTS
 STATISTICS = 560
 """Bytes of struct taskstats in version 16."""
 
@@ -38,6 +42,7 @@ def message(pid: int = 77, *, version: int = 16, padded: bool = False, own_pid: 
         264: ('Q', 1_024),  # cancelled_write_bytes
         272: ('Q', 3),  # nvcsw
         368: ('I', 76),  # ac_tgid
+        376: ('Q', 11_000),  # ac_tgetime
     }
     for place, (kind, value) in fields.items():
         struct.pack_into(f'={kind}', statistics, place, value)
@@ -48,12 +53,15 @@ def message(pid: int = 77, *, version: int = 16, padded: bool = False, own_pid: 
     return struct.pack('=IHHII', 16 + len(body), 31, 0, 0, 0) + body
 
 
-@pytest.mark.parametrize(('layout', 'padded'), [(exit_records._PLAIN, False), (exit_records._PADDED, True)])
-def test_the_fields_of_a_record_are_read(layout: struct.Struct, padded: bool) -> None:
-    assert exit_records.parsed(message(padded=padded), layout) == (
-        4, 77, 16, 0x21, 3_000_000, 1_500_000, b'true' + bytes(12), 77, 5, 9_000, 40, 2, 1_024,
-        10_240, 20_480, 4_096, 8_192, 1_024, 3, 76,
+@pytest.mark.parametrize(('layout', 'padded'), [(PLAIN, False), (PADDED, True)])
+def test_the_fields_of_a_record_are_read(layout: Layout, padded: bool) -> None:
+    record = message(padded=padded)
+    assert exit_records.process_of(record, layout) == 76
+    assert layout.process(record) == (76,)
+    assert layout.fields(record) == (
+        len(record), 0x21, 3_000_000, 1_500_000, b'true' + bytes(12), 5, 9_000, 40, 2, 1_024, 3, 76, 11_000,
     )  # fmt: skip
+    assert layout.amounts(record) == (10_240, 20_480, 4_096, 8_192, 1_024)
 
 
 @pytest.mark.parametrize('layout', LAYOUTS)
@@ -66,20 +74,20 @@ def test_the_fields_of_a_record_are_read(layout: struct.Struct, padded: bool) ->
         b'',
     ],
 )
-def test_a_record_of_another_layout_is_none(told: bytes, layout: struct.Struct) -> None:
-    assert exit_records.parsed(told, layout) is None
+def test_a_record_of_another_layout_is_none(told: bytes, layout: Layout) -> None:
+    assert exit_records.process_of(told, layout) is None
 
 
 def test_a_record_is_not_taken_for_one_of_the_other_layout() -> None:
-    assert exit_records.parsed(message(), exit_records._PADDED) is None
-    assert exit_records.parsed(message(padded=True), exit_records._PLAIN) is None
+    assert exit_records.process_of(message(), PADDED) is None
+    assert exit_records.process_of(message(padded=True), PLAIN) is None
 
 
 @given(st.binary(max_size=700) | st.integers(0, 600).map(lambda size: message()[:size] + b'\xff' * 40))
 def test_nothing_that_a_message_may_have_raises_anything_else_than_oserror(told: bytes) -> None:
     for layout in LAYOUTS:
-        exit_records.parsed(told, layout)
-    list(fork_notices.parsed([told]))
+        exit_records.process_of(told, layout)
+    fork_notices.parsed([told])
     list(attributes(told, 0, len(told)))
     try:
         exit_records.family_of(told)
@@ -102,22 +110,22 @@ def test_an_error_of_the_kernel_is_raised_and_0_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ('ran', 'lived', 'waited', 'sleeps', 'seconds'),
+    ('ran', 'lived', 'waited', 'sleeps', 'nanoseconds'),
     [
-        (0, 1_000, 200_000, 0, 0.0008),  # no tick has come: it has run but for what it has waited
-        (500_000, 3_000, 0, 2, 0.0005),  # it has slept: since its last switch it may have run, or not
-        (900_000, 100, 0, 0, 0.0009),  # clocks are not exactly the same
-        (50_000_000, 90_000, 0, 0, 0.05),
+        (0, 1_000, 200_000, 0, 800_000),  # no tick has come: it has run but for what it has waited
+        (500_000, 3_000, 0, 2, 500_000),  # it has slept: since its last switch it may have run, or not
+        (900_000, 100, 0, 0, 900_000),  # clocks are not exactly the same
+        (50_000_000, 90_000, 0, 0, 50_000_000),
     ],
 )
-def test_cpu_seconds_of_a_thread(ran: int, lived: int, waited: int, sleeps: int, seconds: float) -> None:
-    assert exit_records.seconds_of(ran, lived, waited, sleeps) == pytest.approx(seconds)
+def test_cpu_time_of_a_thread(ran: int, lived: int, waited: int, sleeps: int, nanoseconds: int) -> None:
+    assert exit_records.nanoseconds_of(ran, lived, waited, sleeps) == nanoseconds
 
 
-def notice(parent: int, thread: int, child: int, what: int = 1) -> bytes:
-    return bytes(36) + struct.pack('=IIQIIII', what, 0, 0, parent, parent, thread, child)
+def notice(when: int, parent: int, thread: int, child: int) -> bytes:
+    return bytes(36) + struct.pack('=IIQIIII', 1, 0, when, parent, parent, thread, child)
 
 
-def test_forks_of_processes_are_read_and_threads_and_other_events_are_not() -> None:
-    told = [notice(5, 6, 6), notice(5, 7, 5), notice(6, 8, 8, what=0x80000000), notice(6, 9, 9), notice(6, 9, 9)[:50]]
-    assert list(fork_notices.parsed(told)) == [(5, 6), (6, 9)]
+def test_notices_of_forks_are_read() -> None:
+    told = [notice(70, 5, 6, 6), notice(80, 6, 9, 9), notice(90, 6, 9, 9)[:50]]
+    assert fork_notices.parsed(told) == [(70, 5, 6), (80, 6, 9)]

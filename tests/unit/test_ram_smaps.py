@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpu_tracker.resources.ram import smaps
@@ -104,6 +104,8 @@ def distinct(mappings: list[Mapping], owners: list[int]) -> int:
     return len({page for mapping in mappings if mapping.owner in owners for page in mapping.pages}) * PAGE_KB * 1024
 
 
+TWICE_BOTH = ((0, 1, 13), (0, 1, 13), (1, 0, 3), (1, 1, 1))
+"""The root and a descendant have each mapped a part of one file twice: owner, first page, pages."""
 FILES = st.builds(
     Mapping, st.integers(0, 4), st.tuples(st.just('file'), st.integers(1, 2)), st.integers(0, 20), st.integers(1, 15)
 )
@@ -139,6 +141,7 @@ def test_parts_that_are_the_same_or_disjoint_count_exactly(files: list[Mapping],
 
 
 @given(st.lists(st.one_of(FILES, FAMILY), max_size=12))
+@example([Mapping(owner, ('file', 1), first, pages) for owner, first, pages in TWICE_BOTH])
 def test_never_more_than_the_distinct_pages_of_descendants_where_nobody_outside_has_any(
     mappings: list[Mapping],
 ) -> None:

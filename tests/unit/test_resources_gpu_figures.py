@@ -112,6 +112,42 @@ def test_a_process_of_unknown_memory_after_a_maximum_of_zero() -> None:
     assert (figures.totals()['main'], figures.totals()['descendants']) == (None, 0)
 
 
+def test_memory_that_a_drm_driver_did_not_report_once_may_have_been_the_most() -> None:
+    card, integrated = A._replace(vendor='amd'), B._replace(vendor='intel', is_integrated=True)
+    backend = FakeBackend(card, integrated)
+    figures = GpuFigures(backend, None)
+    for memory in (300, None, 100):
+        backend.readings = {'a': sampled(0, [GpuProcess(1, 50), GpuProcess(2, memory)], []), 'b': sampled(0, [], [])}
+        figures.read(1, frozenset({2}), 0)
+    totals = figures.totals()
+    assert (totals['main'], totals['descendants'], totals['combined']) == (50, None, None)
+    assert [gpu['combined'] for gpu in totals['devices']] == [None]
+    assert figures.row()[:3] == (50, 100, 150)
+
+
+def test_memory_on_an_integrated_gpu_that_is_not_reported_is_not_0() -> None:
+    backend = FakeBackend(A._replace(vendor='intel', is_integrated=True))
+    figures = GpuFigures(backend, None)
+    backend.readings = {'a': sampled(0, [], [])}
+    figures.read(1, frozenset({2}), 0)
+    assert (figures.totals()['main'], figures.totals()['combined']) == (0, 0)
+    backend.readings = {'a': sampled(0, [GpuProcess(2, None)], [])}
+    figures.read(1, frozenset({2}), 0)
+    assert (figures.totals()['main'], figures.totals()['descendants'], figures.totals()['combined']) == (0, None, None)
+    backend.readings = {'a': sampled(0, [], [])}
+    figures.read(1, NOBODY, 0)
+    assert (figures.totals()['main'], figures.totals()['descendants'], figures.totals()['combined']) == (0, None, None)
+
+
+def test_memory_on_an_integrated_gpu_that_is_not_reported_says_nothing_of_others() -> None:
+    card, integrated = A._replace(vendor='nvidia'), B._replace(vendor='intel', is_integrated=True)
+    backend = FakeBackend(card, integrated)
+    figures = GpuFigures(backend, None)
+    backend.readings = {'a': sampled(0, [GpuProcess(2, 70)], []), 'b': sampled(0, [GpuProcess(2, None)], [])}
+    figures.read(1, frozenset({2}), 0)
+    assert (figures.totals()['descendants'], figures.totals()['combined']) == (70, 70)
+
+
 def test_a_doubt_is_told_when_it_lasts() -> None:
     backend = FakeBackend(A)
     figures = GpuFigures(backend, None, in_initial_pid_namespace=False, pid_exists={1}.__contains__)

@@ -83,6 +83,23 @@ def test_the_peak_of_an_ended_child_is_not_put_beside_what_main_has_had_at_anoth
     assert totals_only(totals) == [200 * MB, 40 * MB, 205 * MB]
 
 
+def test_the_upper_bounds_have_room_for_ended_processes_that_they_know_nothing_of() -> None:
+    """Three daemons of 18 MB, each of which may have been there beside the others."""
+    totals = totals_of(
+        [2 * MB, None, None],
+        [5 * MB, None, None],
+        [7 * MB, None, None],
+        upper=(2 * MB, 6 * MB, 8 * MB),
+        exit_records=3,
+        ended_peak=18 * MB,
+        ended_unseen_peaks=54 * MB,
+    )
+    count_ended(totals)
+    assert totals_only(totals) == [2 * MB, 18 * MB, 18 * MB]
+    assert totals['ram']['upper'] == {'main': 2 * MB, 'descendants': 60 * MB, 'combined': 62 * MB}
+    assert totals['record']['most_waited_for'] is None
+
+
 def test_what_the_command_was_told_of_its_children_replaces_the_ticks_that_were_read() -> None:
     totals = small_command()
     settle_command(totals, 0.727, 0)

@@ -11,6 +11,7 @@ import pytest
 from gpu_tracker.cuda_probe.agent_metrics import open_metrics
 from gpu_tracker.cuda_probe.section import open_section
 from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.installation import install_command
 from gpu_tracker.resources import entry_of, function_at
 from gpu_tracker.resources.cuda import Cuda, open_reader
 from gpu_tracker.resources.energy import Energy
@@ -142,7 +143,7 @@ def raising(error: Exception):
         (GpuTrackerError('A right is missing.'), 'A right is missing.'),
         (
             ModuleNotFoundError("No module named 'lz4'", name='lz4'),
-            'CUDA calls cannot be probed: a package is missing; install gpu-tracker[cuda].',
+            f"CUDA calls cannot be probed: a package is missing (No module named 'lz4'): {install_command('cuda')}",
         ),
         (OSError(5, 'broken'), 'CUDA calls cannot be probed: OSError: [Errno 5] broken.'),
     ],
@@ -193,7 +194,7 @@ def test_the_table_names_functions_that_are_there() -> None:
 def test_what_a_wing_needs_and_is_not_installed_says_what_to_install() -> None:
     error = ModuleNotFoundError("No module named 'lz4'", name='lz4')
     assert problem_of('CUDA calls', error, extra='cuda') == (
-        'CUDA calls cannot be probed: a package is missing; install gpu-tracker[cuda].'
+        f"CUDA calls cannot be probed: a package is missing (No module named 'lz4'): {install_command('cuda')}"
     )
 
 
@@ -243,7 +244,7 @@ def test_no_extra_is_recommended_for_energy_which_has_none() -> None:
     def missing(_: Target) -> Source:
         raise ModuleNotFoundError("No module named 'pynvml'", name='pynvml')
 
-    reader = open_energy(SimpleNamespace(config={'brand': None}, tree=None))._reader
+    reader = open_energy(SimpleNamespace(config={'brands': None}, tree=None))._reader
     reader.open(missing, TARGET)
     assert reader.result() == {
         'problem': "the energy of GPUs cannot be probed: ModuleNotFoundError: No module named 'pynvml'."

@@ -4,6 +4,7 @@ import pytest
 
 from gpu_tracker.cli import options, serving
 from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.installation import install_command
 
 TEXT = f"""
 Usage:
@@ -88,8 +89,8 @@ def test_a_package_of_the_extra_that_is_missing_is_named_with_the_extra():
     ):
         raise ModuleNotFoundError("No module named 'starlette.routing'", name='starlette.routing')
     assert str(refusal.value) == (
-        "'gpu-tracker agent' needs packages that are not installed: install gpu-tracker[fleet] "
-        "(no module named 'starlette.routing')"
+        "'gpu-tracker agent' needs packages that are not installed (no module named 'starlette.routing'): "
+        f'{install_command("fleet")}'
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.vm import GROUPS, VirtualMachine, user_manager
+from support.vm import GROUPS, VirtualMachine, container, user_manager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,11 +25,12 @@ def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMachine]
     for is_there, what in (
         (shutil.which('qemu-system-x86_64'), "QEMU, Debian's package qemu-system-x86"),
         (all(map(os.path.exists, user_manager.PROGRAMS)), "systemd and Debian's package dbus-daemon"),
+        (os.path.exists(container.CRUN), "crun, Debian's package of that name"),
         (kernel.exists(), f"a kernel, Debian's package linux-image-cloud-amd64: {kernel}, see scripts/test.sh"),
     ):
         if not is_there:
             (pytest.fail if os.environ.get('CI') == 'true' else pytest.skip)(f'needs {what}')
-    with VirtualMachine(tmp_path_factory.mktemp('vm'), kernel, user_manager.PROGRAMS) as machine:
+    with VirtualMachine(tmp_path_factory.mktemp('vm'), kernel, [*user_manager.PROGRAMS, container.CRUN]) as machine:
         yield machine
 
 

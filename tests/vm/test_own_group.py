@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.own_group import DAEMON, MEBIBYTE, OPTIONS, OWN_FILES
 from support.vm import ORDINARY_USER
-from support.vm.tracked import BUSY, MEBIBYTE, OWN_FILES, track
+from support.vm.tracked import BUSY, track
 
 if TYPE_CHECKING:
     from support.vm import VirtualMachine
@@ -30,22 +31,7 @@ def test_the_figures_are_those_of_the_groups_own_files(machine: VirtualMachine):
 
 def test_the_cpu_time_of_a_daemon_counts_exactly(machine: VirtualMachine):
     """Nobody waits for it, and it has ended before the command."""
-    program = f"""{OWN_FILES}
-import time
-reading, writing = os.pipe()
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        burn(0.7)
-        os.write(writing, str(time.process_time()).encode())
-    os._exit(0)
-os.wait()
-os.close(writing)
-of_daemon = float(os.read(reading, 100))
-while os.read(reading, 1): pass  # until it has ended
-print(json.dumps([of_daemon, time.process_time()]))
-"""
-    done, found = track(machine, 'python', '-S', '-c', program)
+    done, found = track(machine, 'python', '-S', '-c', DAEMON)
     of_daemon, of_main = json.loads(done.output)
     assert of_daemon >= 0.7
     assert of_daemon + of_main <= found['cpu_seconds'] <= of_daemon + of_main + 0.5
@@ -82,7 +68,7 @@ print(os.getpid())
 
 def test_a_child_that_is_killed_for_lack_of_memory_is_reported_though_the_command_ends_well(machine: VirtualMachine):
     program = f"""{OWN_FILES}
-with open(f'{{folder}}/memory.max', 'w') as file: file.write(str(50 * {MEBIBYTE}))
+with open(f'{{folder_of()}}/memory.max', 'w') as file: file.write(str(50 * {MEBIBYTE}))
 pid = os.fork()
 if pid == 0:
     grown = bytearray(b'x') * (100 * {MEBIBYTE})
@@ -93,6 +79,20 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert done.output == '-9\n'
     assert found['oom_kills'] == 1
     assert 45 * MEBIBYTE < found['memory_peak'] <= 50 * MEBIBYTE
+
+
+def test_kills_in_the_group_of_a_nested_tracker_count_in_both(machine: VirtualMachine):
+    program = f"""{OWN_FILES}
+with open(f'{{folder_of()}}/memory.max', 'w') as file: file.write(str(50 * {MEBIBYTE}))
+pid = os.fork()
+if pid == 0:
+    grown = bytearray(b'x') * (100 * {MEBIBYTE})
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    done, outer = track(machine, 'gpu-tracker', *OPTIONS, '--', 'python', '-S', '-c', program)
+    code, _, inner = done.output.partition('\n')
+    assert (code, json.loads(inner)['own_group']['oom_kills'], outer['oom_kills']) == ('-9', 1, 1)
 
 
 def test_a_group_with_a_limit_is_ended_as_a_whole(machine: VirtualMachine):
@@ -126,7 +126,7 @@ if os.fork() == 0:
     grown = bytearray(b'x') * (100 * {MEBIBYTE})
 time.sleep(600)
 """
-    options = ['--cgroup', '--memory-limit=50MiB', '--st=60', '--ru=bytes', '-f', 'json', '-o', '/tmp/limited.json']
+    options = [*OPTIONS, '--memory-limit=50MiB', '--st=60', '-o', '/tmp/limited.json']
     done = machine.run(['gpu-tracker', *options, '--', 'python', '-S', '-c', program])
     assert done.code == 124, done
     assert (

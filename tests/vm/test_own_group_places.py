@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
+from support.own_group import MEBIBYTE, OPTIONS
 from support.vm import GROUPS, ORDINARY_USER, VirtualMachine
-from support.vm.tracked import BUSY, MEBIBYTE, WITHOUT_DISK, track
+from support.vm.tracked import BUSY, WITHOUT_DISK, track
 
 
 def test_groups_are_nested(machine: VirtualMachine):
     """The inner tracker is alone in the group that the outer one has made."""
-    inner_words = ['gpu-tracker', '--cgroup', '--ru=bytes', '-f', 'json', '--', 'python', '-c', BUSY]
+    inner_words = ['gpu-tracker', *OPTIONS, '--', 'python', '-c', BUSY]
     done, outer = track(machine, *inner_words)
     own, _, inner_text = done.output.partition('\n')
     inner = json.loads(inner_text)['own_group']

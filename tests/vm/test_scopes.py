@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.own_group import MEBIBYTE, NO_STORAGE, OPTIONS
 from support.vm import ORDINARY_USER, user_manager
-from support.vm.tracked import MEBIBYTE, WITHOUT_DISK
+from support.vm.tracked import WITHOUT_DISK
 from support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.vm import VirtualMachine
-
-
-NO_STORAGE = (
-    'not counted: what was read from storage (the io controller), '
-    'what was written to storage (the io controller of version 2)'
-)
 
 
 @pytest.fixture(scope='module')
@@ -33,7 +28,7 @@ def login(booted: VirtualMachine) -> Iterator[VirtualMachine]:
 
 def track(machine: VirtualMachine, program: str):
     """Track a program from a shell of the login; return what it and gpu-tracker have said, and the group's figures."""
-    words = ['gpu-tracker', '--cgroup', '--ru=bytes', '-f', 'json', '--', 'python', '-c', program]
+    words = ['gpu-tracker', *OPTIONS, '--', 'python', '-c', program]
     done = machine.run(
         ['sh', '-c', '"$@"; exit $?', 'sh', *words],
         user=ORDINARY_USER,

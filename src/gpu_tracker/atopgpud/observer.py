@@ -89,16 +89,25 @@ class Observer:
 
     :param interval: Seconds between two readings of a GPU.
     :param keep_accounts: Switch accounting mode on.
+    :param monotonic: The clock by which readings get too old.
     """
 
     def __init__(
-        self, drivers: Drivers, ledger: Ledger, log: logging.Logger, interval: float, *, keep_accounts: bool
+        self,
+        drivers: Drivers,
+        ledger: Ledger,
+        log: logging.Logger,
+        interval: float,
+        *,
+        keep_accounts: bool,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._drivers = drivers
         self._ledger = ledger
         self._log = log
         self._interval = interval
         self._keep_accounts = keep_accounts
+        self._monotonic = monotonic
         self._gpus: list[MonitoredGpu] = []
         self._watches: dict[str, Watch] = {}
         self._problems: dict[str, str | None] = {}
@@ -144,12 +153,12 @@ class Observer:
             self._log.warning('no GPU is left: those that were known are told as unreadable')
             gone = known
         for gpu in gone:
-            self._take(gpu, GpuReading(gpu.monitor.gpu, 'has gone'), {}, time.monotonic())
+            self._take(gpu, GpuReading(gpu.monitor.gpu, 'has gone'), {}, self._monotonic())
 
     def check(self) -> None:
         """Tell of GPUs that have not been read for too long."""
         self._tell.report_left_out()
-        silent = self._ledger.age(time.monotonic())
+        silent = self._ledger.age(self._monotonic())
         for gpu in self._gpus:
             if gpu.key in silent and self._problems.get(gpu.key) is None:
                 self._note(gpu, 'has not answered in time: its figures are unknown until it does')
@@ -193,7 +202,7 @@ class Observer:
         return gpus
 
     def _show(self) -> None:
-        self._ledger.show([ListedGpu(gpu.key, gpu.monitor.gpu) for gpu in self._gpus], time.monotonic())
+        self._ledger.show([ListedGpu(gpu.key, gpu.monitor.gpu) for gpu in self._gpus], self._monotonic())
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -213,7 +222,7 @@ class Observer:
     ) -> Callable[[GpuReading, dict[int, float | None]], None]:
         def deliver(activity: GpuReading, starts: dict[int, float | None]) -> None:
             try:
-                loop.call_soon_threadsafe(self._take, gpu, activity, starts, time.monotonic())
+                loop.call_soon_threadsafe(self._take, gpu, activity, starts, self._monotonic())
             except RuntimeError:
                 pass  # the loop is closed: the daemon ends
 

@@ -47,7 +47,7 @@ Options:
                         one with folders of jobs in it.
   --otlp=<url>          Push the figures of GPUs and jobs to this OpenTelemetry collector
                         over HTTP as well, such as http://localhost:4318. env: to the one
-                        that OTEL_EXPORTER_OTLP_ENDPOINT names. Needs gpu-tracker[otel].
+                        that OTEL_EXPORTER_OTLP_ENDPOINT names. Needs the extra otel.
   -h --help             Print this text.
   -v --version          Print the version.
 

@@ -158,7 +158,7 @@ def _request(values: options.Values) -> Request:
 
 
 def _terms(values: options.Values, words: list[str] | None) -> Terms | None:
-    seconds = check_seconds('claim_seconds', _number(values, '--claim-seconds'))
+    seconds = check_seconds('claim_seconds', _seconds(values, '--claim-seconds'))
     if not values['--claim']:
         if seconds is not None:
             raise options.UsageError('--claim-seconds goes with --claim')
@@ -171,7 +171,7 @@ def _terms(values: options.Values, words: list[str] | None) -> Terms | None:
 
 
 def _waiting(values: options.Values) -> Waiting | None:
-    seconds = check_seconds('wait_seconds', _number(values, '--wait-seconds'))
+    seconds = check_seconds('wait_seconds', _seconds(values, '--wait-seconds'))
     if seconds is None and not values['--wait']:
         return None
     return Waiting(seconds, lambda error: output.complain(f'waiting: {error}'))
@@ -221,6 +221,11 @@ def _become(words: list[str], request: Request, picked: Picked) -> int:
 def _number(values: options.Values, option: str) -> float | None:
     given = _text(values, option)
     return None if given is None else options.number(option, float, given, 'a number')
+
+
+def _seconds(values: options.Values, option: str) -> float | None:
+    given = _text(values, option)
+    return None if given is None else options.time(option, given, 'a number')
 
 
 def _whole_number(values: options.Values, option: str) -> int | None:

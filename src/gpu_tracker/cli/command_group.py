@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
     from gpu_tracker.control_groups.own_group import OwnGroup
     from gpu_tracker.limits import RunLimits
+    from gpu_tracker.processes.ending import SamplersGrace
 
 _WARNING = '--cgroup: the command gets no control group of its own'
 
@@ -24,33 +25,43 @@ class CommandGroup:
     """A group of its own for a command whose process waits, where it was asked for and can be had.
 
     :ivar group: The group; None: there is none.
+    :ivar samplers_grace: That of samplers in the group; None: there is no group.
     :ivar keeps: Reasons of the limits that the kernel keeps for the group, see :mod:`gpu_tracker.limits`.
     """
 
-    def __init__(self, request: Request, pid: int) -> None:
-        """Put the waiting process into a new group; print why, where there is none."""
+    def __init__(self, request: Request) -> None:
         self.group: OwnGroup | None = None
+        self.samplers_grace: SamplersGrace | None = None
         self.keeps: tuple[str, ...] = ()
         self._problem: str | None = None
+        self._request = request
         self._is_wanted = request.own_group
+        self._is_quiet = bool(request.parameters.get('disable_logs'))
+
+    def obtain(self, pid: int) -> None:
+        """Put the waiting process into a new group; print why, where there is none."""
         if self._is_wanted:
             try:
                 self._obtain(pid)
             except Exception as error:  # noqa: BLE001 (whatever it is, the command was what the user wanted first)
                 self._problem = f'internal error: {type(error).__name__}: {error}'
-            if not request.parameters.get('disable_logs'):
+            if not self._is_quiet:
                 self._warn()
-            if request.limits is not None:
-                self._limit_memory(request.limits)
+            if self._request.limits is not None:
+                self._limit_memory(self._request.limits)
 
     def _obtain(self, pid: int) -> None:
         # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for it.
         from gpu_tracker.control_groups.obtaining import NoGroupError, obtain  # noqa: PLC0415
+        from gpu_tracker.processes.ending import SamplersGrace  # noqa: PLC0415 - as above
 
         try:
             self.group = obtain(pid)
         except NoGroupError as error:
             self._problem = str(error)
+            return
+        self.samplers_grace = SamplersGrace()
+        self.group.spares = self.samplers_grace.spares
 
     def _warn(self) -> None:
         if self._problem is not None:
@@ -83,11 +94,21 @@ class CommandGroup:
         group, self.group = self.group, None
         if group is not None:
             try:
-                return group.end()
+                return self._ended(group)
             except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
                 self._problem = f'internal error: {type(error).__name__}: {error}'
                 output.complain(f'--cgroup: {self._problem}')
         return {'problem': self._problem}
+
+    def _ended(self, group: OwnGroup) -> dict[str, Any]:
+        if self.samplers_grace is not None:
+            self.samplers_grace.begin()
+        found = group.end()
+        left = found['left_processes']
+        if left and not self._is_quiet:
+            what = '1 process was' if left == 1 else f'{left} processes were'
+            output.complain(f'--cgroup: {what} still running when the command had ended, and ended with it')
+        return found
 
     def discard(self) -> None:
         """Remove the group of a command that was not started."""

@@ -103,7 +103,8 @@ def _choice(option: HelpOption) -> Choice:
     values: tuple[str, ...] | str = VALUES.get(name, ())
     if name == '--format':
         values = tuple(word for word in _FORMATS if re.search(rf'(?<![\w-]){word}(?![\w-])', option.text))
-    elif not values:
+        return Choice(option.names, takes_value=True, values=values, several=False, text='How to write it')
+    if not values:
         values = _OF_PLACEHOLDER.get(option.value, ())
     return Choice(option.names, bool(option.value), values, name in _SEVERAL, _short(option.text))
 

@@ -15,7 +15,7 @@ import time
 from gpu_tracker import limits
 from gpu_tracker.cli import output, supervise
 from gpu_tracker.processes import descendants, proc_fault
-from gpu_tracker.processes.ending import STUCK_AFTER, Ending, Pauses, in_words
+from gpu_tracker.processes.ending import STUCK_AFTER, Ending, Pauses, SamplersGrace, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 
 _HURRYING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
-_SAMPLERS_GRACE = 1.0
-"""Seconds in which samplers of trackers that were killed may still complete their recordings, and end by themselves."""
 _BETWEEN_COUNTS = 0.2
 """Seconds between two readings of a counter of kills, which nothing announces."""
 _LONGEST_WAIT = 86400.0
@@ -54,6 +52,7 @@ class Enforcement:
     :param tracker: Its tracker, whose sampler compares all but the time; None: it is not measured.
     :param group: The control group that all descendants of the command are in; None: there is none.
     :param kept_otherwise: Reasons of the limits that the sampler does not compare, because the kernel keeps them.
+    :param samplers_grace: That of samplers of trackers in the group; None: there is no group.
     :ivar reason: Which limit has ended the command; None: none has.
     """
 
@@ -64,6 +63,7 @@ class Enforcement:
         tracker: CommandTracker | None,
         group: LimitedGroup | None = None,
         kept_otherwise: Collection[str] = (),
+        samplers_grace: SamplersGrace | None = None,
     ) -> None:
         self.reason: str | None = None
         self._begun = time.monotonic()
@@ -75,7 +75,7 @@ class Enforcement:
         self._group = group
         self._time = run_limits.of(limits.TIME)
         self._orphans_seconds = 0.0
-        self._kill_begun: float | None = None
+        self._samplers_grace = samplers_grace or SamplersGrace()
         self._kept_by_kernel = run_limits.of(limits.MEMORY) if limits.MEMORY in kept_otherwise else None
         self._sampled = run_limits.sampled(kept_otherwise)
         self._watches_samples = bool(self._sampled)
@@ -182,7 +182,8 @@ class Enforcement:
     def _end_by_force(self, ending: Ending | _CommandAlone) -> None:
         """Send SIGKILL to all that is left and all that comes, until nothing does."""
         pauses = Pauses()
-        begun = self._kill_begun = time.monotonic()
+        begun = time.monotonic()
+        self._samplers_grace.begin()
         is_reported = False
         while self._reap():
             now = time.monotonic()
@@ -226,8 +227,7 @@ class Enforcement:
         """Return whether a process is the sampler of this run, or one of trackers in the tree that still has time."""
         if self._tracker is not None and pid == self._tracker.sampler_pid:
             return True
-        has_time = self._kill_begun is None or time.monotonic() < self._kill_begun + _SAMPLERS_GRACE
-        return has_time and descendants.is_sampler(pid)
+        return self._samplers_grace.spares(pid)
 
     def _children(self) -> list[Process]:
         if not self._sees_tree:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import ParameterError
+from gpu_tracker.gpus import BACKENDS, backends_of, check_brands
+from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.machine import Machine, snapshot_of
+from gpu_tracker.gpus.model import none_of
 from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ Options:
   -f --format=<format>  How to show it: text, a table, or json, one object whose keys the
                         documentation lists. [default: text]
   --json                The same as --format=json.
+  --gb=<brand>          Only GPUs of this brand: nvidia, amd, intel or drm (all but
+                        those of NVIDIA's own driver), or several with commas
+                        between them.
   --watch               Show it again and again, in place, until Ctrl-C. As JSON, one
                         object a line.
   --st, --interval=<s>  The time between two looks of --watch: a positive number of
@@ -52,25 +58,34 @@ def run(arguments: list[str]) -> int:
     if isinstance(values, str):
         return output.print_text(values)
     interval = _interval(str(values['--interval']))
+    brands = _brands(values['--gb'])
     watches = bool(values['--watch'])
     as_json = options.chosen_format(values, ('text', 'json')) == 'json'
     show = _Json(watches=watches) if as_json else _Table(color=not values['--no-color'], watches=watches)
-    machine = Machine(show.report)
+    backends = BACKENDS if brands is None else backends_of(brands)
+    machine = Machine(show.report, Inventory(backends, report=show.report))
     try:
         seen = machine.read()
         if watches:
             return _watch(machine, interval, show, seen)
         absence = machine.absence(seen)
         if absence is not None:
-            show.report(absence)
+            show.report(absence if brands is None else none_of(brands))
         return show(seen)
     finally:
         machine.close()
 
 
+def _brands(given: object) -> tuple[str, ...] | None:
+    try:
+        return None if given is None else check_brands(given)
+    except ParameterError as error:
+        raise options.of_option(error, '--gb', None) from error
+
+
 def _interval(given: str) -> float:
     accepted = 'a positive number of seconds'
-    seconds = options.number('--interval', float, given, accepted)
+    seconds = options.time('--interval', given, accepted)
     if not 0 < seconds < float('inf'):
         raise ParameterError('--interval', given, accepted)
     return min(seconds, _LONGEST_INTERVAL)

@@ -10,7 +10,7 @@ from gpu_tracker.cli import COMMANDS, DEFAULT_COMMAND
 
 _MEANING = re.compile(r'^  (?P<form>\S.*?)(?:  +(?P<text>\S.*))?$')
 """A line of a list: what is explained, and behind two blanks the beginning of its explanation."""
-_OTHER_COMMANDS = 'Other commands'
+NEW_LINE = '\n'
 
 
 class HelpOption(NamedTuple):
@@ -58,15 +58,22 @@ def command_meanings() -> dict[str, str]:
 
 
 def meanings_of(lines: list[str]) -> list[tuple[str, str]]:
-    """Return the entries of a list in a help text: what is explained, and its explanation in one line."""
+    """Return the entries of a list in a help text: what is explained, and its explanation.
+
+    An explanation is one line, but for what is indented below it: these lines stay lines.
+    """
     entries: list[tuple[str, str]] = []
+    column: int | None = None
     for line in lines:
         found = _MEANING.match(line)
         if found is not None and not line.startswith('   '):
             entries.append((found['form'], found['text'] or ''))
+            column = found.start('text') if found['text'] else None
         elif entries:
             form, text = entries[-1]
-            entries[-1] = (form, f'{text} {line.strip()}'.strip())
+            indent = len(line) - len(line.lstrip())
+            column = indent if column is None else min(column, indent)
+            entries[-1] = (form, f'{text}{" " if indent == column else NEW_LINE}{line.strip()}'.strip())
     return entries
 
 

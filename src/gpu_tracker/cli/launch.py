@@ -55,15 +55,23 @@ class HeldCommand:
     The process ends by itself where this one ends before that.
     """
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(
+        self,
+        words: list[str],
+        environment: Mapping[str, str] | None = None,
+        exec_pipe: tuple[int, int] | None = None,
+    ) -> None:
         """Fork the process that will become ``words[0]`` with the arguments ``words[1:]``.
 
+        :param environment: That of the program; None: this process' own.
+        :param exec_pipe: The pipe of which exec closes the last writing end; None: one is made.
         :raises OSError: where there can be no such process, or no descriptors for it; all is then as it was.
         """
+        self._environment = environment
         handles: list[int] = []
         try:
             handles += os.pipe()
-            handles += os.pipe()
+            handles += exec_pipe or os.pipe()
             self._go_reader, self._go_writer, self.exec_handle, self._error_writer = handles
             self.process_id = self._fork(words)
         except OSError:
@@ -120,7 +128,7 @@ class HeldCommand:
         if os.read(self._go_reader, 1) != _GO:
             return
         try:
-            execute(words)
+            execute(words, self._environment)
         except OSError as error:
             os.write(self._error_writer, str(error.errno).encode())
 

@@ -297,10 +297,10 @@ def port(given: str) -> int:
 
 
 def seconds(option: str, given: str, limits: tuple[float, float]) -> float:
-    """Return what an option has that takes seconds, from the first to the second of ``limits``."""
+    """Return the seconds, from the first to the second of ``limits``, that an option has as a number or with units."""
     shortest, longest = limits
     accepted = f'a number of seconds from {shortest:g} to {longest:g}'
-    found = number(option, float, given, accepted)
+    found = time(option, given, accepted)
     if not shortest <= found <= longest:
         raise ParameterError(option, given, accepted)
     return found

@@ -88,7 +88,7 @@ def read_request(text: str, arguments: list[str], name: str) -> ProbeRequest | s
 
 def _seconds(option: str, given: str, least: float = 0.0) -> float:
     accepted = f'a number of seconds, {least} at least' if least else 'a positive number of seconds'
-    seconds = options.number(option, float, given, accepted)
+    seconds = options.time(option, given, accepted)
     if not 0 < seconds < float('inf') or seconds < least:
         raise ParameterError(option, given, accepted)
     return min(seconds, _LONGEST)

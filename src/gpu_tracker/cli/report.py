@@ -71,12 +71,10 @@ def seconds_of(option: str, given: object) -> float | None:
     """
     if given is None:
         return None
-    try:
-        seconds = float(str(given))
-    except ValueError:
-        seconds = -1.0
+    accepted = 'a number of seconds from the first sample'
+    seconds = options.time(option, str(given), accepted)
     if not 0 <= seconds < float('inf'):
-        raise ParameterError(option, given, 'a number of seconds from the first sample')
+        raise ParameterError(option, given, accepted)
     return seconds
 
 

@@ -23,7 +23,7 @@ LAST_WORDS = 0.5
 
 _NAME = re.compile(r'[A-Za-z0-9_-][A-Za-z0-9._-]*')
 _EXTRA = frozenset({'aiohttp', 'h11', 'prometheus_client', 'starlette', 'uvicorn'})
-"""What gpu-tracker[fleet] installs and what that needs, as far as it is imported here."""
+"""What the extra ``fleet`` installs and what that needs, as far as it is imported here."""
 
 _LINES = """\
   --host=<host>         Where to listen: a name or an address of this machine's.
@@ -136,15 +136,17 @@ def served(serve: Callable[[Callable[[str], None]], None], access: Access) -> in
 
 @contextlib.contextmanager
 def extra_needed(command: str) -> Iterator[None]:
-    """Say how to install what is missing, where the block imports what comes with ``gpu-tracker[fleet]``."""
+    """Say how to install what is missing, where the block imports what the extra ``fleet`` installs."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or '').partition('.')[0] not in _EXTRA:
             raise
+        from gpu_tracker.installation import install_command  # noqa: PLC0415 - as above
+
         raise GpuTrackerError(
-            f"'gpu-tracker {command}' needs packages that are not installed: install gpu-tracker[fleet] "
-            f'(no module named {error.name!r})'
+            f"'gpu-tracker {command}' needs packages that are not installed (no module named {error.name!r}): "
+            f'{install_command("fleet")}'
         ) from None
 
 

@@ -13,6 +13,7 @@ from gpu_tracker.processes import SAMPLER_NAME
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from typing import Any, Self
 
 _PASSED_ON = {
     signal.SIGINT,
@@ -30,6 +31,46 @@ _SENT_BY_KERNEL = 128
 def hold_signals() -> None:
     """Keep every signal of concern for ``wait_for_end``; none is lost, and none ends this process before that."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+
+
+class EarlySignals:
+    """Signals that come before the command runs, while there is something that must not be left behind.
+
+    A context. At its end they wait for ``wait_for_end``, as after :func:`hold_signals`. What is started meanwhile gets
+    them as always, which a blocked signal would change.
+
+    :ivar received: The first that has come; None: none has.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        """Begin to take note of them."""
+        for number in _PASSED_ON:
+            handler = signal.getsignal(number)
+            if handler in {signal.SIG_DFL, signal.default_int_handler}:
+                self._handlers[number] = handler
+                signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Have those to come wait."""
+        hold_signals()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def end_as_received(self) -> int:
+        """End this process by the signal that has come; return the exit code of a shell for it where that fails."""
+        number = self.received or 0
+        signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        os.kill(os.getpid(), number)
+        return 128 + number
+
+    def _note(self, number: int, _: object) -> None:
+        self.received = self.received or number
 
 
 def let_signals_through() -> None:

@@ -58,9 +58,10 @@ Options:
                           groups leave it. Default: all cores of the machine.
   --guuids=<uuids>        The GPUs whose utilization counts: UUIDs with commas
                           between them. Default: all GPUs.
-  --gb=<brand>            The brand of the GPUs: nvidia, amd, intel, or drm (all
-                          but those of NVIDIA's own driver). Default: all GPUs;
-                          integrated ones count once the command has memory there.
+  --gb=<brand>            Only GPUs of this brand: nvidia, amd, intel or drm (all
+                          but those of NVIDIA's own driver), or several with commas
+                          between them. Default: all GPUs; integrated ones count
+                          once the command has memory there.
   --max-overhead=<percent>  What measuring may cost, in percent of one core: above
                           0 and at most 100. Past it, samples are skipped.
   --cuda                  Also tell what it does with CUDA: launches, memory,

@@ -45,17 +45,23 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
     except OSError as refusal:
         regions.remove()
         return _become(request, refusal)
-    group = CommandGroup(request, command.process_id)
+    group = CommandGroup(request)
+    early = supervise.EarlySignals()
+    tracker = None
     try:
-        tracker = tracker_or_none(command, request, regions.path, group.keeps)
+        with early:
+            group.obtain(command.process_id)
+            tracker = tracker_or_none(command, request, regions.path, group.keeps)
         # From here on signals wait: each is either passed on to the command or came before it was there.
-        supervise.hold_signals()
         enforcement = _enforcement(command.process_id, tracker, request, group)
     except BaseException:
-        command.cancel()
-        group.discard()
-        request.destination.forget()
+        _abandon(command, tracker, request, group)
+        supervise.let_signals_through()
         raise
+    if early.received is not None:
+        _abandon(command, tracker, request, group)
+        regions.remove()
+        return early.end_as_received()
     if tracker is not None or enforcement is not None:
         become_subreaper()
     error = command.release()
@@ -73,6 +79,15 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         if view is not None:
             view.begin()
     return _follow(command.process_id, tracker, request, view, group, enforcement)
+
+
+def _abandon(command: HeldCommand, tracker: CommandTracker | None, request: Request, group: CommandGroup) -> None:
+    """Leave nothing behind of a run whose command was not started."""
+    command.cancel()
+    group.discard()
+    if tracker is not None:
+        tracker.discard()
+    request.destination.forget()
 
 
 def _become(request: Request, reason: OSError) -> int:
@@ -189,4 +204,4 @@ def _enforcement(
         return None
     from gpu_tracker.cli.enforcing import Enforcement  # noqa: PLC0415 (most runs have none)
 
-    return Enforcement(process_id, request.limits, tracker, group.group, group.keeps)
+    return Enforcement(process_id, request.limits, tracker, group.group, group.keeps, group.samplers_grace)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 
 from gpu_tracker.control_groups import making, marks
+from gpu_tracker.control_groups.places import text_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _words(folder: str, name: str) -> list[str]:
-    return (making.read(folder, name) or '').split()
+    return (text_in(folder, name) or '').split()
 
 
 def _try_to_write(path: str, text: str) -> bool:

@@ -11,6 +11,8 @@ import os
 import signal
 import time
 
+from gpu_tracker.control_groups.places import text_in
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,26 +44,25 @@ def write(path: str, text: str) -> None:
         os.close(descriptor)
 
 
-def read(folder: str, name: str) -> str | None:
-    """Return the text of a file of a group; None where it is not there, or cannot be read."""
-    try:
-        with open(f'{folder}/{name}', encoding='ascii', errors='replace') as file:
-            return file.read()
-    except OSError:
-        return None
-
-
 def can_be_killed(folder: str) -> bool:
     """Return whether a group can be ended at once."""
     return os.path.exists(f'{folder}/{_KILL}')
 
 
-def kill(folder: str) -> None:
-    """Send SIGKILL to all that is in a group and below it, and to what is forked meanwhile."""
-    try:
-        write(f'{folder}/{_KILL}', '1')
-    except OSError:  # version 1, before Linux 5.14, or it has been removed
-        _kill_one_by_one(folder)
+def kill(folder: str, timeout: float = _LONGEST_END, spares: Callable[[int], bool] = lambda _: False) -> None:
+    """Send SIGKILL to all that is in a group and below it, and to what is forked meanwhile.
+
+    :param timeout: Seconds in which that is to be done where it goes one by one: what forks all the time may be faster.
+    :param spares: Whether the process with a pid is left alone.
+    """
+    if not any(map(spares, processes_in(folder))):
+        try:
+            write(f'{folder}/{_KILL}', '1')
+        except OSError:
+            pass  # version 1, before Linux 5.14, or it has been removed
+        else:
+            return
+    eventually(lambda: not _kill_once(folder, spares), timeout)
 
 
 def processes_in(folder: str) -> list[int]:
@@ -74,7 +75,7 @@ def processes_in(folder: str) -> list[int]:
 
 def own_processes(folder: str) -> list[int]:
     """Return the processes in a group itself, by pid; 0 as above."""
-    return [int(pid) for pid in (read(folder, _PROCESSES) or '').split()]
+    return [int(pid) for pid in (text_in(folder, _PROCESSES) or '').split()]
 
 
 def remove(folder: str, timeout: float = _LONGEST_END) -> bool:
@@ -82,33 +83,33 @@ def remove(folder: str, timeout: float = _LONGEST_END) -> bool:
 
     :param timeout: Seconds to wait for that, at most.
     """
-    return _eventually(lambda: _try_to_remove(folder), timeout)
-
-
-def wait_until_empty(folder: str, timeout: float = _LONGEST_END) -> bool:
-    """Return whether nothing is left in a group and below it, after so many seconds at most."""
-    return _eventually(lambda: not processes_in(folder), timeout)
+    return eventually(lambda: _try_to_remove(folder), timeout)
 
 
 def is_empty(folder: str) -> bool:
     """Return whether no process is in a group and below it, as far as that can be known."""
-    events = read(folder, 'cgroup.events')
+    events = text_in(folder, 'cgroup.events')
     if events is not None:
         return 'populated 0' in events.splitlines()
     return os.path.exists(f'{folder}/{_PROCESSES}') and not processes_in(folder)
 
 
-def _kill_one_by_one(folder: str) -> None:
-    """Send SIGKILL to what is in a group until nothing is: what forks all the time may be quicker for a while."""
-    _eventually(lambda: not _kill_once(folder), _LONGEST_END)
+def eventually(condition: Callable[[], bool], timeout: float) -> bool:
+    """Return whether a condition holds, after so many seconds at most."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_PAUSE)
+    return True
 
 
-def _kill_once(folder: str) -> bool:
+def _kill_once(folder: str, spares: Callable[[int], bool]) -> bool:
     """Send SIGKILL to what is in a group; return whether anything was that can have forked meanwhile."""
     is_any = False
     for pid in processes_in(folder):
         try:
-            if pid:
+            if pid and not spares(pid):
                 os.kill(pid, signal.SIGKILL)
                 is_any = True
         except (ProcessLookupError, PermissionError):
@@ -123,12 +124,3 @@ def _try_to_remove(folder: str) -> bool:
         except OSError:
             pass  # a process in it has not quite ended yet
     return not os.path.exists(folder)
-
-
-def _eventually(condition: Callable[[], bool], timeout: float) -> bool:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_PAUSE)
-    return True

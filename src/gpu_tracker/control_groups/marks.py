@@ -16,6 +16,12 @@ def own_name(proc: str = '/proc') -> str:
     return f'{_PREFIX}{os.getpid()}-{_start_of("self", proc) or 0}-{_namespace(proc)}'
 
 
+def is_of_run(folder: str, proc: str = '/proc') -> bool:
+    """Return whether a group has such a name, and is still to be removed by the process that has made it."""
+    name = os.path.basename(folder)
+    return _NAME.fullmatch(name) is not None and not is_abandoned(name, proc)
+
+
 def is_abandoned(name: str, proc: str = '/proc') -> bool:
     """Return whether a group has such a name, and the process that has made it is no more."""
     found = _NAME.fullmatch(name)

@@ -150,7 +150,9 @@ def _discard(delegation: Delegation | None, legacy: dict[str, str]) -> None:
 
 
 def _remove_abandoned(folder: str) -> None:
-    """Remove the groups of version 1 that trackers have left which were killed."""
+    """Remove the groups of version 1 that trackers have left which were killed; those in a run's group go with that."""
+    if marks.is_of_run(folder):
+        return
     for name in os.listdir(folder):
         if marks.is_abandoned(name) and making.is_empty(f'{folder}/{name}'):
             making.remove(f'{folder}/{name}', 0)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 
-from gpu_tracker.control_groups import making, storage
+from gpu_tracker.control_groups import making, marks, storage
+from gpu_tracker.control_groups.oom_kills import counter_of, has_reached_limit
+from gpu_tracker.control_groups.places import text_in
 from gpu_tracker.units import from_bytes
 
 TYPE_CHECKING = False
@@ -37,8 +40,8 @@ FIGURES = (
 """What is known of a run at its end, in bytes, seconds and counts; None where nobody counts it."""
 
 _MICROSECONDS, _NANOSECONDS = 1e-6, 1e-9
-_PAGES_AT_ONCE = 64
-"""How many pages the kernel counts ahead: a group of version 1 may be full that much below its limit."""
+LONGEST_END = 3.0
+"""Seconds for the end of a group: a process that was killed may have gigabytes to give back before it is gone."""
 _MISSING = (
     ('memory_peak', 'the peak of memory (it needs the memory controller and Linux 5.19)'),
     ('cpu', 'CPU time'),
@@ -56,6 +59,7 @@ class OwnGroup:
     :param made_in: One of the constants above.
     :param notes: Why it may not count all there is, as parts of a sentence.
     :param close: Called when the groups are removed, to undo what had to be done for them.
+    :ivar spares: Whether the process with a pid gets no SIGKILL now; it may be set.
     """
 
     def __init__(
@@ -71,7 +75,9 @@ class OwnGroup:
         self.legacy = dict(legacy)
         self.made_in = made_in
         self.notes = notes
+        self.spares: Callable[[int], bool] = lambda _: False
         self._close = close
+        self._kills = counter_of(self._memory_of_unified(), self.legacy.get('memory'))
 
     @property
     def folders(self) -> list[str]:
@@ -92,58 +98,65 @@ class OwnGroup:
 
         In groups of version 1 the kernel ends the process that suits it.
 
-        :raises OSError: The group has no memory controller.
+        :raises OSError: The group has no memory controller, does not count whom the kernel ends, or takes no such
+            limit.
         """
         folder = self._memory_of_unified()
+        if folder is None and 'memory' not in self.legacy:
+            raise OSError(errno.ENOENT, 'its control group has no memory controller')
+        if self._oom_kills() is None:
+            raise OSError(errno.ENOENT, 'its control group does not count what is ended for lack of memory')
+        if size < os.sysconf('SC_PAGE_SIZE'):  # which the kernel would take for 0
+            raise OSError(errno.EINVAL, 'the kernel keeps none that is smaller than a page of memory')
         if folder is not None:
             making.write(f'{folder}/memory.max', str(size))
             _write_if_there(f'{folder}/memory.swap.max', '0')
             _write_if_there(f'{folder}/memory.oom.group', '1')
             return
-        if 'memory' not in self.legacy:
-            raise OSError(errno.ENOENT, 'its control group has no memory controller')
         making.write(f'{self.legacy["memory"]}/memory.limit_in_bytes', str(size))
         _write_if_there(f'{self.legacy["memory"]}/memory.memsw.limit_in_bytes', str(size))
 
     def memory_kills(self) -> int:
         """Return how many processes the kernel has ended in the group; 0 where that has not reached its own limit.
 
-        Others may be ended for the limits of groups around it, or of groups that the command has made below it.
+        Others may be ended for the limits of groups around it, or of groups that the command has made below it. Whether
+        it has reached its limit may be unknown; then it has, for who is ended in it is ended for some limit.
         """
+        kills = self._oom_kills() or 0
         folder = self._memory_of_unified()
         if folder is not None:
-            events = making.read(folder, 'memory.events.local') or making.read(folder, 'memory.events')
-            has_reached = _fields(events).get('oom', 0) > 0
-        else:  # memory.failcnt stays 0 in newer kernels
-            peak, limit = (
-                _number(making.read(self.legacy.get('memory', ''), f'memory.{name}_in_bytes'))
-                for name in ('max_usage', 'limit')
-            )
-            slack = _PAGES_AT_ONCE * os.sysconf('SC_PAGE_SIZE')
-            has_reached = peak is not None and limit is not None and peak >= limit - slack
-        return (self._oom_kills() or 0) if has_reached else 0
+            events = text_in(folder, 'memory.events.local') or text_in(folder, 'memory.events')
+            return kills if events is None or _fields(events).get('oom', 0) > 0 else 0
+        if self._kills is None or has_reached_limit(self.legacy['memory']) is False:
+            return 0
+        return self._kills.unexplained
 
     def processes(self) -> list[int]:
         """Return the processes in the group, by pid."""
         return making.processes_in(self.folders[0])
 
-    def kill(self) -> None:
-        """Send SIGKILL to all that is in the group, and to what is forked meanwhile."""
-        for folder in self.folders:
-            making.kill(folder)
+    def kill(self, timeout: float = LONGEST_END) -> None:
+        """Send SIGKILL to all that is in the group and not spared, and to what is forked meanwhile.
 
-    def end(self) -> dict[str, Any]:
+        :param timeout: Seconds in which it is to be done, all folders together.
+        """
+        deadline = time.monotonic() + timeout
+        for folder in self.folders:
+            making.kill(folder, deadline - time.monotonic(), self.spares)
+
+    def end(self, timeout: float = LONGEST_END) -> dict[str, Any]:
         """End what is left in the group, remove it, and return its :data:`FIGURES`.
 
-        With them stand ``made_in`` and, where something is unknown or could not be done, ``problem``.
+        With them stand ``made_in`` and, where something is unknown or could not be done, ``problem``. Who is spared
+        counts for none that was left.
+
+        :param timeout: Seconds to wait for all that, at most.
         """
-        left = len(self.processes())
-        if left:
-            self.kill()
-        for folder in self.folders:
-            making.wait_until_empty(folder)
+        left = sum(not self.spares(pid) for pid in self.processes())
+        deadline = time.monotonic() + timeout
+        making.eventually(lambda: self._is_ended(deadline), timeout)
         found = {**self.figures(), 'left_processes': left, 'made_in': self.made_in}
-        stuck = self.remove()
+        stuck = self.remove(deadline - time.monotonic())
         missing = [text for name, text in _MISSING if found[name] is None]
         sentences = [f'not counted: {", ".join(missing)}', *self.notes] if missing else []
         if stuck:
@@ -154,14 +167,14 @@ class OwnGroup:
         """Return what the group has used so far: those of :data:`FIGURES` that its files have."""
         user = system = cpu = None
         if self.unified is not None:
-            stat = _fields(making.read(self.unified, 'cpu.stat'))
+            stat = _fields(text_in(self.unified, 'cpu.stat'))
             cpu, user, system = (
                 _scaled(stat.get(f'{name}_usec'), _MICROSECONDS) for name in ('usage', 'user', 'system')
             )
         elif 'cpuacct' in self.legacy:
             folder = self.legacy['cpuacct']
-            cpu = _scaled(_number(making.read(folder, 'cpuacct.usage')), _NANOSECONDS)
-            stat = _fields(making.read(folder, 'cpuacct.stat'))
+            cpu = _scaled(_number(text_in(folder, 'cpuacct.usage')), _NANOSECONDS)
+            stat = _fields(text_in(folder, 'cpuacct.stat'))
             user, system = (_scaled(stat.get(name), 1 / os.sysconf('SC_CLK_TCK')) for name in ('user', 'system'))
         read, written = self._storage()
         return {
@@ -175,11 +188,33 @@ class OwnGroup:
             'oom_kills': self._oom_kills(),
         }
 
-    def remove(self) -> list[str]:
-        """Remove the group, in which nothing is any more; return the folders that could not be removed."""
-        stuck = [folder for folder in self.folders if not making.remove(folder)]
+    def remove(self, timeout: float = LONGEST_END) -> list[str]:
+        """Remove the group, in which nothing is any more; return the folders that could not be removed.
+
+        :param timeout: Seconds to wait for that, at most, all folders together.
+
+        Groups of version 1 that have counted kills stay within the group of another tracker's run, which adds them up
+        and removes them with its own.
+        """
+        kept = self._kept_for_run_around()
+        deadline = time.monotonic() + timeout
+        folders = [folder for folder in self.folders if folder != kept]
+        stuck = [folder for folder in folders if not making.remove(folder, deadline - time.monotonic())]
+        if self._kills is not None:
+            self._kills.close()
         self._close()
         return stuck
+
+    def _is_ended(self, deadline: float) -> bool:
+        """Return whether nothing is left in the group, and send SIGKILL to what is."""
+        if not any(map(making.processes_in, self.folders)):
+            return True
+        self.kill(deadline - time.monotonic())
+        return False
+
+    def _kept_for_run_around(self) -> str | None:
+        folder = self.legacy.get('memory', '')
+        return folder if marks.is_of_run(os.path.dirname(folder)) and self._oom_kills() else None
 
     def _memory_of_unified(self) -> str | None:
         """Return the folder of the group of version 2 if that counts memory."""
@@ -189,19 +224,15 @@ class OwnGroup:
     def _memory(self, of_unified: str, of_legacy: str) -> int | None:
         folder = self._memory_of_unified()
         if folder is not None:
-            return _number(making.read(folder, of_unified))
-        return _number(making.read(self.legacy['memory'], of_legacy)) if 'memory' in self.legacy else None
+            return _number(text_in(folder, of_unified))
+        return _number(text_in(self.legacy['memory'], of_legacy)) if 'memory' in self.legacy else None
 
     def _oom_kills(self) -> int | None:
-        folder = self._memory_of_unified()
-        name = 'memory.events'
-        if folder is None:
-            folder, name = self.legacy.get('memory'), 'memory.oom_control'
-        return None if folder is None else _fields(making.read(folder, name)).get('oom_kill')
+        return None if self._kills is None else self._kills.read()
 
     def _tasks(self) -> int | None:
         for folder in (self.unified, self.legacy.get('pids')):
-            found = None if folder is None else _number(making.read(folder, 'pids.peak'))
+            found = None if folder is None else _number(text_in(folder, 'pids.peak'))
             if found is not None:
                 return found
         return None

@@ -149,6 +149,14 @@ def read_text(path: str) -> str:
     return b''.join(parts).decode('utf-8', 'surrogateescape')
 
 
+def text_in(folder: str, name: str) -> str | None:
+    """Return the text of a file of a group; None where it is not there, or cannot be read."""
+    try:
+        return read_text(f'{folder}/{name}')
+    except OSError:
+        return None
+
+
 def _lines(path: str) -> list[str]:
     """Return the lines of a file: not with splitlines, since names of groups may hold what that takes for an end."""
     return [line for line in read_text(path).split('\n') if line]

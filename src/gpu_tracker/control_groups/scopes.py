@@ -12,9 +12,9 @@ import re
 import subprocess
 import time
 
-from gpu_tracker.control_groups import making, marks
+from gpu_tracker.control_groups import marks
 from gpu_tracker.control_groups.delegation import Delegation
-from gpu_tracker.control_groups.places import folder_of, folders_up, groups_of, mounts, unified_group
+from gpu_tracker.control_groups.places import folder_of, folders_up, groups_of, mounts, text_in, unified_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _check_may_leave(proc: str) -> None:
         if _OF_MANAGERS.fullmatch(os.path.basename(folder)):
             return
         for name, limited in _LIMITS:
-            if (making.read(folder, name) or 'max').split()[0] != 'max':
+            if (text_in(folder, name) or 'max').split()[0] != 'max':
                 raise NoScopeError(f'{folder} limits {limited}, and a scope of its own would lift that')
 
 

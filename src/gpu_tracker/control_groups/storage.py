@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from gpu_tracker.control_groups import making
+from gpu_tracker.control_groups.places import text_in
 
 _DEVICES = '/sys/dev/block'
 _READ = 'Read'
@@ -16,7 +16,7 @@ _READ = 'Read'
 
 def of_unified(folder: str, devices: str = _DEVICES) -> tuple[int, int] | None:
     """Return the bytes that a group of version 2 has read and written; None where nobody counts them."""
-    text = making.read(folder, 'io.stat')
+    text = text_in(folder, 'io.stat')
     if text is None:
         return None
     read = written = 0
@@ -35,7 +35,7 @@ def read_of_legacy(folder: str, devices: str = _DEVICES) -> int | None:
     What goes through the page cache is written by the kernel later, and version 1 counts that for no group. Newer
     kernels count nothing at all, and name no device then, before a limit has been set for one.
     """
-    text = making.read(folder, 'blkio.throttle.io_service_bytes_recursive')
+    text = text_in(folder, 'blkio.throttle.io_service_bytes_recursive')
     if text is None:
         return None
     words = [line.split() for line in text.splitlines()]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 
-from gpu_tracker.errors import GpuError
+from gpu_tracker.errors import GpuError, ParameterError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol
 
     from gpu_tracker.gpus.model import Gpu, GpuMonitor, GpuProcess, GpuReading
@@ -142,26 +142,61 @@ CUDA_BACKENDS = {'nvidia': BACKENDS['nvidia']}
 """The drivers whose GPUs run CUDA programs, for what deals with these alone."""
 
 
+_DRM = 'drm'
+_PARTS_OF_DRM = ('amd', 'intel')
+"""Vendors that DRM drivers serve and that are brands of their own."""
+
+
+def check_brands(given: object, backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS) -> tuple[str, ...]:
+    """Return the brands of GPUs that a user names, in a list or in a text with commas: what ``--gb`` accepts.
+
+    A brand is a key of the table, of which ``drm`` is all that DRM drivers serve, or ``amd`` or ``intel``, parts of it.
+
+    :raises ParameterError: There is none, or another word.
+    """
+    accepted = [name for key in backends for name in ((*_PARTS_OF_DRM, key) if key == _DRM else (key,))]
+    words = given.split(',') if isinstance(given, str) else given
+    names: tuple[str, ...] = ()
+    if isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words):
+        names = tuple(dict.fromkeys(word.strip().lower() for word in words))
+    if not names or not set(names).issubset(accepted):
+        raise ParameterError('gpu_brand', given, f'{", ".join(accepted)}, or several with commas between them')
+    return names
+
+
+def backends_of(
+    brands: Sequence[str], backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS
+) -> dict[str, Callable[[], GpuBackend | None]]:
+    """Return what opens the GPUs of these brands, in the table's order."""
+    chosen = {name: opener for name, opener in backends.items() if name in brands}
+    parts = frozenset(_PARTS_OF_DRM).intersection(brands)
+    if parts and _DRM not in chosen:
+        chosen[_DRM] = lambda: open_drm(parts)
+    return chosen
+
+
+def serves(brand: str, vendor: str) -> bool:
+    """Return whether the GPUs of a vendor are among those of a brand."""
+    return brand in {vendor, _DRM} if vendor in OF_DRM else brand == vendor
+
+
 def open_gpus(
-    brand: str | None = None,
+    brands: Sequence[str] | None = None,
     report: Callable[[str], None] = lambda _: None,
     backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS,
     charge: Callable[[float], None] = lambda _: None,
 ) -> RunGpus | None:
-    """Open the drivers of a brand; None: all that this machine has, as one backend.
+    """Open the drivers of some brands, or all that this machine has, as one backend.
 
-    :param brand: See ``gpu_tracker.gpus.vendors``.
+    :param brands: See :func:`check_brands`; None: all.
     :param report: Takes why a driver does not work, where another one does.
     :param backends: The table.
     :param charge: Takes the CPU seconds that other threads than the calling one have used for it.
     :returns: None where the machine has no such driver.
     :raises gpu_tracker.errors.GpuError: A driver is there and does not work, and no other is there.
     """
-    if brand is not None:
-        from gpu_tracker.gpus.vendors import opener_of  # noqa: PLC0415 - most users leave the choice to us
-
-        return opener_of(brand, backends)()
-    (first, open_first), *others = backends.items()
+    chosen = backends if brands is None else backends_of(brands, backends)
+    (first, open_first), *others = chosen.items()
     opened: dict[str, GpuBackend | GpuError] = {}
     for name, opener in others:
         try:

@@ -87,7 +87,7 @@ def _in_use_by_processes(gpu: GpuReading) -> Rejection | None:
         what = 'a process computes' if computing == 1 else f'{computing} processes compute'
         return Rejection(IN_USE, f'{what} on it, and it does not report its memory')
     if not gpu.is_list_complete:
-        text = 'it does not report its memory, and only root may look at the processes of other users'
+        text = 'it does not report its memory, and processes of other users or containers cannot be seen from here'
         return Rejection(IN_USE, text, is_lasting=True)
     return None
 
@@ -156,6 +156,8 @@ def _is_use_seen(gpu: GpuReading) -> bool:
     """Return whether all processes that are listed can be looked up, and whether they account for what is in use."""
     if not gpu.processes or not all(process.is_seen for process in gpu.processes):
         return False
+    if gpu.memory_used is None and not gpu.is_list_complete:  # what is listed need not be what is in the way
+        return any(process.computes for process in gpu.processes)
     sizes = [process.memory for process in gpu.processes if process.memory is not None]
     if len(sizes) < len(gpu.processes) or gpu.memory_used is None:
         return True

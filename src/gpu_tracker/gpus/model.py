@@ -7,6 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import NamedTuple, Protocol
 
     from gpu_tracker.gpus.claims.claim import Claim
@@ -52,6 +53,11 @@ _TITLES = {'nvidia': 'NVIDIA', 'amd': 'AMD', 'intel': 'Intel', 'drm': 'DRM'}
 def title(vendor: str) -> str:
     """Return how people write a vendor."""
     return _TITLES.get(vendor, vendor)
+
+
+def none_of(brands: Iterable[str]) -> str:
+    """Return how people are told that a machine has no GPU of these brands."""
+    return f'this machine has no GPU of {" or ".join(map(title, brands))}'
 
 
 def numbered(vendor: str, number: str) -> str:
@@ -153,6 +159,8 @@ class Gpu(NamedTuple):
     is_integrated: bool = False
     """Whether it shares the system's memory, as the GPU of a laptop's processor does. It counts in sums where a tracked
     process has memory on it or where it was chosen."""
+    tiles: int = 1
+    """Of how many parts a card of Intel consists that programs may use by themselves; 1 where that is not known."""
 
 
 THROTTLE_REASONS = (

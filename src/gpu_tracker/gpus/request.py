@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ParameterError
+from gpu_tracker.gpus import check_brands
 from gpu_tracker.gpus.constraints import ANY, Limits
 from gpu_tracker.gpus.model import vendor_order
 from gpu_tracker.gpus.vendor_variables import READ
-from gpu_tracker.gpus.vendors import brands
 from gpu_tracker.units import SIZES_ACCEPTED, parse_size
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def make_request(
         uuid,
         _names('exclude', exclude),
         {name: environment[name] for name in READ if name in environment},
-        _brands(gpu_brand),
+        () if gpu_brand is None else check_brands(gpu_brand),
     )
 
 
@@ -144,20 +144,6 @@ def _names(option: str, given: object) -> tuple[str, ...]:
         raise ParameterError(option, given, _NAMES)
     names = (str(name).strip() for name in given)
     return tuple(name for name in names if name)
-
-
-def _brands(given: object) -> tuple[str, ...]:
-    """Return the brands in a list, or in a text with commas; none for None."""
-    if given is None:
-        return ()
-    accepted = f'{", ".join(brands())}, or several with commas between them'
-    words = given.split(',') if isinstance(given, str) else given
-    if not isinstance(words, (list, tuple)) or not words or not all(isinstance(word, str) for word in words):
-        raise ParameterError('gpu_brand', given, accepted)
-    names = tuple(dict.fromkeys(word.strip() for word in words))
-    if not set(names).issubset(brands()):
-        raise ParameterError('gpu_brand', given, accepted)
-    return names
 
 
 def _size(name: str, value: object) -> int | None:

@@ -6,12 +6,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpusUnavailableError, ParameterError, see
+from gpu_tracker.gpus import serves
 from gpu_tracker.gpus.claims.claim import describe
 from gpu_tracker.gpus.constraints import BEYOND_LIMITS, CLAIMED, IN_USE, Rejection, rejection
-from gpu_tracker.gpus.model import numbered, title, vendor_order
+from gpu_tracker.gpus.model import none_of, numbered, title, vendor_order
 from gpu_tracker.gpus.request import ORDERS
 from gpu_tracker.gpus.vendor_variables import visible_of
-from gpu_tracker.gpus.vendors import serves
 from gpu_tracker.gpus.visible_devices import find
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def choose(gpus: Sequence[GpuReading], request: Request, refused: Mapping[str, R
     may_become_free = sum(not found.is_lasting for _, found in others)
     is_possible = len(free) + may_become_free >= wanted
     if gpus and not offered:
-        absence = f'this machine has no GPU of {" or ".join(map(title, request.brands))}'
+        absence = none_of(request.brands)
         return Choice([], wanted, [], is_possible, absence)
     return Choice(free[:most], wanted, others, is_possible)
 

@@ -6,8 +6,12 @@ again, and take of them what HIP_VISIBLE_DEVICES names, or CUDA_VISIBLE_DEVICES 
 what GPU_DEVICE_ORDINAL names. Which of both a program will be is not known, so all of them restrict. Each list ends at
 its first entry that names no GPU.
 
-Intel's ZE_AFFINITY_MASK (the specification of Level Zero, core programming guide) is a list of devices, or of parts of
-them such as ``0.1``; an empty one restricts nothing.
+Intel's ZE_AFFINITY_MASK (the specification of Level Zero, core programming guide, and ExecutionEnvironment of Intel's
+compute-runtime) is a list of numbers in the order in which the driver reports devices. That is PCI bus order only with
+ZE_ENABLE_PCI_ID_DEVICE_ORDER=1; else the specification leaves it open, and Intel's driver has cards before integrated
+GPUs. What is counted are cards (``0.1`` is a tile of one) where ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE, else tiles;
+where it is not set that depends on the driver's version and the card. What one of the possible readings leaves out is
+left out. An empty mask restricts nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +29,11 @@ ROCR, HIP, OPENCL = 'ROCR_VISIBLE_DEVICES', 'HIP_VISIBLE_DEVICES', 'GPU_DEVICE_O
 LEVEL_ZERO, LEVEL_ZERO_ORDER = 'ZE_AFFINITY_MASK', 'ZE_ENABLE_PCI_ID_DEVICE_ORDER'
 LEVEL_ZERO_TILES, WHOLE_CARDS = 'ZE_FLAT_DEVICE_HIERARCHY', 'COMPOSITE'
 """What the numbers of ZE_AFFINITY_MASK count: unless it says COMPOSITE, the tiles of cards that have several."""
+_TILES = ('FLAT', 'COMBINED')
+_UNCERTAIN = f'whose numbers are certain only where {LEVEL_ZERO_ORDER}=1 and {LEVEL_ZERO_TILES} are set'
 
-READ = (VARIABLE, ROCR, HIP, OPENCL, LEVEL_ZERO)
-"""The variables that restrict which GPUs this process may use."""
+READ = (VARIABLE, ROCR, HIP, OPENCL, LEVEL_ZERO, LEVEL_ZERO_ORDER, LEVEL_ZERO_TILES)
+"""The variables that restrict which GPUs this process may use, and those that say what their numbers mean."""
 
 _AMD, _INTEL = 'amd', 'intel'
 _ROCR_UUID = len('GPU-') + 16
@@ -41,11 +47,14 @@ class Visible(NamedTuple):
     """GPUs and MIG devices."""
     variables: tuple[tuple[str, str], ...] = ()
     """The variables that were applied, and their values."""
+    remark: str = ''
+    """Why the variables may leave more than these, in words that follow them."""
 
     @property
     def text(self) -> str:
-        """The variables as a shell sets them."""
-        return ' '.join(f'{name}={value}' for name, value in self.variables)
+        """The variables as a shell sets them, and the remark."""
+        text = ' '.join(f'{name}={value}' for name, value in self.variables)
+        return f'{text}, {self.remark}' if self.remark else text
 
 
 def visible_of(vendor: str, gpus: Sequence[GpuReading], environment: Mapping[str, str]) -> Visible:
@@ -80,8 +89,33 @@ def _of_level_zero(gpus: Sequence[GpuReading], environment: Mapping[str, str]) -
     mask = environment.get(LEVEL_ZERO)
     if not mask:
         return Visible(list(gpus))
-    cards = {entry.strip().partition('.')[0] for entry in mask.split(',')}
-    return Visible([gpu for gpu in gpus if str(gpu.number) in cards], ((LEVEL_ZERO, mask),))
+    orders = [list(gpus)]
+    if environment.get(LEVEL_ZERO_ORDER) != '1':
+        orders.append(sorted(gpus, key=lambda gpu: gpu.gpu.is_integrated))
+    hierarchy = environment.get(LEVEL_ZERO_TILES)
+    are_tiles = {hierarchy in _TILES}
+    if hierarchy is None and any(gpu.gpu.tiles > 1 for gpu in gpus):
+        are_tiles = {False, True}
+    readings = [_masked(in_order, mask, are_tiles=tiles) for in_order in orders for tiles in are_tiles]
+    certain = [gpu for gpu in gpus if all(gpu in left for left in readings)]
+    is_certain = not any(gpu in left and gpu not in certain for gpu in gpus for left in readings)
+    return Visible(certain, ((LEVEL_ZERO, mask),), '' if is_certain else _UNCERTAIN)
+
+
+def _masked(gpus: Sequence[GpuReading], mask: str, *, are_tiles: bool) -> list[GpuReading]:
+    """Return the GPUs of which a mask leaves at least a part.
+
+    :param gpus: In the order in which the driver reports them.
+    :param are_tiles: The numbers are those of tiles: then the driver skips entries such as ``0.1``.
+    """
+    counted = [gpu for gpu in gpus for _ in range(gpu.gpu.tiles if are_tiles else 1)]
+    left = []
+    for entry in mask.split(','):
+        number, dot, _ = entry.strip().partition('.')
+        gpu = None if dot and are_tiles else _at(counted, number)
+        if gpu is not None:
+            left.append(gpu)
+    return left
 
 
 def _of_others(gpus: Sequence[GpuReading], environment: Mapping[str, str]) -> Visible:

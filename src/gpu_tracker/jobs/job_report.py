@@ -42,6 +42,8 @@ class RankReport:
     :ivar recording: The path of its recording.
     :ivar termination_reason: Which limit has ended its command, as in ``ResourceUsage``; None where none has.
     :ivar exceeded_limits: Limits that its command has exceeded without being ended, as there; None: there are none.
+    :ivar own_group_memory_peak: The most memory that was charged to the control group of its command (``--cgroup``),
+        page cache and kernel memory included; None where it had none.
     """
 
     label: str
@@ -66,6 +68,7 @@ class RankReport:
     recording: str | None
     termination_reason: str | None = None
     exceeded_limits: tuple[str, ...] | None = None
+    own_group_memory_peak: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,23 @@ class NodeReport:
     gpu_seconds_allotted: float | None
     system_max_ram: float | None
     system_ram_capacity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKills:
+    """A control group in which the kernel has killed processes for lack of memory while ranks ran in it.
+
+    :ivar nodes: The node; several where several nodes of the launcher are one machine.
+    :ivar folder: The folder of the group, as the first of these ranks has seen it.
+    :ivar kills: How many processes, tracked or not, each once however many ranks have seen it. Version 2 of control
+        groups counts those of the groups below too, so kills of several groups are not to be added up.
+    :ivar ranks: The labels of the ranks that ran in it.
+    """
+
+    nodes: tuple[str, ...]
+    folder: str | None
+    kills: int
+    ranks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +203,7 @@ class JobReport:
     :ivar ranks: The ranks in order, each with all its attempts.
     :ivar imbalance: How unequal the ranks were, by step and figure.
     :ivar regions: The regions of the program, where there are recordings that have some.
+    :ivar oom_kills: The control groups in which processes were killed for lack of memory, each once.
     :ivar problems: What has to be known before the figures are believed.
     """
 
@@ -213,6 +234,7 @@ class JobReport:
     ranks: tuple[RankReport, ...]
     imbalance: tuple[Imbalance, ...]
     regions: tuple[JobRegion, ...]
+    oom_kills: tuple[GroupKills, ...]
     problems: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:

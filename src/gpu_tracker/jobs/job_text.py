@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.jobs.rank_files import UNMEASURED
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING
-from gpu_tracker.limits import ended_beyond, ended_by
+from gpu_tracker.limits import REASONS, ended_beyond, ended_by
 from gpu_tracker.summary import figure
 from gpu_tracker.system.terminal_text import padded, printable, shortened, width_of
 
@@ -42,6 +42,8 @@ FIGURES = {
     'max_gpu_ram': ('peak GPU RAM', 'bytes'),
 }
 """What the figures of an imbalance are called, and their units."""
+OWN_GROUP = 'Own group'
+"""The title of the peaks of control groups."""
 
 
 def as_text(report: JobReport) -> str:
@@ -59,19 +61,7 @@ def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
     """Yield each line as its title, which is empty where it goes on with the line before, and its text."""
     yield 'Job', _title(report)
     yield 'Ranks', _counts(report)
-    missing = 'not begun yet' if report.is_running else 'never began'
-    for name, labels in ((missing, report.never_started), ('started again', report.restarted)):
-        if labels:
-            yield '', f'{name}: {listed(labels)}'
-    last: dict[str, int | None] = {}
-    for rank in report.ranks:
-        last[rank.label] = max(
-            last.get(rank.label), rank.attempt, key=lambda attempt: -1 if attempt is None else attempt
-        )
-    for state in (KILLED, FAILED, LOST, UNMEASURED):
-        ranks = [_with_end(one) for one in report.ranks if one.state == state and one.attempt == last[one.label]]
-        if ranks:
-            yield '', f'{_IN_WORDS[state]}: {listed(ranks)}'
+    yield from _ends(report)
     yield 'Time', _time(report)
     yield (
         'CPU',
@@ -95,6 +85,46 @@ def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
         gpus, packages = figure(report.gpu_joules, 'joules'), figure(report.cpu_package_joules, 'joules')
         yield 'Energy', f'GPUs in use {gpus}, CPU packages {packages}'
     yield from _problems(report)
+
+
+def _ends(report: JobReport) -> Iterator[tuple[str, str]]:
+    """Yield the lines of ranks that have ended badly or not at all."""
+    missing = 'not begun yet' if report.is_running else 'never began'
+    for name, labels in ((missing, report.never_started), ('started again', report.restarted)):
+        if labels:
+            yield '', f'{name}: {listed(labels)}'
+    last: dict[str, int | None] = {}
+    for rank in report.ranks:
+        last[rank.label] = max(
+            last.get(rank.label), rank.attempt, key=lambda attempt: -1 if attempt is None else attempt
+        )
+    for state in (KILLED, FAILED, LOST, UNMEASURED):
+        ranks = [_with_end(one) for one in report.ranks if one.state == state and one.attempt == last[one.label]]
+        if ranks:
+            yield '', f'{_IN_WORDS[state]}: {listed(ranks)}'
+    yield from at_limits(report)
+    for first, sentence in enumerate(killed_in_groups(report)):
+        yield '' if first else 'Killed', sentence
+
+
+def at_limits(report: JobReport) -> Iterator[tuple[str, str]]:
+    """Yield a line for each limit that has ended ranks, which names these."""
+    for reason in REASONS:
+        ranks = dict.fromkeys(rank.label for rank in report.ranks if rank.termination_reason == reason)
+        if ranks:
+            yield '', f'{ended_by(reason)}: {listed(ranks)}'
+
+
+def killed_in_groups(report: JobReport) -> Iterator[str]:
+    """Yield a sentence for each control group in which processes were killed for lack of memory, the first of many."""
+    for found in report.oom_kills[:_MOST_ROWS]:
+        killed = '1 process' if found.kills == 1 else f'{found.kills:,} processes'
+        verb = 'was' if found.kills == 1 else 'were'
+        ranks = named(found.ranks[0]) if len(found.ranks) == 1 else f'ranks {listed(found.ranks)}'
+        place = f'node{"" if len(found.nodes) == 1 else "s"} {listed(found.nodes)}'
+        yield printable(f'{killed} of the control group of {ranks} on {place} {verb} killed for lack of memory.')
+    if len(report.oom_kills) > _MOST_ROWS:
+        yield f'{len(report.oom_kills) - _MOST_ROWS:,} more groups in which processes were killed: -f json has them.'
 
 
 def _problems(report: JobReport) -> Iterator[tuple[str, str]]:
@@ -174,6 +204,11 @@ def of_rank(ram: Bounded) -> str:
     return bounded(ram) if ram.value is None else figure(ram.value, 'bytes')
 
 
+def own_group(rank: RankReport) -> str:
+    """Return the peak of the control group of a rank's command; an empty text where it had none."""
+    return '' if rank.own_group_memory_peak is None else figure(rank.own_group_memory_peak, 'bytes')
+
+
 def named(label: str) -> str:
     """Return a label as it stands in a sentence."""
     return printable(label if ' ' in label else f'rank {label}')
@@ -237,7 +272,20 @@ def _chosen_nodes(nodes: Sequence[NodeReport]) -> tuple[list[NodeReport], str]:
 
 def _ranks(report: JobReport) -> list[str]:
     chosen, title = chosen_ranks(report)
-    titles = ('Rank', 'Attempt', 'Node', 'Time', 'CPU time', 'Cores', 'Peak RAM', 'GPU RAM', 'Read', 'Written', 'End')
+    titles = (
+        'Rank',
+        'Attempt',
+        'Node',
+        'Time',
+        'CPU time',
+        'Cores',
+        'Peak RAM',
+        OWN_GROUP,
+        'GPU RAM',
+        'Read',
+        'Written',
+        'End',
+    )
     has_attempts = any(rank.attempt for rank in report.ranks)
     rows = [
         (
@@ -248,6 +296,7 @@ def _ranks(report: JobReport) -> list[str]:
             figure(rank.cpu_seconds, 'seconds'),
             f'{rank.cpu_seconds / rank.seconds:.2f}' if rank.cpu_seconds is not None and rank.seconds else '',
             of_rank(rank.max_ram),
+            own_group(rank),
             figure(rank.max_gpu_ram, 'bytes') if rank.max_gpu_ram else '',
             '' if rank.read is None else figure(rank.read, 'bytes'),
             '' if rank.written is None else figure(rank.written, 'bytes'),
@@ -268,6 +317,7 @@ def chosen_ranks(report: JobReport, most: int = _MOST_ROWS) -> tuple[list[RankRe
         for rank in list(ranks)[: max(1, most // _MOST_OF_A_KIND)]:
             found[id(rank)] = rank
 
+    take(rank for rank in report.ranks if rank.termination_reason is not None)
     take(rank for rank in report.ranks if rank.state not in {ENDED, RUNNING})
     take(sorted(report.ranks, key=lambda rank: -rank.seconds))
     take(sorted(report.ranks, key=lambda rank: -(rank.max_ram.value or 0)))
@@ -279,9 +329,10 @@ def chosen_ranks(report: JobReport, most: int = _MOST_ROWS) -> tuple[list[RankRe
 
 def end_of(rank: RankReport) -> str:
     """Return how a rank has ended, in a few words."""
-    end = _own_end(rank)
     if rank.termination_reason is not None:
+        end = f'exit code {rank.exit_code}' if rank.state == ENDED else _own_end(rank)
         return f'{end}, {ended_by(rank.termination_reason)}'
+    end = _own_end(rank)
     return end if rank.exceeded_limits is None else f'{end}, {ended_beyond(rank.exceeded_limits)}'
 
 

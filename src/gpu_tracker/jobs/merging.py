@@ -12,15 +12,17 @@ What may be added up, and what may not:
 from __future__ import annotations
 
 import signal
-from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.job import job_name
+from gpu_tracker.jobs.group_kills import group_kills
 from gpu_tracker.jobs.job_regions import merged_regions
 from gpu_tracker.jobs.job_report import Imbalance, JobReport, NodeReport, RankReport
 from gpu_tracker.jobs.moments import covered, largest_sum, largest_sum_of_bounds, once
 from gpu_tracker.jobs.rank_files import UNMEASURED
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING, STATES, figure_or_none
+from gpu_tracker.jobs.runs import grouped, named, runs_of
 from gpu_tracker.limits import all_known, known
 from gpu_tracker.recording.reading.model import Bounded
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpu_tracker.jobs.records import RankRecord
+    from gpu_tracker.jobs.runs import Run
     from gpu_tracker.recording.reading.region_rows import RegionCall
 
     Series = Sequence[tuple[float, float]]
@@ -36,46 +39,7 @@ if TYPE_CHECKING:
 _WORST_FIRST = (RUNNING, LOST, KILLED, FAILED, UNMEASURED, ENDED)
 _MOST_SIZE = 1_000_000
 """Ranks that write into one folder: a larger number is no number of ranks."""
-_MOST_NAMED = 12
 _PERCENT = 100.0
-_UNKNOWN_NODE = 'unknown'
-
-
-class Run(NamedTuple):
-    """One run of a rank.
-
-    :ivar record: What it has written.
-    :ivar label: What it is called.
-    :ivar state: Its state.
-    :ivar is_last: Whether it belongs to the rank's last attempt.
-    """
-
-    record: RankRecord
-    label: str
-    state: str
-    is_last: bool
-
-    @property
-    def end(self) -> float:
-        """When it was heard of last: what it has used is known up to here."""
-        return self.record.updated
-
-    @property
-    def seconds(self) -> float:
-        """How long it ran, or was seen to run."""
-        sampled = self.record.figure('record', 'tracked_seconds') or self.record.figure('seconds')
-        return float(sampled) if sampled is not None else self.end - self.record.started
-
-    @property
-    def ram(self) -> Bounded:
-        """The most RAM that it had; of one that runs there is no upper bound yet."""
-        found = _ram(self.record)
-        return found if self.state != RUNNING else Bounded(found.value, found.lower, None)
-
-    @property
-    def node(self) -> str:
-        """The name of its node."""
-        return self.record.job.node or self.record.host or _UNKNOWN_NODE
 
 
 def merge(
@@ -96,19 +60,16 @@ def merge(
     :param series_of: Returns the RAM of a rank over time; None where it has no recording.
     :param calls_of: Returns the calls of regions that a rank's recording has.
     """
-    runs = _runs(sorted(records, key=lambda record: (record.started, record.name)), now, is_alive)
+    runs = runs_of(sorted(records, key=lambda record: (record.started, record.name)), now, is_alive)
     last = [run for run in runs if run.is_last]
-    by_label = _by(last, lambda run: run.label)
+    by_label = grouped(last, lambda run: run.label)
     states = {label: _worst(of_rank) for label, of_rank in by_label.items()}
     expected, never_started = _missing(last, {run.label for run in runs})
-    nodes = [_node(name, of_node, series_of) for name, of_node in sorted(_by(runs, lambda run: run.node).items())]
+    nodes = [_node(name, of_node, series_of) for name, of_node in sorted(grouped(runs, lambda run: run.node).items())]
     with_gpus = {node.node for node in nodes if node.gpu_seconds is not None}
     ranks = tuple(_rank(run) for run in runs)
-    start = min((run.record.started for run in runs), default=None)
-    end = max((run.end for run in runs), default=None)
     is_running = RUNNING in states.values()
-    if is_running and end is not None:
-        end = max(end, now)
+    start, end = _period(runs, now if is_running else None)
     return JobReport(
         jobs=tuple(dict.fromkeys(run.record.job.job for run in runs if run.record.job.job is not None)),
         launchers=tuple(dict.fromkeys(run.record.job.launcher for run in runs if run.record.job.launcher)),
@@ -121,11 +82,7 @@ def merge(
         ranks_started=len(by_label),
         never_started=tuple(never_started),
         states={state: sum(of_rank == state for of_rank in states.values()) for state in STATES},
-        restarted=tuple(
-            label
-            for label, of_rank in _by(runs, lambda run: run.label).items()
-            if not all(run.is_last for run in of_rank)
-        ),
+        restarted=tuple(dict.fromkeys(run.label for run in runs if not run.is_last)),
         cpu_seconds=_sum(rank.cpu_seconds for rank in ranks),
         cpu_seconds_allotted=_sum_of_all(node.cpu_seconds_allotted for node in nodes),
         gpu_seconds=_gpu_seconds([run for run in runs if run.node in with_gpus]),
@@ -141,59 +98,16 @@ def merge(
         ranks=ranks,
         imbalance=tuple(_imbalances(last)),
         regions=() if calls_of is None else merged_regions((run.label, calls_of(run.record)) for run in last),
+        oom_kills=tuple(group_kills(runs)),
         problems=(*_problems(runs, last, now), *problems),
     )
 
 
-def _runs(records: Sequence[RankRecord], now: float, is_alive: Callable[[RankRecord], bool | None]) -> list[Run]:
-    """Return the runs in the order of their labels, each with its state."""
-    jobs = {record.job.job for record in records}
-    steps = {(record.job.job, record.job.step) for record in records}
-    groups = _by(records, _unit)
-    runs = []
-    labels: Counter[str] = Counter()
-    for unit in sorted(groups, key=_order):
-        of_rank = groups[unit]
-        attempts = [record.job.attempt for record in of_rank]
-        latest = max((attempt for attempt in attempts if attempt is not None), default=None)
-        label = _label(of_rank[0], with_job=len(jobs) > 1, with_step=len(steps) > len(jobs))
-        labels[label] += 1
-        if labels[label] > 1:  # containers of one host have the same process IDs
-            label = f'{label} ({labels[label]})'
-        runs += [Run(record, label, record.state(now, is_alive), record.job.attempt == latest) for record in of_rank]
-    return runs
-
-
-def _unit(record: RankRecord) -> tuple[str | None, int | None, str | None, int | None, str]:
-    """Return what all runs of one rank have in common: its place, or of one without a rank its process."""
-    place = record.job
-    process = '' if place.rank is not None else f'{place.node} {record.machine} {record.pid_namespace} {record.pid}'
-    return place.job, place.array_task, place.step, place.rank, process
-
-
-def _order(unit: tuple[str | None, int | None, str | None, int | None, str]) -> tuple[Any, ...]:
-    job, task, step, rank, process = unit
-    is_number = step is not None and step.isdecimal()
-    numbered = (0, int(step), '') if is_number and step is not None else (1, 0, step or '')
-    return (job or '', -1 if task is None else task, numbered, -1 if rank is None else rank, process)
-
-
-def _label(record: RankRecord, *, with_job: bool, with_step: bool) -> str:
-    """Return a name for a rank, as short as it can be among the others."""
-    place = record.job
-    parts = []
-    if with_job and place.job is not None:
-        parts.append(f'job {place.job}')
-    if place.array_task is not None:
-        parts.append(f'task {place.array_task}')
-    if with_step and place.step is not None:
-        parts.append(f'step {place.step}')
-    is_alone = place.array_task is not None and (place.size or 1) == 1
-    if place.rank is not None and not (is_alone and parts):
-        parts.append(f'rank {place.rank}' if parts else str(place.rank))
-    elif place.rank is None:
-        parts.append(f'process {record.pid} on {place.node or record.host}')
-    return ' '.join(parts)
+def _period(runs: Sequence[Run], now: float | None) -> tuple[float | None, float | None]:
+    """Return when the first run began, and when the last one was heard of, or ``now``; None where there is none."""
+    start = min((run.record.started for run in runs), default=None)
+    end = max((run.end for run in runs), default=None)
+    return start, end if end is None or now is None else max(end, now)
 
 
 def _worst(runs: Sequence[Run]) -> str:
@@ -206,7 +120,9 @@ def _missing(last: Sequence[Run], seen: set[str]) -> tuple[int | None, list[str]
     expected: int | None = 0
     room = _MOST_SIZE
     labels: list[str] = []
-    for of_step in _by(last, lambda run: (run.record.job.job, run.record.job.array_task, run.record.job.step)).values():
+    for of_step in grouped(
+        last, lambda run: (run.record.job.job, run.record.job.array_task, run.record.job.step)
+    ).values():
         sizes = [run.record.job.size for run in of_step if run.record.job.size is not None]
         size = max(sizes, default=0)
         if not sizes or size > room:
@@ -253,17 +169,12 @@ def _rank(run: Run) -> RankReport:
         recording=record.recording,
         termination_reason=known((record.totals or {}).get('termination_reason')),
         exceeded_limits=all_known((record.totals or {}).get('exceeded_limits')),
+        own_group_memory_peak=record.figure('own_group', 'memory_peak'),
     )
 
 
-def _ram(record: RankRecord) -> Bounded:
-    lower, upper = record.figure('ram', 'lower', 'combined', 0), record.figure('ram', 'upper', 'combined')
-    value = record.figure('ram', 'combined', 0)
-    return Bounded(value, value if lower is None else lower, upper)
-
-
 def _node(name: str, runs: Sequence[Run], series_of: Callable[[RankRecord], Series | None] | None) -> NodeReport:
-    allocations = _by(runs, lambda run: (run.record.job.job, run.record.job.array_task))
+    allocations = grouped(runs, lambda run: (run.record.job.job, run.record.job.array_task))
     cores = [_cores(of_one) for of_one in allocations.values()]
     lengths = [_allotted_seconds(of_one) for of_one in allocations.values()]
     asked_gpus = [_largest(run.record.asked_gpus for run in of_one) for of_one in allocations.values()]
@@ -313,7 +224,7 @@ def _largest_sum_of_samples(
 ) -> float | None:
     """Return the most RAM of the ranks at one moment; None where that of one is not known over time."""
     largest: float | None = None
-    for of_clock in _by(runs, lambda run: run.record.machine).values():  # after a reboot it begins at 0 again
+    for of_clock in grouped(runs, lambda run: run.record.machine).values():  # after a reboot it begins at 0 again
         found = [] if series_of is None else [series_of(run.record) for run in of_clock]
         series = [one for one in found if one is not None]
         total = largest_sum(series) if found and len(series) == len(found) else None
@@ -334,7 +245,7 @@ def _cores(runs: Sequence[Run]) -> int | None:
 
 def _allotted_seconds(runs: Sequence[Run]) -> float:
     """Return for how long a job was on a node: what it gave back between two attempts does not count."""
-    attempts = _by(runs, lambda run: run.record.job.attempt).values()
+    attempts = grouped(runs, lambda run: run.record.job.attempt).values()
     return covered((min(run.record.started for run in same), max(run.end for run in same)) for same in attempts)
 
 
@@ -382,7 +293,7 @@ def _gpu_joules(runs: Sequence[Run]) -> float | None:
 def _package_joules(runs: Sequence[Run]) -> float | None:
     """Return the energy of the CPU packages, once a machine; None where it is not known of each."""
     total = 0.0
-    for of_machine in _by(runs, lambda run: run.record.machine or run.node).values():
+    for of_machine in grouped(runs, lambda run: run.record.machine or run.node).values():
         readings = [
             (run.record.started, run.end, float(joules))
             for run in of_machine
@@ -404,8 +315,8 @@ _COMPARED: Mapping[str, Callable[[Run], float | None]] = {
 
 def _imbalances(last: Sequence[Run]) -> Iterator[Imbalance]:
     """Yield the imbalance of each figure among the ranks of each step; tasks of an array are compared as well."""
-    for (job, step), of_step in _by(last, lambda run: (run.record.job.job, run.record.job.step)).items():
-        of_ranks = _by([run for run in of_step if run.state != RUNNING], lambda run: run.label)
+    for (job, step), of_step in grouped(last, lambda run: (run.record.job.job, run.record.job.step)).items():
+        of_ranks = grouped([run for run in of_step if run.state != RUNNING], lambda run: run.label)
         for figure, value_of in _COMPARED.items():
             found: dict[str, float] = {}
             for label, of_rank in of_ranks.items():
@@ -425,19 +336,19 @@ def _problems(runs: Sequence[Run], last: Sequence[Run], now: float) -> Iterator[
     ages = [now - run.end for run in runs if run.state == RUNNING]
     if ages:
         yield f'Figures of ranks that run are up to {max(0.0, *ages):.0f} s old.'
-    again = [label for label, of_rank in _by(runs, lambda run: run.label).items() if _has_repeated_attempt(of_rank)]
+    again = [label for label, of_rank in grouped(runs, lambda run: run.label).items() if _has_repeated_attempt(of_rank)]
     if again:
-        yield f'{_named(again)}: more than one run of the same attempt has written here; their figures are added up.'
+        yield f'{named(again)}: more than one run of the same attempt has written here; their figures are added up.'
     lost = [run.label for run in runs if run.state == LOST]
     if lost:
-        yield f'Nobody has seen the end of {_named(lost)}: figures are up to the last report.'
+        yield f'Nobody has seen the end of {named(lost)}: figures are up to the last report.'
     silent = [run.label for run in runs if run.record.totals is None and run.state != RUNNING]
     if silent:
-        yield f'Nothing is known of what {_named(silent)} used: it is in no figure.'
+        yield f'Nothing is known of what {named(silent)} used: it is in no figure.'
     bounded = [run.label for run in runs if run.record.part('record').get('cpu_is_lower_bound') is True]
     if bounded:
-        yield f'CPU time of {_named(bounded)} is a lower bound: processes have ended unseen.'
-    for of_array in _by(last, lambda run: run.record.job.job).values():
+        yield f'CPU time of {named(bounded)} is a lower bound: processes have ended unseen.'
+    for of_array in grouped(last, lambda run: run.record.job.job).values():
         size = _largest(run.record.job.array_size for run in of_array)
         there = len({run.record.job.array_task for run in of_array})
         if size is not None and there < size:
@@ -448,13 +359,6 @@ def _has_repeated_attempt(runs: Sequence[Run]) -> bool:
     return len({run.record.job.attempt for run in runs}) < len(runs)
 
 
-def _named(labels: Sequence[str]) -> str:
-    """Return labels as people read them, the first ones of many."""
-    names = [label if ' ' in label else f'rank {label}' for label in dict.fromkeys(labels)]
-    more = len(names) - _MOST_NAMED
-    return ', '.join(names[:_MOST_NAMED]) + (f' and {more} more' if more > 0 else '')
-
-
 def _signal_name(exit_code: int | None) -> str | None:
     if exit_code is None or exit_code >= 0:
         return None
@@ -462,13 +366,6 @@ def _signal_name(exit_code: int | None) -> str | None:
         return signal.Signals(-exit_code).name
     except ValueError:
         return f'signal {-exit_code}'
-
-
-def _by(items: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
-    found: dict[Any, list[Any]] = {}
-    for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
 
 
 def _size(ram: Bounded) -> float:

@@ -103,6 +103,14 @@ class RankRecord:
 
     def figure(self, *path: str | int) -> Any:  # noqa: ANN401 - a number or None
         """Return the number at a place of the totals; None where there is none."""
+        return figure_or_none(self._at(path))
+
+    def text(self, *path: str | int) -> str | None:
+        """Return the text at a place of the totals; None where there is none."""
+        value = self._at(path)
+        return _text(value) if isinstance(value, str) else None
+
+    def _at(self, path: tuple[str | int, ...]) -> Any:  # noqa: ANN401 - anything that JSON has
         value: Any = self.totals
         for key in path:
             if isinstance(value, dict) and isinstance(key, str):
@@ -111,7 +119,7 @@ class RankRecord:
                 value = value[key]
             else:
                 return None
-        return figure_or_none(value)
+        return value
 
     def part(self, name: str) -> Mapping[str, Any]:
         """Return a part of the totals; an empty one where there is none."""

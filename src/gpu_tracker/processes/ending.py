@@ -27,9 +27,25 @@ if TYPE_CHECKING:
 
 
 _SHORT_PAUSE, _LONG_PAUSE = 0.01, 1.0
+_SAMPLERS_GRACE = 1.0
 STUCK_AFTER = 10.0
 """Seconds of SIGKILL after which processes that are left are to be reported: they wait for a device, or belong to
 another user."""
+
+
+class SamplersGrace:
+    """The time that samplers of trackers have which were ended: to complete their recordings, and end by themselves."""
+
+    def __init__(self) -> None:
+        self._until = float('inf')
+
+    def begin(self) -> None:
+        """Let the time pass from now on: all others are ended."""
+        self._until = min(self._until, time.monotonic() + _SAMPLERS_GRACE)
+
+    def spares(self, pid: int) -> bool:
+        """Return whether a process is such a sampler, and still has time."""
+        return time.monotonic() < self._until and descendants.is_sampler(pid)
 
 
 class Pauses:

@@ -20,29 +20,28 @@ from gpu_tracker.processes.netlink import ACKNOWLEDGE, HEADER, RECEIVE_BUFFER, K
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable
 
     # fmt: off
     Fields = tuple[
-        int,  # what the message is
-        int,  # the ID of the thread
-        int,  # the version of the statistics
+        int,  # the length of the message
         int,  # bits, see FORKED and LAST_OF_PROCESS
         int,  # nanoseconds that it has waited for a core
         int,  # nanoseconds that it has run, as known at the last switch or tick
         bytes,  # the name of its program
-        int,  # its ID once more
         int,  # the process that was to wait for its process
         int,  # microseconds that it has lived
         int, int,  # minor and major page faults
         int,  # the high-water mark of its process in KiB
-        int, int,  # bytes that calls have read and written, in whole KiB as those that follow
-        int, int, int,  # bytes read from and written to storage, and those of them that it never got
         int,  # how often it has given up its core by itself
         int,  # the ID of its process
+        int,  # microseconds that its process has lived
     ]
     # fmt: on
     """What is read of one thread that has ended."""
+    Amounts = tuple[int, int, int, int, int]
+    """Bytes that calls have read and written; bytes read from and written to storage, and those of them that it never
+    got. All are in whole KiB."""
 
 _GENERIC = 16
 """NETLINK_GENERIC, the protocol of families that have a name."""
@@ -61,18 +60,33 @@ _FIRST_VERSION = 12
 """Of Linux 5.19: older records do not say of which process a thread was."""
 FORKED, LAST_OF_PROCESS = 1, 0x20
 """AFORK and AGROUP in linux/acct.h: it has never called execve(2); no thread of its process is left."""
-_FIELDS = 'H6xB15xQ40xQ16s32xII8xQ16xQQ16xQ8xQQ16xQQQQ88xI'
-_PLAIN = struct.Struct(f'={_ATTRIBUTES + 2}xH4xI4x{_FIELDS}')
-"""A record from the start of its message: the attribute of the thread, its ID, and its statistics."""
-_PADDED = struct.Struct(f'={_ATTRIBUTES + 2}xH4xI8x{_FIELDS}')
-"""The same where the kernel keeps statistics at multiples of eight bytes."""
-_PROCESS = struct.Struct('=I')
-"""The last of these fields."""
+_PLAIN, _PADDED = 16, 20
+"""Bytes between the header of a message and the statistics: what kind it is, the thread's ID, and on kernels that keep
+statistics at multiples of eight bytes four of padding."""
+_LENGTH = struct.Struct('=I')
+
+
+class Layout:
+    """Where fields are in a message of a kernel, each read with the least that is asked for."""
+
+    def __init__(self, before: int) -> None:
+        begin = _ATTRIBUTES + before
+        record = struct.Struct(f'=I{begin - 4}x8xB15xQ40xQ16s36xI8xQ16xQQ16xQ64xQ88xI4xQ')
+        self.size = record.size
+        self.single_length = 0
+        """Of messages about one thread; that of the last one of several also has what all of them have used."""
+        self.fields: Callable[[bytes], Fields] = record.unpack_from
+        self.process: Callable[[bytes], tuple[int]] = struct.Struct(f'={begin}x368xI').unpack_from
+        self.amounts: Callable[[bytes], Amounts] = struct.Struct(f'={begin}x216xQQ16xQQQ').unpack_from
+        self.check = struct.Struct(f'={_ATTRIBUTES + 2}xH4xI{before - 12}xH126xI236xI').unpack_from
+        """What the message is, the ID of the thread, the version of the statistics, this ID again, and its process."""
+
+
+_LAYOUTS = (Layout(_PLAIN), Layout(_PADDED))
 _CORES = '/sys/devices/system/cpu/possible'
 
-_MANY_TICKS = 0.04
-"""CPU seconds from which on what came after the last tick matters little: ticks are 1 to 10 ms apart."""
-_NANOSECOND, _MICROSECOND = 1e-9, 1e-6
+_MANY_TICKS = 40_000_000
+"""Nanoseconds of CPU time from which on what came after the last tick matters little: ticks are 1 to 10 ms apart."""
 
 
 class ExitRecords:
@@ -80,84 +94,68 @@ class ExitRecords:
 
     :param receive_buffer: Bytes that may wait to be read.
     :raises OSError: where they are refused.
+    :raises RuntimeError: where no thread can be started.
     """
 
     def __init__(self, receive_buffer: int = RECEIVE_BUFFER) -> None:
-        self._socket = KernelSocket(_GENERIC, _PADDED.size, 0, receive_buffer)
-        self._layout: struct.Struct | None = None
-        self._place = 0
-        """Where a message has the ID of the process."""
+        self._socket = KernelSocket(_GENERIC, _LAYOUTS[-1].size, _register, receive_buffer=receive_buffer)
+        self.close = self._socket.close
         self._messages: list[bytes] = []
-        try:
-            self._register()
-        except OSError:
-            self._socket.close()
-            raise
+        self.layout: Layout | None = None
+        """How messages are read; None: none has arrived here yet."""
+        _thread.start_new_thread(_end_at_once, ())  # whose record shows that they arrive here
 
     @property
     def has_lost(self) -> bool:
         """More processes have ended than there was room for."""
         return self._socket.has_lost
 
-    @property
-    def is_confirmed(self) -> bool:
-        """Records arrive here, in a layout that is known."""
-        return self._layout is not None
-
-    def receive(self) -> None:
-        """Receive what there is, without looking at it.
+    def take(self) -> list[bytes] | None:
+        """Return the records that have come; None: they wait until it is known that they arrive here, and how.
 
         :raises OSError: where listening has failed.
         """
-        self._messages = self._socket.take()
-        if self._layout is None and self._messages:
-            self._find_layout()
-
-    def of(self, processes: Container[int]) -> Iterator[Fields]:
-        """Yield those records of what was received that are of threads of ``processes``, which may change meanwhile."""
-        layout, place = self._layout, self._place
-        messages, self._messages = self._messages, []
+        messages = self._messages + self._socket.take()
+        if self.layout is None:
+            self._find_layout(messages)
+        layout = self.layout
         if layout is None:
-            return
-        read, read_all, size = _PROCESS.unpack_from, layout.unpack_from, layout.size
-        for message in messages:
-            if len(message) >= size and read(message, place)[0] in processes:
-                fields: Fields = read_all(message)
-                if fields[1] == fields[7]:
-                    yield fields
+            self._messages = messages
+            return None
+        self._messages = []
+        if messages and min(map(len, messages)) < layout.size:
+            messages = [message for message in messages if len(message) >= layout.size]  # no kernel sends such
+        return messages
 
-    def close(self) -> None:
-        """Listen no more."""
-        self._socket.close()
-
-    def _register(self) -> None:
-        self._socket.send(_CONTROLLER, _GENERIC_HEADER.pack(_GET_FAMILY, 1, 0) + attribute(_FAMILY_NAME, _NAME))
-        family = family_of(self._answer())
-        with open(_CORES, 'rb') as file:
-            cores = file.read().strip() + b'\0'
-        request = _GENERIC_HEADER.pack(_COMMAND_GET, 1, 0) + attribute(_REGISTER, cores)
-        self._socket.send(family, request, ACKNOWLEDGE)
-        raise_error_in(self._answer())
-        _thread.start_new_thread(_end_at_once, ())  # whose record shows that they arrive here
-
-    def _answer(self) -> bytes:
-        """Return the answer to a question; the kernel has sent it in the same call.
-
-        Records may come before, for one who had the same address and has closed it.
-        """
-        for message in self._socket.take():
-            if struct.unpack_from('=H', message, 4)[0] in (_CONTROLLER, _ERROR):
-                return message
-        raise OSError(errno.ENOMSG, os.strerror(errno.ENOMSG))
-
-    def _find_layout(self) -> None:
+    def _find_layout(self, messages: list[bytes]) -> None:
         own = os.getpid()
-        for message in self._messages:
-            for layout in (_PLAIN, _PADDED):
-                fields = parsed(message, layout)
-                if fields is not None and fields[-1] == own:
-                    self._layout, self._place = layout, layout.size - _PROCESS.size
+        for message in messages:
+            for layout in _LAYOUTS:
+                if process_of(message, layout) == own:
+                    self.layout = layout
+                    layout.single_length = layout.fields(message)[0]
                     return
+
+
+def _register(socket: KernelSocket) -> None:
+    socket.send(_CONTROLLER, _GENERIC_HEADER.pack(_GET_FAMILY, 1, 0) + attribute(_FAMILY_NAME, _NAME))
+    family = family_of(_answer(socket))
+    with open(_CORES, 'rb') as file:
+        cores = file.read().strip() + b'\0'
+    request = _GENERIC_HEADER.pack(_COMMAND_GET, 1, 0) + attribute(_REGISTER, cores)
+    socket.send(family, request, ACKNOWLEDGE)
+    raise_error_in(_answer(socket))
+
+
+def _answer(socket: KernelSocket) -> bytes:
+    """Return the answer to a question; the kernel has sent it in the same call.
+
+    Records may come before, for one who had the same address and has closed it.
+    """
+    for message in socket.take():
+        if struct.unpack_from('=H', message, 4)[0] in (_CONTROLLER, _ERROR):
+            return message
+    raise OSError(errno.ENOMSG, os.strerror(errno.ENOMSG))
 
 
 def _end_at_once() -> None:
@@ -187,21 +185,19 @@ def raise_error_in(answer: bytes) -> None:
             raise OSError(number, os.strerror(number) if number > 0 else 'unknown')
 
 
-def parsed(message: bytes, layout: struct.Struct) -> Fields | None:
-    """Return the fields of the record in a message of the kernel; None where there is none of that layout.
+def process_of(message: bytes, layout: Layout) -> int | None:
+    """Return the process of the thread in a record; None where ``message`` is none of that layout.
 
     The ID of the thread stands in it twice, which shows that the fields are where they are expected.
     """
     if len(message) < layout.size:
         return None
-    fields: Fields = layout.unpack_from(message)
-    if fields[1] != fields[7] or fields[2] < _FIRST_VERSION or fields[0] != _OF_THREAD:
-        return None
-    return fields
+    kind, thread, version, again, process = layout.check(message)
+    return process if thread == again and version >= _FIRST_VERSION and kind == _OF_THREAD else None
 
 
-def seconds_of(ran: int, lived: int, waited: int, sleeps: int) -> float:
-    """Return the CPU seconds of a thread, until it began to give back its memory, or less.
+def nanoseconds_of(ran: int, lived: int, waited: int, sleeps: int) -> int:
+    """Return the CPU time of a thread in nanoseconds, until it began to give back its memory, or less.
 
     Where it has run for many ticks what was known at the last one stands. A shorter one that has never slept has run as
     long as it has not waited for a core. What one that has slept has run since its last switch or tick is not known.
@@ -211,7 +207,7 @@ def seconds_of(ran: int, lived: int, waited: int, sleeps: int) -> float:
     :param waited: Nanoseconds in which it could have run and had no core.
     :param sleeps: How often it has given up its core by itself.
     """
-    known = ran * _NANOSECOND
-    if sleeps or known >= _MANY_TICKS:
-        return known
-    return max(known, lived * _MICROSECOND - waited * _NANOSECOND)
+    if sleeps or ran >= _MANY_TICKS:
+        return ran
+    most = lived * 1000 - waited
+    return most if most > ran else ran  # noqa: FURB136 - max() takes as long as all the rest

@@ -22,14 +22,19 @@ NOTHING = (0,) * AMOUNTS
 class Sums:
     """What several processes or threads have used together."""
 
-    __slots__ = ('_amounts', '_single', 'faults', 'seconds')
+    __slots__ = ('_amounts', 'faults', 'heir', 'seconds', 'single', 'unseen_peaks')
 
     def __init__(self) -> None:
         self.seconds = 0.0
         """CPU seconds."""
         self.faults = 0
         """Page faults."""
-        self._single: list[Sequence[int]] = []
+        self.unseen_peaks = 0
+        """High-water marks of those that no sample had seen, in KiB."""
+        self.heir: Sums | None = None
+        """Those that have all of this, since their process has ended."""
+        self.single: list[Sequence[int]] = []
+        """Amounts that were not added up yet."""
         self._amounts: tuple[int, ...] = NOTHING
 
     def add(self, seconds: float, faults: int, amounts: Sequence[int] | None) -> None:
@@ -37,14 +42,21 @@ class Sums:
         self.seconds += seconds
         self.faults += faults
         if amounts is not None:
-            self._single.append(amounts)
+            self.single.append(amounts)
+
+    def last_heir(self) -> Sums:
+        """Return those to which what belongs to these is added now."""
+        sums = self
+        while sums.heir is not None:
+            sums = sums.heir
+        return sums
 
     @property
     def amounts(self) -> tuple[int, ...]:
         """See :data:`AMOUNTS`."""
-        if self._single:
-            self._amounts = tuple(map(sum, zip(self._amounts, *self._single, strict=True)))
-            self._single = []
+        if self.single:
+            self._amounts = tuple(map(sum, zip(self._amounts, *self.single, strict=True)))
+            self.single = []
         return self._amounts
 
 
@@ -92,15 +104,25 @@ class _Parent:
 
 
 class _Ending:
-    """A member that is still there after its record has come, mostly because nobody has waited for it yet."""
+    """A process that was added, of which more may be known afterwards."""
 
-    __slots__ = ('process', 'seconds', 'sums')
+    __slots__ = ('process', 'recorded', 'seconds', 'sums')
 
-    def __init__(self, process: Process, sums: Sums, seconds: float) -> None:
+    def __init__(self, sums: Sums, seconds: float, process: Process | None = None) -> None:
         self.process = process
+        """It, where it is still there after its record has come, mostly because nobody has waited for it yet."""
         self.sums = sums
         """Those that it was added to."""
         self.seconds = seconds
+        self.recorded = seconds
+        """What was added, and what its records have together."""
+
+    def raise_to(self, seconds: float) -> None:
+        """Take over that it has used ``seconds``, where that is more than was known."""
+        more = seconds - self.seconds
+        if more > 0:
+            self.sums.last_heir().seconds += more
+            self.seconds = seconds
 
 
 class ExitSums:
@@ -111,13 +133,16 @@ class ExitSums:
 
     def __init__(self, tree: ProcessTree) -> None:
         self._tree = tree
-        self._parents: dict[int, _Parent] = {}
+        self.parents: dict[int, _Parent] = {}
+        """Those that had children, or were there at the start."""
         self._root = _Parent()
         self._lost = Sums()
         """Processes that somebody outside the tree was to wait for."""
         self._ending: dict[int, _Ending] = {}
-        self._unseen: dict[int, tuple[Sums, float]] = {}
+        self.unseen: dict[int, tuple[Sums, float]] = {}
         """Those that no sample had seen when their record came: they may be seen as zombies afterwards."""
+        self._growing: dict[int, _Ending] = {}
+        """Those of which there may be more records."""
         self._wholes: dict[int, Sequence[int]] | None = None
         """The amounts of the members when they were first asked for."""
         self.of_root = Sums()
@@ -125,8 +150,10 @@ class ExitSums:
 
     def begin(self) -> None:
         """Take the counters of the members as those of the start."""
-        self._parents = {pid: _Parent(process) for pid, process in self._tree.members.items()}
-        self._root = self._parents[self._tree.root.pid]
+        self.parents = {pid: _Parent(process) for pid, process in self._tree.members.items()}
+        self._root = self.parents[self._tree.root.pid]
+        self._lost, self.of_root = Sums(), Sums()  # what has ended before stands in no counter, or in one of these
+        self._ending, self.unseen, self._growing = {}, {}, {}
 
     def end(
         self,
@@ -142,22 +169,46 @@ class ExitSums:
         :param heir: The member that was to wait for it; None: somebody outside the tree.
         :param process: It as it was last seen; None: it was not.
         """
-        if heir is None:
-            sums = self._lost
-        else:
-            parent = self._parents.get(heir)
-            if parent is None:
-                parent = self._parents[heir] = _Parent()
-            sums = parent.children
+        sums = self.of_heir(heir)
         sums.add(seconds, faults, amounts)
-        own = self._parents.pop(pid, None)
+        own = self.parents.pop(pid, None)
         if own is not None:
             children = own.children
             sums.add(own.reaped_seconds + children.seconds, own.reaped_faults + children.faults, children.amounts)
+            sums.unseen_peaks += children.unseen_peaks
+            children.heir = sums
         if process is None:
-            self._unseen[pid] = sums, seconds
+            self.unseen[pid] = sums, seconds
         else:
-            self._ending[pid] = _Ending(process, sums, seconds)
+            self._ending[pid] = _Ending(sums, seconds, process)
+
+    def of_heir(self, heir: int | None) -> Sums:
+        """Return those to which a descendant is added that ``heir`` was to wait for, see :meth:`end`."""
+        if heir is None:
+            return self._lost
+        parent = self.parents.get(heir)
+        if parent is None:
+            parent = self.parents[heir] = _Parent()
+        return parent.children
+
+    def has_ended(self, pid: int) -> bool:
+        """Return whether a process that seems to be there was added already."""
+        return pid in self._ending or pid in self.unseen
+
+    def expect_more(self, pid: int) -> None:
+        """Take note that a process which was just added had threads whose records may still come."""
+        self._growing[pid] = self._ending.get(pid) or _Ending(*self.unseen[pid])
+
+    def grow(self, pid: int, seconds: float, faults: int, amounts: Sequence[int] | None) -> None:
+        """Add such a thread."""
+        ending = self._growing[pid]
+        ending.recorded += seconds
+        ending.raise_to(ending.recorded)  # the counters of a zombie have had it before
+        ending.sums.last_heir().add(0.0, faults, amounts)
+
+    def expect_no_more(self, pid: int) -> None:
+        """Take note that all records of a process have come."""
+        self._growing.pop(pid, None)
 
     def descendants_seconds(self) -> float:
         """Return the CPU seconds of the descendants, as the tree has those that live; it has just been refreshed.
@@ -180,7 +231,7 @@ class ExitSums:
         waited for that parent, so what the one has got beyond its own children is not missing at the other.
         """
         tree, root = self._tree, self._tree.root
-        others = [(p, self._parents.get(pid)) for pid, p in tree.members.items() if pid not in self._ending]
+        others = [(p, self.parents.get(pid)) for pid, p in tree.members.items() if pid not in self._ending]
         missing = more = 0.0
         for process, parent in [(root, self._root), *(other for other in others if other[0] is not root)]:
             if parent is None:
@@ -189,6 +240,15 @@ class ExitSums:
                 missing += max(0.0, parent.seconds(process) - process.reaped_cpu)
                 more += parent.more_than_recorded(process)
         return max(0.0, missing - more)
+
+    def unseen_peaks(self) -> int:
+        """Return the bytes that those have had at most that no sample has seen, and for which no member has waited."""
+        found = self._lost.unseen_peaks
+        for pid, parent in self.parents.items():
+            process = self._tree.members.get(pid)
+            if process is None or not parent.has_got_all(process):
+                found += parent.children.unseen_peaks
+        return 1024 * found
 
     def amounts(self, whole_of: Callable[[Process], Sequence[int] | None]) -> tuple[int, ...]:
         """Return the amounts of the whole tree, see :data:`AMOUNTS`.
@@ -203,7 +263,7 @@ class ExitSums:
             if pid not in self._ending:
                 whole = tuple(whole_of(process) or NOTHING)
                 found.append(whole)
-                parent = self._parents.get(pid)
+                parent = self.parents.get(pid)
                 if parent is not None:
                     since = [now - before for now, before in zip(whole, self._wholes.get(pid, NOTHING), strict=True)]
                     found.append(tuple(parent.missing_amounts(process, since)))
@@ -214,14 +274,13 @@ class ExitSums:
     def _settle_ending(self) -> None:
         """Take over the exact times of those that are still there; let go of the others."""
         members = self._tree.members
-        if self._unseen:
-            for pid in self._unseen.keys() & members.keys():
-                self._ending[pid] = _Ending(members[pid], *self._unseen[pid])
-            self._unseen = {}
+        if self.unseen:
+            for pid in self.unseen.keys() & members.keys():
+                ending = self._ending[pid] = self._growing.get(pid) or _Ending(*self.unseen[pid])
+                ending.process = members[pid]
+            self.unseen = {}
         for pid, ending in list(self._ending.items()):
-            more = ending.process.own_cpu - ending.seconds
-            if members.get(pid) is not ending.process:
+            if ending.process is None or members.get(pid) is not ending.process:
                 del self._ending[pid]
-            elif more > 0:
-                ending.sums.seconds += more
-                ending.seconds += more
+            else:
+                ending.raise_to(ending.process.own_cpu)

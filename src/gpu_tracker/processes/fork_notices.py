@@ -1,7 +1,8 @@
 """Notices of processes that are forked, from the kernel's process connector. Linux only.
 
-Each has the process IDs of a parent and its child (linux/cn_proc.h), as seen in the first PID namespace, where alone
-there are notices. They tell which of the processes that end belong to a tree, whatever came of their parents.
+Each has its time and the process IDs of a parent and its child (linux/cn_proc.h), as seen in the first PID namespace,
+where alone there are notices. They tell which of the processes that end belong to a tree, whatever came of their
+parents.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import errno
 import os
 import struct
 import sys
+import time
 
 from gpu_tracker.processes.netlink import HEADER, RECEIVE_BUFFER, KernelSocket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    Fork = tuple[int, int, int]
+    """Nanoseconds of CLOCK_MONOTONIC, the parent and the child."""
 
 _CONNECTOR = 11
 """NETLINK_CONNECTOR."""
@@ -30,8 +33,11 @@ _FORK = 1
 """PROC_EVENT_FORK."""
 _EVENT = HEADER + _CONNECTOR_HEADER.size
 _WHAT, _CHILD_THREAD, _CHILD = _EVENT, _EVENT + 24, _EVENT + 28
-_NOTICE = struct.Struct(f'={_EVENT}xI16xIII')
-"""What has happened, the parent process, and thread and process of the child."""
+_NOTICE = struct.Struct(f'={_EVENT}x8xQ4xI4xI')
+"""When it has happened, the parent process, and the process that is its child."""
+_WHEN = struct.Struct(f'={_EVENT}x8xQ')
+"""Of these the time alone."""
+_NANOSECONDS = 1_000_000_000
 
 _LOAD, _STORE, _LOAD_INDEX = 0x20, 0x02, 0x61
 _IF_EQUAL, _IF_EQUAL_INDEX, _RETURN = 0x15, 0x1D, 0x06
@@ -47,51 +53,50 @@ class ForkNotices:
     """
 
     def __init__(self, receive_buffer: int = RECEIVE_BUFFER) -> None:
-        self._socket = KernelSocket(_CONNECTOR, _NOTICE.size, _GROUP, receive_buffer)
-        try:
-            self._listen()
-        except OSError:
-            self._socket.close()
-            raise
+        self._socket = KernelSocket(_CONNECTOR, _NOTICE.size, _listen, groups=_GROUP, receive_buffer=receive_buffer)
+        self.close = self._socket.close
 
     @property
     def has_lost(self) -> bool:
         """More processes were forked than there was room for."""
         return self._socket.has_lost
 
-    def take(self) -> Iterator[tuple[int, int]]:
-        """Return the parent and the child of each fork since the last time.
+    def take(self) -> list[Fork]:
+        """Return each fork since the last time, in their order.
 
         :raises OSError: where listening has failed.
         """
         return parsed(self._socket.take())
 
-    def close(self) -> None:
-        """Listen no more."""
-        self._socket.close()
 
-    def _listen(self) -> None:
-        self._send(struct.pack('=I', _LISTEN))
-        if not self._socket.take():  # the kernel has answered in the call: in another namespace it does not
-            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-        # Kernels from 6.6 on can be asked for forks alone, which costs less than the filter; others ignore it.
-        self._send(struct.pack('=II', _LISTEN, _FORK))
-        self._socket.attach_filter(_only_processes())
-        self._socket.take()
-
-    def _send(self, request: bytes) -> None:
-        header = _CONNECTOR_HEADER.pack(_GROUP, _GROUP, 0, 0, len(request), 0)
-        self._socket.send(_DONE, header + request)
+def parsed(messages: list[bytes]) -> list[Fork]:
+    """Return what is in messages that are notices of forks, all else being filtered out."""
+    if messages and min(map(len, messages)) < _NOTICE.size:
+        messages = [message for message in messages if len(message) >= _NOTICE.size]  # no kernel sends such
+    return list(map(_NOTICE.unpack_from, messages))
 
 
-def parsed(messages: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Yield the parent and the child of each message that is a notice of a fork, threads left out."""
-    read, size = _NOTICE.unpack_from, _NOTICE.size
-    for message in messages:
-        if len(message) >= size:
-            what, parent, thread, child = read(message)
-            if what == _FORK and thread == child:
-                yield parent, child
+def _listen(socket: KernelSocket) -> None:
+    _send(socket, struct.pack('=I', _LISTEN))
+    answers = socket.take()  # the kernel has answered in the call: in another namespace it does not
+    if not answers or not _has_own_clock(answers):
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+    # Kernels from 6.6 on can be asked for forks alone, which costs less than the filter; others ignore it.
+    _send(socket, struct.pack('=II', _LISTEN, _FORK))
+    socket.attach_filter(_only_processes())
+    socket.take()
+
+
+def _send(socket: KernelSocket, request: bytes) -> None:
+    header = _CONNECTOR_HEADER.pack(_GROUP, _GROUP, 0, 0, len(request), 0)
+    socket.send(_DONE, header + request)
+
+
+def _has_own_clock(answers: list[bytes]) -> bool:
+    """Return whether the times in notices are those of the clock here: in a time namespace they are not."""
+    now = time.monotonic_ns()
+    whens = [_WHEN.unpack_from(answer)[0] for answer in answers if len(answer) >= _WHEN.size]
+    return any(abs(now - when) < _NANOSECONDS for when in whens)
 
 
 def _only_processes() -> list[tuple[int, int, int, int]]:

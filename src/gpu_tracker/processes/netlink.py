@@ -8,7 +8,7 @@ import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 HEADER = 16
 """Bytes of struct nlmsghdr, which each message begins with."""
@@ -28,12 +28,21 @@ class KernelSocket:
 
     :param protocol: One of the kernel's, in linux/netlink.h.
     :param largest: Bytes of a message that are of interest; the rest is dropped.
+    :param subscribe: Asks the kernel, through this socket, for what is to arrive.
     :param groups: Bits of the multicast groups to join.
     :param receive_buffer: Bytes that may wait to be read.
     :raises OSError: where that is refused.
     """
 
-    def __init__(self, protocol: int, largest: int, groups: int = 0, receive_buffer: int = RECEIVE_BUFFER) -> None:
+    def __init__(
+        self,
+        protocol: int,
+        largest: int,
+        subscribe: Callable[[KernelSocket], None],
+        *,
+        groups: int = 0,
+        receive_buffer: int = RECEIVE_BUFFER,
+    ) -> None:
         self._largest = largest
         self._socket = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW | _socket.SOCK_CLOEXEC, protocol)
         self.has_lost = False
@@ -45,6 +54,7 @@ class KernelSocket:
                 self._socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVBUF, receive_buffer)
             self._socket.bind((0, groups))
             self._socket.settimeout(0)  # it never waits
+            subscribe(self)
         except OSError:
             self.close()
             raise

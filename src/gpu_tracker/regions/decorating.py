@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
     Sync = Callable[[], object]
 
-_GENERATOR, _COROUTINE, _ITERABLE_COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
+GENERATOR, COROUTINE, ITERABLE_COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
 """Flags of a code object, as in the documentation of inspect."""
 
 
@@ -31,20 +31,25 @@ def decorated(function: Any, name: str | None, sync: Sync | None, attributes: Ma
             'put it below decorators that make something else of a function'
         )
     step = _Step(name or str(getattr(function, '__qualname__', type(function).__qualname__)), sync, attributes)
-    flags = _flags(function)
-    if flags & _ASYNC_GENERATOR:
+    flags = flags_of(function)
+    if flags & ASYNC_GENERATOR:
         made = _async_generator(function, step)
-    elif flags & _COROUTINE:
+    elif flags & COROUTINE:
         made = _coroutine(function, step)
-    elif flags & _GENERATOR and not flags & _ITERABLE_COROUTINE:
+    elif flags & GENERATOR and not flags & ITERABLE_COROUTINE:
         made = _generator(function, step)
     else:
         made = _plain(function, step)
+    return made_of(function, made)
+
+
+def made_of(function: Any, made: Function) -> Function:
+    """Return ``made`` with the name and all else of ``function``, as functools.wraps does, which costs an import."""
     for attribute in ('__module__', '__name__', '__qualname__', '__doc__', '__annotations__', '__type_params__'):
         if hasattr(function, attribute):
             setattr(made, attribute, getattr(function, attribute))
     made.__dict__.update(getattr(function, '__dict__', {}))
-    made.__dict__['__wrapped__'] = function  # as functools.wraps does, which costs an import
+    made.__dict__['__wrapped__'] = function
     return made
 
 
@@ -219,7 +224,7 @@ async def _close_async(
     step.end(call)
 
 
-def _flags(function: Any) -> int:
+def flags_of(function: Any) -> int:
     """Return the flags of the code that runs when ``function`` is called."""
     while hasattr(function, 'func') and not hasattr(function, '__code__'):
         function = function.func  # functools.partial

@@ -6,6 +6,7 @@ up to the end, once a second in between: a group may be removed before that.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from gpu_tracker.resources import FIRST, MIDDLE, Resource
@@ -36,6 +37,7 @@ class ControlGroup(Resource):
         self._limits = limits
         self._kills = kills
         self._root = root
+        self._inode = None if kills is None else _inode_of(kills.folder)
         self._due = float('-inf')
         self._had_ended = False
 
@@ -57,8 +59,18 @@ class ControlGroup(Resource):
             'cpu_limit': None if limits is None else limits.quota,
             'allowed_cores': None if limits is None else limits.cores,
             'oom_kills': None if kills is None else kills.count,
+            'oom_kills_before': None if kills is None else kills.before,
+            'inode': None if kills is None else self._inode,
         }
         return {**found}
+
+
+def _inode_of(folder: str | None) -> int | None:
+    """Return what tells a group from all others of the machine: the same folder is another one in another container."""
+    try:
+        return None if folder is None else os.stat(folder).st_ino
+    except OSError:
+        return None  # it has been removed
 
 
 def open_resource(context: Context) -> ControlGroup:

@@ -254,7 +254,7 @@ def open_resource(context: Context) -> Energy:
     from gpu_tracker.gpus.process_ids import in_initial_pid_namespace  # noqa: PLC0415 - as above
 
     source = EnergySource(
-        lambda: open_gpus(context.config['brand'], source.leave_out), are_ours=in_initial_pid_namespace()
+        lambda: open_gpus(context.config['brands'], source.leave_out), are_ours=in_initial_pid_namespace()
     )
     return Energy(ThreadedReader(_NAME, _TITLE, dict, has_extra=False), source, context.tree)
 

@@ -92,8 +92,16 @@ def count_ended(totals: Totals) -> None:
     A child that has never called execve(2) may have run in the memory of the target, which then had that peak itself.
     """
     ram, record = totals['ram'], totals['record']
-    if record.get('exit_records') is None or record['doubled']:
-        return  # there are none, or pages that a process has mapped twice are in its peak twice: that proves nothing
+    if record.get('exit_records') is None:
+        return
+    unseen = record.get('ended_unseen_peaks', 0)
+    if unseen:  # the bounds know nothing of them, and nobody knows which of them were there at once
+        record['most_waited_for'] = None
+        for group in ('descendants', 'combined'):
+            most = ram['upper'][group]
+            ram['upper'][group] = None if most is None else most + unseen
+    if record['doubled']:
+        return  # pages that a process has mapped twice are in its peak twice: that proves nothing
     of_main = record.get('ended_main_peak')
     if of_main is not None and of_main > (ram['main'][_TOTAL] or 0):
         _raise(ram, 'main', of_main)

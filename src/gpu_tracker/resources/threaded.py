@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import NamedTuple
 
-from gpu_tracker.errors import GpuTrackerError, ProbeUnavailableError
+from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.resources import Resource
 
 TYPE_CHECKING = False
@@ -236,7 +236,9 @@ def problem_of(title: str, error: Exception, *, extra: str | None) -> str:
     if isinstance(error, GpuTrackerError):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and extra is not None:
-        return str(ProbeUnavailableError.without_extra(title, extra))
+        from gpu_tracker.installation import install_command  # noqa: PLC0415 - the sampler does without
+
+        return f'{title} cannot be probed: a package is missing ({error}): {install_command(extra)}'
     return f'{title} cannot be probed: {type(error).__name__}: {error}.'
 
 

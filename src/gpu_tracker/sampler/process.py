@@ -114,27 +114,6 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
     tree = context.tree
     lineage = Lineage(tree, context.ended)
     grid = Grid(config['interval'], context.limit)
-    early = context.early
-
-    def record() -> Record:
-        found: Any = {
-            'late': grid.late,
-            'skipped': grid.skipped,
-            'is_limited': grid.is_limited,
-            'mean_interval': grid.mean_interval,
-            'cpu_seconds': time.process_time(),
-            'held': config['launcher'] is not None and tree.root.shares_memory,
-            'early': 0 if early is None else early.samples,
-            'postponed': 0 if early is None else early.postponed,
-            'launcher_peak': config['launcher_peak'],
-            'tracked_seconds': control.tracked_seconds,
-            **lineage.record(),
-        }
-        for resource in resources.values():
-            found |= resource.record()
-        complete: Record = found
-        return complete
-
     try:
         recorders = _open_recorders(config, context, resources)
         for resource in resources.values():
@@ -147,7 +126,7 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         config,
         store=store,
         resources=resources,
-        record=record,
+        record=lambda: _record(context, control, lineage, grid, resources),
         recorders=recorders,
     )
     loop = Loop(
@@ -158,7 +137,7 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         interval=config['interval'],
         publish=publisher.publish,
         exec_handle=config['exec_handle'],
-        early=early,
+        early=context.early,
         watching=lambda: _tell(status_handle, {'watching': True}),
         monotonic=time.monotonic,
         recorders=recorders,
@@ -176,6 +155,37 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
     _silence(status_handle)
     _announce(config, None)
     end = loop.run(control)
+    _report_end(status_handle, recorders, control, store, end)
+    _announce(config, time.process_time())
+    _remove_store(store, config['store_path'] if end == ABANDONED else None)
+
+
+def _record(
+    context: Context, control: Waiter, lineage: Lineage, grid: Grid, resources: Mapping[str, Resource]
+) -> Record:
+    """Return how the run was sampled so far."""
+    config, early = context.config, context.early
+    found: Any = {
+        'late': grid.late,
+        'skipped': grid.skipped,
+        'is_limited': grid.is_limited,
+        'mean_interval': grid.mean_interval,
+        'cpu_seconds': time.process_time(),
+        'held': config['launcher'] is not None and context.tree.root.shares_memory,
+        'early': 0 if early is None else early.samples,
+        'postponed': 0 if early is None else early.postponed,
+        'launcher_peak': config['launcher_peak'],
+        'tracked_seconds': control.tracked_seconds,
+        **lineage.record(),
+    }
+    for resource in resources.values():
+        found |= resource.record()
+    complete: Record = found
+    return complete
+
+
+def _report_end(status_handle: int, recorders: Recorders | None, control: Waiter, store: Store, end: str) -> None:
+    """Report to the tracker that the sampling has ended, and end what was recorded."""
     is_recording = recorders is not None and recorders.is_recording
     if end not in {ABANDONED, DISCARD}:
         _tell(status_handle, {'done': True, 'is_recording': is_recording})
@@ -183,8 +193,6 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         _finish(recorders, control, store, end)
         if is_recording or end == DISCARD:
             _tell(status_handle, {'done': True, 'unfinished': recorders.unfinished()})
-    _announce(config, time.process_time())
-    _remove_store(store, config['store_path'] if end == ABANDONED else None)
 
 
 def _open_recorders(

@@ -40,7 +40,8 @@ sys.path += [entry for entry in config['path'] if entry not in sys.path]
 from gpu_tracker.sampler.process import main
 main(config, int(sys.argv[2]), int(sys.argv[3]))
 """
-_FLAGS = ('-P', '-s', '-S')
+FLAGS = ('-P', '-s', '-S')
+"""Of the interpreter."""
 _KEPT_VARIABLES = ('PYTHONHOME', 'PYTHONPLATLIBDIR', 'PYTHONDONTWRITEBYTECODE', 'PYTHONPYCACHEPREFIX')
 """Without the first two some interpreters do not find their standard library; the others say where not to write."""
 _PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -134,7 +135,7 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
     if recording_handle is not None:
         config = {**config, 'recording_handle': RECORDING if sys.platform == 'linux' else None}
     store.write_configuration(
-        {**config, 'path': _search_path(), 'store_handle': STORE, 'store_path': path, 'store_place': store.place}
+        {**config, 'path': search_path(), 'store_handle': STORE, 'store_path': path, 'store_place': store.place}
     )
     control_read, control_write = pipe()
     try:
@@ -145,7 +146,7 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
         raise
     channels = Channels(control_write, status_read)
     try:
-        words = [executable, *_FLAGS, '-c', _BOOTSTRAP, SAMPLER_MARK]
+        words = [executable, *FLAGS, '-c', _BOOTSTRAP, SAMPLER_MARK]
         if sys.platform == 'linux':
             words += [str(CONTROL), str(STATUS), str(STORE), str(store.configuration_place)]
             handles = {
@@ -155,7 +156,7 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
                 EXEC: exec_handle,
                 RECORDING: recording_handle,
             }
-            spawn_adopted(words, _FLAGS, _environment(), handles, OwnChildren.wait_for)
+            spawn_adopted(words, FLAGS, environment(), handles, OwnChildren.wait_for)
         else:
             words += ['0', '1', path or str(store.handle), str(store.configuration_place)]
             channels.child = _spawn_child(words, control_read, status_write)
@@ -168,7 +169,7 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
     return channels
 
 
-def _search_path() -> list[str]:
+def search_path() -> list[str]:
     """Return where the sampler finds this package, psutil and the GPU library: where this process does."""
     entries = [os.fspath(entry) for entry in sys.path if entry and isinstance(entry, (str, os.PathLike))]
     try:
@@ -178,7 +179,8 @@ def _search_path() -> list[str]:
     return [_PACKAGE_PARENT, *(os.path.join(folder, entry) for entry in entries)]
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """Return the variables with which the interpreter is started."""
     return {
         name: value for name, value in os.environ.items() if not name.startswith('PYTHON') or name in _KEPT_VARIABLES
     }
@@ -194,7 +196,7 @@ def _spawn_child(words: list[str], control: int, status: int) -> subprocess.Pope
         stdin=control,
         stdout=status,
         stderr=status,
-        env=_environment(),
+        env=environment(),
         start_new_session=os.name == 'posix',
         creationflags=flags,
     )

@@ -1,6 +1,6 @@
 """The sub-tracking of gpu-tracker 5: code blocks that write when they start and stop, and what was used meanwhile.
 
-New programs use :func:`gpu_tracker.region` and :func:`gpu_tracker.load`; ``docs/moving_from_5.rst`` compares both.
+New programs use :func:`gpu_tracker.region` and :func:`gpu_tracker.load`; ``docs/migration.rst`` compares both.
 """
 
 from __future__ import annotations

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from gpu_tracker.jobs import job_text
 from gpu_tracker.jobs.records import ENDED, RUNNING
 from gpu_tracker.summary import figure
-from gpu_tracker.system.terminal_text import printable
 from gpu_tracker.views import html
 from gpu_tracker.views.report_page import page
-from gpu_tracker.views.report_page.elements import element, table, text_of
+from gpu_tracker.views.report_page.elements import element, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,25 +23,6 @@ _MOST_ROWS = 400
 _LINES = 1000
 """The width of a bar, in its own units."""
 _DEEPEST_LEVEL = 8
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-{generator}
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
 
 
 def job_page(report: JobReport) -> str:
@@ -51,14 +30,7 @@ def job_page(report: JobReport) -> str:
     folder = resources.files(page.__package__) / 'static'
     style = (folder / 'report.css').read_text(encoding='utf-8')
     parts = [_heading(report), _figures(report), _imbalance(report), _nodes(report), _ranks(report), _regions(report)]
-    policy = f"default-src 'none'; style-src {page.hash_of(style)}; base-uri 'none'; form-action 'none'"
-    return _PAGE.format(
-        policy=escape(policy),
-        generator=page.GENERATOR,
-        title=escape(printable(_title(report))),
-        style=style,
-        body='\n'.join(text_of(part) for part in parts if part is not None),
-    )
+    return page.document(_title(report), style, parts)
 
 
 def job_html(report: JobReport) -> str:
@@ -68,8 +40,9 @@ def job_html(report: JobReport) -> str:
         for title, text in job_text.lines_of(report)
     ]
     ranks, title = job_text.chosen_ranks(report, html.MOST_ROWS)
-    heads = [html.Title(head, is_number=place > 1) for place, head in enumerate(_RANK_HEADS)]
-    rows = ([html.cell(text, is_number=place > 1) for place, text in enumerate(_rank_cells(rank))] for rank in ranks)
+    titles, cells = _rank_table(ranks)
+    heads = [html.Title(head, is_number=place > 1) for place, head in enumerate(titles)]
+    rows = ([html.cell(text, is_number=place > 1) for place, text in enumerate(row)] for row in cells)
     return ''.join(
         [
             html.table([html.Title('', is_number=False), html.Title(_title(report), is_number=False)], lines),
@@ -100,7 +73,8 @@ def _heading(report: JobReport) -> Element:
     for name, labels in (('never began', report.never_started), ('started again', report.restarted)):
         if labels:
             notes.append(f'Ranks that {"were " if name == "started again" else ""}{name}: {job_text.listed(labels)}.')
-    texts = [*notes, *report.problems]
+    notes += [f'{text[0].upper()}{text[1:]}.' for _, text in job_text.at_limits(report)]
+    texts = [*notes, *job_text.killed_in_groups(report), *report.problems]
     return element(
         'header', element('h1', _title(report)), facts, *(element('p', text, class_='problem') for text in texts)
     )
@@ -176,7 +150,15 @@ def _nodes(report: JobReport) -> Element | None:
     return _section('Nodes', heads, rows, len(report.nodes) - len(shown))
 
 
-_RANK_HEADS = ('Rank', 'Node', 'Time', 'CPU time', 'Peak RAM', 'GPU RAM', 'End')
+_RANK_HEADS = ('Rank', 'Node', 'Time', 'CPU time', 'Peak RAM', 'GPU RAM', job_text.OWN_GROUP, 'End')
+
+
+def _rank_table(ranks: Sequence[RankReport]) -> tuple[list[str], list[list[str]]]:
+    """Return the titles of the columns and the rows; groups have a column where there is one."""
+    rows = [_rank_cells(rank) for rank in ranks]
+    place = _RANK_HEADS.index(job_text.OWN_GROUP)
+    used = [column for column in range(len(_RANK_HEADS)) if column != place or any(row[place] for row in rows)]
+    return [_RANK_HEADS[column] for column in used], [[row[column] for column in used] for row in rows]
 
 
 def _rank_cells(rank: RankReport) -> list[str]:
@@ -188,6 +170,7 @@ def _rank_cells(rank: RankReport) -> list[str]:
         figure(rank.cpu_seconds, 'seconds'),
         job_text.of_rank(rank.max_ram),
         figure(rank.max_gpu_ram, 'bytes') if rank.max_gpu_ram else '',
+        job_text.own_group(rank),
         job_text.end_of(rank),
     ]
 
@@ -196,19 +179,20 @@ def _ranks(report: JobReport) -> Element:
     ranks, title = job_text.chosen_ranks(report, _MOST_ROWS)
     start, length = report.started or 0.0, report.seconds or 1.0
     rows: list[list[Element | str]] = []
-    for rank in ranks:
-        label, *others = _rank_cells(rank)
+    titles, cells = _rank_table(ranks)
+    for rank, (label, *others) in zip(ranks, cells, strict=True):
         begin, end = (rank.started - start) / length, (rank.started + rank.seconds - start) / length
         rows.append([label, _bar(begin, end, rank), *others])
-    heads = [_RANK_HEADS[0], 'Ran', *_RANK_HEADS[1:]]
-    numbers = [False, False, False, True, True, True, True, False]
+    heads = [titles[0], 'Ran', *titles[1:]]
+    numbers = [False, False, False, *[True] * (len(titles) - 3), False]
     return element('section', element('h2', title), table(heads, rows, numbers=numbers, class_='ranks'))
 
 
 def _bar(begin: float, end: float, rank: RankReport) -> Element:
     left = min(max(_LINES * begin, 0.0), _LINES - 2.0)
     width = min(max(_LINES * (end - begin), 2.0), _LINES - left)
-    state = None if rank.state in {ENDED, RUNNING} else 'bad'
+    is_good = rank.state in {ENDED, RUNNING} and rank.termination_reason is None
+    state = None if is_good else 'bad'
     bar = element('rect', x=f'{left:.1f}', y='0', width=f'{width:.1f}', height='10', class_=state)
     said = f'{figure(rank.seconds, "seconds")}, {job_text.end_of(rank)}'
     return element('svg', bar, viewBox=f'0 0 {_LINES} 10', preserveAspectRatio='none', role='img', aria_label=said)

@@ -69,6 +69,16 @@ class Backend:
         self.is_open = False
 
 
+class Clock:
+    """Stands still but where it is set."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
 class Lines(logging.Handler):
     """What has been logged."""
 
@@ -127,16 +137,6 @@ async def observing(backend, patience=TIMEOUT, **options) -> AsyncIterator[Scene
     for gpu in backend.gpus:
         gpu.may_answer.set()
     assert await in_thread(lambda: scene.observer.stop(TIMEOUT))
-
-
-async def told(scene: Scene) -> None:
-    """Look for what hangs until something is logged."""
-
-    def has_been_told() -> bool:
-        scene.observer.check()
-        return bool(scene.lines)
-
-    await until(has_been_told)
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -1,7 +1,7 @@
 """A Slurm cluster of two nodes on one machine: a real ``slurmctld``, two real ``slurmd`` and ``munged``.
 
 slurm.conf(5) gives both nodes the same address and different ports. What a job asks of memory and cores is booked and
-not enforced, since nothing here makes control groups.
+not enforced, unless the cluster is to make control groups.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmdSpoolDir={folder}/spool-%n
 SlurmdLogFile={folder}/slurmd-%n.log
 SlurmdParameters=config_overrides
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+ProctrackType={tracking}
+TaskPlugin={task}
 SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
@@ -51,6 +51,10 @@ KillWait=5
 NodeName=n[1-2] NodeHostname=head NodeAddr={address} Port=[17001-17002] CPUs=4 RealMemory=4000 Gres=gpu:2
 PartitionName=all Nodes=ALL Default=YES State=UP DefMemPerCPU=100
 """
+_WITHOUT_GROUPS = {'tracking': 'proctrack/linuxproc', 'task': 'task/none'}
+_WITH_GROUPS = {'tracking': 'proctrack/cgroup', 'task': 'task/cgroup'}
+_OF_GROUPS = 'CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nConstrainRAMSpace=yes\n'
+"""cgroup.conf(5): each task is in a group of its own, which has the memory that the job asks for."""
 _MUNGE_FILES = {'key-file': 'key', 'socket': 'socket', 'pid-file': 'pid', 'seed-file': 'seed', 'log-file': 'log'}
 
 
@@ -59,16 +63,19 @@ class SlurmCluster:
 
     :param folder: Where it keeps its state and its logs.
     :param settings: Further lines of slurm.conf, such as TaskProlog.
+    :param has_groups: It makes control groups of version 1, which this machine has in common with others.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, object] | None = None) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, object] | None = None, *, has_groups: bool = False) -> None:
         need(_TOOLS, _PACKAGES)
         self.folder = folder
         configuration = folder / 'etc'
         for made in (configuration, folder / 'state', folder / 'spool-n1', folder / 'spool-n2'):
             made.mkdir()
         lines = [f'{name}={value}\n' for name, value in (settings or {}).items()]
-        text = _CONFIGURATION.format(address=ADDRESS, folder=folder)
+        plugins = _WITH_GROUPS if has_groups else _WITHOUT_GROUPS
+        text = _CONFIGURATION.format(address=ADDRESS, folder=folder, **plugins)
+        (configuration / 'cgroup.conf').write_text(_OF_GROUPS if has_groups else '')
         (configuration / 'slurm.conf').write_text(text + ''.join(lines))
         (configuration / 'gres.conf').write_text('Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n')
         key = folder / 'munge.key'

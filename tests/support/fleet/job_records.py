@@ -5,12 +5,37 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from gpu_tracker.fleet.agent.job_ranks import JobRank
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 NOW = 1_800_000_000.0
 MACHINE = '8a3d0968-874b-4e3e-85a0-9b4eab865b02'
 HOST = 'n1.example.org'
+RANK = JobRank(
+    folder='resnet',
+    node='n1',
+    launcher='slurm',
+    job='4711_3',
+    step='0',
+    rank=3,
+    size=4,
+    pid=4242,
+    started=NOW - 100,
+    updated=NOW,
+    expires=NOW + 90,
+    has_figures=True,
+    seconds=99.0,
+    cpu_seconds=350.5,
+    cpu_cores=3.5,
+    memory_max=8_000_000_000,
+    gpu_memory_max=30_000_000_000,
+    gpu_utilization=0.875,
+    read=5_000_000,
+    written=6_000_000,
+)
+"""A rank of that host that runs."""
 
 
 def identity(rank: int | None = 3, **differences: object) -> dict[str, Any]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 if not IN_CI:
-    pytest.importorskip('opentelemetry.proto', reason='needs gpu-tracker[otel]')
-    pytest.importorskip('opentelemetry.sdk', reason='needs gpu-tracker[otel]')
+    pytest.importorskip('opentelemetry.proto', reason='needs the extra otel')
+    pytest.importorskip('opentelemetry.sdk', reason='needs the extra otel')
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,

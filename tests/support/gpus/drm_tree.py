@@ -38,6 +38,15 @@ def dump(name: str) -> list[str]:
     return (_DUMPS / f'{name}.txt').read_text(encoding='utf-8').splitlines()
 
 
+def devices_beside(name: str) -> list[str]:
+    """Return the GPUs of a dump, without processes, with other nodes: beside those of another dump."""
+    return [
+        re.sub(r'/(card|renderD)(\d+)/', lambda match: f'/{match[1]}{int(match[2]) + 20}/', line)
+        for line in dump(name)
+        if line.startswith('/sys/')
+    ]
+
+
 def browser() -> list[str]:
     """Return a dump of a browser on the GPU of ``amdgpu_gaming``.
 

@@ -5,23 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from support.own_group import MEBIBYTE, OPTIONS, OWN_FILES
+
 if TYPE_CHECKING:
     from support.vm import Completed, VirtualMachine
-
-MEBIBYTE = 2**20
-
-OWN_FILES = """
-import json, os
-path = next(line for line in open('/proc/self/cgroup') if line.startswith('0::')).strip().removeprefix('0::')
-folder = '/sys/fs/cgroup' + path
-def own(name):
-    path = f'{folder}/{name}'
-    return open(path).read().split() if os.path.exists(path) else []
-def burn(seconds):
-    import time
-    end = time.process_time() + seconds
-    while time.process_time() < end: pass
-"""
 
 BUSY = f"""{OWN_FILES}
 import mmap, threading
@@ -61,7 +48,7 @@ def track(
 ) -> tuple[Completed, dict[str, Any]]:
     """Track a command with a group of its own; return what it and gpu-tracker have said, and the group's figures."""
     path = f'/tmp/report-{user}.json'
-    command = ['gpu-tracker', '--cgroup', '--ru=bytes', '-f', 'json', '-o', path, '--', *words]
+    command = ['gpu-tracker', *OPTIONS, '-o', path, '--', *words]
     done = machine.run(command, user=user, group=group, environment=environment)
     assert done.code == 0, done
     return done, json.loads(machine.read(path))['own_group']

@@ -72,11 +72,12 @@ def start(machine: VirtualMachine) -> None:
 
 
 def stop(machine: VirtualMachine) -> None:
-    """End it, and all that it has started, and remove the groups."""
+    """End it and all that it has started, and remove the groups and what shows that systemd has booted the machine."""
     machine.write(f'{_SLICE}/cgroup.kill', '1')
     eventually(lambda: 'populated 0' in machine.read(f'{_SLICE}/cgroup.events'))
     machine.remove_group(_SLICE)
     machine.write(f'{GROUPS}/cgroup.subtree_control', '-memory -pids')
+    machine.run(['python', '-c', "import shutil; shutil.rmtree('/run/systemd')"])
 
 
 def _answers(machine: VirtualMachine) -> bool:

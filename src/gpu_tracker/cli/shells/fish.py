@@ -63,7 +63,6 @@ end
 
 complete -c gpu-tracker -f
 complete -c gpu-tracker -n 'test (__gpu_tracker_program) -gt 0' -x -a '(__gpu_tracker_complete_program)'
-complete -c gpu-tracker -n '__gpu_tracker_is -' -x -a '(__fish_complete_command)'
 """
 
 
@@ -95,7 +94,9 @@ def _rules(line: Line) -> Iterator[str]:
         yield ' '.join([condition, *names, *_value(option), '-d', _quoted(option.text)])
     if line.words == FILES:
         yield f'{condition} -F'
-    elif line.words and line.words != PROGRAM:
+    elif line.words == PROGRAM:
+        yield f"{condition} -x -a '(__fish_complete_command)'"
+    elif line.words:
         yield f"{condition} -F -a '{' '.join(line.words)}'"
 
 

@@ -15,13 +15,12 @@ _SCRIPT = r"""#compdef gpu-tracker
 # Completion of gpu-tracker for zsh, made by gpu-tracker completion zsh
 
 _gpu-tracker() {
-    local curcontext=$curcontext state line ret=1
-    local -A opt_args
-    local -a commands=(
+    local ret=1
+    local -a named=(
 @COMMANDS@
     )
     if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
-        _describe -t commands 'command of gpu-tracker' commands && ret=0
+        _describe -t commands 'command of gpu-tracker' named && ret=0
     fi
     if (( CURRENT > 2 )); then
         case $words[2] in
@@ -85,8 +84,8 @@ def _action(option: Choice) -> str:
 
 def _of_words(words: tuple[str, ...] | str) -> Iterator[str]:
     if words == PROGRAM:
-        yield "'(-)1:program:_command_names -e'"
-        yield "'*::arguments:_normal'"
+        yield "'(-)1:program: _command_names -e'"
+        yield "'*::arguments: _normal'"
     elif words == FILES:
         yield "'*:file:_files'"
     elif words:

@@ -59,7 +59,7 @@ class Settings(NamedTuple):
 
 
 _EXTRA_OF_OTLP = frozenset({'google', 'opentelemetry', 'requests'})
-"""What gpu-tracker[otel] installs, as far as it is imported for it."""
+"""What the extra ``otel`` installs, as far as it is imported for it."""
 
 _FIRST_READING = 1.0
 """Seconds that the first clients wait at most for a driver that is slow to answer."""
@@ -180,9 +180,11 @@ def _push(
     except ModuleNotFoundError as error:
         if (error.name or '').partition('.')[0] not in _EXTRA_OF_OTLP:
             raise
+        from gpu_tracker.installation import install_command  # noqa: PLC0415 - as above
+
         raise MissingPackageError(
-            '--otlp needs opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http, which are not installed: '
-            f'install gpu-tracker[otel] (no module named {error.name!r})'
+            '--otlp needs opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http, which are not installed '
+            f'(no module named {error.name!r}): {install_command("otel")}'
         ) from None
     host = LocalHost(watch, version)  # of the pushing thread
 

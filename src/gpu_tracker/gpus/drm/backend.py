@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 
 from gpu_tracker.background import Reported
-from gpu_tracker.gpus.drm.clients import KFD, Clients
+from gpu_tracker.gpus.drm.clients import KFD
 from gpu_tracker.gpus.drm.devices import devices
-from gpu_tracker.gpus.drm.engines import IDLE, EngineShares, busiest
 from gpu_tracker.gpus.drm.sensors import Sensors
-from gpu_tracker.gpus.model import Gpu, GpuHealth, GpuProcess, GpuReading
+from gpu_tracker.gpus.drm.usage import Usage
+from gpu_tracker.gpus.model import Gpu, GpuHealth, GpuReading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from gpu_tracker.gpus.drm.clients import Holding
     from gpu_tracker.gpus.drm.devices import Device
-    from gpu_tracker.gpus.drm.engines import Shares
-    from gpu_tracker.gpus.drm.fdinfo import Key
+    from gpu_tracker.gpus.model import GpuProcess
 
 _UNREADABLE = (
     'Only root may see what processes of other users have of GPUs of AMD, Intel and others. Some processes of this run '
-    'are of other users: what they have is not counted.'
+    'are of other users: the memory that it has of these GPUs is unknown.'
 )
 _UNPLACED = (
     'A GPU driver does not say on which GPU a process of this run has its memory, as with GPUs in partitions: the GPU '
@@ -155,6 +152,7 @@ class DrmBackend:
             reading = reading._replace(
                 processes=tuple(self._usage.read_for(device.uuid)), is_list_complete=self._usage.is_complete
             )
+            reading = reading._replace(gpu=_described(device, total))  # clients may have shown what it is
         if not with_load:
             return reading
         reading = reading._replace(
@@ -196,123 +194,6 @@ class DrmMonitor:
         return 'its driver has no accounting mode'
 
 
-class Usage:
-    """What processes have and do on all GPUs, read once for all of them; several threads may ask.
-
-    :param proc: The folder of proc(5).
-    """
-
-    def __init__(self, proc: str, known: list[Device], monotonic: Callable[[], float]) -> None:
-        self._clients = Clients(proc)
-        self._shares = EngineShares()
-        self._monotonic = monotonic
-        self._devices = {device.key: device for device in known}
-        on_chip = [device for device in known if device.pci_bus_id is None]
-        self._on_chip = on_chip[0] if len(on_chip) == 1 else None
-        """The only GPU that is no PCI device, whose driver may have two names: ``adreno`` and ``msm``."""
-        self._pids: frozenset[int] | None = None
-        self._served: set[str] = set()
-        self._processes: dict[str, list[GpuProcess]] | None = None
-        self._busy: dict[str, float | None] = {}
-        self.has_unplaced = False
-        """At the last reading some memory was on a GPU of which the driver does not say which."""
-        self._lock = threading.Lock()
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all processes of the machine could be looked at."""
-        return self._pids is None and self._clients.is_complete
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether all processes that were to be read could be looked at."""
-        return self._clients.is_complete
-
-    @property
-    def is_following(self) -> bool:
-        """Whether only some processes are read."""
-        return self._pids is not None
-
-    def follow(self, pids: frozenset[int]) -> None:
-        """Read these processes only."""
-        self._pids = pids
-
-    def read_for(self, uuid: str) -> list[GpuProcess]:
-        """Return the processes on a GPU; all are read anew when the same GPU is asked for again."""
-        with self._lock:
-            if self._processes is None or uuid in self._served:
-                self._served.clear()
-                self._read()
-            self._served.add(uuid)
-            return list((self._processes or {}).get(uuid, ()))
-
-    def utilization(self, uuid: str) -> float | None:
-        """Return the percent of the busiest engines at the last reading; None: not known."""
-        with self._lock:
-            return self._busy.get(uuid)
-
-    def close(self) -> None:
-        """Close all files."""
-        self._clients.close()
-
-    def _read(self) -> None:
-        now = self._monotonic()
-        holdings = self._clients.read(self._pids, now)
-        is_first = self._processes is None
-        shares = self._shares.update((holding.client for holding in holdings), now)
-        by_gpu: dict[str, dict[int, list[Holding]]] = {}
-        unplaced: dict[str, set[int]] = {}
-        """Processes with a client that may be on any GPU of its driver, by driver."""
-        for holding in holdings:
-            address = holding.client.key[0]
-            device = self._devices.get(address) or (None if ':' in address else self._on_chip)
-            if device is not None:
-                by_gpu.setdefault(device.uuid, {}).setdefault(holding.pid, []).append(holding)
-            elif holding.client.memory(is_integrated=False) != 0:
-                unplaced.setdefault(holding.client.driver, set()).add(holding.pid)
-        self.has_unplaced = any(device.driver in unplaced for device in self._devices.values())
-        self._processes = {}
-        self._busy = {}
-        for device in self._devices.values():
-            on_gpu = by_gpu.get(device.uuid, {})
-            anywhere = unplaced.get(device.driver, set())
-            self._processes[device.uuid] = [
-                GpuProcess(pid)
-                if pid in anywhere
-                else _process(pid, on_gpu[pid], shares, is_integrated=device.is_integrated)
-                for pid in sorted(on_gpu.keys() | anywhere)
-            ]
-            held = [holding for of_process in on_gpu.values() for holding in of_process]
-            is_known = not is_first and not anywhere and (bool(held) or device.has_engines)
-            self._busy[device.uuid] = _busy(held, shares) if is_known else None
-
-
-def _busy(holdings: list[Holding], shares: Mapping[Key, Shares]) -> float | None:
-    """Return the percent of the busiest engines for clients of one GPU; None where it is not known of one of them."""
-    for holding in holdings:
-        if holding.has_kfd or not holding.client.has_engines:
-            return None
-    return busiest([shares.get(holding.client.key, IDLE) for holding in holdings])
-
-
-def _process(pid: int, held: list[Holding], shares: Mapping[Key, Shares], *, is_integrated: bool) -> GpuProcess:
-    memory: int | None = 0
-    computes, is_measured = False, True
-    for holding in held:
-        size = holding.client.memory(is_integrated=is_integrated)
-        memory = None if size is None or memory is None else memory + size
-        computes = computes or holding.has_kfd or holding.client.computes
-        is_measured = is_measured and holding.client.key in shares
-    busy = _busy(held, shares) if is_measured else None
-    return GpuProcess(
-        pid,
-        memory,
-        computes=computes,
-        draws=not computes,
-        utilization=None if busy is None else round(busy),
-    )
-
-
 def _utilization(device: Device, sensors: Sensors, usage: Usage) -> float | None:
     """Return what the driver reports of now, else what all processes together have done: if all could be read."""
     reported = sensors.utilization()
@@ -339,5 +220,6 @@ def _described(device: Device, memory_total: int | None) -> Gpu:
         device.pci_bus_id,
         memory_total=memory_total,
         vendor=device.vendor,
+        tiles=device.tiles,
         is_integrated=device.is_integrated,
     )

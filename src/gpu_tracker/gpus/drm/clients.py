@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from gpu_tracker.gpus.drm.fdinfo import parse
+from gpu_tracker.gpus.process_ids import in_initial_pid_namespace
 from gpu_tracker.processes.files import limit_of_handles
 
 TYPE_CHECKING = False
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from gpu_tracker.gpus.drm.fdinfo import Client, Key
 
+PROC = '/proc'
+"""Where proc(5) of this machine is."""
 LISTED_AGAIN = 10.0
 """Seconds after which descriptors are listed again although their number is the same."""
 _LISTED_AGAIN_UNCOUNTED = 1.0
@@ -28,6 +31,8 @@ MOST_HANDLES = 256
 _SPARE_HANDLES = 32
 """Descriptors that are left for all else."""
 _MOST_BYTES = 16_384
+_NO_MEMORY = b'0 '
+"""How ``/proc/PID/statm`` begins of a process that has no address space any more, or never had one."""
 KFD = '/dev/kfd'
 """The device file that a process has open which computes with ROCm."""
 _ROCM_DRIVER = 'amdgpu'
@@ -67,7 +72,7 @@ class _Listing:
 
     __slots__ = ('due', 'files', 'is_readable', 'path', 'signature')
 
-    def __init__(self, path: str, signature: tuple[int, int, int], due: float) -> None:
+    def __init__(self, path: str, signature: tuple[int, ...], due: float) -> None:
         self.path = path
         self.signature = signature
         self.due = due
@@ -79,42 +84,55 @@ class Clients:
     """Finds the clients of processes and reads them again and again.
 
     :param proc: The folder of proc(5).
-    :ivar is_complete: Whether the descriptors of all processes could be listed at the last reading.
+    :ivar unreadable: The processes that could not be looked at, at the last reading.
+    :ivar is_complete: Whether at the last reading, of all processes, none of the machine can have been missing.
     """
 
-    def __init__(self, proc: str = '/proc') -> None:
+    def __init__(self, proc: str = PROC) -> None:
         self._proc = proc
+        self._is_dump = os.path.realpath(proc) != PROC
+        self._is_machine = self._is_dump or in_initial_pid_namespace()
         self._listings: dict[int, _Listing] = {}
         self._owners: dict[Key, int] = {}
+        self._owned: list[_File] | None = None
+        """The file of each client that is read; None: processes or their descriptors have changed."""
+        self._found: list[Holding] = []
         self._handles = 0
         self._highest_handle = limit_of_handles() - _SPARE_HANDLES
-        self.is_complete = True
+        self.unreadable: frozenset[int] = frozenset()
+        self.is_complete = False
 
     def read(self, pids: Iterable[int] | None, now: float) -> list[Holding]:
-        """Return all clients of the processes.
+        """Return all clients of the processes; the same list as before where they are the same.
 
         :param pids: None: all processes of the machine.
         :param now: Monotonic seconds.
         """
         wanted = self._all_pids() if pids is None else pids
         seen: dict[int, _Listing] = {}
-        is_complete = True
         for pid in wanted:
             listing = self._listing(pid, now)
             if listing is not None:
                 seen[pid] = listing
-                is_complete = is_complete and listing.is_readable
-        for pid in self._listings.keys() - seen.keys():
-            self._forget(self._listings.pop(pid))
+        if self._listings.keys() != seen.keys():
+            for pid in self._listings.keys() - seen.keys():
+                self._forget(self._listings.pop(pid))
+            self._owned = None
         self._listings = seen
-        self.is_complete = is_complete
-        return self._holdings(now)
+        found = self._holdings(now)
+        self.unreadable = frozenset(pid for pid, listing in self._listings.items() if not listing.is_readable)
+        self.is_complete = pids is None and not self.unreadable and self._is_machine and self._hides_nobody(wanted)
+        return found
 
     def close(self) -> None:
         """Close all files."""
         for listing in self._listings.values():
             self._forget(listing)
-        self._listings = {}
+        self._listings, self._owned = {}, None
+
+    def _hides_nobody(self, pids: Iterable[int]) -> bool:
+        """Return whether proc(5) is mounted without ``hidepid``: process 1, which is root's, is on each machine."""
+        return self._is_dump or 1 in pids
 
     def _all_pids(self) -> list[int]:
         try:
@@ -126,14 +144,22 @@ class Clients:
         """Return what a process has open, listed anew where that may have changed; None where it is gone."""
         known = self._listings.get(pid)
         path = f'{self._proc}/{pid}/fd' if known is None else known.path
+        signature: tuple[int, ...] = ()
+        size = 0
         try:
             status = os.stat(path)
-        except OSError:  # it has ended, or is hidden by the mount option hidepid of proc(5)
+        except PermissionError:  # another user's, and proc(5) is mounted with hidepid=noaccess
+            pass
+        except OSError:  # it has ended
             return None
-        signature = (status.st_ino, status.st_size, status.st_mtime_ns)
+        else:
+            # The owner is root as soon as a process has more rights than its user, as when it becomes sudo.
+            signature = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_uid)
+            size = status.st_size
         if known is not None and known.signature == signature and now < known.due:
             return known
-        listing = _Listing(path, signature, now + listed_again(pid, status.st_size))
+        listing = _Listing(path, signature, now + listed_again(pid, size))
+        self._owned = None
         if known is not None:
             self._forget(known)
         self._list(pid, listing)
@@ -144,7 +170,7 @@ class Clients:
         try:
             names = os.listdir(f'{folder}/fd')
         except PermissionError:
-            listing.is_readable = False
+            listing.is_readable = self._is_ending(folder)
             return
         except OSError:  # it has just ended
             return
@@ -152,19 +178,36 @@ class Clients:
         for name in names:
             try:
                 target = os.readlink(f'{folder}/fd/{name}')
+                if target == KFD:
+                    has_kfd = True
+                elif target.startswith(_DRM):
+                    self._add(pid, listing, f'{folder}/fdinfo/{name}')
+            except PermissionError:
+                listing.is_readable = self._is_ending(folder)
+                break
             except OSError:  # closed meanwhile
                 continue
-            if target == KFD:
-                has_kfd = True
-            elif target.startswith(_DRM):
-                self._add(pid, listing, f'{folder}/fdinfo/{name}')
         if has_kfd:
             for file in listing.files.values():
                 file.holding.has_kfd = file.holding.client.driver == _ROCM_DRIVER
 
+    def _is_ending(self, folder: str) -> bool:
+        """Return whether a process has given back its memory, or is a part of the kernel: then its files are root's."""
+        try:
+            with open(f'{folder}/statm', 'rb') as file:
+                return file.read().startswith(_NO_MEMORY)
+        except PermissionError:
+            return False
+        except OSError:  # it has ended
+            return True
+
     def _add(self, pid: int, listing: _Listing, path: str) -> None:
+        """Take in what a file is about.
+
+        :raises OSError: It is closed meanwhile, or not to be read.
+        """
         handle, text = self._open(path)
-        client = None if text is None else parse(text)
+        client = parse(text)
         if client is None or client.key in listing.files:
             self._close(handle)
             return
@@ -172,7 +215,10 @@ class Clients:
 
     def _holdings(self, now: float) -> list[Holding]:
         """Return the clients as they are now."""
-        found, stale = self._read_owned()
+        if self._owned is None:
+            self._owned = self._chosen()
+            self._found = [file.holding for file in self._owned]
+        stale = {file.holding.pid for file in self._owned if not self._is_read(file)}
         if stale:  # descriptors have become others, at the same number of them
             for pid in stale:
                 self._listings[pid].due = now
@@ -181,11 +227,12 @@ class Clients:
                     self._forget(self._listings.pop(pid))
                 else:
                     self._listings[pid] = listing
-            found, _ = self._read_owned()
-        return found
+            self._owned = None  # what cannot be read now is tried again
+            return [file.holding for file in self._chosen() if self._is_read(file)]
+        return self._found
 
-    def _read_owned(self) -> tuple[list[Holding], set[int]]:
-        """Read each client once; return what was read, and the processes of which a descriptor is another one now."""
+    def _chosen(self) -> list[_File]:
+        """Return one file for each client: see ``Holding.pid``."""
         before, self._owners = self._owners, {}
         owners = self._owners
         for pid, listing in self._listings.items():
@@ -194,28 +241,17 @@ class Clients:
                 had_it = before.get(key)
                 if chosen is None or pid == had_it or (chosen != had_it and pid < chosen):
                     owners[key] = pid
-        found: list[Holding] = []
-        stale: set[int] = set()
-        for key, pid in owners.items():
-            listing = self._listings[pid]
-            file = listing.files[key]
-            if self._is_read(file):
-                found.append(file.holding)
-            else:
-                stale.add(pid)
-        return found, stale
+        return [self._listings[pid].files[key] for key, pid in owners.items()]
 
     def _is_read(self, file: _File) -> bool:
         """Read a file anew; return whether it still is about the same client."""
-        if file.handle is None:
-            handle, text = self._open(file.path)
-            self._close(handle)
-        else:
-            try:
+        try:
+            if file.handle is None:
+                handle, text = self._open(file.path)
+                self._close(handle)
+            else:
                 text = os.pread(file.handle, _MOST_BYTES, 0)
-            except OSError:  # the descriptor is closed, or the process is gone
-                return False
-        if text is None:
+        except OSError:  # the descriptor is closed, the process is gone, or it is another user's now
             return False
         known = file.holding.client
         if known.update(text):
@@ -226,17 +262,17 @@ class Clients:
         file.holding.client = client
         return True
 
-    def _open(self, path: str) -> tuple[int | None, bytes | None]:
-        """Return the handle of a file, None where there are enough, and what it says."""
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return None, None
+    def _open(self, path: str) -> tuple[int | None, bytes]:
+        """Return the handle of a file, None where there are enough, and what it says.
+
+        :raises OSError: It cannot be read.
+        """
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             text = os.pread(handle, _MOST_BYTES, 0)
         except OSError:
             os.close(handle)
-            return None, None
+            raise
         if self._handles >= MOST_HANDLES or handle >= self._highest_handle:
             os.close(handle)
             return None, text

@@ -23,7 +23,15 @@ OTHER = 'drm'
 _AMDGPU = 'amdgpu'
 _WITH_ENGINES = frozenset({'adreno', 'amdgpu', 'etnaviv', 'i915', 'msm', 'panfrost', 'panthor', 'v3d', 'xe'})
 """Drivers that write how long engines have worked for each client."""
+_PARTITION = 'current_compute_partition'
+"""How a server's card of AMD is divided: SPX is one part, CPX as many as there are."""
+_UNDIVIDED = (None, 'SPX', 'UNKNOWN')
 _INTEL = frozenset({'i915', 'xe'})
+_TILE = 'tile'
+_MEMORY_OF_TILE = 'physical_vram_size_bytes'
+"""In the folder of each tile of a card of xe; an integrated GPU has a tile, and no such file (xe_tile_sysfs.c)."""
+_MEMORY_OF_CARD = 'lmem_total_bytes'
+"""In the folder of the card: the i915 that Intel publishes for servers."""
 _ONLY_OF_INTEGRATED = b'vddnb'
 """The label of a voltage that amdgpu has for integrated GPUs only (hwmon_attributes_visible in amdgpu_pm.c)."""
 
@@ -35,10 +43,12 @@ class Device:
     :ivar path: Its folder in sysfs.
     :ivar card: The folder of its card below ``/sys/class/drm``, None where it has none.
     :ivar hwmon: The folder of its sensors, None where it has none.
+    :ivar tiles: Of how many parts it consists that a driver shows by themselves: xe's cards for servers have two.
     :ivar uuid: ``GPU-`` and ``unique_id`` where the driver knows one, as ROCm has it, else the vendor and the PCI
         address, or the name of what is no PCI device.
     :ivar is_integrated: Whether it works in the system's memory.
     :ivar has_engines: Whether its driver is known to write how long engines have worked for a client.
+    :ivar memory_files: Those that say how much memory of its own a card of Intel has: together, that of all its tiles.
     """
 
     __slots__ = (
@@ -48,10 +58,12 @@ class Device:
         'hwmon',
         'is_integrated',
         'key',
+        'memory_files',
         'name',
         'number',
         'path',
         'pci_bus_id',
+        'tiles',
         'uuid',
         'vendor',
     )
@@ -71,8 +83,19 @@ class Device:
         self.name = _text(f'{path}/product_name') or product_name(share, vendor, device, _text(f'{path}/revision'))
         if self.name is None:
             self.name = f'{self._maker()} GPU 0x{device}' if device else f'{self.driver} GPU'
+        mode = _text(f'{path}/{_PARTITION}')
+        if mode not in _UNDIVIDED:
+            self.name = f'{self.name} ({mode})'
         self.has_engines = self.driver in _WITH_ENGINES
+        tiles = [name for name in _names(path) if name.startswith(_TILE) and name[len(_TILE) :].isdecimal()]
+        self.tiles = max(1, len(tiles))
+        self.memory_files = self._files_of_memory(tiles)
         self.is_integrated = self._works_in_system_memory()
+
+    def _files_of_memory(self, tiles: list[str]) -> list[str]:
+        files = [file for name in tiles if os.path.exists(file := f'{self.path}/{name}/{_MEMORY_OF_TILE}')]
+        whole = f'{self.card}/{_MEMORY_OF_CARD}'
+        return files or ([whole] if self.card is not None and os.path.exists(whole) else [])
 
     def _maker(self) -> str:
         return {'amd': 'AMD', 'intel': 'Intel'}.get(self.vendor, self.driver)
@@ -80,9 +103,17 @@ class Device:
     def _works_in_system_memory(self) -> bool:
         if self.driver == _AMDGPU:
             return self.hwmon is not None and _content(f'{self.hwmon}/in1_label').strip() == _ONLY_OF_INTEGRATED
+        if self.pci_bus_id is None:  # part of a chip with processors, such as a Raspberry Pi's
+            return True
+        # Processors have their GPU on bus 0, and so may a virtual machine have cards. But i915 and xe have sensors of
+        # cards only (i915_hwmon.c, xe_hwmon.c), which a part of a card that a machine was given may lack.
+        is_on_bus_0 = self.pci_bus_id.split(':')[1] == '00'
+        return self.driver in _INTEL and is_on_bus_0 and self.hwmon is None and not self.memory_files
+
+    def note_own_memory(self) -> None:
+        """Take in that a client names memory of the GPU itself, as Intel's drivers do of cards alone."""
         if self.driver in _INTEL:
-            return self.pci_bus_id is not None and self.pci_bus_id.split(':')[1] == '00'
-        return self.pci_bus_id is None  # part of a chip with processors, such as a Raspberry Pi's
+            self.is_integrated = False
 
 
 def devices(sys: str, share: str, vendors: frozenset[str] | None = None) -> list[Device]:

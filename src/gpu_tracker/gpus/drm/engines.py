@@ -37,17 +37,23 @@ class EngineShares:
         last, self._last, self._at = self._last, {}, now
         shares: dict[Key, Shares] = {}
         for client in clients:
-            counters = last.get(client.key)
+            key = client.key
+            counters = last.get(key)
             if counters is None:
                 counters = _Counters(client)
+            elif counters.is_taken_in(client):
+                shares[key] = IDLE
             else:
-                shares[client.key] = counters.advance(client, nanoseconds)
-            self._last[client.key] = counters
+                shares[key] = counters.advance(client, nanoseconds)
+            self._last[key] = counters
         return shares
 
 
 class _Counters:
-    """The largest counters of a client so far."""
+    """The largest counters of a client so far.
+
+    One that was not there counts from 0: amdgpu leaves out engines that have not worked yet.
+    """
 
     __slots__ = ('_changes', '_client', '_cycles', '_nanoseconds', '_passed')
 
@@ -58,21 +64,29 @@ class _Counters:
         self._cycles = dict(client.cycles)
         self._passed = dict(client.passed)
 
+    def is_taken_in(self, client: Client) -> bool:
+        """Return whether nothing of the client has changed since the last call of ``advance``."""
+        return client is self._client and client.changes == self._changes
+
     def advance(self, client: Client, nanoseconds: float) -> Shares:
         """Return the shares since the last call; of cycles the driver itself says how many have passed."""
-        if client is self._client and client.changes == self._changes:
-            return IDLE
         self._client, self._changes = client, client.changes
         shares = {}
         for name, counter in client.nanoseconds.items():
-            worked = _rise(self._nanoseconds, name, counter)
-            if worked and nanoseconds > 0:
-                shares[name] = worked / nanoseconds / _count(client, name)
+            worked = counter - self._nanoseconds.get(name, 0)
+            if worked > 0:
+                self._nanoseconds[name] = counter
+                if nanoseconds > 0:
+                    shares[name] = worked / nanoseconds / max(1, client.capacity.get(name, 1))
         for name, counter in client.cycles.items():
-            worked = _rise(self._cycles, name, counter)
-            passed = _rise(self._passed, name, client.passed.get(name, 0))
-            if worked and passed:
-                shares[name] = worked / passed / _count(client, name)
+            worked = counter - self._cycles.get(name, 0)
+            passed = client.passed.get(name, 0) - self._passed.get(name, 0)
+            if worked > 0:
+                self._cycles[name] = counter
+            if passed > 0:
+                self._passed[name] = client.passed[name]
+                if worked > 0:
+                    shares[name] = worked / passed / max(1, client.capacity.get(name, 1))
         return shares
 
 
@@ -80,22 +94,9 @@ def busiest(shares: Iterable[Shares]) -> float:
     """Return the percent of the busiest kind of engine, for several clients together."""
     sums: dict[str, float] = {}
     for of_client in shares:
+        if not sums:  # most processes have one client
+            sums = dict(of_client)
+            continue
         for name, share in of_client.items():
             sums[name] = sums.get(name, 0.0) + share
-    return min(_FULL, _FULL * max(sums.values(), default=0.0))
-
-
-def _rise(largest: dict[str, int], name: str, counter: int) -> int:
-    """Return by how much a counter exceeds what it was at most.
-
-    One that was not there counts from 0: amdgpu leaves out engines that have not worked yet.
-    """
-    before = largest.get(name, 0)
-    if counter <= before:
-        return 0
-    largest[name] = counter
-    return counter - before
-
-
-def _count(client: Client, name: str) -> int:
-    return max(1, client.capacity.get(name, 1))
+    return min(_FULL, _FULL * max(sums.values())) if sums else 0.0

@@ -12,6 +12,8 @@ The keys are those of the kernel's Documentation/gpu/drm-usage-stats.rst:
 from __future__ import annotations
 
 import functools
+from itertools import compress
+from operator import ne
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,33 +58,37 @@ class Client:
     :ivar cycles: The clock cycles in which each kind of engine has worked for it.
     :ivar passed: The clock cycles that have passed for each kind of engine.
     :ivar capacity: How many engines there are of a kind.
+    :ivar has_own_memory: Whether the driver names memory of the GPU itself, be it that the client has none of it.
     :ivar changes: How often its figures have changed.
     """
 
     __slots__ = (
         '_figures',
-        '_lines',
+        '_head',
         '_memory',
+        '_steady',
         '_text',
         'capacity',
         'changes',
         'cycles',
         'driver',
+        'has_own_memory',
         'key',
         'nanoseconds',
         'passed',
     )
 
-    def __init__(self, key: Key, driver: str, text: bytes, lines: list[bytes]) -> None:
+    def __init__(self, key: Key, driver: str, text: bytes) -> None:
         self.key = key
         self.driver = driver
         self.changes = 0
         self._text = text
-        self._lines = lines
+        self._head = self._steady = _head(text)
         self._figures = figures = {kind: dict[str, int]() for kind in _KINDS}
         self._memory: dict[bool, int | None] = {}
-        for line in lines:
+        for line in text.split(b'\n'):
             self._note(line)
+        self.has_own_memory = any(region.startswith(_OWN) for kind in _OF_MEMORY for region in figures[kind])
         self.nanoseconds: Mapping[str, int] = figures['engine']
         self.cycles: Mapping[str, int] = figures['cycles']
         self.passed: Mapping[str, int] = figures['total-cycles']
@@ -92,17 +98,19 @@ class Client:
         """Take in what the file says now; return whether it still is about this client."""
         if text == self._text:
             return True
-        lines = text.split(b'\n')
-        if len(lines) != len(self._lines):
+        # Most of the text is the same each time, so that only the lines after what did not change last are compared.
+        steady = self._steady if text.startswith(self._steady) else self._head
+        if not text.startswith(steady):
             return False
-        changed = [line for line, before in zip(lines, self._lines, strict=True) if line != before]
-        for line in changed:
-            if line.startswith(_IDENTITY):
-                return False
-        self._text, self._lines = text, lines
-        self.changes += 1
+        lines, before = text[len(steady) :].split(b'\n'), self._text[len(steady) :].split(b'\n')
+        if len(lines) != len(before):
+            return False
+        changed = list(compress(lines, map(ne, lines, before)))
         for line in changed:
             self._note(line)
+        first = lines.index(changed[0])
+        self._text, self._steady = text, text[: len(steady) + sum(map(len, lines[:first])) + first]
+        self.changes += 1
         return True
 
     def memory(self, *, is_integrated: bool) -> int | None:
@@ -146,16 +154,21 @@ class Client:
 
 def parse(text: bytes) -> Client | None:
     """Return the client that a file of ``fdinfo`` is about; None where it is none, or has no ID to be counted by."""
-    lines = text.split(b'\n')
     about = {}
-    for line in lines:
+    for line in text.split(b'\n'):
         if line.startswith(_IDENTITY):
             key, _, value = line.partition(b':')
             about[key] = value.strip().decode(errors='replace')
     driver, client_id = about.get(b'drm-driver'), about.get(b'drm-client-id')
     if not driver or not client_id:
         return None
-    return Client((about.get(b'drm-pdev') or driver, client_id), driver, text, lines)
+    return Client((about.get(b'drm-pdev') or driver, client_id), driver, text)
+
+
+def _head(text: bytes) -> bytes:
+    """Return what a file begins with, up to the last line that says which client it is about."""
+    last = max(text.rfind(name) for name in _IDENTITY)
+    return text[: text.find(b'\n', last) + 1 or len(text)]
 
 
 @functools.lru_cache(_MOST_KEYS)
@@ -173,9 +186,8 @@ def _is_shared(region: str) -> bool:
 
 
 def _number(value: bytes) -> int | None:
-    words = value.split()
-    if not words or not words[0].isdigit() or len(words[0]) > _MOST_DIGITS:
+    digits, _, unit = value.strip().partition(b' ')
+    factor = _UNITS.get(unit.lstrip())
+    if factor is None or not digits.isdigit() or len(digits) > _MOST_DIGITS:
         return None
-    unit = words[1] if len(words) > 1 else b''
-    factor = _UNITS.get(unit)
-    return None if factor is None else int(words[0]) * factor
+    return int(digits) * factor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_AMDGPU_IDS = 'libdrm/amdgpu.ids'
-"""A line for each product of AMD: device, revision, name."""
+_AMDGPU_IDS = ('libdrm/amdgpu.ids', '../../opt/amdgpu/share/libdrm/amdgpu.ids')
+"""A line for each product of AMD: device, revision, name. The second is that of ROCm's containers."""
 _PCI_IDS = ('hwdata/pci.ids', 'misc/pci.ids')
 """Where distributions put the list of all PCI devices, pci.ids(5)."""
 _AMD = '1002'
@@ -22,9 +22,10 @@ def product_name(share: str, vendor: str, device: str, revision: str | None) -> 
     if not vendor or not device:
         return None
     if vendor == _AMD and revision:
-        found = _of_amd(f'{share}/{_AMDGPU_IDS}', device, revision.lower().removeprefix('0x'))
-        if found:
-            return found
+        for name in _AMDGPU_IDS:
+            found = _of_amd(f'{share}/{name}', device, revision.lower().removeprefix('0x'))
+            if found:
+                return found
     for name in _PCI_IDS:
         found = _of_pci(f'{share}/{name}', vendor, device)
         if found:

@@ -10,7 +10,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from gpu_tracker.gpus.drm.devices import Device
 
@@ -23,8 +23,6 @@ _ABSENT = -1
 _CLOCKS = ('gt_act_freq_mhz',)
 """In the folder of the card: i915."""
 _XE_CLOCK = 'tile0/gt0/freq0/act_freq'
-_XE_MEMORY = 'physical_vram_size_bytes'
-"""In the folder of each tile of xe."""
 
 
 class Sensors:
@@ -48,7 +46,7 @@ class Sensors:
             total = _both(total, self._number(f'{path}/mem_info_gtt_total'))
             used = _both(used, self._number(f'{path}/mem_info_gtt_used'))
         if total is None:
-            total = self._tiles()
+            total = _sum(self._number(file) for file in self._device.memory_files)
         return total or None, used
 
     def utilization(self) -> float | None:
@@ -112,12 +110,6 @@ class Sensors:
         found = (self._number(f'{self._device.hwmon}/{name}') for name in names)
         return next((figure for figure in found if figure is not None), None)
 
-    def _tiles(self) -> int | None:
-        path = self._device.path
-        sizes: Sequence[int | None] = [self._number(f'{path}/tile{tile}/{_XE_MEMORY}') for tile in range(2)]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if known else None
-
     def _number(self, path: str) -> int | None:
         text = self._read(path)
         try:
@@ -139,6 +131,12 @@ class Sensors:
             return b''
         except OSError:
             return b''
+
+
+def _sum(sizes: Iterable[int | None]) -> int | None:
+    """Return the sum of sizes, None where one is unknown or there is none."""
+    known = list(sizes)
+    return None if None in known else sum(size for size in known if size is not None) or None
 
 
 def _both(first: int | None, second: int | None) -> int | None:

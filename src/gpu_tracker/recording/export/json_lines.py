@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker import report
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.recording.reading.plain import plain, text
 
@@ -38,7 +37,7 @@ def _joined(lines: Iterable[str]) -> bytes:
 def _records(recording: Recording) -> Iterator[tuple[str, dict[str, object]]]:
     yield 'meta', plain(recording.meta)
     try:
-        yield 'summary', report.as_dictionary(recording.summary())
+        yield 'summary', recording.summary().to_dict()
     except RecordingError:
         pass  # there is none yet
     for kind, records in (

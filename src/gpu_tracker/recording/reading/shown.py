@@ -138,7 +138,7 @@ def process_figures(recording: Recording) -> list[ProcessFigures]:
 
 def _summary(recording: Recording) -> dict[str, object] | None:
     try:
-        return report.as_dictionary(recording.summary())
+        return recording.summary().to_dict()
     except RecordingError:
         return None
 

@@ -6,6 +6,8 @@ What cannot be read of one GPU:
   before a GPU was lost stays, and what the others use may still raise it.
 - ``main``, ``descendants`` and ``combined`` are sums over the GPUs that the driver could open. No process can use a GPU
   that is lost or not permitted from the start; one that is lost later is treated as above.
+- They are unknown from the first reading on at which a DRM driver does not report the memory of one of the processes
+  that they are of, or that process may not be looked at: neither passes, and that may have been the most.
 - ``max_sum`` and ``mean_sum`` cover the time in which the utilization of all expected GPUs is known. Where there is no
   such time they are unknown: one expected GPU that is in MIG mode, or could not be opened, makes them so.
 
@@ -114,6 +116,8 @@ class GpuFigures:
         self._largest_on: dict[str, int] = {}
         """The most that the tree has had of each GPU."""
         self._readings: dict[str, GpuReading] = {}
+        self._unknown: set[str] = set()
+        """Groups of processes and UUIDs of GPUs of which memory was not known at some reading, for good."""
         self._now: dict[str, int | None] = {}
         """Bytes in use at the last reading."""
         self._latest: dict[str, float | None] = {}
@@ -145,15 +149,16 @@ class GpuFigures:
         is_hidden = self._attribution.is_unknown
         return {
             **self._counted.totals(self._present),
-            'main': None if is_hidden else self._maxima['main'].value,
-            'descendants': None if is_hidden else self._maxima['descendants'].value,
-            'combined': None if is_hidden else self._maxima['combined'].value,
+            **{
+                group: None if is_hidden or group in self._unknown else largest.value
+                for group, largest in self._maxima.items()
+            },
             'devices': [
                 {
                     'uuid': gpu.uuid,
                     'name': gpu.name,
                     'capacity': gpu.memory_total,
-                    'combined': None if is_hidden else self._largest_on.get(gpu.uuid),
+                    'combined': None if is_hidden or gpu.uuid in self._unknown else self._largest_on.get(gpu.uuid),
                     'utilization': self._all.utilization.mean_of(gpu.uuid),
                 }
                 for gpu in self._counted.gpus
@@ -204,7 +209,9 @@ class GpuFigures:
         lists = {uuid: reading.processes for uuid, reading in readings.items() if reading.processes is not None}
         if self._counted is not self._all and self._is_on_integrated(lists, ours):
             self._counted = self._all
-        lists = {uuid: lists[uuid] for uuid in self._counted.opened if uuid in lists}
+        # Where no GPU counts so far, the processes still show whether the 0 of that is certain.
+        opened = self._counted.opened or self._all.opened
+        lists = {uuid: lists[uuid] for uuid in opened if uuid in lists}
         for uuid, processes in lists.items():
             if uuid not in self._certain:
                 again = partial(self._backend.processes, uuid)
@@ -221,7 +228,10 @@ class GpuFigures:
         for uuid, size in self._devices.items():
             if size is not None:
                 self._largest_on[uuid] = max(size, self._largest_on.get(uuid, 0))
-        is_complete = self._is_complete and len(lists) == len(self._counted.opened)
+        for uuid, process in own:
+            if process.memory is None and uuid in self._certain:
+                self._unknown |= {uuid, 'combined', 'main' if process.pid == main else 'descendants'}
+        is_complete = self._is_complete and len(lists) == len(opened)
         for role, figure in sums.items():
             self._maxima[role].note(figure, complete=is_complete)
             self._now[role] = figure if is_complete else None

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources import Message
     from gpu_tracker.resources.context import Context
+    from gpu_tracker.resources.io.portable import PortableIo
     from gpu_tracker.resources.io.readers import Counters
     from gpu_tracker.totals import Group, Totals
     from gpu_tracker.units import Units
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
             """Let go of what is kept open for a process that is gone."""
 
 
-_RATES = ('read', 'written', 'read_by_calls', 'written_by_calls')
-_FAULTS = ('minor_page_faults', 'major_page_faults')
+RATES = ('read', 'written', 'read_by_calls', 'written_by_calls')
+FAULTS = ('minor_page_faults', 'major_page_faults')
 _MEANINGS = {
     'read': 'read from storage',
     'written': 'written to storage',
@@ -63,10 +64,9 @@ _MEANINGS = {
     'read_by_calls': 'read by calls',
     'written_by_calls': 'written by calls',
 }
-_NOTHING_RECORDED = (0,) * (len(BYTES) + len(_FAULTS))
-_PORTABLE_FIGURES = len(BYTES) + len(_FAULTS)
+_NOTHING_RECORDED = (0,) * (len(BYTES) + len(FAULTS))
 _NO_FILES = 'This system keeps no account of I/O that can be read here (/proc/PID/io): it is unknown (N/A).'
-_UNREADABLE = (
+UNREADABLE = (
     'I/O of processes that belong to another user cannot be read: it is unknown (N/A) for every group that has had one.'
 )
 
@@ -88,7 +88,7 @@ class Io(Resource):
         *(
             Column(f'{group}_{name}', 'count', COUNTER, f'{name.replace("_", " ")} of {WHOSE[group]}')
             for group in GROUPS
-            for name in _FAULTS
+            for name in FAULTS
         ),
     )
 
@@ -120,7 +120,7 @@ class Io(Resource):
         self._faults_start: dict[str, Counters] = dict.fromkeys(GROUPS, (0, 0))
         self._faults: dict[str, Counters] = dict.fromkeys(GROUPS, (0, 0))
         self._kept_faults: Counters = (0, 0)
-        self._rates = {group: [MaximalRate() for _ in _RATES] for group in GROUPS}
+        self._rates = {group: [MaximalRate() for _ in RATES] for group in GROUPS}
         self._unknown: set[str] = set()
         """The groups of which something could not be read."""
         self._is_unreadable = False
@@ -150,7 +150,7 @@ class Io(Resource):
             if group != 'main':
                 of_main = self._faults['main'] if group == 'descendants' else (0, 0)
                 self._faults[group] = _larger(self._faults[group], _less(recorded[len(BYTES) :], of_main))
-            for name, rate in zip(_RATES, self._rates[group], strict=True):
+            for name, rate in zip(RATES, self._rates[group], strict=True):
                 rate.add(read_at, self._bytes[group][BYTES.index(name)], now)
 
     def _main_now(self, own: Counters | None, whole: Counters) -> Counters:
@@ -237,7 +237,7 @@ class Io(Resource):
             if not process.ended:  # else it could be read while it ran, or not, which was reported then
                 if not self._is_unreadable:
                     self._is_unreadable = True
-                    self._messages.append(('warning', _UNREADABLE))
+                    self._messages.append(('warning', UNREADABLE))
                 self._unknown |= {'combined', 'descendants'} | ({'main'} if process is self._tree.root else set())
             return True
         if counters is not None:
@@ -293,95 +293,6 @@ class UnknownIo(Io):
         return [None, None]
 
 
-class PortableIo(Resource):
-    """I/O where every process has its own figures alone, as psutil returns them.
-
-    They are taken at samples: what a process does after its last one is missing, as is one that no sample has seen.
-
-    :param read: Returns the values of :data:`BYTES` and the page faults of a process so far, None for each that this
-        system does not keep; None for all where the process is gone. Raises PermissionError.
-    """
-
-    columns = Io.columns
-
-    def __init__(self, tree: ProcessTree, read: Callable[[int], Sequence[int | None] | None]) -> None:
-        self._tree = tree
-        self._read = read
-        self._seen: dict[Process, tuple[list[int], list[int]]] = {}
-        """The first and the last figures of each member; those of one that has come later count from 0 on."""
-        self._of_gone = [0] * _PORTABLE_FIGURES
-        self._is_kept = [True] * _PORTABLE_FIGURES
-        self._unknown: set[Group] = set()
-        """The groups of which something could not be read."""
-        self._messages: list[Message] = []
-        self._rates = {group: [MaximalRate() for _ in _RATES] for group in GROUPS}
-        self._used: dict[Group, list[int]] = dict.fromkeys(GROUPS, self._of_gone)
-
-    def sample(self, now: float, kind: str) -> None:
-        """Read the figures of all members and add them up; they count from the first sample on."""
-        root = self._tree.root
-        for process in self._tree.gone:
-            if process is not root and process in self._seen:
-                self._of_gone = [sum(pair) for pair in zip(self._of_gone, self._since(process), strict=True)]
-                del self._seen[process]
-        for process in self._tree.members.values():
-            try:
-                found = self._read(process.pid)
-            except PermissionError:
-                found = None
-                self._messages += [] if self._unknown else [('warning', _UNREADABLE)]
-                self._unknown |= {'combined', 'main' if process is root else 'descendants'}
-            if found is not None:
-                self._is_kept = [kept and value is not None for kept, value in zip(self._is_kept, found, strict=True)]
-                last = [value or 0 for value in found]
-                first = last if kind == FIRST else [0] * _PORTABLE_FIGURES
-                self._seen[process] = self._seen.get(process, (first, last))[0], last
-        main = self._since(root) if root in self._seen else [0] * _PORTABLE_FIGURES
-        others = [self._since(process) for process in self._seen if process is not root]
-        descendants = [sum(values) for values in zip(self._of_gone, *others, strict=True)]
-        combined = [sum(pair) for pair in zip(main, descendants, strict=True)]
-        self._used = {'main': main, 'descendants': descendants, 'combined': combined}
-        for group in GROUPS:
-            for name, rate in zip(_RATES, self._rates[group], strict=True):
-                rate.add(now, self._used[group][BYTES.index(name)])
-
-    def row(self) -> Sequence[float | None]:
-        """Return the bytes of the three groups so far, then their page faults; None for what is not kept here."""
-        known = [self._known(group) for group in GROUPS]
-        return [size for values in known for size in values[: len(BYTES)]] + [
-            count for values in known for count in values[len(BYTES) :]
-        ]
-
-    def totals(self) -> dict[str, object]:
-        """Return the same as :meth:`Io.totals`."""
-        return {
-            group: {
-                'bytes': self._known(group)[: len(BYTES)],
-                'rates': [
-                    rate.largest() if self._known(group)[BYTES.index(name)] is not None else None
-                    for name, rate in zip(_RATES, self._rates[group], strict=True)
-                ],
-                'faults': self._known(group)[len(BYTES) :],
-                'switches': [None, None],
-            }
-            for group in GROUPS
-        }
-
-    def _since(self, process: Process) -> list[int]:
-        first, last = self._seen[process]
-        return [max(0, now - before) for before, now in zip(first, last, strict=True)]
-
-    def take_messages(self) -> list[Message]:
-        """Return the warning that some process may not be read, once."""
-        messages, self._messages = self._messages, []
-        return messages
-
-    def _known(self, group: Group) -> list[int | None]:
-        if group in self._unknown:
-            return [None] * _PORTABLE_FIGURES
-        return [value if kept else None for value, kept in zip(self._used[group], self._is_kept, strict=True)]
-
-
 def open_resource(context: Context) -> Io | PortableIo:
     """Return the I/O of the tree."""
     if context.config['reader'] == 'proc':
@@ -392,7 +303,7 @@ def open_resource(context: Context) -> Io | PortableIo:
         except (OSError, ValueError):
             pass  # the kernel was built without, or container software shows another file
     elif sys.platform != 'linux':
-        from gpu_tracker.resources.io.psutil_figures import PsutilFigures  # noqa: PLC0415 - imports psutil
+        from gpu_tracker.resources.io.portable import PortableIo, PsutilFigures  # noqa: PLC0415 - imports psutil
 
         return PortableIo(context.tree, PsutilFigures())
     return UnknownIo(context.tree)

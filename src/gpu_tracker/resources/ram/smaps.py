@@ -121,13 +121,13 @@ class _Run:
     A process may map one part twice: of its own overlapping extents the largest counts, the others add up.
     """
 
-    __slots__ = ('_of_root', '_owners', '_root_has_it_twice', '_shares', 'end')
+    __slots__ = ('_another_has_it_twice', '_of_root', '_owners', '_root_has_it_twice', '_shares', 'end')
 
     def __init__(self) -> None:
         self._owners: dict[int, tuple[int, int, int]] = {}
         self._shares: dict[int, int] = {}
         self._of_root: list[int] = []
-        self._root_has_it_twice = False
+        self._root_has_it_twice = self._another_has_it_twice = False
         self.end = -1
 
     def add(self, begin: int, end: int, owner: int, size: int, share: int) -> None:
@@ -140,6 +140,7 @@ class _Run:
         if begin < open_end:
             self._owners[owner] = (finished, max(open_end, end), max(open_size, size))
             self._root_has_it_twice |= owner == _ROOT
+            self._another_has_it_twice |= owner != _ROOT
         else:
             self._owners[owner] = (finished + open_size, end, size)
 
@@ -163,7 +164,7 @@ class _Run:
         if shares >= _NO_OUTSIDERS * largest:
             if not self._root_has_it_twice:
                 return of_all, min(of_all, sum(sizes.values()))
-            if min(self._of_root) >= _NO_OUTSIDERS * of_all:
+            if min(self._of_root) >= _NO_OUTSIDERS * of_all and not self._another_has_it_twice:
                 found = _of_others(len(self._of_root), sum(sizes.values()), shares - self._shares[_ROOT])
                 return of_all, min(of_all, max(of_descendants, found))
         return of_all, of_descendants

@@ -18,7 +18,7 @@ from gpu_tracker.views.report_page.chart_data import as_json
 from gpu_tracker.views.report_page.elements import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from importlib.resources.abc import Traversable
     from xml.etree.ElementTree import Element
 
@@ -38,7 +38,7 @@ _PAGE = """\
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="generator" content="gpu-tracker">
+{generator}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
@@ -47,9 +47,7 @@ _PAGE = """\
 <body>
 <main>
 {body}
-</main>
-<script type="application/json" id="numbers">{numbers}</script>
-<script type="module">{script}</script>
+</main>{scripts}
 </body>
 </html>
 """
@@ -96,17 +94,28 @@ def html_page(
     style = _read(charts / 'uPlot.min.css') + _read(folder / 'report.css')
     # One module: the library's export is allowed in it, and its names are known, but not used up, in the block behind.
     script = f'{_read(charts / "uPlot.esm.js")}\n{{\n{_read(folder / "report.js")}}}\n'
-    policy = (
-        f"default-src 'none'; style-src {hash_of(style)}; script-src {hash_of(script)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    return document(_title(recordings, names), style, parts, script, numbers)
+
+
+def document(title: str, style: str, parts: Iterable[Element | None], script: str = '', numbers: str = '') -> str:
+    """Return a page that needs no other file, and whose policy lets a browser use its own style and script alone.
+
+    :param script: A module; an empty text: there is none.
+    :param numbers: What it draws, as JSON.
+    """
+    sources, scripts = '', ''
+    if script:
+        sources = f'script-src {_hash_of(script)}; '
+        scripts = f'\n<script type="application/json" id="numbers">{numbers}</script>'
+        scripts += f'\n<script type="module">{script}</script>'
+    policy = f"default-src 'none'; style-src {_hash_of(style)}; {sources}base-uri 'none'; form-action 'none'"
     return _PAGE.format(
         policy=escape(policy),
-        title=escape(printable(_title(recordings, names))),
+        generator=GENERATOR,
+        title=escape(printable(title)),
         style=style,
         body='\n'.join(text_of(part) for part in parts if part is not None),
-        numbers=numbers,
-        script=script,
+        scripts=scripts,
     )
 
 
@@ -137,6 +146,6 @@ def _read(file: Traversable) -> str:
     return file.read_text(encoding='utf-8')
 
 
-def hash_of(text: str) -> str:
+def _hash_of(text: str) -> str:
     """Return a style or a script as a policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -185,6 +185,19 @@ class Run:
                 self._notify('warning', _UNWRITTEN.format(self._rank.report, error.strerror))
                 self.is_in_folder = False
 
+    def write_report(self) -> None:
+        """Write the result, which was settled since the sampler has ended, into the file that holds the one so far."""
+        path = self.parameters.resource_usage_file
+        if path is None:
+            return
+        from gpu_tracker.report import as_json  # noqa: PLC0415 - at the end
+        from gpu_tracker.system import files  # noqa: PLC0415 - as above
+
+        try:
+            files.write_whole(path, f'{as_json(self.usage())}\n')
+        except OSError as error:
+            self._notify('warning', f'The report could not be written to {path}: {error.strerror}.')
+
     def note_termination(self, reason: str) -> None:
         """Take note, after :meth:`stop`, that a limit has ended the run, see :mod:`gpu_tracker.limits`."""
         self.require_totals()['termination_reason'] = reason
@@ -367,7 +380,7 @@ class Run:
             'reader': reader(),
             'exit_records': wants_exit_records(),
             'interval': parameters.sleep_time,
-            'brand': parameters.gpu_brand,
+            'brands': parameters.gpu_brand,
             'uuids': parameters.gpu_uuids,
             'overhead': None if percent is None else percent / 100,
             'report': None if file is None else (file, ('json',), False),

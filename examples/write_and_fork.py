@@ -1,0 +1,14 @@
+"""Holds 100 MB that a forked child has as well, and writes a file of 300 MB, which stays in the page cache."""
+
+import os
+import tempfile
+
+block = b'x' * 100_000_000
+with tempfile.TemporaryFile(dir='.') as file:
+    for _ in range(3):
+        file.write(block)
+    child = os.fork()
+    if not child:
+        os._exit(len(set(block[::4096])) - 1)
+    os.waitpid(child, 0)
+print('100 MB in memory, 300 MB in a file')

@@ -1,0 +1,135 @@
+"""How to add an extra to this very installation: on the package index the name gpu-tracker is another project's.
+
+Where it came from is in ``direct_url.json`` (PEP 610), which installers write for paths and URLs. From there its extras
+can be had as well; where nothing is known, the packages of an extra are named one by one.
+
+It is imported where an extra is missing: what reads metadata takes 20 ms, and measured programs need none of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from importlib import metadata
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from gpu_tracker import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.metadata import Distribution
+
+_NAME = 'gpu-tracker'
+_OF_EXTRA = re.compile(r"""(?:\s*\band\s+)?\bextra\s*==\s*['"]([^'"]+)['"]""")
+"""What binds a requirement to an extra, at the end of its marker."""
+_SPECIAL = re.compile(r'[^\w.:/\\=-]')
+"""What cmd and PowerShell may take for something else; no path, URL or requirement has a double quote."""
+
+
+def install_command(extra: str) -> str:
+    """Return the command line that installs what an extra needs for this interpreter; without it, what to install.
+
+    :param extra: Its name, such as ``fleet``.
+    """
+    distribution = _installed()
+    requirements = [] if distribution is None else requirements_of(extra, distribution)
+    if not requirements:
+        checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        if not os.path.isfile(os.path.join(checkout, 'pyproject.toml')):
+            return f"install what the extra '{extra}' in gpu-tracker's pyproject.toml names"
+        requirements = [f'{checkout}[{extra}]']
+    installer = '' if distribution is None else (distribution.read_text('INSTALLER') or '').strip()
+    return _line([*_pip(installer, has_pip=find_spec('pip') is not None), *requirements])
+
+
+def requirements_of(extra: str, distribution: Distribution) -> list[str]:
+    """Return the words that an installer has to be given for an extra; none where the distribution has no such extra.
+
+    :param distribution: What is installed of gpu-tracker.
+    """
+    packages = _packages(extra, distribution)
+    if not packages:
+        return []
+    try:
+        origin = json.loads(distribution.read_text('direct_url.json') or '{}')
+        return _from_origin(extra, origin) or packages
+    except (AttributeError, KeyError, TypeError, ValueError):  # not as PEP 610 has it
+        return packages
+
+
+def _installed() -> Distribution | None:
+    """Return the metadata of this package; None where there is none, or that of another one of its name."""
+    try:
+        found = metadata.distribution(_NAME)
+    except metadata.PackageNotFoundError:
+        return None
+    return found if found.version == __version__ else None
+
+
+def _from_origin(extra: str, origin: Mapping[str, object]) -> list[str]:
+    """Return the words for what an installer was once given, with an extra; none where that is not there any more."""
+    url = origin.get('url')
+    if not isinstance(url, str):
+        return []
+    parts = urlsplit(url)
+    if parts.scheme == 'file' and 'vcs_info' not in origin:
+        path = url2pathname(parts.path)
+        if 'dir_info' not in origin:
+            return [f'{path}[{extra}]'] if os.path.isfile(path) else []
+        if not os.path.isfile(os.path.join(path, 'pyproject.toml')):
+            return []
+        is_editable = _table(origin, 'dir_info').get('editable') is True
+        return [*(['-e'] if is_editable else []), f'{path}[{extra}]']
+    folder = f'#subdirectory={origin["subdirectory"]}' if 'subdirectory' in origin else ''
+    if 'vcs_info' in origin:
+        source = _table(origin, 'vcs_info')
+        return [f'{_NAME}[{extra}] @ {source["vcs"]}+{url}@{source["commit_id"]}{folder}']
+    return [f'{_NAME}[{extra}] @ {url}{folder}']
+
+
+def _table(origin: Mapping[str, object], key: str) -> Mapping[str, object]:
+    value = origin[key]
+    if not isinstance(value, dict):
+        raise TypeError(f'{key} is not a table')
+    return value
+
+
+def _packages(extra: str, distribution: Distribution) -> list[str]:
+    """Return the requirements of an extra; those of the extras that it names are in place of these."""
+    found = []
+    for line in distribution.requires or ():
+        requirement, _, marker = line.partition(';')
+        bound = _OF_EXTRA.search(marker)
+        if bound is None or bound[1] != extra:
+            continue
+        name, _, others = requirement.strip().partition('[')
+        if name == _NAME:
+            for other in others.rstrip(']').split(','):
+                found += _packages(other.strip(), distribution)
+            continue
+        condition = (marker[: bound.start()] + marker[bound.end() :]).strip()
+        found.append(requirement.strip() + (f'; {condition}' if condition else ''))
+    return found
+
+
+def _pip(installer: str, *, has_pip: bool) -> list[str]:
+    """Return the words before the requirements; an environment may have been made without a pip of its own."""
+    interpreter = sys.executable or 'python'
+    if has_pip:
+        return [interpreter, '-m', 'pip', 'install']
+    if installer == 'uv':
+        return ['uv', 'pip', 'install', '--python', interpreter]
+    return ['pip', '--python', interpreter, 'install']
+
+
+def _line(words: list[str]) -> str:
+    """Return words as the system's shell takes them."""
+    if sys.platform == 'win32':
+        return ' '.join(f'"{word}"' if _SPECIAL.search(word) else word for word in words)
+    return shlex.join(words)

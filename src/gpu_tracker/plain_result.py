@@ -1,0 +1,123 @@
+"""The result as plain data, which is what reports have as JSON, and reports read back."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from gpu_tracker import cuda_usage, usage
+from gpu_tracker.errors import ReportError
+from gpu_tracker.limits import REASONS
+from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from gpu_tracker.usage import ResourceUsage
+
+_UNIT = 'unit'
+_NO_JSON = (
+    'This is no JSON. from_json takes the text of a report, which is what its file holds, not the name of the file.'
+)
+_ACCEPTED = {float: 'a number', int: 'a whole number', bool: 'true or false', str: 'a text'}
+
+
+def as_dictionary(result: ResourceUsage) -> dict[str, Any]:
+    """Return the fields of ``result``, unrounded, as what JSON knows: dictionaries, lists, texts, numbers and None."""
+    # Sections that were not asked for are left out: the report is as it always was.
+    return {name: _plain(value) for name, value in asdict(result).items() if value is not None}
+
+
+def from_dictionary(report: Mapping[str, Any]) -> ResourceUsage:
+    """Return the result that :func:`as_dictionary` has made ``report`` of; what that does not have is None.
+
+    :raises ReportError: where ``report`` is something else.
+    """
+    result: ResourceUsage = _record(usage.ResourceUsage, report, '')
+    return result
+
+
+def from_text(text: str | bytes) -> ResourceUsage:
+    """Return the result that a report in JSON holds.
+
+    :raises ReportError: where ``text`` is something else.
+    """
+    import json  # noqa: PLC0415 - see gpu_tracker.report
+
+    try:
+        report = json.loads(text)
+    except (RecursionError, ValueError) as error:
+        raise ReportError(_NO_JSON) from error
+    return from_dictionary(report)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any field
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, tuple) else value
+
+
+@cache
+def _kinds(record: type) -> dict[str, Any]:
+    """Return the types of a record's fields."""
+    return get_type_hints(record, localns={'CUDAUsage': cuda_usage.CUDAUsage})
+
+
+def _record(kind: Any, plain: object, path: str) -> Any:  # noqa: ANN401 - a class of records, and an instance of it
+    if not isinstance(plain, Mapping):
+        raise _fault(path, 'an object', plain)
+    kinds = _kinds(kind)
+    values = {
+        field.name: _value(kinds[field.name], plain.get(field.name), f'{path}.{field.name}'.removeprefix('.'))
+        for field in fields(kind)
+        if field.name in plain or field.default is MISSING
+    }
+    if _UNIT in values and kind is not usage.EnergyUsage:
+        _check(f'{path}.{_UNIT}', values[_UNIT], TIME_UNITS if kind is usage.ComputeTime else MEMORY_UNITS)
+    if values.get('termination_reason') is not None:
+        _check('termination_reason', values['termination_reason'], REASONS)
+    return kind(**values)
+
+
+def _value(kind: Any, plain: object, name: str) -> Any:  # noqa: ANN401 - an instance of kind
+    """Return a field's value.
+
+    :param kind: Its type: a record, a tuple of one type, or one of the types of JSON, with or without None.
+    """
+    alternatives = get_args(kind)
+    if get_origin(kind) is tuple:
+        if not isinstance(plain, list | tuple):
+            raise _fault(name, 'a list', plain)
+        return tuple(_value(alternatives[0], entry, f'{name}[{place}]') for place, entry in enumerate(plain))
+    if alternatives:
+        return None if plain is None else _value(alternatives[0], plain, name)
+    if is_dataclass(kind):
+        return _record(kind, plain, name)
+    if kind is float and type(plain) is int:
+        plain = _as_float(plain)  # others write 0.0 as 0
+    if type(plain) is not kind or (kind is float and not math.isfinite(plain)):  # type: ignore[arg-type]  # a float
+        raise _fault(name, _ACCEPTED[kind], plain)
+    return plain
+
+
+def _as_float(number: int) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
+
+
+def _check(name: str, value: str, accepted: Collection[str]) -> None:
+    if value not in accepted:
+        raise _fault(name, ' or '.join(map(repr, accepted)), value)
+
+
+def _fault(path: str, accepted: str, found: object) -> ReportError:
+    if not path:
+        return ReportError(f'This is no report of gpu-tracker: it is no object, but {reprlib.repr(found)}')
+    is_there = 'is missing' if found is None else f'is {reprlib.repr(found)}'
+    return ReportError(f'This is no report of gpu-tracker: {path} has to be {accepted}, but {is_there}')

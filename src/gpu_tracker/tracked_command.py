@@ -1,0 +1,256 @@
+"""``run``: runs a command and returns its exit code with what it has used, as exactly as the command line does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpu_tracker.command_tracker import CommandTracker, StartedTracker
+from gpu_tracker.errors import GpuTrackerError, ParameterError, SamplerError
+from gpu_tracker.recording.writing.run_regions import RunRegions
+from gpu_tracker.regions.log import LOGS_VARIABLE
+from gpu_tracker.tracker import log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import IO, Any, Unpack
+
+    from gpu_tracker.command_tracker import ReportingTracker
+    from gpu_tracker.parameters import TrackerOptions
+    from gpu_tracker.usage import ResourceUsage
+
+    Stream = int | IO[Any] | None
+
+
+_HAS_RUN = 'The command has run, and ended with exit code {}.'
+
+
+class CommandResult(NamedTuple):
+    """How a command has ended, and what it has used: a pair.
+
+    :ivar exit_code: Its exit code, as :mod:`subprocess` has it: -n where signal n has ended it.
+    :ivar resource_usage: What it and everything that it started have used.
+    """
+
+    exit_code: int
+    resource_usage: ResourceUsage
+
+
+class CommandInterrupted(KeyboardInterrupt):
+    """Ctrl-C was pressed, or SIGINT sent, while a command ran; the command has got it too, and has ended.
+
+    :ivar result: How it has ended, and what it has used.
+    """
+
+    def __init__(self, result: CommandResult) -> None:
+        super().__init__()
+        self.result = result
+
+
+def run(
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    stdin: Stream = None,
+    stdout: Stream = None,
+    stderr: Stream = None,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    **options: Unpack[TrackerOptions],
+) -> CommandResult:
+    """Run a command to its end, and return its exit code and what it has used.
+
+    The figures are those of ``gpu-tracker -- command``: it is measured from its first instruction, its CPU time is what
+    the kernel reports when it has been waited for, and its orphans count. Nothing is printed. It can be called from any
+    thread, and by several at once. The command is the child of a small process, which is a child of the program. On
+    other systems than Linux it is the program's own, and runs already when it is sampled first.
+
+    :param command: The words of the command; no shell sees them.
+    :param stdin: As in :func:`subprocess.run`, but for ``PIPE``: a file, a descriptor or ``DEVNULL``.
+    :param stdout: Likewise.
+    :param stderr: Likewise, or ``STDOUT``.
+    :param cwd: The folder that it runs in.
+    :param env: Its environment.
+    :param options: The parameters of :class:`~gpu_tracker.Tracker` but for ``process_id``.
+    :return: A pair, whose parts are also ``exit_code`` and ``resource_usage``.
+    :raises OSError: where the command cannot be started, as with :mod:`subprocess`: ``FileNotFoundError`` where there
+        is none of that name.
+    :raises ValueError: where a parameter has a value that cannot be used; the command was not started.
+    :raises RuntimeError: where nothing can be measured; the command was not started, or, on other systems than Linux,
+        was ended. Where there is no result of a command that has run, the error has a note with its exit code.
+    :raises gpu_tracker.tracked_command.CommandInterrupted: a ``KeyboardInterrupt`` that has the result. The command has
+        been interrupted as well, and has ended. Any other exception, such as one of a handler of a signal, ends it with
+        SIGKILL, as in :func:`subprocess.run`.
+    """
+    if isinstance(command, str | bytes | os.PathLike):
+        raise TypeError(f"run takes a list of words, such as ['sort', 'numbers'], not {command!r}; no shell splits it")
+    words = [os.fsdecode(word) for word in command]
+    if not words:
+        raise ValueError('run takes the words of a command, and was given none')
+    if subprocess.PIPE in (stdin, stdout, stderr):
+        raise ValueError('nobody reads or writes a PIPE while run waits for the command: give it a file')
+    if 'process_id' in options:
+        raise TypeError('run tracks the command that it starts: it takes no process_id')
+    regions = _regions(options)
+    environment = dict(os.environ if env is None else env)
+    if regions is not None:
+        paths = (environment.get(LOGS_VARIABLE), regions.path)
+        environment[LOGS_VARIABLE] = os.pathsep.join(path for path in paths if path)
+    streams = {'stdin': stdin, 'stdout': stdout, 'stderr': stderr, 'cwd': cwd}
+    path = None if regions is None else regions.path
+    try:
+        if sys.platform == 'linux':
+            return _run_held(words, streams, environment, path, options)
+        return _run_started(words, streams, environment, path, options)
+    finally:
+        if regions is not None:
+            regions.remove()
+
+
+def _regions(options: TrackerOptions) -> RunRegions | None:
+    """Return a log for the regions of the command where it is recorded with them."""
+    recording = options.get('tracking_file')
+    if options.get('job_folder') is None and (recording is None or os.fsdecode(recording).endswith('.csv')):
+        return None
+    try:
+        return RunRegions()
+    except OSError:
+        return None  # there is no room for a log: the run is recorded without regions
+
+
+def _warn(text: str) -> None:
+    log('warning', text)
+
+
+def _run_held(
+    words: list[str],
+    streams: Mapping[str, Any],
+    environment: dict[str, str],
+    regions: str | None,
+    options: TrackerOptions,
+) -> CommandResult:
+    """Run a command that waits until the sampler is ready."""
+    from gpu_tracker.command_launcher import CommandLauncher  # noqa: PLC0415 - Linux only
+
+    launcher = CommandLauncher(words, streams, environment)
+    tracker: CommandTracker | None = None
+    try:
+        tracker = CommandTracker(
+            process_id=launcher.command,
+            exec_handle=launcher.exec_handle,
+            launcher=launcher.pid,
+            command=words,
+            folder=None if streams['cwd'] is None else os.path.abspath(streams['cwd']),
+            regions=regions,
+            report_file=None,
+            warn=_warn,
+            **options,
+        )
+        tracker.start()
+        launcher.release()
+        tracker.keep_file()
+        orphans_seconds, raised = launcher.wait()
+        problem = _stop(tracker)
+        code, used = launcher.reap()
+    except BaseException:
+        launcher.kill()
+        if tracker is not None:
+            tracker.discard()
+        raise
+    finally:
+        launcher.close()
+    if problem is None:
+        tracker.settle(used, orphans_seconds)
+    return _completed(tracker, code, problem, raised)
+
+
+def _run_started(
+    words: list[str],
+    streams: Mapping[str, Any],
+    environment: dict[str, str],
+    regions: str | None,
+    options: TrackerOptions,
+) -> CommandResult:
+    """Run a command that runs already while the sampler starts."""
+    started_at = time.monotonic()
+    command = subprocess.Popen(words, env=environment, **streams)
+    try:
+        tracker = StartedTracker(
+            process_id=command.pid,
+            started_at=started_at,
+            report_file=None,
+            warn=_warn,
+            configuration={'regions': regions, 'recorded_command': words},
+            **options,
+        )
+        _start_beside(command, tracker)
+        raised: BaseException | None = None
+        while command.returncode is None:
+            try:
+                command.wait()
+            except KeyboardInterrupt as error:  # the terminal has interrupted the command as well
+                raised = error
+            except BaseException as error:  # noqa: BLE001 - raised again when the command has ended
+                raised = error
+                command.kill()
+        problem = _stop(tracker)
+    except BaseException:
+        command.kill()
+        command.wait()
+        raise
+    return _completed(tracker, command.returncode, problem, raised)
+
+
+def _start_beside(command: subprocess.Popen[bytes], tracker: StartedTracker) -> None:
+    """Start the tracker of a command that runs.
+
+    :raises SamplerError: where nothing can be measured.
+    """
+    try:
+        tracker.start()
+    except ParameterError as error:
+        if error.parameter != 'process_id':
+            raise
+        problem = SamplerError('Nothing was measured: the command has ended before the sampler was ready.')
+        problem.add_note(_HAS_RUN.format(command.wait()))
+        raise problem from None
+    tracker.keep_file()
+
+
+def _stop(tracker: CommandTracker | ReportingTracker) -> GpuTrackerError | None:
+    """Stop a tracker, and return why there is no result; None: there is one."""
+    try:
+        tracker.stop()
+    except GpuTrackerError as error:
+        return error
+    return None
+
+
+def _completed(
+    tracker: CommandTracker | ReportingTracker,
+    code: int,
+    problem: GpuTrackerError | None,
+    raised: BaseException | None,
+) -> CommandResult:
+    """Return the result of a command that has ended, or raise what stands in the way of that.
+
+    :param problem: Why there is no result; None: there is one.
+    :param raised: What was raised while the command ran.
+    """
+    if problem is not None:
+        try:
+            tracker.note_exit(code)
+        except OSError:
+            pass  # what is raised now is the reason
+        problem.add_note(_HAS_RUN.format(code))
+        raise raised or problem
+    tracker.finish(code)
+    tracker.write_report()
+    result = CommandResult(code, tracker.resource_usage)
+    if isinstance(raised, KeyboardInterrupt):
+        raise CommandInterrupted(result) from raised
+    if raised is not None:
+        raise raised
+    return result

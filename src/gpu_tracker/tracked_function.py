@@ -1,0 +1,170 @@
+"""``track``: a decorator for functions whose calls are tracked, each by a tracker of its own."""
+
+# ruff: noqa: ANN401 - track takes and returns what the overloads say, which ruff does not know as such here
+from __future__ import annotations
+
+import sys
+from contextvars import ContextVar
+
+from gpu_tracker.errors import SamplerError
+from gpu_tracker.parameters import Parameters
+from gpu_tracker.regions.decorating import (
+    ASYNC_GENERATOR,
+    COROUTINE,
+    GENERATOR,
+    ITERABLE_COROUTINE,
+    flags_of,
+    made_of,
+)
+from gpu_tracker.tracker import Tracker, log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any, Self, TypeVar, Unpack, overload
+
+    from gpu_tracker.parameters import TrackerOptions
+    from gpu_tracker.usage import ResourceUsage
+
+    Function = TypeVar('Function', bound=Callable[..., Any])
+    Report = Callable[[ResourceUsage], object]
+else:
+
+    def overload(function: object) -> object:
+        """Stand for typing's, which costs its import."""
+        return function
+
+
+@overload
+def track(function: Function, /) -> Function: ...  # noqa: D103
+@overload
+def track(  # noqa: D103, F811
+    *, report: Report | None = None, **options: Unpack[TrackerOptions]
+) -> Callable[[Function], Function]: ...
+def track(  # noqa: F811
+    function: Any = None, /, *, report: Report | None = None, **options: Unpack[TrackerOptions]
+) -> Any:
+    """Track each call of a function, with everything that it starts; a decorator, with parameters or without.
+
+    When the call ends, also by an exception, what it has used is printed on standard error, or given to ``report``.
+    What the function returns or raises stays as it is. Where nothing can be measured, a warning is logged, and the
+    function runs all the same.
+
+    Functions, coroutine functions and methods can be decorated; generators cannot. Calls of the function from within
+    itself belong to the outermost call. What is measured is the whole process: two calls at the same time, in threads
+    or tasks, each report what both have used together.
+
+    :param report: Called with the :class:`~gpu_tracker.ResourceUsage` of each call, such as the ``append`` of a list.
+    :param options: The parameters of :class:`~gpu_tracker.Tracker` but for ``process_id``.
+    :raises TypeError: where ``function`` is no function that can be tracked.
+    :raises ValueError: where a parameter has a value that cannot be used.
+    """
+    if 'process_id' in options:
+        raise TypeError('track measures the process that calls the function: it takes no process_id')
+    if function is None:
+        Parameters(**options)
+        return lambda function: _tracked(function, report, options)
+    return _tracked(function, report, options)
+
+
+def _tracked(function: Any, report: Report | None, options: TrackerOptions) -> Any:
+    if isinstance(function, type) or not callable(function) or isinstance(function, classmethod | staticmethod):
+        raise TypeError(
+            f'track decorates a function or a method, not {function!r}; put it below @classmethod and @staticmethod'
+        )
+    flags = flags_of(function)
+    is_coroutine = flags & (COROUTINE | ITERABLE_COROUTINE)
+    if flags & ASYNC_GENERATOR or (flags & GENERATOR and not is_coroutine):
+        raise TypeError(
+            f'track cannot measure the generator {_name(function)}: its code runs piece by piece, whenever an item is '
+            'asked for. Track the function that asks for the items, or use a Tracker'
+        )
+    calls = _Calls(_name(function), report, options)
+    if is_coroutine:
+
+        async def run_async(*args: Any, **kwargs: Any) -> Any:
+            if calls.is_inside.get():
+                return await function(*args, **kwargs)
+            with _Call(calls):
+                return await function(*args, **kwargs)
+
+        return made_of(function, run_async)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if calls.is_inside.get():
+            return function(*args, **kwargs)
+        with _Call(calls):
+            return function(*args, **kwargs)
+
+    return made_of(function, run)
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, '__qualname__', type(function).__qualname__))
+
+
+class _Calls:
+    """What the calls of one function have in common.
+
+    :ivar is_inside: Whether the code that runs belongs to a call that is tracked.
+    """
+
+    def __init__(self, name: str, report: Report | None, options: TrackerOptions) -> None:
+        self.name = name
+        self.report = report
+        self.options = options
+        self.is_inside: ContextVar[bool] = ContextVar(name, default=False)
+
+
+class _Call:
+    """One call, as the block in which the function runs."""
+
+    def __init__(self, calls: _Calls) -> None:
+        self._calls = calls
+        self._tracker: Tracker | None = None
+
+    def __enter__(self) -> Self:
+        tracker = Tracker(**self._calls.options)
+        try:
+            tracker.start()
+            self._tracker = tracker
+        except SamplerError as error:
+            self._warn(error)
+        self._token = self._calls.is_inside.set(True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._calls.is_inside.reset(self._token)
+        tracker = self._tracker
+        if tracker is None:
+            return
+        try:
+            tracker.__exit__(kind, error, traceback)
+            if tracker.state is not Tracker.State.STOPPED:
+                return  # a process that the function has forked returns from it as well
+            usage = tracker.resource_usage
+        except SamplerError as problem:
+            self._warn(problem)
+            return
+        if self._calls.report is None:
+            self._print(usage)
+        else:
+            self._calls.report(usage)
+
+    def _print(self, usage: ResourceUsage) -> None:
+        if sys.stderr is None:
+            return  # a program without a console
+        from gpu_tracker.summary import as_summary  # noqa: PLC0415 - at the end of what is measured
+
+        lines = ''.join(f'\n   {line}' for line in as_summary(usage).splitlines())
+        try:
+            sys.stderr.write(f'{self._calls.name}:{lines}\n')
+        except (OSError, ValueError):
+            pass  # nobody reads it any more, or it is closed
+
+    def _warn(self, error: SamplerError) -> None:
+        if not self._calls.options.get('disable_logs'):
+            log('warning', f'{self._calls.name} was not measured: {error}')

@@ -1,0 +1,77 @@
+"""``--cgroup`` in a step of Slurm, in the groups that Slurm makes for its tasks, beside the files of the group."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.cli_program import PROGRAM
+from support.engines.slurm_cluster import SlurmCluster
+from support.own_group import MEBIBYTE, OPTIONS, OWN_FILES
+from support.tracked_program import IN_CI
+from support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GROUPS = Path('/sys/fs/cgroup')
+_PROGRAM = f"""{OWN_FILES}
+held = bytearray(b'x') * (60 * {MEBIBYTE})
+burn(0.3)
+cpu = own('cpu.stat')
+print(json.dumps({{
+    'folders': [folder_of(controller) for controller in ('', 'memory', 'pids', 'blkio')],
+    'memory_peak': int(own('memory.max_usage_in_bytes', 'memory')[0]),
+    'cpu': int(dict(zip(cpu[::2], cpu[1::2]))['usage_usec']) / 1e6,
+    'max_tasks': int(own('pids.peak', 'pids')[0]),
+}}))
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+    """Give a cluster that makes control groups, and remove those in which it has its nodes."""
+    if not os.access(_GROUPS / 'memory', os.W_OK):
+        (pytest.fail if IN_CI else pytest.skip)('needs control groups of version 1 that can be changed')
+    with SlurmCluster(tmp_path_factory.mktemp('slurm'), has_groups=True) as cluster:
+        yield cluster
+    for node in _GROUPS.glob('*/slurm_n[12]'):
+        for folder, _, _ in os.walk(node, topdown=False):
+            eventually(lambda folder=folder: _is_removed(folder))
+
+
+def _is_removed(folder: str) -> bool:
+    try:
+        os.rmdir(folder)
+    except OSError:  # a process in it has not quite ended yet
+        return False
+    return True
+
+
+def test_the_figures_are_those_of_the_groups_own_files_and_nothing_is_left(slurm: SlurmCluster, tmp_path: Path):
+    report = tmp_path / 'usage-{rank}.json'
+    words = ('srun', '-n2', '--mem=1000', *PROGRAM, *OPTIONS, '-o', str(report), '--', sys.executable, '-c', _PROGRAM)
+    done = slurm.run(*words)
+    assert done.returncode == 0, done.stderr
+    of_tasks = sorted(map(json.loads, done.stdout.splitlines()), key=lambda own: own['cpu'])
+    found = sorted(
+        (json.loads((tmp_path / f'usage-{rank}.json').read_text())['own_group'] for rank in range(2)),
+        key=lambda group: group['cpu_seconds'],
+    )
+    for own, group in zip(of_tasks, found, strict=True):
+        assert own['memory_peak'] <= group['memory_peak'] <= own['memory_peak'] + MEBIBYTE
+        assert own['memory_peak'] > 60 * MEBIBYTE
+        assert own['cpu'] <= group['cpu_seconds'] <= own['cpu'] + 1
+        assert own['max_tasks'] == group['max_tasks'] == 1
+        assert group['left_processes'] == 0
+    folders = {folder for own in of_tasks for folder in own['folders']}
+    for number in range(2):
+        assert any(f'/slurm_n1/uid_0/job_1/step_0/task_{number}/' in folder for folder in folders)
+    assert all('/gpu-tracker-run-' in folder for folder in folders)
+    assert len(folders) == 8
+    assert not [folder for folder in folders if os.path.exists(folder)]
