@@ -7,6 +7,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+def see(entry: str) -> str:
+    """Return the sentence that ends the text of an error: which entry of the documentation says what to do.
+
+    :param entry: The name of an entry of ``docs/troubleshooting.rst``; names stay as they are.
+    """
+    return f'See "{entry}" in docs/troubleshooting.rst.'
+
+
 class GpuTrackerError(Exception):
     """Anything that gpu-tracker itself could not do; its text is written for the person who reads it."""
 
@@ -15,18 +23,20 @@ class ParameterError(GpuTrackerError, ValueError):
     """A parameter has a value that cannot be used.
 
     ``parameter`` is its name, ``value`` what was given and ``accepted`` what would have been accepted, so that the
-    command line can say the same of the option that the value came from.
+    command line can say the same of the option that the value came from. ``advice`` says what to do, in sentences that
+    follow; it is empty where that is plain.
     """
 
-    def __init__(self, parameter: str, value: object, accepted: str) -> None:
-        super().__init__(f'{parameter} must be {accepted}, not {value!r}')
+    def __init__(self, parameter: str, value: object, accepted: str, advice: str = '') -> None:
+        super().__init__(f'{parameter} must be {accepted}, not {value!r}{advice and f". {advice}"}')
         self.parameter = parameter
         self.value = value
         self.accepted = accepted
+        self.advice = advice
 
-    def __reduce__(self) -> tuple[type[ParameterError], tuple[str, object, str]]:
+    def __reduce__(self) -> tuple[type[ParameterError], tuple[str, object, str, str]]:
         """Survive pickling, which would otherwise call the constructor with the text alone."""
-        return type(self), (self.parameter, self.value, self.accepted)
+        return type(self), (self.parameter, self.value, self.accepted, self.advice)
 
 
 class TrackerStateError(GpuTrackerError, RuntimeError):

@@ -8,7 +8,7 @@ import os
 import sys
 
 from gpu_tracker import units
-from gpu_tracker.errors import ParameterError
+from gpu_tracker.errors import ParameterError, see
 from gpu_tracker.job import FIELDS, checked, expand, identify, identity_of
 from gpu_tracker.processes import process_exists
 from gpu_tracker.recording.writing import tracking_file as files
@@ -140,7 +140,7 @@ class Parameters:
         path = os.path.abspath(self._expanded('resource_usage_file', value))
         folder = os.path.dirname(os.path.realpath(path))
         if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-            raise ParameterError('resource_usage_file', value, _FILE_ACCEPTED)
+            raise ParameterError('resource_usage_file', value, _FILE_ACCEPTED, see('cannot-write'))
         return path
 
     def _job_folder(self, value: object) -> str:
@@ -156,7 +156,7 @@ class Parameters:
         if not os.path.isdir(there):
             raise ParameterError('job_folder', value, f'the path of a folder ({there} is none)')
         if not os.access(there, os.W_OK | os.X_OK):
-            raise ParameterError('job_folder', value, f'{accepted} ({there} may not be written)')
+            raise ParameterError('job_folder', value, f'{accepted} ({there} may not be written)', see('cannot-write'))
         return path
 
     def _tracking_file(self, value: object) -> str:
@@ -259,7 +259,7 @@ def _existing_process(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ParameterError('process_id', value, 'the id of a process that exists')
     if not process_exists(value):
-        raise ParameterError('process_id', value, 'the id of a process that exists')
+        raise ParameterError('process_id', value, 'the id of a process that exists', see('no-such-process'))
     return value
 
 

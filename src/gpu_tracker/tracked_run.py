@@ -7,7 +7,7 @@ import sys
 import time
 
 from gpu_tracker import job
-from gpu_tracker.errors import ParameterError, SamplerError
+from gpu_tracker.errors import ParameterError, SamplerError, see
 from gpu_tracker.processes import default_reader, proc_fault
 from gpu_tracker.recording.schema import STOPPED
 from gpu_tracker.recording.writing.run_regions import RunRegions, load_regions
@@ -321,7 +321,8 @@ class Run:
             self._rank = rank
             rank.begin(self._about_rank)
         except OSError as error:
-            raise ParameterError('job_folder', folder, f'a folder that can be written ({error.strerror})') from None
+            accepted = f'a folder that can be written ({error.strerror})'
+            raise ParameterError('job_folder', folder, accepted, see('cannot-write')) from None
         return rank.partial
 
     def _discard_files(self) -> None:
@@ -451,12 +452,14 @@ class Run:
         """Raise ParameterError where it was a parameter that the sampler has refused."""
         uuids = list(self.parameters.gpu_uuids or ())
         if refusal == 'process':
-            raise ParameterError('process_id', self.parameters.process_id, 'the id of a process that exists') from None
+            accepted = 'the id of a process that exists'
+            raise ParameterError('process_id', self.parameters.process_id, accepted, see('no-such-process')) from None
         if refusal == 'uuids':
-            raise ParameterError('gpu_uuids', uuids, str(error)) from None
+            advice = f'"gpu-tracker gpus --json" lists them; without a GPU leave it out. {see("gpu-uuids")}'
+            raise ParameterError('gpu_uuids', uuids, str(error), advice) from None
         if refusal == 'recording':
             name = 'tracking_file' if self.parameters.job_folder is None else 'job_folder'
-            raise ParameterError(name, getattr(self.parameters, name), str(error)) from None
+            raise ParameterError(name, getattr(self.parameters, name), str(error), see('cannot-write')) from None
         if refusal == 'driver':
             raise ParameterError('gpu_uuids', uuids, f'left out: the GPU driver {error}') from None
 

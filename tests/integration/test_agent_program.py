@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 QUICK = '--interval=0.1'
-NO_DRIVER = 'gpu-tracker: no GPU driver is installed or loaded on this machine\n'
+NO_DRIVER = (
+    'gpu-tracker: no GPU driver is installed or loaded on this machine. '
+    'See "no-gpu-driver" in docs/troubleshooting.rst.\n'
+)
 IDLE = Gpu(name='NVIDIA H200', total=141 * GB, used=GB, util=3, temperature=31, sm_clock=345, power=75_000)
 
 

@@ -265,7 +265,11 @@ def test_what_is_not_reported_is_not_within_a_limit(machine: Machine) -> None:
 
 
 def test_a_machine_without_a_gpu(machine: Machine, tmp_path: Path) -> None:
-    nothing = (1, '', 'gpu-tracker: no GPU is available\n  this machine has no GPU with a driver\n')
+    told = (
+        'gpu-tracker: no GPU is available\n  this machine has no GPU with a driver. '
+        'See "no-gpu-driver" in docs/troubleshooting.rst.\n'
+    )
+    nothing = (1, '', told)
     assert machine.told('available') == nothing  # the library answers that no driver is loaded
     machine.write(gpus=[])
     assert machine.told('available', '--wait') == nothing

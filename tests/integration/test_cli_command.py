@@ -79,7 +79,7 @@ def test_the_exit_code_is_that_of_the_command(arguments: list[str], status: int 
         ('no-such-program', 127, 'No such file or directory'),
         ('/no/such/program', 127, 'No such file or directory'),
         ('/etc/passwd', 126, 'Permission denied'),
-        ('/tmp', 126, 'Permission denied'),
+        ('/tmp', 126, 'it is a folder. See "not-started" in docs/troubleshooting.rst.'),
     ],
 )
 def test_a_program_that_cannot_be_started(tmp_path: Path, word: str, code: int, reason: str) -> None:
@@ -88,6 +88,18 @@ def test_a_program_that_cannot_be_started(tmp_path: Path, word: str, code: int, 
     assert run.stdout == ''
     assert run.returncode == code
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(('word', 'code'), [('train.py', 127), ('./train.py', 126), ('plot.py', 127)])
+def test_a_python_program_without_python(tmp_path: Path, word: str, code: int) -> None:
+    """A file that is there was not meant to be a command of gpu-tracker with a similar name."""
+    (tmp_path / word).write_text('print()')
+    run = gpu_tracker(word, '--epochs=3', cwd=tmp_path)
+    assert run.stderr == (
+        f'gpu-tracker: cannot start {word!r}: it is a Python program: put python in front of it, as in '
+        f'"gpu-tracker python {word}". See "not-started" in docs/troubleshooting.rst.\n'
+    )
+    assert (run.returncode, run.stdout) == (code, '')
 
 
 @pytest.mark.parametrize('content', ['', '#!/no/such/interpreter\n', '\0'])

@@ -264,7 +264,8 @@ def test_a_disk_that_is_full_before_is_refused_before_the_command_starts(tmp_pat
     )  # fmt: skip
     assert (finished.returncode, finished.stdout) == (125, '')
     assert finished.stderr == (
-        f"gpu-tracker: --job must be a folder that can be written (No space left on device), not '{tmp_path}/job'\n"
+        f"gpu-tracker: --job must be a folder that can be written (No space left on device), not '{tmp_path}/job'. "
+        'See "cannot-write" in docs/troubleshooting.rst.\n'
     )
 
 
@@ -280,7 +281,8 @@ def test_a_folder_that_may_not_be_written_is_refused_before_the_command_starts(t
         assert (finished.returncode, finished.stdout) == (125, '')
         assert finished.stderr == (
             'gpu-tracker: --job must be the path of a folder that is there, or can be made '
-            f"({folder} may not be written), not '{path}'\n"
+            f"({folder} may not be written), not '{path}'. "
+            'See "cannot-write" in docs/troubleshooting.rst.\n'
         )
     assert list(folder.iterdir()) == []
 

@@ -37,7 +37,7 @@ HINT = "Try 'gpu-tracker --help'."
         (['--max-overhead=0'], "--max-overhead must be a percentage of one core, above 0 and at most 100, not '0'"),
         (['--max-overhead=all'], "--max-overhead must be a percentage of one core, .*, not 'all'"),
         (['-f', 'xml'], "--format must be text, json, summary or csv, not 'xml'"),
-        (['-o', '/no/such/folder/report'], '--output must be .*No such file or directory.*'),
+        (['-o', '/no/such/folder/report'], '--output must be .*there is no folder /no/such/folder.*'),
         (['-o', '/tmp'], '--output must be .*Is a directory.*'),
         (['-o', ''], '--output must be .*No such file or directory.*'),
     ],

@@ -73,7 +73,8 @@ def test_a_command_that_cannot_be_measured_runs_all_the_same(status: int, code: 
     assert ended.stdout == 'ran\n'
     assert ended.stderr == (
         'gpu-tracker: the command runs unmeasured: /proc is not mounted, so no process can be measured. '
-        f'Mount it: mount -t proc proc /proc\nProcess completed with status code: {status}\n'
+        'Mount it: mount -t proc proc /proc. See "proc" in docs/troubleshooting.rst.\n'
+        f'Process completed with status code: {status}\n'
     )
     assert ended.returncode == code
 

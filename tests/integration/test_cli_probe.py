@@ -184,7 +184,11 @@ def test_wrong_arguments_are_told_by_the_real_program() -> None:
     with subprocess.Popen(['true']) as ended:
         pass
     run = gpu_tracker('probe', '--pid', str(ended.pid))
-    assert run.stderr == f"gpu-tracker: --pid must be the ID of a running process, not '{ended.pid}'\n"
+    assert run.stderr == (
+        f"gpu-tracker: --pid must be the ID of a running process, not '{ended.pid}'. There is none: it has "
+        'ended, or is in a '
+        'container, where it has another ID. See "no-such-process" in docs/troubleshooting.rst.\n'
+    )
     assert run.returncode == 125
 
 

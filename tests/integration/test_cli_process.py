@@ -5,18 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from gpu_tracker.cli import main
-from gpu_tracker.cli.running_process import open_process
+from gpu_tracker.cli.running_process import end_of, open_process
 from gpu_tracker.errors import ParameterError
-from support.cli_program import PROGRAM, Marked, Terminal, gpu_tracker, started
+from support.cli_program import PROGRAM, Marked, Terminal, gpu_tracker, started, text_of
 from support.waiting import eventually
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COMPLETE = 'Resource tracking complete.'
 
@@ -78,7 +75,11 @@ def test_a_process_that_does_not_exist(tmp_path: Path) -> None:
         pass
     for given in (str(ended.pid), '99999999999999999999'):
         run = gpu_tracker('--pid', given, '-o', str(tmp_path / 'report'))
-        assert run.stderr == f"gpu-tracker: --pid must be the ID of a running process, not '{given}'\n"
+        assert run.stderr == (
+            f"gpu-tracker: --pid must be the ID of a running process, not '{given}'. There is none: it has "
+            'ended, or is in '
+            'a container, where it has another ID. See "no-such-process" in docs/troubleshooting.rst.\n'
+        )
         assert run.stdout == ''
         assert run.returncode == 125
     assert os.listdir(tmp_path) == []
@@ -95,10 +96,44 @@ def test_a_thread_is_no_process() -> None:
     with subprocess.Popen(
         [sys.executable, '-c', thread], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        run = gpu_tracker('--pid', process.stdout.readline().strip())
+        number = process.stdout.readline().strip()
+        run = gpu_tracker('--pid', number)
         process.communicate('')
-    assert run.stderr.startswith('gpu-tracker: --pid must be the ID of a running process, not ')
+    assert run.stderr == (
+        f"gpu-tracker: --pid must be the ID of a running process, not '{number}'. It is a thread of process "
+        f'{process.pid}. '
+        'See "no-such-process" in docs/troubleshooting.rst.\n'
+    )
     assert run.returncode == 125
+
+
+def test_a_process_that_has_ended_and_was_not_waited_for() -> None:
+    with subprocess.Popen(['true']) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        run = gpu_tracker('--pid', str(ended.pid))
+        quiet = gpu_tracker('--pid', str(ended.pid), '--disable-logs')
+    assert run.stderr == (
+        f'gpu-tracker: process {ended.pid} has ended, and its parent, {os.getpid()}, has not waited for it: there is '
+        'nothing left to be measured. See "no-such-process" in docs/troubleshooting.rst.\n'
+        f'{COMPLETE}\n'
+    )
+    assert 'Total RSS: N/A' in run.stdout
+    assert (run.returncode, quiet.returncode, quiet.stderr) == (0, 0, f'{COMPLETE}\n')
+
+
+def test_a_process_whose_first_thread_has_ended_runs_still() -> None:
+    program = (
+        'import ctypes, sys, threading\n'
+        'threading.Thread(target=sys.stdin.read).start()\n'
+        'print(flush=True)\n'
+        'ctypes.CDLL(None).pthread_exit(None)\n'
+    )
+    words = [sys.executable, '-c', program]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        eventually(lambda: 'State:\tZ' in text_of(Path(f'/proc/{process.pid}/status')))
+        assert end_of(process.pid) is None
+        process.stdin.close()
 
 
 def test_a_process_that_may_not_be_looked_at(
@@ -110,7 +145,9 @@ def test_a_process_that_may_not_be_looked_at(
     monkeypatch.setattr(os, 'kill', refuse)
     assert main(['--pid', '1']) == 125
     assert capfd.readouterr().err == (
-        "gpu-tracker: --pid must be the ID of a running process of your own (not permitted), not '1'\n"
+        "gpu-tracker: --pid must be the ID of a running process of your own (not permitted), not '1'. Run "
+        'gpu-tracker as the '
+        'user of that process, or as root. See "not-permitted" in docs/troubleshooting.rst.\n'
     )
 
 

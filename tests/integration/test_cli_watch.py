@@ -281,7 +281,15 @@ def test_a_file_whose_name_is_a_number_is_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ('words', 'complaint'),
     [
-        (['99999999'], "what to watch must be a recording or the ID of a running process, not '99999999'"),
+        (
+            ['99999999'],
+            (
+                "what to watch must be a recording or the ID of a running process, not '99999999'. There is "
+                'none: it has '
+                'ended, or is in a container, where it has another ID. See "no-such-process" in '
+                'docs/troubleshooting.rst.'
+            ),
+        ),
         (['no-such-file'], 'cannot read no-such-file: No such file or directory'),
         (
             [sys.executable],

@@ -265,7 +265,11 @@ def test_a_machine_without_the_driver_has_nothing_to_grant() -> None:
 def test_a_process_that_does_not_exist_is_told() -> None:
     finished = gpu_tracker('grant-devices', f'--pid={NO_SUCH_PROCESS}', '--dry-run')
     assert (finished.returncode, finished.stdout) == (125, '')
-    assert finished.stderr == f"gpu-tracker: --pid must be the ID of a running process, not '{NO_SUCH_PROCESS}'\n"
+    assert finished.stderr == (
+        f"gpu-tracker: --pid must be the ID of a running process, not '{NO_SUCH_PROCESS}'. There is none: it "
+        'has ended, or is in a '
+        'container, where it has another ID. See "no-such-process" in docs/troubleshooting.rst.\n'
+    )
 
 
 @pytest.mark.parametrize('given', ['0', '-5', 'init', '1_0', ''])

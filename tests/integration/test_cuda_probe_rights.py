@@ -213,11 +213,15 @@ def test_a_living_process_that_proc_hides_is_no_missing_one() -> None:
         seen = run_words((*words, f'--pid={pid}'))
         assert seen.stderr == (
             f"gpu-tracker: Process {pid} is another user's, and /proc hides those (mount option hidepid of proc(5)): "
-            'that takes CAP_SYS_PTRACE, or the group in the option gid of that mount, or root.\n'
+            'that takes CAP_SYS_PTRACE, or the group in the option gid of that mount, or root. '
+            'See "not-permitted" in docs/troubleshooting.rst.\n'
         )
         assert seen.returncode == 125
     gone = run_words((*words, f'--pid={pid}'))
-    assert gone.stderr == f"gpu-tracker: --pid must be the ID of a running process, not '{pid}'\n"
+    assert gone.stderr == (
+        f"gpu-tracker: --pid must be the ID of a running process, not '{pid}'. There is none: it has ended, or is in a "
+        'container, where it has another ID. See "no-such-process" in docs/troubleshooting.rst.\n'
+    )
 
 
 def test_on_a_kernel_that_does_not_know_links_to_both_ends_the_others_are_used() -> None:

@@ -27,7 +27,7 @@ from support.atop.atop_daemon import AtopDaemon
 from support.cuda_stand_in import stand_in
 from support.gpus.gpu_machine import GIB, Machine
 from support.own_network import OwnNetwork
-from support.simulated_nvml import Gpu, Mig, Process, SimulatedDriver
+from support.simulated_nvml import VERSION_MISMATCH, Failure, Gpu, Mig, Process, SimulatedDriver
 from support.tracked_program import as_root
 
 if TYPE_CHECKING:
@@ -198,6 +198,14 @@ def cuda(folder: Path) -> dict[str, str]:
     return {'LD_LIBRARY_PATH': str(stand_in().folder), 'COLUMNS': '100'}
 
 
+@pytest.fixture
+def mismatch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the variables of troubleshooting.rst, where an update has replaced the library of NVIDIA's driver."""
+    driver = SimulatedDriver(tmp_path_factory.mktemp('driver'))
+    driver.write(fail=[Failure('nvmlInit*', VERSION_MISMATCH)])
+    return driver.environment()
+
+
 def run(command: list[str], folder: Path, environment: dict[str, str], place: str) -> str:
     """Return what the command prints, as a terminal would show it."""
     done = subprocess.run(
@@ -249,6 +257,8 @@ def test_example_runs_as_shown(
         sort_fewer_numbers(folder / SORTING)
     if example.page == 'gpus.rst':
         environment = environment | request.getfixturevalue('gpus')
+    if example.page == 'troubleshooting.rst':
+        environment = environment | request.getfixturevalue('mismatch')
     if example.page == 'cuda.rst':
         environment = environment | request.getfixturevalue('cuda')
     where = []

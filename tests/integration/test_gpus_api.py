@@ -138,7 +138,9 @@ def claimed():
 
 print(json.dumps([error_of(call) for call in (gput.gpu_info, gput.available_gpus, claimed)]))
 """
-    none = 'no GPU is available\n  this machine has no GPU with a driver'
+    none = (
+        'no GPU is available\n  this machine has no GPU with a driver. See "no-gpu-driver" in docs/troubleshooting.rst.'
+    )
     assert machine.answer(text) == [[], [], ['GpusUnavailableError', none]]
     machine.write(gpus=[Gpu(total=GB)], fail=[Failure('nvmlInit*', 18)])
     errors = machine.answer(text)

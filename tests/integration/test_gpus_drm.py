@@ -128,7 +128,10 @@ def test_a_dump_of_another_machine_has_processes_that_are_not_here(machine: Mach
 
 def test_no_drm_driver_and_no_other_is_no_gpu(machine: Machine) -> None:
     shown = gpu_tracker('gpus', env=machine.environment)
-    assert shown.stderr == 'gpu-tracker: no GPU driver is installed or loaded on this machine\n'
+    assert shown.stderr == (
+        'gpu-tracker: no GPU driver is installed or loaded on this machine. '
+        'See "no-gpu-driver" in docs/troubleshooting.rst.\n'
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from support.simulated_nvml import (
     DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
     LIBRARY_NOT_FOUND,
     NO_PERMISSION,
     UNKNOWN,
@@ -37,10 +38,11 @@ ZEROS = {
 }
 NOTHING_KNOWN = dict.fromkeys(ZEROS)
 NO_DRIVER = [['info', 'No GPU driver is at work on this machine: GPU figures are 0.']]
+SEE_PERMISSION = 'See "driver-permission" in docs/troubleshooting.rst.'
 NOT_ANSWERED = 'The GPU driver has not answered for 2 s; GPU figures are unknown until it does.'
 LOST_B = (
     'GPU 1 (GPU-b) is lost: it has fallen off the bus or is otherwise out of reach (NVML code 15). '
-    'Its figures are unknown.'
+    'Its figures are unknown. See "gpu-lost" in docs/troubleshooting.rst.'
 )
 
 
@@ -88,17 +90,42 @@ def test_a_uuid_on_a_machine_without_a_driver(driver: SimulatedDriver) -> None:
             VERSION_MISMATCH,
             (
                 'The NVIDIA driver and its library have different versions (NVML code 18), as after an update without '
-                'a restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted.'
+                'a restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. '
+                'See "driver-mismatch" in docs/troubleshooting.rst.'
             ),
         ),
         (
             UNKNOWN,
             (
                 'The NVIDIA driver could not be initialized: it reports an unknown error (NVML code 999), as after a '
-                'suspend or a crash of the driver. GPU figures are unknown.'
+                'suspend or a crash of the driver. GPU figures are unknown. See "driver-fails" in '
+                'docs/troubleshooting.rst.'
             ),
         ),
-        (21, 'The NVIDIA driver could not be initialized (NVML code 21). GPU figures are unknown.'),
+        (
+            NO_PERMISSION,
+            (
+                'This user may not use the NVIDIA driver (NVML code 4): GPU figures are unknown until the '
+                'user may open '
+                '/dev/nvidiactl and /dev/nvidia0. See "driver-permission" in docs/troubleshooting.rst.'
+            ),
+        ),
+        (
+            GPU_IS_LOST,
+            (
+                'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach '
+                '(NVML code '
+                '15): GPU figures are unknown until the machine is restarted. See "gpu-lost" in '
+                'docs/troubleshooting.rst.'
+            ),
+        ),
+        (
+            21,
+            (
+                'The NVIDIA driver could not be initialized (NVML code 21). GPU figures are unknown. '
+                'See "driver-fails" in docs/troubleshooting.rst.'
+            ),
+        ),
     ],
 )
 def test_a_driver_that_cannot_be_opened(driver: SimulatedDriver, code: int, text: str) -> None:
@@ -155,7 +182,9 @@ def test_no_permission_for_one_of_two(driver: SimulatedDriver, functions: str) -
     assert [(gpu['uuid'], gpu['capacity'], gpu['combined']) for gpu in totals.pop('devices')] == [('GPU-a', 100, 40)]
     known = {'count': 2, 'expected': 2, 'main': 40, 'descendants': 0, 'combined': 40}
     assert totals == {name: known.get(name) for name in NOTHING_KNOWN if name != 'devices'}
-    assert messages == [['warning', 'GPU 1 may not be read by this user (NVML code 4); its figures are unknown.']]
+    assert messages == [
+        ['warning', f'GPU 1 may not be read by this user (NVML code 4); its figures are unknown. {SEE_PERMISSION}']
+    ]
 
 
 def test_one_gpu_does_not_tell_its_memory(driver: SimulatedDriver) -> None:
@@ -166,7 +195,10 @@ def test_one_gpu_does_not_tell_its_memory(driver: SimulatedDriver) -> None:
         messages = probe.messages()
     assert (totals['capacity'], totals['system'], totals['main']) == (None, None, 90)
     assert messages == [
-        ['warning', 'GPU 1 (GPU-b) may not be read by this user (NVML code 4); its figures are unknown.']
+        [
+            'warning',
+            f'GPU 1 (GPU-b) may not be read by this user (NVML code 4); its figures are unknown. {SEE_PERMISSION}',
+        ]
     ]
 
 
@@ -182,7 +214,7 @@ def test_one_gpu_does_not_list_its_processes(driver: SimulatedDriver) -> None:
             'warning',
             (
                 'GPU 1 (GPU-b) could not be read: the NVIDIA driver reports an unknown error (NVML code 999). '
-                'Its figures are unknown.'
+                'Its figures are unknown. See "driver-fails" in docs/troubleshooting.rst.'
             ),
         ]
     ]

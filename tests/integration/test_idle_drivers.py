@@ -172,7 +172,11 @@ def test_a_driver_that_is_loaded_anew_is_opened_anew(machine: Machine, devices: 
     gpus = [Gpu(uuid='GPU-a', total=GB)]
     (devices / 'nvidia0').touch()
     machine.write(gpus=gpus)
-    failed = 'The NVIDIA driver could not be initialized (NVML code 15). GPU figures are unknown.'
+    failed = (
+        'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach (NVML '
+        'code 15): GPU '
+        'figures are unknown until the machine is restarted. See "gpu-lost" in docs/troubleshooting.rst.'
+    )
     with looking(machine, devices) as eye:
         assert eye.gpus() == [['0', 'GPU-a', [], None]]
         machine.write(gpus=gpus, fail=[Failure('nvmlDeviceGetCount*', GPU_IS_LOST)])

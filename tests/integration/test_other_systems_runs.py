@@ -207,7 +207,7 @@ def test_a_command_for_the_shell(system: OtherSystem, command: str, code: int, t
         (['--', 'no-such-program'], 127, "cannot start 'no-such-program': No such file or directory"),
         (['--', '/etc/passwd'], 126, "cannot start '/etc/passwd': Permission denied"),
         (['-f', 'xml', '-e', 'true'], 125, "--format must be text, json, summary or csv, not 'xml'"),
-        (['--pid=4194305'], 125, "not '4194305'"),
+        (['--pid=4194305'], 125, 'See "no-such-process" in docs/troubleshooting.rst.'),
         (['idle', '-c', '/dev/null'], 125, 'idle watches device files and processes of Linux, and runs there only'),
         (['atopgpud'], 125, 'atopgpud serves atop, and runs on Linux only'),
         (['probe', '--', 'true'], 125, 'probe works through the kernel of Linux, and runs there only'),

@@ -43,14 +43,14 @@ BYTES = 'bytes, kilobytes, megabytes, gigabytes or terabytes, or short as MB or 
 def test_the_error_names_the_parameter_what_is_accepted_and_the_value(parameter, value, accepted):
     with pytest.raises(ValueError, match=parameter) as caught:
         gput.Tracker(**{parameter: value})
-    assert str(caught.value) == f'{parameter} must be {accepted}, not {value!r}'
+    assert str(caught.value).partition('. See ')[0] == f'{parameter} must be {accepted}, not {value!r}'
 
 
 def test_an_unknown_uuid_is_refused_by_start_also_without_a_gpu(monkeypatch):
     samplers = Samplers()
     monkeypatch.setenv('MARK_OF_A_TEST', samplers.environment['MARK_OF_A_TEST'])
     tracker = gput.Tracker(gpu_uuids=['GPU-unknown'])
-    with pytest.raises(ValueError, match=r'^gpu_uuids must be .*, not \[\'GPU-unknown\'\]$'):
+    with pytest.raises(ValueError, match=r'^gpu_uuids must be .*, not \[\'GPU-unknown\'\]\. '):
         tracker.start()
     assert tracker.state is gput.Tracker.State.NEW
     assert samplers.none_left()
@@ -61,7 +61,10 @@ def test_a_process_that_ends_before_the_start_is_refused_by_start():
         tracker = gput.Tracker(process_id=process.pid)
     with pytest.raises(ValueError, match='process_id') as caught:
         tracker.start()
-    assert str(caught.value) == f'process_id must be the id of a process that exists, not {process.pid}'
+    assert str(caught.value) == (
+        f'process_id must be the id of a process that exists, not {process.pid}. '
+        'See "no-such-process" in docs/troubleshooting.rst.'
+    )
 
 
 def test_a_millisecond_is_a_sleep_time():

@@ -20,7 +20,10 @@ else:
     tracker.stop()
     print(tracker.resource_usage.max_ram.main)
 """
-MOUNT_THERE = ' Mount one of this namespace over it, as unshare --mount-proc does: mount -t proc proc /proc'
+MOUNT_THERE = (
+    ' Mount one of this namespace over it, as unshare --mount-proc does: mount -t proc proc /proc. '
+    'See "proc" in docs/troubleshooting.rst.'
+)
 
 
 def refusal(*words: str, then: str = '') -> str:
@@ -48,7 +51,10 @@ def test_a_proc_in_which_the_program_is_not():
 @as_root
 def test_no_proc():
     error = refusal('unshare', '--mount', 'sh', '-c', 'umount --lazy /proc && exec "$@"', 'sh')
-    assert error == '/proc is not mounted, so no process can be measured. Mount it: mount -t proc proc /proc'
+    assert error == (
+        '/proc is not mounted, so no process can be measured. Mount it: mount -t proc proc /proc. '
+        'See "proc" in docs/troubleshooting.rst.'
+    )
 
 
 @as_root
@@ -57,7 +63,7 @@ def test_a_program_whose_children_are_in_another_namespace_keeps_that():
     starts_another = 'import subprocess\nsubprocess.run(["true"], check=True)\n'
     assert refusal('unshare', '--pid', then=starts_another) == (
         'What this process, N, starts gets into another PID namespace, so nothing that it starts can measure it. '
-        'Start it inside that namespace, as unshare --fork does.'
+        'Start it inside that namespace, as unshare --fork does. See "proc" in docs/troubleshooting.rst.'
     )
 
 

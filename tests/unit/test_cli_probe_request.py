@@ -107,7 +107,10 @@ def test_the_message_names_the_argument_at_fault(arguments: list[str], message: 
             "--limit must be kernels and a positive whole number, as kernels=16384, not 'kernels=0'",
         ),
         ('--limit=kernels', "--limit must be kernels and a positive whole number, as kernels=16384, not 'kernels'"),
-        ('--output=/no/such/file', "--output must be a path that can be written (No such file or directory), not '/no"),
+        (
+            '--output=/no/such/file',
+            "--output must be a path that can be written (there is no folder /no/such), not '/no/such/file'. See",
+        ),
     ],
 )
 def test_a_wrong_value_is_told_with_its_option(argument: str, message: str) -> None:

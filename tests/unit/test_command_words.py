@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.cli.command_words import find_program, plain_words, start_fault, words_to_start
+from gpu_tracker.cli.command_words import find_program, plain_words, start_advice, start_fault, words_to_start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,3 +140,47 @@ def test_the_words_are_those_that_a_shell_passes_on(text: str) -> None:
         script = f"printf '%s\\0' x {text}"
         shown = subprocess.run(['/bin/sh', '-c', '--', script], stdout=subprocess.PIPE, check=True)
         assert [os.fsdecode(word) for word in shown.stdout.split(b'\0')[:-1]] == words
+
+
+@pytest.mark.parametrize(
+    ('name', 'content', 'mode', 'advice'),
+    [
+        (
+            'train.py',
+            'print()',
+            0o644,
+            'it is a Python program: put python in front of it, as in "gpu-tracker python train.py".',
+        ),
+        (
+            'my train.py',
+            '#!/usr/bin/python3',
+            0o644,
+            'it is a Python program: put python in front of it, as in "gpu-tracker python \'my train.py\'".',
+        ),
+        (
+            './run.sh',
+            'echo',
+            0o755,
+            'it is a shell script: put sh in front of it, as in "gpu-tracker sh ./run.sh".',
+        ),
+        ('./script', '#!/bin/sh', 0o644, 'it may not be executed: chmod +x ./script.'),
+        ('script', '#!/bin/sh', 0o755, 'it is in this folder, in which no program is searched for: write ./script.'),
+        (
+            './script',
+            '#!/bin/sh\r\necho\r\n',
+            0o755,
+            "its first line names a program that is not there, '#!/bin/sh'.",
+        ),
+        ('./data', 'no program', 0o644, None),
+        ('./missing.py', None, 0o644, None),
+    ],
+)
+def test_what_to_do_where_a_program_cannot_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str | None, mode: int, advice: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        path = tmp_path / name
+        path.write_bytes(content.encode())
+        path.chmod(mode)
+    assert start_advice(name, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))) == advice

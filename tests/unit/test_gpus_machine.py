@@ -133,7 +133,9 @@ def test_the_first_look_fails_where_the_driver_does() -> None:
 def test_a_driver_that_is_loaded_later_is_found() -> None:
     driver, clock = Driver(state(0), is_loaded=False), Clock()
     machine = machine_with(driver, clock=clock)
-    assert machine.absence(machine.read_again()) == 'no GPU driver is installed or loaded on this machine'
+    assert machine.absence(machine.read_again()) == (
+        'no GPU driver is installed or loaded on this machine. See "no-gpu-driver" in docs/troubleshooting.rst.'
+    )
     driver.is_loaded = True
     clock.now = 29.0
     assert machine.read_again().gpus == []

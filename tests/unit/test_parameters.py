@@ -93,13 +93,23 @@ def test_defaults_are_filled_in():
             'voodoo',
             "gpu_brand must be nvidia, amd, intel, drm, or several with commas between them, not 'voodoo'",
         ),
-        ('process_id', NO_PROCESS, f'process_id must be the id of a process that exists, not {NO_PROCESS}'),
+        (
+            'process_id',
+            NO_PROCESS,
+            (
+                f'process_id must be the id of a process that exists, not {NO_PROCESS}. '
+                'See "no-such-process" in docs/troubleshooting.rst.'
+            ),
+        ),
         ('process_id', 0, 'process_id must be the id of a process that exists, not 0'),
         ('process_id', '1', "process_id must be the id of a process that exists, not '1'"),
         (
             'resource_usage_file',
             '/nowhere/usage.json',
-            "resource_usage_file must be the path of a file in a folder that can be written, not '/nowhere/usage.json'",
+            (
+                'resource_usage_file must be the path of a file in a folder that can be written, not '
+                """'/nowhere/usage.json'. See "cannot-write" in docs/troubleshooting.rst."""
+            ),
         ),
     ],
 )

@@ -54,7 +54,6 @@ def test_a_file_that_is_there_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ('name', 'accepted'),
     [
-        ('missing/run.db', 'a path in a folder that exists'),
         ('folder', 'the path of a file, not of a folder'),
         ('folder/', 'the path of a file, not of a folder'),
         ('fifo', 'the path of a regular file'),
@@ -65,6 +64,14 @@ def test_what_can_be_no_file_is_refused(tmp_path: Path, name: str, accepted: str
     os.mkfifo(tmp_path / 'fifo')
     path = f'{tmp_path}/{name}'
     assert refusal(path, overwrite=True) == f'tracking_file must be {accepted}, not {path!r}'
+
+
+def test_a_folder_that_is_missing_is_refused(tmp_path: Path) -> None:
+    path = f'{tmp_path}/missing/run.db'
+    assert refusal(path) == (
+        f'tracking_file must be a path in a folder that exists, not {path!r}. '
+        'See "cannot-write" in docs/troubleshooting.rst.'
+    )
 
 
 @pytest.mark.parametrize('make', [a_recording, a_tracking_file_of_5, os.mknod])

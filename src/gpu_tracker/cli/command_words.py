@@ -95,6 +95,50 @@ def start_fault(name: str, search_path: list[str]) -> OSError | None:
     return OSError(number, os.strerror(number))
 
 
+_INTERPRETERS = {'.py': ('a Python program', 'python'), '.sh': ('a shell script', 'sh')}
+_START_OF_SCRIPTS = b'#!'
+
+
+def start_advice(name: str, error: OSError) -> str | None:
+    """Return in a sentence how what ``name`` meant is started; None where the file that it names tells nothing.
+
+    :param error: Why it cannot be started as it is.
+    """
+    if os.path.isdir(name):
+        return 'it is a folder.'
+    beginning = _beginning(name)
+    if beginning is None:
+        return None
+    import shlex  # noqa: PLC0415 (for this alone)
+
+    quoted = shlex.quote(name)
+    is_executable = os.access(name, os.X_OK)
+    has_interpreter = beginning.startswith(_START_OF_SCRIPTS)
+    kind, interpreter = _INTERPRETERS.get(os.path.splitext(name)[1], ('', ''))
+    advice = None
+    if kind and not (is_executable and has_interpreter):
+        advice = f'it is {kind}: put {interpreter} in front of it, as in "gpu-tracker {interpreter} {quoted}".'
+    elif has_interpreter and not is_executable:
+        advice = f'it may not be executed: chmod +x {quoted}.'
+    elif is_executable and os.path.basename(name) == name:
+        advice = f'it is in this folder, in which no program is searched for: write ./{quoted}.'
+    elif has_interpreter and isinstance(error, FileNotFoundError):
+        first = beginning.splitlines()[0].decode(errors='replace')
+        advice = f'its first line names a program that is not there, {first!r}.'
+    return advice
+
+
+def _beginning(path: str) -> bytes | None:
+    """Return the first bytes of a regular file; None where it is none, or cannot be read."""
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open(path, 'rb') as file:
+            return file.read(128)
+    except OSError:
+        return None
+
+
 def _is_assignment(word: str) -> bool:
     """Return whether a shell would take ``word``, in front of a command, for a variable to set."""
     name, equals, _ = word.partition('=')

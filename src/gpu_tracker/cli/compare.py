@@ -66,9 +66,7 @@ def run(arguments: list[str]) -> int:
     if path is not None and _is_one_of(path, groups):
         raise ParameterError('--output', path, 'a file that is none of the recordings')
     destination = output.Destination(path)
-    problem = destination.check()
-    if problem is not None:
-        raise ParameterError('--output', path, f'a file that can be written ({problem})')
+    destination.check(path)
     written = False
     try:
         comparison = compare(groups, salvage=bool(values['--salvage']))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output
-from gpu_tracker.errors import ParameterError, RecordingError
+from gpu_tracker.errors import RecordingError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,9 +78,7 @@ def write(folders: Sequence[str], format_name: str, path: str | None, *, with_re
     from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
 
     destination = output.Destination(path)
-    fault = destination.check()
-    if fault is not None:
-        raise ParameterError('--output', path, f'a path that can be written ({fault})')
+    destination.check(path)
     try:
         report = load_job(folders, with_recordings=with_recordings)
     except RecordingError as error:

@@ -156,7 +156,7 @@ def time(option: str, given: str, accepted: str) -> float:
 
 def of_option(error: ParameterError, option: str, given: str | None) -> ParameterError:
     """Say of the ``option``, in the words that it was ``given`` in, what ``error`` says of a parameter."""
-    return ParameterError(option, error.value if given is None else given, error.accepted)
+    return ParameterError(option, error.value if given is None else given, error.accepted, error.advice)
 
 
 def explain(text: str, arguments: list[str]) -> str:

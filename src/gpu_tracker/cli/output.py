@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
+from gpu_tracker.errors import ParameterError, see
 from gpu_tracker.system import files
 
 if TYPE_CHECKING:
@@ -95,7 +96,11 @@ def print_pieces(pieces: Iterable[bytes]) -> int:
 
 def not_started(program: str, error: OSError) -> int:
     """Print why a program could not be started, and return the exit code that shells have for it."""
-    complain(f'cannot start {program!r}: {reason(error)}')
+    from gpu_tracker.cli.command_words import start_advice  # noqa: PLC0415 (for this alone)
+
+    advice = start_advice(program, error)
+    why = reason(error) if advice is None else f'{advice} {see("not-started")}'
+    complain(f'cannot start {program!r}: {why}')
     return NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
 
 
@@ -118,15 +123,25 @@ class Destination:
         if self._held is not None:
             os.close(self._held)
 
-    def check(self) -> str | None:
-        """Return why the report could not be written, or None; whatever is there stays as it was."""
+    def check(self, given: str | None) -> None:
+        """Raise ParameterError where the report could not be written; whatever is there stays as it was.
+
+        :param given: The path as the user has written it.
+        """
+        fault = self._fault()
+        if fault is not None:
+            raise ParameterError('--output', given, f'a path that can be written ({fault})', see('cannot-write'))
+
+    def _fault(self) -> str | None:
+        """Return why the report could not be written, or None."""
         if self._path is None:
             return None
         try:
             files.check_writable(self._path)
             target = files.replaceable_file(self._path)
         except OSError as error:
-            return reason(error)
+            folder = os.path.dirname(self._path)
+            return reason(error) if not folder or os.path.isdir(folder) else f'there is no folder {folder}'
         if self.appends:
             return self._table_fault()
         if target is not None:

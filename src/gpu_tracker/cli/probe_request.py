@@ -82,9 +82,7 @@ def read_request(text: str, arguments: list[str], name: str) -> ProbeRequest | s
         limits=_limits(_several(values, '--limit')),
         libraries=_libraries(_several(values, '--library')),
     )
-    fault = request.destination.check()  # last, for it may make the file
-    if fault is not None:
-        raise ParameterError('--output', given, f'a path that can be written ({fault})')
+    request.destination.check(given)  # last, for it may make the file
     return request
 
 

@@ -162,7 +162,8 @@ class Request(NamedTuple):
         found = options.of_option(error, option, given)
         if option not in _IN_WORDS_OF_OPTIONS:
             return found
-        return ParameterError(option, found.value, found.accepted.replace(*_IN_WORDS_OF_OPTIONS[option]))
+        accepted = found.accepted.replace(*_IN_WORDS_OF_OPTIONS[option])
+        return ParameterError(option, found.value, accepted, found.advice)
 
 
 def read_request(text: str, arguments: list[str]) -> Request | str:
@@ -182,9 +183,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
         raise options.UsageError('--quiet and --verbose do not go together')
     limits = _limits(values)
     destination = _destination(values)
-    fault = destination.check()
-    if fault is not None:
-        raise ParameterError('--output', _text(values, '--output'), f'a path that can be written ({fault})')
+    destination.check(_text(values, '--output'))
     pid = _text(values, '--pid')
     adaptive = _adaptive(values)
     parameters = _parameters(values)

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.errors import GpuTrackerError, ParameterError, see
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,7 +30,9 @@ def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | No
         raise no_process(process_id) from None
     except PermissionError:
         if not may_be_of_others:
-            raise ParameterError('--pid', str(process_id), f'{_ACCEPTED} of your own (not permitted)') from None
+            advice = f'Run gpu-tracker as the user of that process, or as root. {see("not-permitted")}'
+            accepted = f'{_ACCEPTED} of your own (not permitted)'
+            raise ParameterError('--pid', str(process_id), accepted, advice) from None
     if sys.platform != 'linux' or not hasattr(os, 'pidfd_open'):
         return None
     try:
@@ -46,7 +48,36 @@ def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | No
 
 def no_process(process_id: int) -> ParameterError:
     """Return what is to be said where there is no such process."""
-    return ParameterError('--pid', str(process_id), _ACCEPTED)
+    thread_of = _status(process_id).get('Tgid', str(process_id))
+    if thread_of == str(process_id):
+        why = 'There is none: it has ended, or is in a container, where it has another ID.'
+    else:
+        why = f'It is a thread of process {thread_of}.'
+    return ParameterError('--pid', str(process_id), _ACCEPTED, f'{why} {see("no-such-process")}')
+
+
+def end_of(process_id: int) -> str | None:
+    """Return what is to be said of a process that has ended and was not waited for; None where it runs.
+
+    Linux alone shows that. Where only the first thread of a process has ended, it has the others still.
+    """
+    fields = _status(process_id)
+    if not fields.get('State', '').startswith('Z') or fields.get('Threads') != '1':
+        return None
+    return (
+        f'process {process_id} has ended, and its parent, {fields.get("PPid")}, has not waited for it: there '
+        'is nothing '
+        f'left to be measured. {see("no-such-process")}'
+    )
+
+
+def _status(process_id: int) -> dict[str, str]:
+    """Return the fields of proc_pid_status(5), which threads have too; none where there is no such file."""
+    try:
+        with open(f'/proc/{process_id}/status', errors='replace') as file:
+            return {name: value.strip() for name, _, value in (line.partition(':') for line in file)}
+    except OSError:
+        return {}
 
 
 def hidden_process(process_id: int) -> GpuTrackerError | None:
@@ -56,7 +87,7 @@ def hidden_process(process_id: int) -> GpuTrackerError | None:
     except PermissionError:
         return GpuTrackerError(
             f"Process {process_id} is another user's, and /proc hides those (mount option hidepid of proc(5)): that "
-            'takes CAP_SYS_PTRACE, or the group in the option gid of that mount, or root.'
+            f'takes CAP_SYS_PTRACE, or the group in the option gid of that mount, or root. {see("not-permitted")}'
         )
     except (ProcessLookupError, OverflowError):
         return None

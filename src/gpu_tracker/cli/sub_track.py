@@ -167,9 +167,7 @@ def _format(values: options.Values) -> str:
 def _destination(values: options.Values) -> Destination:
     path = options.output_path(values)
     destination = Destination(path)
-    problem = destination.check()
-    if problem is not None:
-        raise GpuTrackerError(f'cannot write {path}: {problem}')
+    destination.check(path)
     return destination
 
 

@@ -166,7 +166,7 @@ def _usage() -> str:
 
 def _hint(first: str, request: Request) -> str | None:
     """Return what to say where the first argument was meant to be a command of gpu-tracker; None: it was not."""
-    if request.words[:1] != [first]:
+    if request.words[:1] != [first] or os.path.exists(first):  # of what is there more is known
         return None
     if command_words.start_fault(first, os.get_exec_path()) is None:
         return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import output, tracking
 from gpu_tracker.cli.output import FAILURE
-from gpu_tracker.cli.running_process import Waiting, open_process
+from gpu_tracker.cli.running_process import Waiting, end_of, open_process
 from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ def track(request: Request, process_id: int, view: LiveView | None = None) -> in
 
     tracking.check_format(request)
     handle = open_process(process_id)
+    ended = end_of(process_id)
+    if ended is not None and not request.parameters.get('disable_logs'):
+        output.complain(ended)
     try:
         tracker = ReportingTracker(
             process_id=process_id,

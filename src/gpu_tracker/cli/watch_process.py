@@ -36,7 +36,7 @@ def watch(process_id: int, *, color: bool) -> int:
         handle = open_process(process_id)
     except ParameterError as error:
         accepted = f'a recording or {error.accepted}'
-        raise ParameterError('what to watch', str(process_id), accepted) from error
+        raise ParameterError('what to watch', str(process_id), accepted, error.advice) from error
     process = _Process(process_id, handle)
     with EndingSignals() as signals, tempfile.TemporaryDirectory(prefix='gpu-tracker-') as folder:
         path = os.path.join(folder, 'recording.db')

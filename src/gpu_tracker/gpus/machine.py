@@ -110,7 +110,9 @@ class Machine:
             return None
         if self.has_driver:
             return 'this machine has a GPU driver and no GPU'
-        return 'no GPU driver is installed or loaded on this machine'
+        from gpu_tracker.gpus.absence import why_no_driver  # noqa: PLC0415 - only where there is none
+
+        return why_no_driver()
 
     def report(self, problem: str | None) -> None:
         """Report why the last reading has shown no GPU, where that was not reported yet; None: it has shown one."""

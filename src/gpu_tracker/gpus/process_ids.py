@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from gpu_tracker.errors import see
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +28,8 @@ IDLE_GUARDIAN = b'gput-guardian'
 
 UNKNOWN_ATTRIBUTION = (
     'The GPU driver does not tell which process of this container uses how much GPU memory, so the GPU memory of the '
-    "processes is unknown. A container that shares the machine's process IDs (docker run --pid=host) would know it."
+    "processes is unknown. A container that shares the machine's process IDs would know it: docker run --pid=host, or "
+    f'hostPID: true in a pod of Kubernetes. {see("container-gpu-memory")}'
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.errors import GpusUnavailableError, ParameterError
+from gpu_tracker.errors import GpusUnavailableError, ParameterError, see
 from gpu_tracker.gpus import serves
 from gpu_tracker.gpus.claims.claim import describe
 from gpu_tracker.gpus.constraints import BEYOND_LIMITS, CLAIMED, IN_USE, Rejection, rejection
@@ -33,7 +33,7 @@ class Choice(NamedTuple):
     """Those that are not free, by index."""
     is_possible: bool
     """Whether waiting may help."""
-    absence: str = 'this machine has no GPU with a driver'
+    absence: str = f'this machine has no GPU with a driver. {see("no-gpu-driver")}'
     """Why there is none to choose from, where that is so."""
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from gpu_tracker.errors import see
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
@@ -72,13 +74,17 @@ def proc_fault(proc: str = '/proc') -> str | None:
         found = os.readlink(f'{proc}/self')
     except OSError:
         if not os.path.lexists(f'{proc}/self'):
-            return f'{proc} is not mounted, so no process can be measured. Mount it: mount -t proc proc {proc}'
+            return (
+                f'{proc} is not mounted, so no process can be measured. Mount it: mount -t proc proc {proc}. '
+                f'{see("proc")}'
+            )
         found = ''  # this process is in none of the namespaces that it shows
     if found != str(own):
         known = f'it has this process, {own}, as {found}' if found else f'it does not have this process, {own}'
         return (
             f'{proc} is that of another PID namespace: {known}. '
-            f'Mount one of this namespace over it, as unshare --mount-proc does: mount -t proc proc {proc}'
+            f'Mount one of this namespace over it, as unshare --mount-proc does: mount -t proc proc {proc}. '
+            f'{see("proc")}'
         )
     try:
         outside = os.readlink(f'{proc}/self/ns/pid_for_children') != os.readlink(f'{proc}/self/ns/pid')
@@ -90,7 +96,7 @@ def proc_fault(proc: str = '/proc') -> str | None:
     if outside:
         return (
             f'What this process, {own}, starts gets into another PID namespace, so nothing that it starts can measure '
-            'it. Start it inside that namespace, as unshare --fork does.'
+            f'it. Start it inside that namespace, as unshare --fork does. {see("proc")}'
         )
     return None
 

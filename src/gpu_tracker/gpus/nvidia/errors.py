@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from gpu_tracker.errors import see
+
+_FAILS = see('driver-fails')
+_LOST = see('gpu-lost')
+_PERMISSION = see('driver-permission')
+
 _CAUSES = {
     4: 'no-permission',
     10: 'timeout',
@@ -16,11 +22,20 @@ _CAUSES = {
 }
 
 _PROBLEMS = {
-    4: '{} may not be read by this user (NVML code 4); its figures are unknown.',
-    13: '{} has an NVIDIA driver too old for a call that gpu-tracker needs (NVML code 13); some figures are unknown.',
-    15: '{} is lost: it has fallen off the bus or is otherwise out of reach (NVML code 15). Its figures are unknown.',
-    16: '{} needs a reset before it can be used again (NVML code 16); its figures are unknown.',
-    999: '{} could not be read: the NVIDIA driver reports an unknown error (NVML code 999). Its figures are unknown.',
+    4: f'{{}} may not be read by this user (NVML code 4); its figures are unknown. {_PERMISSION}',
+    13: (
+        '{} has an NVIDIA driver too old for a call that gpu-tracker needs (NVML code 13); some figures are unknown. '
+        f'{see("driver-too-old")}'
+    ),
+    15: (
+        '{} is lost: it has fallen off the bus or is otherwise out of reach (NVML code 15). Its figures are unknown. '
+        f'{_LOST}'
+    ),
+    16: f'{{}} needs a reset before it can be used again (NVML code 16); its figures are unknown. {_LOST}',
+    999: (
+        '{} could not be read: the NVIDIA driver reports an unknown error (NVML code 999). Its figures are unknown. '
+        f'{_FAILS}'
+    ),
 }
 
 _STATES = {
@@ -37,21 +52,35 @@ _NO_ACCOUNTS = {
 }
 
 _INIT_PROBLEMS = {
-    4: 'This user may not use the NVIDIA driver (NVML code 4). GPU figures are unknown.',
+    4: (
+        'This user may not use the NVIDIA driver (NVML code 4): GPU figures are unknown until the user may open '
+        f'/dev/nvidiactl and /dev/nvidia0. {_PERMISSION}'
+    ),
+    15: (
+        'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach (NVML code 15): '
+        f'GPU figures are unknown until the machine is restarted. {_LOST}'
+    ),
+    17: (
+        'The operating system keeps this process from the NVIDIA driver (NVML code 17), as where a container '
+        'or job was '
+        f'given no GPU: GPU figures are unknown. {_PERMISSION}'
+    ),
     18: (
         'The NVIDIA driver and its library have different versions (NVML code 18), as after an update without a '
-        'restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted.'
+        'restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. '
+        f'{see("driver-mismatch")}'
     ),
     999: (
         'The NVIDIA driver could not be initialized: it reports an unknown error (NVML code 999), as after a suspend '
-        'or a crash of the driver. GPU figures are unknown.'
+        f'or a crash of the driver. GPU figures are unknown. {_FAILS}'
     ),
 }
 
 
 def describe(label: str, code: int) -> str:
     """Return a sentence on a GPU, called by its label, whose call was answered with a code."""
-    problem = _PROBLEMS.get(code, '{} could not be read (NVML code ' + str(code) + '); its figures are unknown.')
+    other = f'{{}} could not be read (NVML code {code}); its figures are unknown. {_FAILS}'
+    problem = _PROBLEMS.get(code, other)
     return problem.format(label)
 
 
@@ -77,5 +106,5 @@ def explain_foreign_pynvml(path: str | None) -> tuple[str, str]:
 
 def explain_failed_init(code: int) -> tuple[str, str]:
     """Return a sentence on a driver that could not be opened, and the short name of the cause."""
-    other = f'The NVIDIA driver could not be initialized (NVML code {code}). GPU figures are unknown.'
+    other = f'The NVIDIA driver could not be initialized (NVML code {code}). GPU figures are unknown. {_FAILS}'
     return _INIT_PROBLEMS.get(code, other), _CAUSES.get(code, f'nvml-{code}')

@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 import time
 
+from gpu_tracker.errors import see
 from gpu_tracker.recording.writing.recording_file import Failure, RecordingFile, is_busy, is_failure_of_data
 from gpu_tracker.recording.writing.sample_rows import GpuRows, ProcessRows, SampleRows
 
@@ -59,7 +60,8 @@ _FULL = (
 _UNFINISHED = 'The recording {} is incomplete: there is no room for its end, or it is being read all the time.'
 _DROPPED = 'The oldest samples of the recording were dropped, because it could not be written for too long.'
 _WITHOUT_LOCKS = (
-    'The file system of {} has no locks that work; the recording is written without: read it when the run has ended.'
+    'The file system of {} has no locks that work; the recording is written without: read it when the run has ended. '
+    f'{see("no-locks")}'
 )
 _LOST_LINES = 'Some regions are missing in the recording: {}.'
 

@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 
-from gpu_tracker.errors import ParameterError
+from gpu_tracker.errors import ParameterError, see
 from gpu_tracker.recording.schema import APPLICATION_ID
 
 if sys.platform != 'win32':
@@ -60,7 +60,8 @@ class TrackingFile:
             self._create()
         except OSError as error:
             self.discard()
-            raise ParameterError('tracking_file', self.path, f'a path that can be written ({error.strerror})') from None
+            accepted = f'a path that can be written ({error.strerror})'
+            raise ParameterError('tracking_file', self.path, accepted, see('cannot-write')) from None
 
     def hand_over(self) -> None:
         """Close the descriptor: the sampler has a copy, and with it the lock."""
@@ -114,16 +115,27 @@ def check(path: str, given: object, *, overwrite: bool) -> None:
     :param path: As :func:`whole_path` returns it.
     :param given: What the user has given.
     """
+    folder_fault = _fault_of_folder(os.path.dirname(path))
+    if folder_fault is not None:
+        raise ParameterError('tracking_file', given, folder_fault, see('cannot-write'))
     fault = _fault(path, overwrite=overwrite)
     if fault is not None:
         raise ParameterError('tracking_file', given, fault)
 
 
+def _fault_of_folder(folder: str) -> str | None:
+    """Return what would be accepted in place of a path in ``folder``; None where files can be made there."""
+    if os.access(folder, os.W_OK | os.X_OK):
+        return None
+    if not os.path.isdir(folder):
+        return 'a path in a folder that exists'
+    read_only = sys.platform != 'win32' and os.statvfs(folder).f_flag & os.ST_RDONLY
+    reason = 'its file system is read-only' if read_only else 'not permitted'
+    return f'a path in a folder that can be written ({reason})'
+
+
 def _fault(path: str, *, overwrite: bool) -> str | None:
     """Return what would be accepted in place of ``path``; None where nothing is wrong with it."""
-    folder = os.path.dirname(path)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        return f'a path in a folder that {"can be written" if os.path.isdir(folder) else "exists"}'
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:

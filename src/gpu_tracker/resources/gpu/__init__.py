@@ -102,9 +102,16 @@ def open_resource(context: Context) -> Gpu:
         config['uuids'],
         most_share=None if share is None else share * _SHARE,
         counts_integrated=config['brands'] is not None,
+        absence=None if config['brands'] is None else lambda: _why_none(config['brands']),
     )
     reader.start()
     return Gpu(reader, has_uuids=bool(config['uuids']))
+
+
+def _why_none(brands: Sequence[str] | None) -> str:
+    from gpu_tracker.gpus.absence import why_no_driver  # noqa: PLC0415 - only where brands were chosen and are not here
+
+    return why_no_driver(brands)
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxGPURAM | usage.GPUUtilization]:

@@ -54,6 +54,7 @@ class GpuReader:
     :param pid_exists: Returns whether there is a process of an ID.
     :param most_share: CPU seconds a second that the readings may cost at most; None: no limit.
     :param counts_integrated: Whether integrated GPUs count in any case (see ``gpu.figures``).
+    :param absence: Returns why there is no driver, which is then a warning; None: nobody has asked for a GPU.
     :ivar error: What ``uuids`` would have to be, known after ``wait``; None where nothing is wrong with them.
     """
 
@@ -71,8 +72,10 @@ class GpuReader:
         pid_exists: Callable[[int], bool] = process_ids.pid_exists,
         most_share: float | None = None,
         counts_integrated: bool = False,
+        absence: Callable[[], str] | None = None,
     ) -> None:
         self.error = None
+        self._absence = absence
         self._open_backend = open_backend
         self._interval = max(interval, _SHORTEST_INTERVAL)
         self._uuids = uuids
@@ -214,7 +217,10 @@ class GpuReader:
         if backend is None:
             self._published = NO_GPUS
             self._row = _NO_GPUS_ROW
-            self._messages.append(('info', _NO_DRIVER))
+            if self._absence is None:
+                self._messages.append(('info', _NO_DRIVER))
+            else:
+                self._messages.append(('warning', f'GPU figures are 0: {self._absence()}'))
             return None
         if self.error is not None:
             if self._since_us is not None:  # nobody waits any more who would raise it

@@ -1,0 +1,155 @@
+"""The errors that newcomers meet with GPUs, containers and folders: whole texts, wherever the same is asked for."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.claims.claim_actors import tool
+from support.cli_program import PROGRAM
+from support.gpus.gpu_machine import GB, Machine
+from support.simulated_nvml import (
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    LIBRARY_NOT_FOUND,
+    NO_PERMISSION,
+    VERSION_MISMATCH,
+    Failure,
+    Gpu,
+    Process,
+)
+from support.tracked_program import as_root, run, run_words
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BLOCKED = 17
+"""NVML_ERROR_OPERATING_SYSTEM, as driver 580 answers where its device files are no devices of its own."""
+COMPLETE = 'Resource tracking complete. Process completed with status code: 0\n'
+TRACK = """
+import gpu_tracker
+
+with gpu_tracker.Tracker() as tracker:
+    pass
+print(tracker.resource_usage.max_gpu_ram.system)
+"""
+FAILURES = [
+    (
+        VERSION_MISMATCH,
+        (
+            'The NVIDIA driver and its library have different versions (NVML code 18), as after an update without a '
+            'restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. See '
+            '"driver-mismatch" in docs/troubleshooting.rst.'
+        ),
+    ),
+    (
+        BLOCKED,
+        (
+            'The operating system keeps this process from the NVIDIA driver (NVML code 17), as where a '
+            'container or job '
+            'was given no GPU: GPU figures are unknown. See "driver-permission" in docs/troubleshooting.rst.'
+        ),
+    ),
+    (
+        NO_PERMISSION,
+        (
+            'This user may not use the NVIDIA driver (NVML code 4): GPU figures are unknown until the user may open '
+            '/dev/nvidiactl and /dev/nvidia0. See "driver-permission" in docs/troubleshooting.rst.'
+        ),
+    ),
+    (
+        GPU_IS_LOST,
+        (
+            'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach '
+            '(NVML code 15): '
+            'GPU figures are unknown until the machine is restarted. See "gpu-lost" in docs/troubleshooting.rst.'
+        ),
+    ),
+]
+NOT_LOADED = 'is installed or loaded on this machine. See "no-gpu-driver" in docs/troubleshooting.rst.\n'
+"""Where NVIDIA's module is not loaded, which is so on the machines that these tests run on."""
+IN_CONTAINER = (
+    'gpu-tracker: The GPU driver does not tell which process of this container uses how much GPU memory, so the GPU '
+    "memory of the processes is unknown. A container that shares the machine's process IDs would know it: docker run "
+    '--pid=host, or hostPID: true in a pod of Kubernetes. See "container-gpu-memory" in docs/troubleshooting.rst.\n'
+)
+SEE_CANNOT_WRITE = 'See "cannot-write" in docs/troubleshooting.rst.\n'
+
+
+@pytest.mark.parametrize(('code', 'text'), FAILURES)
+def test_a_driver_that_fails_is_named_alike_by_a_run_the_table_the_choice_and_the_tracker(
+    machine: Machine, code: int, text: str
+) -> None:
+    machine.write(gpus=[Gpu(total=GB)], fail=[Failure('nvmlInit*', code)])
+    table, choice = machine.told_each(['gpus'], ['available'])
+    assert table == choice == (125, '', f'gpu-tracker: {text}\n')
+    exit_code, report, errors = machine.told('--json', 'true')
+    assert (exit_code, errors) == (0, f'gpu-tracker: {text}\n{COMPLETE}')
+    assert json.loads(report)['max_gpu_ram']['system'] is None
+    tracked = run(TRACK, env=machine.environment())
+    assert (tracked.stdout, tracked.stderr) == ('None\n', f'{text}\n')
+
+
+@pytest.mark.parametrize('code', [DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND])
+def test_gpus_that_were_asked_for_where_there_is_no_driver(machine: Machine, code: int) -> None:
+    machine.write(fail=[Failure('nvmlInit*', code)])
+    exit_code, report, errors = machine.told('--json', '--gb=nvidia', 'true')
+    assert errors == f'gpu-tracker: GPU figures are 0: no driver of NVIDIA GPUs {NOT_LOADED}{COMPLETE}'
+    assert (exit_code, json.loads(report)['max_gpu_ram']['system']) == (0, 0.0)
+    assert machine.told('--gb=nvidia', '-q', '-o', '/dev/null', 'true') == (0, '', '')
+    assert machine.told('--guuids=GPU-1', 'true') == (
+        125,
+        '',
+        (
+            "gpu-tracker: --guuids must be UUIDs of GPUs of this machine (it has none), not 'GPU-1'. "
+            '"gpu-tracker gpus --json" lists them; without a GPU leave it out. '
+            'See "gpu-uuids" in docs/troubleshooting.rst.\n'
+        ),
+    )
+    assert machine.told('gpus') == (0, '', f'gpu-tracker: no GPU driver {NOT_LOADED}')
+    assert machine.told('-o', '/dev/null', 'true') == (0, '', COMPLETE)  # nobody has asked for a GPU
+
+
+@as_root
+@pytest.mark.parametrize(
+    ('listed', 'used', 'memory', 'warning'),
+    [
+        pytest.param([Process(4_194_303, memory=3 * 10**8)], 3 * 10**8, None, IN_CONTAINER, id="the machine's IDs"),
+        pytest.param([Process(2, memory=0)], 3 * 10**8, None, IN_CONTAINER, id="the container's, without memory"),
+        pytest.param([Process(2, memory=3 * 10**8)], 3 * 10**8, 0.3, '', id="the container's"),
+        pytest.param([], 0, 0.0, '', id='no process'),
+    ],
+)
+def test_gpu_memory_in_a_container_with_process_ids_of_its_own(
+    machine: Machine, listed: list[Process], used: int, memory: float | None, warning: str
+) -> None:
+    """The command is the second process of the namespace, whose first one is gpu-tracker."""
+    machine.write(gpus=[Gpu(total=GB, used=used, processes=listed)])
+    words = [*tool('unshare'), '--pid', '--fork', '--mount-proc', *PROGRAM, '--json', '--st=0.1', 'sleep', '0.3']
+    finished = run_words(words, env=machine.environment())
+    assert finished.stderr == warning + COMPLETE
+    of_gpus = json.loads(finished.stdout)['max_gpu_ram']
+    assert (of_gpus['main'], of_gpus['combined'], of_gpus['system']) == (memory, memory, used / 10**9)
+
+
+@as_root
+@pytest.mark.parametrize(
+    ('mount', 'option', 'text'),
+    [
+        (
+            'ro',
+            '--tf=run.db',
+            '--tf must be a path in a folder that can be written (its file system is read-only), not',
+        ),
+        ('ro', '--output=run.db', '--output must be a path that can be written (Read-only file system), not'),
+        ('size=32k', '--tf=run.db', '--tf must be a file that SQLite can write (database or disk is full), not'),
+    ],
+)
+def test_a_file_system_that_takes_no_file(tmp_path: Path, mount: str, option: str, text: str) -> None:
+    script = f'mount -t tmpfs -o {mount} none . && cd "$PWD" && ! "$@"'
+    words = [*tool('unshare'), '--mount', 'sh', '-c', script, 'sh', *PROGRAM, option, 'touch', str(tmp_path / 'ran')]
+    finished = run_words(words, cwd=tmp_path)
+    assert finished.stderr == f"gpu-tracker: {text} 'run.db'. {SEE_CANNOT_WRITE}"
+    assert list(tmp_path.iterdir()) == []
