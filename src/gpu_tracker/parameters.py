@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         resource_usage_file: str | os.PathLike[str] | None
         n_join_attempts: int
         join_timeout: float
-        gpu_brand: str | None
+        gpu_brand: str | Sequence[str] | None
         max_overhead_percent: float | None
         cuda: bool
         sections: Sequence[str]

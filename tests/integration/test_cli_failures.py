@@ -80,7 +80,7 @@ def test_a_running_command_is_not_abandoned_where_the_waiting_fails() -> None:
             "command_tracker.CommandTracker.settle = fail(ValueError('surprise'))",
             'internal error: ValueError: surprise',
         ),
-        ("report.FORMATS['text'] = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
+        ("report.as_text = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
     ],
 )
 def test_the_exit_code_of_the_command_survives_a_lost_result(command: str, code: int, fault: str, text: str) -> None:

@@ -90,7 +90,7 @@ def test_what_is_no_recording_is_said_in_a_line(tmp_path: Path, command: tuple[s
 @pytest.mark.parametrize(
     ('arguments', 'said'),
     [
-        (('show', 'x', '-f', 'xml'), "--format must be text, json, summary or csv, not 'xml'"),
+        (('show', 'x', '-f', 'xml'), "--format must be text, json or summary, not 'xml'"),
         (
             ('export', 'x', '-f', 'xml'),
             "--format must be one of csv, jsonl, parquet, chrome-trace, sub-tracking, not 'xml'",
