@@ -72,7 +72,7 @@ def start(machine: VirtualMachine) -> None:
 
 
 def stop(machine: VirtualMachine) -> None:
-    """End it, and all that it has started, and remove the groups, and what shows that systemd has booted the machine."""
+    """End it, and all that it has started, and remove the groups, and what shows that systemd has booted it."""
     machine.write(f'{_SLICE}/cgroup.kill', '1')
     eventually(lambda: 'populated 0' in machine.read(f'{_SLICE}/cgroup.events'))
     machine.remove_group(_SLICE)
