@@ -136,7 +136,7 @@ class SimulatedTree:
         self.listings = 0
         self.counts_reaped_faults = self.counts_reaped_time = True
         self.questions: list[int] = []
-        self.begun = 0.0
+        self.begun = self.listed = 0.0
         self.changes = 0
         self.refresh()
         self.root = self.members[ROOT]
@@ -150,6 +150,7 @@ class SimulatedTree:
         self.changes += 1
         self.listings += 1
         self.begun += 1.0
+        self.listed = self.begun
         self.gone = []
         ended: set[int] = set()
         for pid, process in list(self.members.items()):

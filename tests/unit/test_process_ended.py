@@ -261,6 +261,23 @@ def test_a_fork_waits_for_the_end_of_who_has_had_the_number() -> None:
     assert setting.record()['exit_records_lost'] is False
 
 
+def test_members_that_were_listed_long_after_a_refresh_began_are_those_that_were_forked() -> None:
+    """The first two were found between two refreshes, before the notices of their forks were received."""
+    setting = Setting()
+    setting.later()
+    for pid in (3, 4):
+        setting.machine.fork(ROOT)
+        setting.kernel.fork(ROOT, pid)
+    forks, setting.kernel.forks = setting.kernel.forks, []
+    setting.refresh()
+    setting.tree.begun, setting.tree.listed = setting.kernel.now - 2, setting.kernel.now
+    setting.kernel.forks = forks
+    setting.kernel.fork(ROOT, 10)
+    setting.kernel.end(10, ROOT, 0.25)
+    assert setting.seconds == pytest.approx(0.25)
+    assert setting.record()['exit_records'] == 1
+
+
 def test_a_process_whose_number_is_anothers_and_of_which_no_record_came_is_said_to_be_lost() -> None:
     setting = Setting()
     setting.kernel.fork(ROOT, 10)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         """The same of ``Process.reaped_cpu``."""
         listings: int
         """Grows whenever something may have been started."""
+        listed: float
+        """When the last listing was complete: all members had been forked by then."""
         changes: int
         """Grows whenever a refresh has found anything changed: while it stands still, so does all else here."""
         memory_changes: int

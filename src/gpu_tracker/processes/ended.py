@@ -248,7 +248,7 @@ class EndedProcesses:
         if tree.listings == self._listings:
             return
         self._listings = tree.listings
-        when = _nanoseconds(tree.begun)
+        when = _nanoseconds(tree.listed)
         for pid in tree.members.keys() - family.keys():
             if not tree.members[pid].ended and not self._has_ended(pid):
                 family[pid] = (when, 0, pid)

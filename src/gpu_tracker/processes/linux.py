@@ -91,6 +91,7 @@ class LinuxProcessTree:
         self.gone: list[Process] = []
         self.foreign_cpu = 0.0
         self.listings = 0
+        self.listed = self.begun
         self.counts_reaped_faults = self.counts_reaped_time = True
         self.changes = self.memory_changes = 0
         self._held_image = stat.image(root.raw) if held else None
@@ -327,6 +328,7 @@ class LinuxProcessTree:
         new = [pid for pid in started if pid not in self.members and pid != self._own_pid]
         while new:
             new = self._admit_those(new)
+        self.listed = self._monotonic()
 
     def _admit_those(self, new: list[int]) -> list[int]:
         """Take in those of the ``new`` pids that belong to the tree; return those that have got another parent since.

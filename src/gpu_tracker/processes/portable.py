@@ -114,6 +114,7 @@ class PortableProcessTree:
                 if parent in self.members or (parent == self._launcher and self._launcher is not None):
                     del parents[pid]
                     growing = self._admit(pid) or growing
+        self.listed = time.monotonic()
 
     def _admit(self, pid: int) -> bool:
         if pid == self._own_pid:
