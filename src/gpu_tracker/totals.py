@@ -278,6 +278,8 @@ class Record(TypedDict):
     unreadable: bool
     doubled: int
     most_waited_for: int | None
+    may_miss_orphans: NotRequired[bool]
+    """Descendants may have been there that no sample has seen and for which no member has waited."""
     exit_records: NotRequired[int | None]
     """How many descendants the kernel has reported at their end; None or absent: it reports none."""
     exit_records_lost: NotRequired[bool]
