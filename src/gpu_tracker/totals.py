@@ -233,7 +233,7 @@ class EnergyTotals(TypedDict, total=False):
     """See :meth:`gpu_tracker.resources.energy.EnergySource.read`."""
 
     seconds: float
-    gpus: Sequence[tuple[str, float | None, bool]] | None
+    gpus: Sequence[tuple[str, float | None, bool | None]] | None
     packages: float | None
     problem: str
 
