@@ -290,7 +290,8 @@ class Record(TypedDict):
     ended_copies_peak: NotRequired[int]
     """The same of those that may have been in the target's memory."""
     ended_unseen_peaks: NotRequired[int]
-    """The sum of the peaks of those that no sample has seen, and for which nobody in the tree has waited."""
+    """The sum of what those have had at most that no sample has seen, and for which nobody in the tree has waited; of
+    others what they had beyond their mark as it was read last."""
 
 
 class Totals(TypedDict):

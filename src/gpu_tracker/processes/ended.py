@@ -408,8 +408,10 @@ class EndedProcesses:
         self.count += 1
         heir = parent if parent in family else None
         self.sums.end(pid, heir, process, *used)
-        if process is None:
-            self.sums.of_heir(heir).unseen_peaks += peak // _KIB
+        known = (
+            0 if process is None else process.peak or 0
+        )  # what it has had since it was read last, no sample has seen
+        self.sums.of_heir(heir).unseen_peaks += max(0, peak - known) // _KIB
         if peak > self._peaks.largest:
             self._add_peak(pid, peak, bits, parent)
         return True
