@@ -58,6 +58,8 @@ def lines_of(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
     yield from _cpu(usage)
     if usage.own_group is not None:
         yield 'Own group', _own_group(usage.own_group)
+        if usage.own_group.left_processes:
+            yield '', f'{_counted(str(usage.own_group.left_processes), "left-over process", "es")} ended with it'
     has_gpus = usage.gpu_utilization.system_gpu_count != 0
     if has_gpus:
         yield from _gpu(usage)
@@ -176,5 +178,5 @@ def _busy(used: ProcessingUnitPercentages, what: str) -> str:
     return f'{mean} of a {what} on average, {most} at most'
 
 
-def _counted(count: str, what: str) -> str:
-    return f'{count} {what}' if count == '1' else f'{count} {what}s'
+def _counted(count: str, what: str, plural: str = 's') -> str:
+    return f'{count} {what}' if count == '1' else f'{count} {what}{plural}'

@@ -233,7 +233,7 @@ class EnergyTotals(TypedDict, total=False):
     """See :meth:`gpu_tracker.resources.energy.EnergySource.read`."""
 
     seconds: float
-    gpus: Sequence[tuple[str, float | None, bool]] | None
+    gpus: Sequence[tuple[str, float | None, bool | None]] | None
     packages: float | None
     problem: str
 
@@ -278,6 +278,8 @@ class Record(TypedDict):
     unreadable: bool
     doubled: int
     most_waited_for: int | None
+    may_miss_orphans: NotRequired[bool]
+    """Descendants may have been there that no sample has seen and for which no member has waited."""
     exit_records: NotRequired[int | None]
     """How many descendants the kernel has reported at their end; None or absent: it reports none."""
     exit_records_lost: NotRequired[bool]
@@ -288,7 +290,8 @@ class Record(TypedDict):
     ended_copies_peak: NotRequired[int]
     """The same of those that may have been in the target's memory."""
     ended_unseen_peaks: NotRequired[int]
-    """The sum of the peaks of those that no sample has seen, and for which nobody in the tree has waited."""
+    """The sum of what those have had at most that no sample has seen, and for which nobody in the tree has waited; of
+    others what they had beyond their mark as it was read last."""
 
 
 class Totals(TypedDict):

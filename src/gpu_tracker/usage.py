@@ -198,12 +198,13 @@ class GPUEnergy:
     :ivar uuid: Its UUID.
     :ivar joules: From the first sample to the last; None for runs of less than a second, where the GPU has no counter,
         and where the tracked processes used a MIG device, which is a part of it.
-    :ivar others_used_it: Processes that were not tracked were on it as well.
+    :ivar others_used_it: Processes that were not tracked were on it as well; None where some may have been that cannot
+        be seen: those of other users without root, and those of other containers.
     """
 
     uuid: str
     joules: float | None
-    others_used_it: bool
+    others_used_it: bool | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,10 @@ take_too_much()
     words = ('--memory-limit=80MB', '-o', str(report), '--', sys.executable, '-c', program)
     done = gpu_tracker(*OPTIONS, *words)
     assert done.returncode == 124, done.stderr
-    assert '--memory-limit=80MB (80,000,000 bytes) was exceeded: for lack of memory the kernel has ended 1 process' in done.stderr
+    assert (
+        '--memory-limit=80MB (80,000,000 bytes) was exceeded: for lack of memory the kernel has ended 1 process'
+        in done.stderr
+    )
     found = json.loads(report.read_text())
     assert (found['termination_reason'], found['own_group']['oom_kills']) == ('memory_limit', 1)
 

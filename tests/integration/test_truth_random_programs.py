@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.processes.exit_records import ExitRecords
 from support.random_programs.expect import bounds
 from support.random_programs.generate import generate
 from support.random_programs.run import run
@@ -64,6 +65,10 @@ def test_figures_of_random_programs_are_what_the_kernel_says(actor: str, runs: l
 @pytest.mark.parametrize('group', GROUPS)
 def test_the_bounds_of_nearly_all_random_programs_are_known_and_tight(group: str, runs: list[Run]) -> None:
     # A bound that nothing is known of is never wrong, nor is one that is far away.
+    try:
+        ExitRecords().close()
+    except OSError as error:  # then any process that the machine starts meanwhile may have been an orphan of a program
+        pytest.skip(f'the kernel reports no ends of processes: {error}')
     of_some = [found for found in runs if group != 'descendants' or found.program.has_descendants]
     recorded = [found.bounds[group]['total'] for found in of_some if found.bounds is not None]
     known = [upper / lower if lower else math.inf for lower, upper in recorded if upper is not None]

@@ -54,6 +54,7 @@ class FakeTree:
         self.members: dict[int, FakeProcess] = {}
         self.changes = 0
         self.gone: list[FakeProcess] = []
+        self.given_to_strangers: int | None = 0
         self.ignoring: set[int] = set()
         """The pids of those that ignore SIGCHLD."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.model import Gpu, GpuProcess
+from gpu_tracker.gpus.model import Gpu, GpuProcess, Unseen
 from gpu_tracker.resources.energy import EnergySource, usage_of
 from gpu_tracker.units import Units
 from support.gpus.gpu_readings import capable
@@ -25,6 +25,7 @@ class Backend:
     def __init__(self) -> None:
         self.joules: dict[str, float | None] = {'a': 500.0, 'b': 7.0}
         self.on: dict[str, list[GpuProcess] | None] = {}
+        self.hidden: dict[str, Unseen] = {}
         self.vendors: dict[str | None, str] = {}
         self.integrated: set[str | None] = set()
 
@@ -40,6 +41,9 @@ class Backend:
 
     def processes(self, uuid: str) -> list[GpuProcess] | None:
         return self.on.get(uuid, [])
+
+    def unseen(self, uuid: str) -> Unseen:
+        return self.hidden.get(uuid, Unseen())
 
     def close(self) -> None:
         pass
@@ -79,6 +83,24 @@ def test_that_others_used_a_gpu_too_is_reported(machine: Machine) -> None:
     machine.backend.on = {}
     (gpu,) = machine.after(1).gpus
     assert gpu.others_used_it
+
+
+@pytest.mark.parametrize('hidden', [Unseen(has_others=True), Unseen(frozenset({99}))])
+def test_whether_others_used_a_gpu_is_unknown_where_some_cannot_be_seen(machine: Machine, hidden: Unseen) -> None:
+    machine.backend.on = {'a': [GpuProcess(11, 5)], 'b': [GpuProcess(11, 5), GpuProcess(98, 5)]}
+    machine.backend.hidden = {'a': hidden, 'b': hidden}
+    machine.after(0)
+    machine.backend.hidden = {}
+    energy = machine.after(1)
+    assert [gpu.others_used_it for gpu in energy.gpus] == [None, True]
+    assert energy.gpu == 0.0
+
+
+def test_which_gpus_a_member_used_that_cannot_be_looked_at_is_unknown(machine: Machine) -> None:
+    machine.backend.hidden = {'b': Unseen(frozenset({11, 99}))}
+    machine.after(0)
+    machine.backend.hidden = {}
+    assert machine.after(2).gpu is None
 
 
 def test_without_a_gpu_in_use_it_is_zero_and_in_less_than_a_second_unknown(machine: Machine) -> None:

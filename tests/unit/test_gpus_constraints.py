@@ -44,6 +44,17 @@ def test_without_memory_of_its_own_a_gpu_is_free_while_nothing_computes_on_it() 
     assert lasts(gpu(**unified, processes=None))
 
 
+def test_what_processes_have_counts_where_a_gpu_with_memory_of_its_own_does_not_report_it() -> None:
+    card = gpu(memory_total=None, memory_used=None, memory_free=None, processes=(DRAWS._replace(memory=GB),))
+    card = card._replace(gpu=card.gpu._replace(vendor='intel'))
+    assert why(card) is None
+    full = card._replace(processes=(DRAWS._replace(memory=GB), DRAWS._replace(memory=GB // 2)))
+    assert why(full) == 'its processes have 1.5 GB of its memory, and it does not report how much there is'
+    assert not lasts(full)
+    assert status_of(full) == constraints.IN_USE
+    assert why(full._replace(gpu=full.gpu._replace(is_integrated=True))) is None
+
+
 def test_where_processes_of_others_cannot_be_seen_a_gpu_that_does_not_report_its_memory_is_in_use() -> None:
     reason = 'it does not report its memory, and processes of other users or containers cannot be seen from here'
     assert why(gpu(**UNIFIED)) == reason

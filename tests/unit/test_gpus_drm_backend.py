@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpu_tracker.gpus.constraints import FREE, status_of
 from gpu_tracker.gpus.drm.backend import DrmBackend
+from gpu_tracker.gpus.request import Request
+from gpu_tracker.gpus.selection import choose
 from gpu_tracker.resources.gpu.figures import GpuFigures
-from support.gpus.drm_tree import DrmTree, browser, dump
+from support.gpus.drm_tree import CASES, DrmTree, browser, dump
 from support.tracked_program import answer, as_root
 
 if TYPE_CHECKING:
@@ -286,7 +289,10 @@ def test_a_run_reads_the_processes_of_its_tree_alone(tree: DrmTree, clock: Clock
 
 FOREIGN = """
 import json, os, sys
+from gpu_tracker.gpus.constraints import FREE, status_of
 from gpu_tracker.gpus.drm.backend import DrmBackend
+from gpu_tracker.gpus.request import Request
+from gpu_tracker.gpus.selection import choose
 from gpu_tracker.resources.gpu.figures import GpuFigures
 
 backend = DrmBackend(sys.argv[1], '/proc')
@@ -409,3 +415,17 @@ def test_a_gpu_on_a_chip_whose_driver_has_two_names(tree: DrmTree, clock: Clock)
     tree.add([f'/sys/class/drm/{name}/device/uevent:DRIVER=adreno' for name in ('card0', 'renderD128')])
     tree.client(1001, 5, ['drm-driver:\tmsm', 'drm-client-id:\t1', 'drm-resident-memory:\t8 KiB'])
     assert [listed(one.processes) for one in backend(tree, clock).survey()] == [[(1001, 8192, True)]]
+
+
+@pytest.mark.parametrize('case', CASES)
+def test_a_gpu_is_shown_as_free_where_a_choice_of_its_brand_gives_it(case: str, tree: DrmTree, clock: Clock) -> None:
+    tree.add(case)
+    driver = backend(tree, clock)
+    driver.survey()
+    clock.now += 1.0
+    gpus = driver.survey()
+    shown = [gpu.uuid for gpu in gpus if status_of(gpu) == FREE]
+    given = [
+        gpu.uuid for brand in {gpu.gpu.vendor for gpu in gpus} for gpu in choose(gpus, Request(brands=(brand,))).chosen
+    ]
+    assert shown == given

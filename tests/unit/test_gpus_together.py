@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
+from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading, Unseen
 from gpu_tracker.gpus.together import open_together
 from gpu_tracker.resources.gpu.figures import GpuFigures
 from support.gpus.run_gpus import FakeRunGpus
@@ -65,6 +65,8 @@ def test_the_gpus_of_two_drivers_are_those_of_one() -> None:
     assert together.compute_files == {'/dev/nvidia-uvm'}
     assert (together.read('GPU-n').memory_used, together.read('GPU-a').memory_used) == (100, 40)
     assert together.processes('GPU-a') == [GpuProcess(2, 20)]
+    two.unseen_on = {'GPU-a': Unseen(frozenset({3}), has_others=True)}
+    assert (together.unseen('GPU-n'), together.unseen('GPU-a')) == (Unseen(), Unseen(frozenset({3}), has_others=True))
     assert (together.utilization('GPU-n'), together.utilization('GPU-a')) == (30.0, 10.0)
     assert (together.energy('GPU-n'), together.energy('GPU-a')) == (5.0, 7.0)
     two.peaks = {('GPU-a', 2): 33}

@@ -176,8 +176,8 @@ def test_json_that_is_no_object_is_no_report(text: str) -> None:
         ('compute_time', {'unit': 'years'},
          "compute_time.unit has to be 'seconds' or 'minutes' or 'hours' or 'days', but is 'years'"),
         ('energy', {'unit': 'joules', 'gpus': 3}, 'energy.gpus has to be a list, but is 3'),
-        ('energy', {'unit': 'joules', 'gpus': [{'uuid': 'a'}]},
-         'energy.gpus[0].others_used_it has to be true or false, but is missing'),
+        ('energy', {'unit': 'joules', 'gpus': [{'uuid': 'a', 'others_used_it': 1}]},
+         'energy.gpus[0].others_used_it has to be true or false, but is 1'),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_report_of_strangers_is_named(section: str, changes: dict | None, fault: str) -> None:

@@ -388,6 +388,18 @@ def test_the_marks_of_those_that_nobody_has_seen_or_waited_for_are_added_up() ->
     assert setting.record()['ended_unseen_peaks'] == 2 * 18_000 * 1024
 
 
+def test_what_one_has_had_beyond_its_mark_as_it_was_read_last_has_been_seen_by_nobody() -> None:
+    setting = Setting()
+    child = 3
+    setting.machine.fork(ROOT)
+    setting.kernel.fork(ROOT, child)
+    setting.refresh()
+    setting.tree.members[child].peak = 3_000 * 1024
+    setting.kernel.end(child, INIT, peak=18_000)
+    setting.refresh()
+    assert setting.record()['ended_unseen_peaks'] == 15_000 * 1024
+
+
 def test_a_copy_of_the_root_may_have_run_in_its_memory() -> None:
     setting = Setting()
     setting.kernel.fork(ROOT, 10)

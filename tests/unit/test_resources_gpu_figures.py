@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
+from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading, Unseen
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids
 from support.gpus.gpu_readings import capable, sampled
 
@@ -29,6 +29,9 @@ class FakeBackend:
 
     def processes(self, uuid: str) -> list[GpuProcess] | None:
         return self.readings[uuid].processes
+
+    def unseen(self, uuid: str) -> Unseen:
+        return Unseen()
 
     def utilization(self, uuid: str) -> float | None:
         return self.present.get(uuid)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
+from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading, Unseen
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN
 from gpu_tracker.resources.gpu.reader import GpuReader, next_reading
 from support.gpus.gpu_readings import capable, sampled
@@ -44,6 +44,9 @@ class OneGpu:
 
     def processes(self, uuid: str) -> list[GpuProcess] | None:
         return [GpuProcess(7, 300)]
+
+    def unseen(self, uuid: str) -> Unseen:
+        return Unseen()
 
     def utilization(self, uuid: str) -> float | None:
         return 25.0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.limits import used_in
-from gpu_tracker.resources.rusage import count_ended, reconcile, settle_children, settle_command
+from gpu_tracker.resources.rusage import count_ended, doubt_bounds, reconcile, settle_children, settle_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +46,7 @@ def totals_of(
                 'unreaped': 0.05,
                 'adopted': 0.04,
                 'has_clocks': False,
+                'cpu_is_lower_bound': False,
                 'has_reaped': True,
                 'has_descendants': True,
                 'faults_of_waited_for': 90,
@@ -495,3 +496,35 @@ def test_a_limit_of_memory_is_compared_with_the_mark_of_wait4_and_with_nothing_e
         'memory_limit': 90 * MB,
         'gpu_memory_limit': None,
     }
+
+
+def with_bounds(**record: object) -> dict[str, Any]:
+    return totals_of(
+        [2 * MB, None, None], [MB, None, None], [3 * MB, None, None], upper=(2 * MB, 6 * MB, 8 * MB), **record
+    )
+
+
+STANDING = {'main': 2 * MB, 'descendants': 6 * MB, 'combined': 8 * MB}
+WITHDRAWN = {'main': 2 * MB, 'descendants': None, 'combined': None}
+
+
+@pytest.mark.parametrize(
+    ('record', 'orphans_seconds', 'expected'),
+    [
+        ({}, None, STANDING),
+        ({'may_miss_orphans': True}, None, WITHDRAWN),
+        ({'may_miss_orphans': True}, 0.0, STANDING),
+        ({'may_miss_orphans': True}, 0.001, WITHDRAWN),
+        ({'may_miss_orphans': True, 'exit_records': 3}, None, STANDING),
+        ({'may_miss_orphans': True, 'exit_records': 3, 'exit_records_lost': True}, None, WITHDRAWN),
+        ({'has_clocks': True}, 0.0, WITHDRAWN),
+        ({'cpu_is_lower_bound': True}, 0.0, WITHDRAWN),
+    ],
+)
+def test_bounds_are_dropped_where_there_may_have_been_descendants_that_nobody_knows(
+    record: dict[str, object], orphans_seconds: float | None, expected: dict[str, int | None]
+) -> None:
+    totals = with_bounds(**{'adopted': 0.0, 'most_waited_for': 1} | record)
+    doubt_bounds(totals, orphans_seconds)
+    assert totals['ram']['upper'] == expected
+    assert totals['record']['most_waited_for'] == (1 if expected == STANDING else None)

@@ -68,6 +68,17 @@ def test_a_summary_fits_a_screen(path: Path) -> None:
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize(
+    ('left', 'expected'),
+    [(None, []), (0, []), (1, ['            1 left-over process ended with it']),
+     (3, ['            3 left-over processes ended with it'])],
+)  # fmt: skip
+def test_processes_that_an_own_group_had_left(left: int | None, expected: list[str]) -> None:
+    group = OwnGroupUsage('bytes', 'cgroup v2', 2000, 0.5, 0.4, 0.1, 0, 0, 1, 0, left, None)
+    lines = summary_lines(own_group=group)
+    assert [line for line in lines if 'left' in line] == expected
+
+
 @pytest.mark.parametrize(('tasks', 'text'), [(None, 'N/A tasks'), (1, '1 task'), (2, '2 tasks')])
 def test_the_tasks_of_an_own_group(tasks: int | None, text: str) -> None:
     group = OwnGroupUsage('bytes', 'cgroup v2', 2000, 0.5, 0.4, 0.1, 0, 0, tasks, 0, 0, None)

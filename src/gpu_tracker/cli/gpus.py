@@ -44,8 +44,10 @@ Options:
 [i] free: only a program of gpu-tracker idle is on it, which leaves for a claim
 [-] divided into MIG devices   [?] claims not known   [x] cannot be read
 
-A GPU is free where `gpu-tracker available` gives it: at most 20 % of its memory is
-in use and nobody has claimed it. The index is the place in PCI bus order.
+A GPU is free where `gpu-tracker available --gb=<its brand>` gives it: at most 20 % of
+its memory is in use and nobody has claimed it. Without --gb that gives GPUs of one
+brand alone, and none that shares the system's memory. The index is the place in PCI
+bus order.
 """
 
 _LONGEST_INTERVAL = 1e9

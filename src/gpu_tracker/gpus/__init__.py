@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol
 
-    from gpu_tracker.gpus.model import Gpu, GpuMonitor, GpuProcess, GpuReading
+    from gpu_tracker.gpus.model import Gpu, GpuMonitor, GpuProcess, GpuReading, Unseen
 
     class RunGpus(Protocol):
         """The opened GPUs that a run reads, of one vendor or of several.
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
         def processes(self, uuid: str) -> list[GpuProcess] | None:
             """Return the processes on one GPU, None where the driver does not list them."""
+
+        def unseen(self, uuid: str) -> Unseen:
+            """Return who may be on one GPU without being in the list that ``processes`` has returned last."""
 
         def utilization(self, uuid: str) -> float | None:
             """Return the percent that the driver reports of now, None where it does not."""

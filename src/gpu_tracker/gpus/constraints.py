@@ -10,6 +10,11 @@ if TYPE_CHECKING:
 _WHOLE = 100
 """Percent: then it does not matter how much memory is in use."""
 _GIGABYTE = 1e9
+_REPORTING = frozenset({'', 'nvidia'})
+"""The vendors whose driver reports the memory of each GPU that has some of its own."""
+_DRAWN = 1_000_000_000
+"""Bytes that processes may have of a GPU with memory of its own whose driver does not say how much is in use: desktops
+take less, and it is 20 % of the memory of small GPUs."""
 
 
 class Limits(NamedTuple):
@@ -86,6 +91,10 @@ def _in_use_by_processes(gpu: GpuReading) -> Rejection | None:
     if computing:
         what = 'a process computes' if computing == 1 else f'{computing} processes compute'
         return Rejection(IN_USE, f'{what} on it, and it does not report its memory')
+    held = sum(process.memory or 0 for process in gpu.processes if not process.is_idle_program)
+    if held > _DRAWN and gpu.gpu.vendor not in _REPORTING and not gpu.gpu.is_integrated:
+        text = f'its processes have {held / _GIGABYTE:.1f} GB of its memory, and it does not report how much there is'
+        return Rejection(IN_USE, text)
     if not gpu.is_list_complete:
         text = 'it does not report its memory, and processes of other users or containers cannot be seen from here'
         return Rejection(IN_USE, text, is_lasting=True)

@@ -72,6 +72,15 @@ def vendor_order(vendor: str) -> tuple[int, str]:
     return (1 + _OTHERS.index(vendor) if vendor in _OTHERS else 1 + len(_OTHERS)), vendor
 
 
+class Unseen(NamedTuple):
+    """Who may be on a GPU without being listed."""
+
+    pids: frozenset[int] = frozenset()
+    """Processes that could not be looked at."""
+    has_others: bool = False
+    """There may be processes beside these of which not even the number is known: of other containers or users."""
+
+
 class GpuProcess(NamedTuple):
     """A process on a GPU, or on one MIG instance of it; None is what is not known."""
 

@@ -11,7 +11,7 @@ import time
 from gpu_tracker.background import Caller, Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import OF_DRM
-from gpu_tracker.gpus.model import GpuReading, title
+from gpu_tracker.gpus.model import GpuReading, Unseen, title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,6 +111,10 @@ class Together:
     def processes(self, uuid: str) -> list[GpuProcess] | None:
         """Return the processes on one GPU."""
         return self._owners[uuid].ask(lambda backend: backend.processes(uuid), None)
+
+    def unseen(self, uuid: str) -> Unseen:
+        """Return who may be on one GPU without being listed; anybody while its driver does not answer."""
+        return self._owners[uuid].ask(lambda backend: backend.unseen(uuid), Unseen(has_others=True))
 
     def utilization(self, uuid: str) -> float | None:
         """Return the percent that one GPU's driver reports of now."""

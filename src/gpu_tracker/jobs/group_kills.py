@@ -2,6 +2,10 @@
 
 Ranks that share a group see the same kills. Each has the counter of the group when it began, and what came on top of it
 while it ran: the numbers of the kills that it has seen. So one that several ranks have seen is known to be one.
+
+Where such a counter falls, two kills may have the same number, and count as one: in version 1, and wherever the groups
+below are added up, it has lost the kills of a group below that was removed before a later rank began. So the figure is
+a lower bound.
 """
 
 from __future__ import annotations

@@ -111,7 +111,8 @@ class GroupKills:
     :ivar nodes: The node; several where several nodes of the launcher are one machine.
     :ivar folder: The folder of the group, as the first of these ranks has seen it.
     :ivar kills: How many processes, tracked or not, each once however many ranks have seen it. Version 2 of control
-        groups counts those of the groups below too, so kills of several groups are not to be added up.
+        groups counts those of the groups below too, so kills of several groups are not to be added up. It is a lower
+        bound where kills were counted in a group below that was removed before a later rank began (version 1).
     :ivar ranks: The labels of the ranks that ran in it.
     """
 

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
         """Grows whenever the members, what they have resident, or their page faults have changed."""
 
         @property
+        def given_to_strangers(self) -> int | None:
+            """Process IDs that were given so far to threads, and to processes that are no members; None: unknown."""
+
+        @property
         def samplers(self) -> dict[int, Process]:
             """Those samplers that members have started and that still run, by pid."""
 

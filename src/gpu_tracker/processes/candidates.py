@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _MOST_TRIED = 512
 """New numbers above which one listing costs less than trying each."""
+_ALL = 1 << 22
+"""The most numbers that there are (PID_MAX_LIMIT): after the largest one they begin anew."""
 _LONGEST_START = 0.1
 """Seconds for which a number that is no process is tried again: a process gets its number some microseconds before it
 can be found, and longer where its parent loses the core in between. Threads have such numbers as well, and so have
@@ -37,6 +39,9 @@ class NewPids:
         self._is_process = is_process
         self._monotonic = monotonic
         self._newest: int | None = None
+        self.given: int | None = 0
+        """Numbers given to processes and threads of the machine since the first :meth:`take`, at least as many
+        as there were; None where that is not known."""
         self._listed: set[str] = set()
         self._unborn: list[tuple[int, float]] = []
         """Numbers that are no processes yet, and until when they may become some."""
@@ -45,6 +50,7 @@ class NewPids:
         """Return the new pids; each is returned once, except after a listing."""
         newest = self._files.newest()
         last, self._newest = self._newest, newest
+        self._count(last, newest)
         if newest is not None and newest == last and not self._unborn:
             return ()
         if newest is None or last is None or self._is_process is None or not 0 <= newest - last <= _MOST_TRIED:
@@ -65,6 +71,12 @@ class NewPids:
     def forget(self, pid: int) -> None:
         """Take note that a process is gone: another one may have its number at the next listing."""
         self._listed.discard(str(pid))
+
+    def _count(self, last: int | None, newest: int | None) -> None:
+        if newest is None:
+            self.given = None
+        elif self.given is not None and last is not None:
+            self.given += newest - last if newest >= last else _ALL
 
     def _list(self, last: int | None, newest: int | None) -> Iterable[int]:
         names = self._files.names()

@@ -17,10 +17,10 @@ import os
 import time
 from operator import length_hint
 
-from gpu_tracker.processes import SAMPLER_MARK, SAMPLER_NAME
+from gpu_tracker.processes import SAMPLER_NAME
+from gpu_tracker.processes.ended_peaks import EndedPeaks, new_peak
 from gpu_tracker.processes.exit_records import FORKED, LAST_OF_PROCESS, nanoseconds_of
 from gpu_tracker.processes.exit_sums import ExitSums, Sums
-from gpu_tracker.processes.stat import INEXACT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,8 +71,6 @@ _LONGEST_UNCONFIRMED = 5.0
 _LONGEST = 1.0
 """Seconds between two times that records are taken, at most: they wait in a buffer that has an end."""
 _SAMPLER = SAMPLER_NAME.ljust(16, b'\0')
-_LONGEST_START = 0.1
-"""Seconds after which a sampler that was started can be told from other processes."""
 _NEVER = float('inf')
 _MICROSECOND, _NANOSECOND = 1000, 1e-9
 """The one in nanoseconds, the other in seconds."""
@@ -130,12 +128,7 @@ class EndedProcesses:
         self._records_now: list[bytes] = []
         self._ends: Iterator[bytes] = iter(self._records_now)
         """Records that were received, and those of them that were not looked at yet."""
-        self._peaks: list[tuple[int, int]] = []
-        self._new_peaks: list[tuple[int, int]] = []
-        """Descendants that have just ended, and their high-water marks; those after the last settling."""
-        self._starters: set[int] = set()
-        """Those that have started a sampler: they live for a millisecond, and do not count."""
-        self._settled = 0.0
+        self._peaks = EndedPeaks()
         self._threads: dict[int, _Threads] = {}
         self._older: set[int] = set()
         """Those of them that were there at the start: their marks may be from before."""
@@ -154,16 +147,12 @@ class EndedProcesses:
         self.root_seconds: float | None = None
         """CPU seconds of the root, and its high-water mark, once it has ended."""
         self.root_peak: int | None = None
-        self.peak = 0
-        """The largest high-water mark of a descendant that has ended."""
-        self.peak_of_copies = 0
-        """The same of those that may have run in the memory of the root: children that have never called execve(2)."""
 
     def begin(self) -> None:
         """Count from now on, after the first refresh: what has ended before that does not count."""
         members = self._tree.members
-        self.count = self.peak = self.peak_of_copies = 0
-        self._peaks, self._new_peaks = [], []
+        self.count = 0
+        self._peaks.begin()
         self._begun = _nanoseconds(self._tree.begun)
         self._family = {pid: fork for pid, fork in self._family.items() if pid in members}
         self._threads = {pid: threads for pid, threads in self._threads.items() if pid in members}
@@ -191,10 +180,7 @@ class EndedProcesses:
         layout = records.layout
         if forks is None or layout is None:
             return
-        if now - self._settled > _LONGEST_START:
-            self._settled = now
-            self.peak = self._largest(self._peaks)
-            self._peaks, self._new_peaks = self._new_peaks, []
+        self._peaks.settle(now, self._family)
         self._latest = _nanoseconds(self._monotonic()) + _SLACK
         self._add_listed()
         self._follow([*self._held, *forks] if self._held else forks, layout)
@@ -217,8 +203,8 @@ class EndedProcesses:
             'exit_records': self.count if self.is_confirmed else None,
             'exit_records_lost': self.is_incomplete,
             'ended_main_peak': self.root_peak,
-            'ended_peak': self._largest([*self._peaks, *self._new_peaks]),
-            'ended_copies_peak': self.peak_of_copies,
+            'ended_peak': self._peaks.largest_so_far(self._family),
+            'ended_copies_peak': self._peaks.of_copies,
             'ended_unseen_peaks': self.sums.unseen_peaks(),
         }
 
@@ -314,7 +300,7 @@ class EndedProcesses:
         """
         family, late, older, tree, sums = self._family, self._late, self._older, self._tree, self.sums
         members, parents, unseen = tree.members, sums.parents, sums.unseen
-        begun, latest, least = self._begun, self._latest, self.peak // _KIB
+        begun, latest, least = self._begun, self._latest, self._peaks.largest // _KIB
         has_amounts = self._counts_amounts
         process_of, fields_of, single = layout.process, layout.fields, layout.single_length
         heir, of_heir = 0, sums.of_heir(None)
@@ -351,10 +337,8 @@ class EndedProcesses:
 
     def _add_peak(self, pid: int, peak: int, bits: int, parent: int) -> None:
         """Take note of the high-water mark of a descendant that has just ended, in bytes."""
-        if bits & FORKED and (parent == self._tree.root.pid or parent not in self._family):
-            self.peak_of_copies = max(self.peak_of_copies, peak)
-        else:
-            self._new_peaks.append((pid, peak))
+        may_be_copy = parent == self._tree.root.pid or parent not in self._family
+        self._peaks.add(pid, peak, is_copy=bool(bits & FORKED) and may_be_copy)
 
     def _is_stranger(self, fork: Fork, bits: int, age: int) -> bool:
         """Return whether a record is of who had the number before, or of one that has ended before the run."""
@@ -419,14 +403,16 @@ class EndedProcesses:
             self.sums.of_root.add(*used)
             return True
         if name == _SAMPLER or pid in tree.samplers:
-            self._starters.add(fork[1])
+            self._peaks.add_starter(fork[1])
             return False
         self.count += 1
         heir = parent if parent in family else None
         self.sums.end(pid, heir, process, *used)
-        if process is None:
-            self.sums.of_heir(heir).unseen_peaks += peak // _KIB
-        if peak > self.peak:
+        known = (
+            0 if process is None else process.peak or 0
+        )  # what it has had since it was read last, no sample has seen
+        self.sums.of_heir(heir).unseen_peaks += max(0, peak - known) // _KIB
+        if peak > self._peaks.largest:
             self._add_peak(pid, peak, bits, parent)
         return True
 
@@ -438,19 +424,7 @@ class EndedProcesses:
         seconds, faults, amounts = used
         if process is not None:
             seconds = max(seconds, process.own_cpu)
-        return (seconds, faults, amounts), _new_peak(process, peak)
-
-    def _largest(self, peaks: Sequence[tuple[int, int]]) -> int:
-        """Return the largest peak so far, those of processes that have started a sampler left out."""
-        largest = self.peak
-        for pid, peak in peaks:
-            if peak > largest and not self._has_started_sampler(pid):
-                largest = peak
-        return largest
-
-    def _has_started_sampler(self, pid: int) -> bool:
-        children = [child for _, parent, child in self._family.values() if parent == pid]
-        return pid in self._starters or any(_is_sampler(child) for child in children)
+        return (seconds, faults, amounts), new_peak(process, peak)
 
 
 def open_ended(tree: ProcessTree, *, is_launched: bool, counts_amounts: bool) -> EndedProcesses | None:
@@ -488,17 +462,3 @@ def _exists(pid: int) -> bool:
     except PermissionError:
         pass  # it is another user's
     return True
-
-
-def _is_sampler(pid: int) -> bool:
-    try:
-        with open(f'/proc/{pid}/cmdline', 'rb') as file:
-            return SAMPLER_MARK.encode() in file.read()
-    except OSError:
-        return False  # it has ended: its record tells
-
-
-def _new_peak(process: Process | None, peak: int) -> int:
-    """Return the peak of a process that was there at the start, where it is not from before; else 0."""
-    known = None if process is None else process.peak
-    return peak if known is not None and peak > known + INEXACT else 0

@@ -92,6 +92,7 @@ class LinuxProcessTree:
         self.foreign_cpu = 0.0
         self.listings = 0
         self.listed = self.begun
+        self._admitted = 0
         self.counts_reaped_faults = self.counts_reaped_time = True
         self.changes = self.memory_changes = 0
         self._held_image = stat.image(root.raw) if held else None
@@ -99,6 +100,12 @@ class LinuxProcessTree:
         self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
         self._admit_new()
         self._orphans = Orphans(root, launcher, self._files)
+
+    @property
+    def given_to_strangers(self) -> int | None:
+        """Process IDs that were given so far to threads, and to processes that are no members; None where unknown."""
+        given = self._new_pids.given
+        return None if given is None else given - self._admitted
 
     @property
     def samplers(self) -> dict[int, Process]:
@@ -377,6 +384,7 @@ class LinuxProcessTree:
             self._samplers[process.pid] = process
             return
         self._note_change()
+        self._admitted += 1
         self._take_in(process)
         process.relative = self._relative_of(process)
         process.forked = process.relative is not None

@@ -41,6 +41,7 @@ class PortableProcessTree:
         self.foreign_cpu = 0.0
         self.samplers: dict[int, Process] = {}
         self.listings = 0
+        self.given_to_strangers: int | None = None
         self.counts_reaped_faults = False
         self.counts_reaped_time = sys.platform == 'linux'  # elsewhere psutil has 0.0
         self.changes = self.memory_changes = 0

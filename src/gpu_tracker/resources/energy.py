@@ -109,13 +109,18 @@ class EnergySource:
         """Vendors on whose GPUs the tree was seen."""
         self._unlisted: set[str] = set()
         """Vendors with GPUs on which the tree may be without being seen."""
+        self._used_unseen: set[str] = set()
+        """GPUs on which others may have been without being listed."""
+        self._hides_members = False
+        """Some process of the tree could not be looked at: it may have used any GPU of its drivers."""
         self._packages = [_Package(path) for path in _packages_in(powercap)]
 
     def read(self, members: frozenset[int]) -> dict[str, object]:
         """Return the ``seconds`` since the first reading, ``gpus`` and ``packages``.
 
-        ``gpus`` has each GPU that one of ``members`` was seen on: its UUID, its joules and whether others used it too;
-        None where it is not known which these are. ``packages`` are the joules of all CPU packages; None: unreadable.
+        ``gpus`` has each GPU that one of ``members`` was seen on: its UUID, its joules and whether others used it too,
+        None where some may have been that cannot be seen. ``gpus`` is None where it is not known which these are.
+        ``packages`` are the joules of all CPU packages; None: unreadable.
         """
         if self._start is None:
             self._open()
@@ -128,7 +133,7 @@ class EnergySource:
         packages = [package.read() for package in self._packages]
         known = [joules for joules in packages if joules is not None]
         gpus = [
-            [uuid, None if uuid in self._divided else self._gpus[uuid].used, uuid in self._used_by_others]
+            [uuid, None if uuid in self._divided else self._gpus[uuid].used, self._is_used_by_others(uuid)]
             for uuid in sorted(self._used)
         ]
         return {
@@ -150,7 +155,12 @@ class EnergySource:
 
     def _are_known(self) -> bool:
         """Return whether it is known which GPUs were used: in a container processes may have other IDs."""
-        return not self._is_broken and self._unlisted <= self._listing
+        return not (self._is_broken or self._hides_members) and self._unlisted <= self._listing
+
+    def _is_used_by_others(self, uuid: str) -> bool | None:
+        if uuid in self._used_by_others:
+            return True
+        return None if uuid in self._used_unseen else False
 
     def close(self) -> None:
         """Let go of the driver."""
@@ -163,8 +173,13 @@ class EnergySource:
             return
         self._gpus.setdefault(uuid, _Counter()).add(joules)
         processes = backend.processes(uuid)
-        if processes is None or not (self._are_ours or gpu.vendor in OF_DRM):
+        unseen = backend.unseen(uuid)
+        has_our_numbers = self._are_ours or gpu.vendor in OF_DRM
+        if processes is None or not has_our_numbers:
             self._unlisted.add(gpu.vendor)
+        if processes is None or not has_our_numbers or unseen.has_others or unseen.pids - members:
+            self._used_unseen.add(uuid)
+        self._hides_members |= not unseen.pids.isdisjoint(members)
         for process in processes or ():
             (self._used if process.pid in members else self._used_by_others).add(uuid)
             if process.pid in members:

@@ -60,6 +60,7 @@ def settle_command(totals: Totals, cpu_seconds: float, largest_peak: int, orphan
     upper['main'] = largest_peak if upper['main'] is None else min(upper['main'], largest_peak)
     if not record['has_descendants']:
         upper['combined'] = upper['main']
+    doubt_bounds(totals, orphans_seconds)
     reconcile(totals)
 
 
@@ -114,6 +115,22 @@ def count_ended(totals: Totals) -> None:
         # Nobody knows what main and the others had just then.
         _raise(ram, 'descendants', largest)
         _raise(ram, 'combined', largest)
+
+
+def doubt_bounds(totals: Totals, orphans_seconds: float | None = None) -> None:
+    """Drop the bounds of the descendants, in place, where there may have been some of which nobody could tell anything.
+
+    :param orphans_seconds: CPU time of the orphans that somebody has waited for, all that there were; None where nobody
+        has.
+    """
+    record = totals['record']
+    if record.get('exit_records') is not None and not record.get('exit_records_lost'):
+        return
+    are_known = orphans_seconds is not None and orphans_seconds <= record['adopted']
+    are_ignored = record['has_clocks'] or record['cpu_is_lower_bound']
+    if are_ignored or (record.get('may_miss_orphans') and not are_known):
+        totals['ram']['upper'] |= {'descendants': None, 'combined': None}
+        record['most_waited_for'] = None
 
 
 def forget_bounds(totals: Totals) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from gpu_tracker.resources.rusage import count_ended, reconcile
+from gpu_tracker.resources.rusage import count_ended, doubt_bounds, reconcile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ class Publisher:
         if self._job is not None:
             found['job'] = self._job
         totals: Totals = found
-        count_ended(totals)
-        reconcile(totals)
+        self._correct(totals)
         self._store.write(totals)  # first: what the tracker finds is never older than what the file has shown
         held = record['held']  # a command that cannot be started leaves the file alone
         if self._report is not None and not held and self._report_is_due(last=last, abandoned=abandoned):
@@ -94,6 +93,12 @@ class Publisher:
                 self._store.write(totals)
         if recorders is not None:
             recorders.published(now, totals, last=last)
+
+    def _correct(self, totals: Totals) -> None:
+        count_ended(totals)
+        if not self._tracker_settles:  # else somebody waits for orphans, and reports at the end whether there were any
+            doubt_bounds(totals)
+        reconcile(totals)
 
     def _report_is_due(self, *, last: bool, abandoned: bool) -> bool:
         """Return whether the file is to be written now, and not by the tracker at the end."""

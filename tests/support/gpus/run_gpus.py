@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from gpu_tracker.gpus.model import Unseen
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class FakeRunGpus:
         self.readings: dict[str, GpuReading] = {}
         self.present: dict[str, float | None] = {}
         self.joules: dict[str, float | None] = {}
+        self.unseen_on: dict[str, Unseen] = {}
         self.peaks: dict[tuple[str, int], int] = {}
         self.messages: list[tuple[str, str]] = []
         self.failure: Exception | None = None
@@ -52,6 +54,10 @@ class FakeRunGpus:
         self._wait()
         listed = self.readings[uuid].processes
         return None if listed is None else list(listed)
+
+    def unseen(self, uuid: str) -> Unseen:
+        self._wait()
+        return self.unseen_on.get(uuid, Unseen())
 
     def utilization(self, uuid: str) -> float | None:
         self._wait()

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
+from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading, Unseen
 
 _STATE = Path(__file__).with_name('state.json')
 
@@ -53,6 +53,9 @@ class Backend:
 
     def processes(self, uuid):
         return list(self.read(uuid).processes)
+
+    def unseen(self, uuid):
+        return Unseen()
 
     def utilization(self, uuid):
         return self.read(uuid).utilization

@@ -10,7 +10,7 @@ from gpu_tracker.gpus.drm.clients import KFD
 from gpu_tracker.gpus.drm.devices import devices
 from gpu_tracker.gpus.drm.sensors import Sensors
 from gpu_tracker.gpus.drm.usage import Usage
-from gpu_tracker.gpus.model import Gpu, GpuHealth, GpuReading
+from gpu_tracker.gpus.model import Gpu, GpuHealth, GpuReading, Unseen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class DrmBackend:
         if used is None:
             self._report(device, 'does not report how much of its memory is in use.')
         processes = tuple(self._usage.read_for(uuid))
-        if not self._usage.is_readable:
+        if self._usage.unreadable:
             self._reported.once(_UNREADABLE, ('warning', _UNREADABLE))
         if self._usage.has_unplaced:
             self._reported.once(_UNPLACED, ('warning', _UNPLACED))
@@ -85,6 +85,11 @@ class DrmBackend:
     def processes(self, uuid: str) -> list[GpuProcess]:
         """Return the processes on one GPU."""
         return self._usage.read_for(uuid)
+
+    def unseen(self, uuid: str) -> Unseen:
+        """Return whose descriptors may not be read, and whether processes are hidden; the same of each GPU."""
+        del uuid
+        return Unseen(self._usage.unreadable, not self._usage.is_complete)
 
     def utilization(self, uuid: str) -> float | None:
         """Return the percent that the driver reports of now, or what the engines have done for all processes since.

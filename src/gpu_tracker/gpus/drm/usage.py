@@ -51,9 +51,9 @@ class Usage:
         return self._clients.is_complete
 
     @property
-    def is_readable(self) -> bool:
-        """Whether all processes that were to be read could be looked at."""
-        return not self._clients.unreadable
+    def unreadable(self) -> frozenset[int]:
+        """Those of the processes that were to be read that could not be looked at."""
+        return self._clients.unreadable
 
     @property
     def is_following(self) -> bool:

@@ -8,7 +8,7 @@ import pynvml
 
 from gpu_tracker.background import Reported
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.model import Gpu, GpuHealth, GpuProcess, GpuReading
+from gpu_tracker.gpus.model import Gpu, GpuHealth, GpuProcess, GpuReading, Unseen
 from gpu_tracker.gpus.nvidia.calls import (
     CLOCK_TOLERANCE_US,
     FULL,
@@ -162,6 +162,11 @@ class NvidiaBackend:
             in_part = self._listed(uuid, handle)
             parts.append(None if in_part is None else name_instance(handle, in_part))
         return merge(self._listed(uuid, whole), parts)
+
+    def unseen(self, uuid: str) -> Unseen:
+        """Return nobody: the driver lists all processes of the machine."""
+        del uuid
+        return Unseen()
 
     def utilization(self, uuid: str) -> float | None:
         """Return the percent that the driver reports of now: nvmlDeviceGetUtilizationRates."""

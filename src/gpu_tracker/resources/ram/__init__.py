@@ -125,6 +125,7 @@ class Ram(Resource):
         return {
             'unreadable': getattr(reader, 'unreadable', False),
             'doubled': getattr(reader, 'doubled', 0),
+            'may_miss_orphans': getattr(reader, 'may_miss_orphans', False),
             'most_waited_for': getattr(reader, 'most_waited_for', None),
         }
 

@@ -90,6 +90,11 @@ class LinuxRamReader:
         """How many descendants there can have been at once; None where not all of them have been waited for."""
         return self._upper.most_at_once if self._upper.all_are_waited_for else None
 
+    @property
+    def may_miss_orphans(self) -> bool:
+        """Descendants may have ended, or live on, that no sample has seen and for which no member has waited."""
+        return self._upper.orphans.may_have_been
+
     def read(self, now: float, kind: str) -> RamReading:
         """Return what is resident now, and the peaks since the sample before.
 
@@ -98,6 +103,7 @@ class LinuxRamReader:
         """
         unchanged = self._last if self._changes == self._tree.memory_changes and kind != LAST else None
         if unchanged is not None and self._is_complete:
+            self._upper.orphans.settle()
             return unchanged
         self._changes = self._tree.memory_changes
         reading = self._last = self._read(now, kind, unchanged)
@@ -147,6 +153,7 @@ class LinuxRamReader:
         risen = self._peaks.read(now, kind, root, counted, saving=due and not exact)
         is_read = not self._peaks.pending and (exact or not (due or self._exact.is_unconfirmed))
         if unchanged is not None and not (exact or risen or is_read):
+            self._upper.orphans.settle()
             return unchanged
         if exact:
             groups = self._split_groups(counted, descendants)

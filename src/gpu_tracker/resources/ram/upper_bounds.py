@@ -12,6 +12,7 @@ the kernel counts; for all that is known they were those of any process that had
 from __future__ import annotations
 
 from gpu_tracker.processes.stat import PAGE_SIZE
+from gpu_tracker.resources.ram.unseen_orphans import UnseenOrphans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class UpperBounds:
         self._most: list[int] = [0, 0, 0]
         self._main_is_known = self._others_are_known = True
         self._is_first = True
+        self.orphans = UnseenOrphans(tree)
         self.most_at_once: int | None = 0
         """How many descendants there can have been at once; None where there were some that were never seen."""
 
@@ -302,6 +304,7 @@ class UpperBounds:
                 if not process.is_zombie:
                     self._main_is_known = self._others_are_known = False
                 continue
+            self.orphans.note_end()
             self._gone += 1
             self._gone_most += member.most
             self._gone_brought += member.brought
@@ -333,6 +336,8 @@ class UpperBounds:
                 self._unseen += self._brings(process.reaped_faults - known, self._huge_pages_at_start)
                 self._unseen_copies |= process not in self._waited_for
                 self._reaped[process] = process.reaped_faults
+                self.orphans.note_waited_for()
+        self.orphans.settle()
         self._waited_for = set()
         if len(self._reaped) > 2 * len(self._tree.members) + 8:
             alive = set(self._tree.members.values())
