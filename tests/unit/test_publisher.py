@@ -38,7 +38,10 @@ TOTALS = {
         'max_sum': 0.0, 'mean_sum': 0.0,
     },
 }  # fmt: skip
-RECORD = {'unreadable': False, 'is_limited': False, 'held': False, 'tracked_seconds': None, 'has_descendants': False}
+RECORD = {
+    **dict.fromkeys(('unreadable', 'is_limited', 'held', 'has_descendants', 'has_clocks', 'cpu_is_lower_bound'), False),
+    'tracked_seconds': None,
+}
 
 
 class Sampled(Resource):

@@ -107,7 +107,12 @@ def test_a_process_that_may_not_be_read_is_a_warning_once():
     assert level == 'warning'
     assert text.startswith('Some of the tracked processes belong to another user')
     assert resource.take_messages() == []
-    assert resource.record() == {'unreadable': True, 'doubled': 0, 'most_waited_for': None}
+    assert resource.record() == {
+        'unreadable': True,
+        'doubled': 0,
+        'may_miss_orphans': False,
+        'most_waited_for': None,
+    }
 
 
 def test_a_group_that_never_had_a_process_is_unknown_until_the_end():
