@@ -131,9 +131,10 @@ def _cpu(usage: ResourceUsage) -> Iterator[tuple[str, str]]:
 def _own_group(group: OwnGroupUsage) -> str:
     if group.made_in is None:
         return 'none could be had'
-    peak = size(group.memory_peak, MEMORY_UNITS[group.unit])
+    known = f'{size(group.memory_peak, MEMORY_UNITS[group.unit])} with page cache'
+    memory = f'memory {_UNKNOWN}' if group.memory_peak is None else known
     tasks = _counted(_UNKNOWN if group.max_tasks is None else str(group.max_tasks), 'task')
-    return f'{peak} with page cache, {figure(group.cpu_seconds, "seconds")} of CPU time, {tasks} at most'
+    return f'{memory}, {figure(group.cpu_seconds, "seconds")} of CPU time, {tasks} at most'
 
 
 def _gpu(usage: ResourceUsage) -> Iterator[tuple[str, str]]:

@@ -101,6 +101,14 @@ def test_without_control_groups_there_is_none(tree: GroupTree) -> None:
         obtain(PID, proc=tree.proc, open_scope=no_scope)
 
 
+def test_a_group_of_memory_that_is_not_mounted_here_is_named(tree: GroupTree) -> None:
+    point = tree.mount('groups')
+    (tree.folder / 'proc/self/cgroup').write_text('4:memory:/own\n0::/own\n')
+    make_group(point / 'own', {'cgroup.controllers': '', 'cgroup.subtree_control': '', 'cgroup.procs': ''})
+    with pytest.raises(NoGroupError, match=r'^the control group for memory is not mounted here; there is no systemd; '):
+        obtain(PID, proc=tree.proc, open_scope=no_scope)
+
+
 def test_why_there_is_none_is_said_of_each_way(tree: GroupTree) -> None:
     point = tree.mount('groups')
     stand_in(tree, '/own')

@@ -79,6 +79,11 @@ def test_processes_that_an_own_group_had_left(left: int | None, expected: list[s
     assert [line for line in lines if 'left' in line] == expected
 
 
+def test_memory_of_an_own_group_that_is_not_counted() -> None:
+    group = OwnGroupUsage('bytes', 'cgroup v2', None, 0.5, 0.4, 0.1, 0, 0, 1, 0, 0, None)
+    assert summary_lines(own_group=group)[-1] == 'Own group   memory N/A, 500 ms of CPU time, 1 task at most'
+
+
 @pytest.mark.parametrize(('tasks', 'text'), [(None, 'N/A tasks'), (1, '1 task'), (2, '2 tasks')])
 def test_the_tasks_of_an_own_group(tasks: int | None, text: str) -> None:
     group = OwnGroupUsage('bytes', 'cgroup v2', 2000, 0.5, 0.4, 0.1, 0, 0, tasks, 0, 0, None)

@@ -97,6 +97,8 @@ def _make_legacy(groups: list[Group], mounted: list[Mount], has_cpu: bool, reaso
         own = group_with(groups, controller)
         folder = None if own is None else folder_of(own, mounted)
         if folder is None:
+            if own is not None and controller == _LEGACY[0]:  # once, as below
+                reasons.append(f'the control group for {controller} is not mounted here')
             continue
         _remove_abandoned(folder)
         new = f'{folder}/{marks.own_name()}'
