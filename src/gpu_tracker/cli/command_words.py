@@ -1,4 +1,4 @@
-"""Decides whether the string of ``-e`` is started directly or by the shell.
+"""Decides whether the string of ``-e`` is started directly or by the shell, and says why a program cannot be started.
 
 Started directly, the program is the tracked main process itself; behind ``sh -c`` it may be a descendant of the shell.
 So everything that means the same without a shell goes without one, and nothing else does.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sys
+
+from gpu_tracker.cli import COMMANDS
 
 SHELL = '/bin/sh'
 
@@ -18,6 +21,10 @@ _PLAIN = frozenset('%+,-./:=@_') if sys.platform != 'win32' else frozenset('+-./
 _SPECIAL_IN_DOUBLE_QUOTES = frozenset('$`\\') if sys.platform != 'win32' else frozenset('%!^&|<>')
 _SUFFIXES = ('', '.exe', '.com')
 """Of what Windows starts without a shell."""
+_COMMANDS_ELSEWHERE = {'help': '--help', 'version': '--version'}
+"""Commands of other programs, and what they are called here."""
+_INTERPRETERS = {'.py': ('python', 'python3'), '.sh': ('sh',)}
+"""What runs a script that is not executable, the usual name first: Debian alone has no ``python``."""
 
 
 def words_to_start(command: str, search_path: list[str]) -> list[str]:
@@ -93,6 +100,32 @@ def start_fault(name: str, search_path: list[str]) -> OSError | None:
     there = any(os.path.exists(os.path.join(folder, name)) for folder in _folders(name, search_path))
     number = errno.EACCES if there else errno.ENOENT
     return OSError(number, os.strerror(number))
+
+
+def meant(name: str, search_path: list[str]) -> str | None:
+    """Return what was probably meant by ``name``, which cannot be started; None where nothing suggests itself."""
+    if name in COMMANDS or name in _COMMANDS_ELSEWHERE:
+        return f'gpu-tracker {_COMMANDS_ELSEWHERE.get(name, name)}'
+    if os.path.isfile(name):
+        return _meant_by_file(name, search_path)
+    if _is_assignment(name):
+        return shlex.join(['env', name])
+    if not any(blank in name for blank in _BLANKS):
+        return None
+    words = plain_words(name)
+    if words and find_program(words[0], search_path) is not None:
+        return f'{name}, without quotes around it'
+    return shlex.join([*(['sh', '-c'] if sys.platform != 'win32' else shell()), name])
+
+
+def _meant_by_file(name: str, search_path: list[str]) -> str | None:
+    """Return how the file ``name`` is run, or None: a bare name is looked up in the search path alone."""
+    if os.access(name, os.X_OK):
+        return None if os.path.dirname(name) else shlex.quote(os.path.join(os.curdir, name))
+    for interpreter in _INTERPRETERS.get(os.path.splitext(name)[1], ()):
+        if find_program(interpreter, search_path) is not None:
+            return shlex.join([interpreter, name])
+    return None
 
 
 def _is_assignment(word: str) -> bool:

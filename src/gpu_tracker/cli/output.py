@@ -94,8 +94,12 @@ def print_pieces(pieces: Iterable[bytes]) -> int:
 
 
 def not_started(program: str, error: OSError) -> int:
-    """Print why a program could not be started, and return the exit code that shells have for it."""
-    complain(f'cannot start {program!r}: {reason(error)}')
+    """Print why a program could not be started, and what may have been meant, and return a shell's exit code for it."""
+    from gpu_tracker.cli import command_words  # noqa: PLC0415 - only for who has mistyped something
+
+    is_misnamed = isinstance(error, FileNotFoundError | PermissionError)
+    meant = command_words.meant(program, os.get_exec_path()) if is_misnamed else None
+    complain(f'cannot start {program!r}: {reason(error)}' + (f': did you mean {meant}?' if meant else ''))
     return NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
 
 
