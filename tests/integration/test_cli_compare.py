@@ -146,7 +146,7 @@ def test_names_of_files_with_commas_and_equals_signs(tmp_path: Path, name: str) 
     [
         ([], 'two groups were expected: gpu-tracker compare old=a.db,b.db new=c.db,d.db'),
         (['old=a.db'], 'two groups were expected: gpu-tracker compare old=a.db,b.db new=c.db,d.db'),
-        (['a.db', 'b.db'], "'a.db' is no group: NAME=FILE[,FILE...] was expected"),
+        (['a.db', 'b.db'], "'a.db' is no group: NAME=FILE[,FILE...] was expected, such as old=a.db"),
         (['old=', 'new=b.db'], "'old=' is no group: NAME=FILE[,FILE...] was expected"),
         (['=a.db', 'new=b.db'], "'=a.db' is no group: NAME=FILE[,FILE...] was expected"),
         (['old=a.db,', 'new=b.db'], "'old=a.db,' has a comma without a file before or after it"),
