@@ -1,4 +1,4 @@
-"""How to add an extra to this very installation: on the package index the name gpu-tracker is another project's.
+"""How to add an extra or a package to this very installation: on the index gpu-tracker is another project's name.
 
 Where it came from is in ``direct_url.json`` (PEP 610), which installers write for paths and URLs. From there its extras
 can be had as well; where nothing is known, the packages of an extra are named one by one.
@@ -44,8 +44,15 @@ def install_command(extra: str) -> str:
         if not os.path.isfile(os.path.join(checkout, 'pyproject.toml')):
             return f"install what the extra '{extra}' in gpu-tracker's pyproject.toml names"
         requirements = [f'{checkout}[{extra}]']
-    installer = '' if distribution is None else (distribution.read_text('INSTALLER') or '').strip()
+    installer = '' if distribution is None else _installer_of(distribution)
     return _line([*_pip(installer, has_pip=find_spec('pip') is not None), *requirements])
+
+
+def package_command(package: str) -> str:
+    """Return the command line that installs a package that no extra names for this interpreter."""
+    distribution = _installed()
+    installer = '' if distribution is None else _installer_of(distribution)
+    return _line([*_pip(installer, has_pip=find_spec('pip') is not None), package])
 
 
 def requirements_of(extra: str, distribution: Distribution) -> list[str]:
@@ -70,6 +77,10 @@ def _installed() -> Distribution | None:
     except metadata.PackageNotFoundError:
         return None
     return found if found.version == __version__ else None
+
+
+def _installer_of(distribution: Distribution) -> str:
+    return (distribution.read_text('INSTALLER') or '').strip()
 
 
 def _from_origin(extra: str, origin: Mapping[str, object]) -> list[str]:

@@ -102,6 +102,26 @@ def test_a_python_program_without_python(tmp_path: Path, word: str, code: int) -
     assert (run.returncode, run.stdout) == (code, '')
 
 
+@pytest.mark.parametrize(
+    ('arguments', 'code', 'message'),
+    [
+        (['true x'], 127, "'true x': No such file or directory: did you mean true x, without quotes around it?"),
+        (['-q', 'report', 'x.db'], 127, "'report': No such file or directory: did you mean gpu-tracker report?"),
+        (['help'], 127, "'help': No such file or directory: did you mean gpu-tracker --help?"),
+    ],
+)
+def test_a_program_that_cannot_be_started_with_what_was_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
+) -> None:
+    (tmp_path / 'bin').mkdir()
+    for name in ('python', 'true'):
+        (tmp_path / 'bin' / name).symlink_to('/bin/true')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv('PATH', str(tmp_path / 'bin'))
+    run = gpu_tracker(*arguments)
+    assert (run.stdout, run.stderr, run.returncode) == ('', f'gpu-tracker: cannot start {message}\n', code)
+
+
 @pytest.mark.parametrize('content', ['', '#!/no/such/interpreter\n', '\0'])
 def test_a_report_file_is_as_it_was_where_only_the_exec_fails(tmp_path: Path, content: str) -> None:
     program = tmp_path / 'program'

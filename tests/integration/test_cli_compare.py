@@ -57,6 +57,12 @@ Notes:
     assert '\x1b' not in ended.stdout
 
 
+def test_a_signal_that_has_ended_a_command_has_its_name(tmp_path: Path) -> None:
+    old, new = run(tmp_path / 'a.db'), run(tmp_path / 'b.db', exit_code=-9)
+    ended = gpu_tracker('compare', f'old={old}', f'new={new}')
+    assert f'   The command of {new} (new) ended by SIGKILL.\n' in ended.stdout
+
+
 def test_one_run_each_says_that_there_is_no_verdict(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 110])
     shown = gpu_tracker('compare', f'old={old}', f'new={new}').stdout
@@ -146,7 +152,7 @@ def test_names_of_files_with_commas_and_equals_signs(tmp_path: Path, name: str) 
     [
         ([], 'two groups were expected: gpu-tracker compare old=a.db,b.db new=c.db,d.db'),
         (['old=a.db'], 'two groups were expected: gpu-tracker compare old=a.db,b.db new=c.db,d.db'),
-        (['a.db', 'b.db'], "'a.db' is no group: NAME=FILE[,FILE...] was expected"),
+        (['a.db', 'b.db'], "'a.db' is no group: NAME=FILE[,FILE...] was expected, such as old=a.db"),
         (['old=', 'new=b.db'], "'old=' is no group: NAME=FILE[,FILE...] was expected"),
         (['=a.db', 'new=b.db'], "'=a.db' is no group: NAME=FILE[,FILE...] was expected"),
         (['old=a.db,', 'new=b.db'], "'old=a.db,' has a comma without a file before or after it"),

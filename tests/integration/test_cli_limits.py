@@ -340,7 +340,7 @@ def test_the_recording_and_its_report_name_the_limit(marked: Marked, tmp_path: P
     assert recording.meta.termination_reason == 'time_limit'
     assert recording.summary().termination_reason == usage['termination_reason'] == 'time_limit'
     shown = run_gpu_tracker('show', str(path)).stdout
-    assert 'with exit code -15, ended by its time limit\n' in shown
+    assert 'by SIGTERM, ended by its time limit\n' in shown
 
 
 def test_the_text_and_the_summary_name_the_limit(marked: Marked) -> None:

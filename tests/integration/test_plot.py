@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.errors import ParameterError, RecordingError
+from gpu_tracker.installation import install_command
 from gpu_tracker.recording.reading.recording import load
 from support.cli_program import gpu_tracker
 from support.pictured_run import training
@@ -118,7 +119,9 @@ def test_mistakes_are_said_in_a_line(run: str, words: list[str], message: str):
 def test_without_matplotlib_it_is_named(run: str, tmp_path: Path):
     program = f"import sys; sys.modules['matplotlib'] = None; import gpu_tracker; gpu_tracker.load({run!r}).plot()"
     done = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=False)
-    assert 'RecordingError: a plot needs the package matplotlib: pip install matplotlib' in done.stderr
+    start = 'RecordingError: a plot needs the package matplotlib: '
+    assert f'{start}{install_command("plot")}\n' in done.stderr
+    assert sys.executable in install_command('plot')
 
 
 def test_names_have_colours_of_their_own_and_letters_that_the_font_lacks_are_no_trouble(tmp_path: Path):

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.cli.command_words import find_program, plain_words, start_advice, start_fault, words_to_start
+from gpu_tracker.cli.command_words import (
+    find_program,
+    meant,
+    plain_words,
+    start_advice,
+    start_fault,
+    words_to_start,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,3 +191,34 @@ def test_what_to_do_where_a_program_cannot_be_started(
         path.write_bytes(content.encode())
         path.chmod(mode)
     assert start_advice(name, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))) == advice
+
+
+@pytest.mark.parametrize(
+    ('name', 'expected'),
+    [
+        ('run.sh', None),
+        ('data', None),
+        ('./program', None),
+        ('no-such', None),
+        ('no-such.py', None),
+        ('', None),
+        ('program x', 'program x, without quotes around it'),
+        ("program 'a b'", "program 'a b', without quotes around it"),
+        ('program x | head', "sh -c 'program x | head'"),
+        ('for i in 1; do program; done', "sh -c 'for i in 1; do program; done'"),
+        ('A=2', 'env A=2'),
+        ('report', 'gpu-tracker report'),
+        ('help', 'gpu-tracker --help'),
+        ('version', 'gpu-tracker --version'),
+    ],
+)
+def test_what_was_meant_by_a_program_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, expected: str | None
+) -> None:
+    bin_folder = tmp_path / 'bin'
+    bin_folder.mkdir()
+    for path in (bin_folder / 'python3', bin_folder / 'program', tmp_path / 'program'):
+        path.write_text('#!/bin/sh\n')
+        path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert meant(name, [str(bin_folder)]) == expected

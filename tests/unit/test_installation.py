@@ -146,6 +146,21 @@ def test_the_command_is_for_this_interpreter_also_without_a_pip_of_its_own(tmp_p
     assert shlex.split(command_in(tmp_path)) == [sys.executable, '-m', 'pip', 'install', path]
 
 
+def test_a_package_is_installed_for_this_interpreter_too(tmp_path: Path) -> None:
+    program = f'import sys; sys.path[:0] = {[str(tmp_path), str(PACKAGE_PARENT)]!r}; '
+    program += 'from gpu_tracker import installation; print(installation.package_command("pyarrow"))'
+    words = [sys.executable, '-I', '-S', '-c', program]
+    assert shlex.split(run_words(words).stdout) == ['pip', '--python', sys.executable, 'install', 'pyarrow']
+    (tmp_path / 'pip').mkdir()
+    (tmp_path / 'pip' / '__init__.py').touch()
+    assert shlex.split(run_words(words).stdout) == [sys.executable, '-m', 'pip', 'install', 'pyarrow']
+
+
+def test_no_hint_leaves_open_for_which_python_a_package_is_installed() -> None:
+    sources = ''.join(path.read_text() for path in (ROOT / 'src').rglob('*.py'))
+    assert re.findall(r': pip install', sources) == []
+
+
 def test_uv_is_named_where_it_has_installed(tmp_path: Path) -> None:
     installed(tmp_path)
     next(tmp_path.glob('*/INSTALLER')).write_text('uv')
@@ -177,7 +192,7 @@ def test_the_extra_all_has_every_other_one_and_hints_name_extras_that_are_there(
     (of_all,) = extras.pop('all')
     assert of_all == f'gpu-tracker[{",".join(sorted(extras))}]'
     source = ''.join(path.read_text() for path in (ROOT / 'src').rglob('*.py'))
-    assert set(re.findall(r'install_command\(["\'](\w+)', source)) == {'dask', 'fleet', 'mpi', 'otel', 'ray'}
+    assert set(re.findall(r'install_command\(["\'](\w+)', source)) == {'dask', 'fleet', 'mpi', 'otel', 'plot', 'ray'}
     assert extras.keys() >= {'cuda', 'dask', 'fleet', 'mpi', 'otel', 'ray'}
 
 

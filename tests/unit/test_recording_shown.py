@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from gpu_tracker.recording.reading import shown
 from gpu_tracker.recording.reading.recording import load
 from gpu_tracker.report import as_text
@@ -54,6 +56,19 @@ def test_the_text_of_a_run_has_its_heading_its_result_and_its_regions(tmp_path: 
         '  written by  gpu-tracker 6.0.0\n'
         f'\n{result}\n\n{TABLE}'
     )
+
+
+@pytest.mark.parametrize(
+    ('meta', 'words'),
+    [
+        ({'exit_code': 3}, 'with exit code 3'),
+        ({'exit_code': -9}, 'by SIGKILL'),
+        ({'exit_code': -50}, 'by signal 50'),
+        ({'exit_code': -15, 'termination_reason': 'time_limit'}, 'by SIGTERM, ended by its time limit'),
+    ],
+)
+def test_a_signal_that_has_ended_the_run_has_its_name(tmp_path: Path, meta: dict[str, object], words: str) -> None:
+    assert f'\n  ended       {words}\n' in text_of(tmp_path, meta=meta)
 
 
 def table_of(folder: Path, width: int | None, **others: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Decides whether the string of ``-e`` is started directly or by the shell.
+"""Decides whether the string of ``-e`` is started directly or by the shell, and says why a program cannot be started.
 
 Started directly, the program is the tracked main process itself; behind ``sh -c`` it may be a descendant of the shell.
 So everything that means the same without a shell goes without one, and nothing else does.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sys
+
+from gpu_tracker.cli import COMMANDS
 
 SHELL = '/bin/sh'
 
@@ -18,6 +21,10 @@ _PLAIN = frozenset('%+,-./:=@_') if sys.platform != 'win32' else frozenset('+-./
 _SPECIAL_IN_DOUBLE_QUOTES = frozenset('$`\\') if sys.platform != 'win32' else frozenset('%!^&|<>')
 _SUFFIXES = ('', '.exe', '.com')
 """Of what Windows starts without a shell."""
+_COMMANDS_ELSEWHERE = {'help': '--help', 'version': '--version'}
+"""Commands of other programs, and what they are called here."""
+_SCRIPTS = {'.py': ('a Python program', ('python', 'python3')), '.sh': ('a shell script', ('sh',))}
+"""What a file is by its ending, and what runs it, the usual name first: Debian alone has no ``python``."""
 
 
 def words_to_start(command: str, search_path: list[str]) -> list[str]:
@@ -95,7 +102,6 @@ def start_fault(name: str, search_path: list[str]) -> OSError | None:
     return OSError(number, os.strerror(number))
 
 
-_INTERPRETERS = {'.py': ('a Python program', 'python'), '.sh': ('a shell script', 'sh')}
 _START_OF_SCRIPTS = b'#!'
 
 
@@ -109,12 +115,12 @@ def start_advice(name: str, error: OSError) -> str | None:
     beginning = _beginning(name)
     if beginning is None:
         return None
-    import shlex  # noqa: PLC0415 (for this alone)
-
     quoted = shlex.quote(name)
     is_executable = os.access(name, os.X_OK)
     has_interpreter = beginning.startswith(_START_OF_SCRIPTS)
-    kind, interpreter = _INTERPRETERS.get(os.path.splitext(name)[1], ('', ''))
+    kind, interpreters = _SCRIPTS.get(os.path.splitext(name)[1], ('', ('',)))
+    there = (found for found in interpreters if find_program(found, os.get_exec_path()) is not None)
+    interpreter = next(there, interpreters[0])
     advice = None
     if kind and not (is_executable and has_interpreter):
         advice = f'it is {kind}: put {interpreter} in front of it, as in "gpu-tracker {interpreter} {quoted}".'
@@ -137,6 +143,20 @@ def _beginning(path: str) -> bytes | None:
             return file.read(128)
     except OSError:
         return None
+
+
+def meant(name: str, search_path: list[str]) -> str | None:
+    """Return what was probably meant by ``name``, which cannot be started; None where nothing suggests itself."""
+    if name in COMMANDS or name in _COMMANDS_ELSEWHERE:
+        return f'gpu-tracker {_COMMANDS_ELSEWHERE.get(name, name)}'
+    if _is_assignment(name):
+        return shlex.join(['env', name])
+    if not any(blank in name for blank in _BLANKS):
+        return None
+    words = plain_words(name)
+    if words and find_program(words[0], search_path) is not None:
+        return f'{name}, without quotes around it'
+    return shlex.join([*(['sh', '-c'] if sys.platform != 'win32' else shell()), name])
 
 
 def _is_assignment(word: str) -> bool:

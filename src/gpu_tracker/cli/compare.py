@@ -112,7 +112,8 @@ def groups_of(words: Sequence[str]) -> dict[str, list[str]]:
     for word in words:
         name, equals, files = word.partition('=')
         if not name or not equals or not files:
-            raise options.UsageError(f'{word!r} is no group: NAME=FILE[,FILE...] was expected')
+            example = '' if equals else f', such as old={word}'
+            raise options.UsageError(f'{word!r} is no group: NAME=FILE[,FILE...] was expected{example}')
         parts = files.split(',')
         # A comma may be a part of a file's name; a group of files that are all there is what is written mostly.
         whole = len(parts) > 1 and os.path.lexists(files) and not all(map(os.path.lexists, parts))

@@ -95,11 +95,16 @@ def print_pieces(pieces: Iterable[bytes]) -> int:
 
 
 def not_started(program: str, error: OSError) -> int:
-    """Print why a program could not be started, and return the exit code that shells have for it."""
-    from gpu_tracker.cli.command_words import start_advice  # noqa: PLC0415 (for this alone)
+    """Print why a program could not be started, and what may have been meant, and return a shell's exit code for it."""
+    from gpu_tracker.cli import command_words  # noqa: PLC0415 - only for who has mistyped something
 
-    advice = start_advice(program, error)
-    why = reason(error) if advice is None else f'{advice} {see("not-started")}'
+    advice = command_words.start_advice(program, error)
+    if advice is not None:
+        why = f'{advice} {see("not-started")}'
+    else:
+        is_misnamed = isinstance(error, FileNotFoundError | PermissionError)
+        meant = command_words.meant(program, os.get_exec_path()) if is_misnamed else None
+        why = reason(error) + (f': did you mean {meant}?' if meant else '')
     complain(f'cannot start {program!r}: {why}')
     return NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
 

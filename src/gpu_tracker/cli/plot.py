@@ -30,7 +30,7 @@ Options:
   -h --help              Print this text.
   -v --version           Print the version.
 
-It needs matplotlib: pip install matplotlib
+It needs matplotlib, which the extra plot installs.
 """
 
 

@@ -42,7 +42,10 @@ def write_dataset(folders: Sequence[str], path: str) -> tuple[int, list[str]]:
         arrow: Any = import_module('pyarrow')
         parquet: Any = import_module('pyarrow.parquet')
     except ImportError as error:
-        raise RecordingError('a dataset of Parquet files needs the package pyarrow: pip install pyarrow') from error
+        from gpu_tracker.installation import package_command  # noqa: PLC0415 - only where the package is missing
+
+        message = f'a dataset of Parquet files needs the package pyarrow: {package_command("pyarrow")}'
+        raise RecordingError(message) from error
     records, problems = read_folders(folders)
     recorded = [record for record in records if record.recording is not None]
     if not recorded:

@@ -24,7 +24,10 @@ def pandas(what: str) -> Any:  # noqa: ANN401 - the package need not be there
     try:
         return import_module('pandas')
     except ImportError as error:
-        raise MissingPackageError(f'{what} is a type of pandas, which is not installed: pip install pandas') from error
+        from gpu_tracker.installation import package_command  # noqa: PLC0415 - only where the package is missing
+
+        message = f'{what} is a type of pandas, which is not installed: {package_command("pandas")}'
+        raise MissingPackageError(message) from error
 
 
 def statistics_frame(table: Table, what: str) -> Any:  # noqa: ANN401 - a DataFrame

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gpu_tracker.views.panels import Panel
 
 FORMATS = ('png', 'svg', 'pdf')
-EXTRA = 'pip install matplotlib'
 
 _COLORS = {
     COMBINED: '#0072b2',
@@ -69,7 +68,9 @@ def plot(
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - takes a third of a second
     except ImportError as error:
-        raise RecordingError(f'a plot needs the package matplotlib: {EXTRA}') from error
+        from gpu_tracker.installation import install_command  # noqa: PLC0415 - only where the package is missing
+
+        raise RecordingError(f'a plot needs the package matplotlib: {install_command("plot")}') from error
     panels = panels_of(recording, _POINTS, start, stop, keys)
     if not panels:
         raise RecordingError(f'{recording.path} has nothing to plot of {", ".join(keys)}')

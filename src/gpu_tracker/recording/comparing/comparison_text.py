@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.recording.comparing.run_figures import REGIONS
+from gpu_tracker.recording.reading.model import exit_code_in_words
 from gpu_tracker.system.terminal_text import GAP, padded, printable, width_of
 from gpu_tracker.units import text_of
 
@@ -142,7 +143,7 @@ def notes(comparison: Comparison) -> Iterator[str]:
             if not run.is_complete:
                 yield f'{run.path} ({group.name}) is incomplete: its figures are those up to where it ends.'
             if run.exit_code:
-                yield f'The command of {run.path} ({group.name}) ended with exit code {run.exit_code}.'
+                yield f'The command of {run.path} ({group.name}) ended {exit_code_in_words(run.exit_code)}.'
     if all(len(group.runs) == 1 for group in comparison.groups):
         yield 'One run a group has no interval and no verdict: two runs of the same program differ as well.'
 

@@ -42,7 +42,9 @@ def _write(samples: Samples, file: IO[bytes]) -> None:
     elif _module('polars') is not None:
         samples.to_polars().write_parquet(file)
     else:
-        raise RecordingError('Parquet needs the package pyarrow or polars: pip install pyarrow')
+        from gpu_tracker.installation import package_command  # noqa: PLC0415 - only where the package is missing
+
+        raise RecordingError(f'Parquet needs the package pyarrow or polars: {package_command("pyarrow")}')
 
 
 def _module(name: str) -> Any:  # noqa: ANN401 - a module, or None where it is not installed

@@ -78,11 +78,23 @@ class Meta:
 
     @property
     def exit_in_words(self) -> str | None:
-        """How a run with an exit code has ended, such as ``with exit code 0``; None: there is none."""
+        """How a run has ended, such as ``with exit code 0`` or ``by SIGKILL``; None: it has no exit code."""
         if self.exit_code is None:
             return None
-        code = f'with exit code {self.exit_code}'
+        code = exit_code_in_words(self.exit_code)
         return code if self.termination_reason is None else f'{code}, {ended_by(self.termination_reason)}'
+
+
+def exit_code_in_words(code: int) -> str:
+    """Return what an exit code says, which is negative for a signal: shells have another number for that."""
+    if code >= 0:
+        return f'with exit code {code}'
+    import signal  # noqa: PLC0415 - not where there is none
+
+    try:
+        return f'by {signal.Signals(-code).name}'
+    except ValueError:
+        return f'by signal {-code}'  # a real-time one, or one of another system
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,4 +276,6 @@ def _package(name: str, method: str) -> Any:  # noqa: ANN401 - a module
     try:
         return import_module(name)
     except ImportError as error:
-        raise RecordingError(f'samples.{method}() needs the package {name}: pip install {name}') from error
+        from gpu_tracker.installation import package_command  # noqa: PLC0415 - only where the package is missing
+
+        raise RecordingError(f'samples.{method}() needs the package {name}: {package_command(name)}') from error
