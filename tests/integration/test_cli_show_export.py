@@ -47,6 +47,19 @@ def test_show_prints_json(file: str) -> None:
     assert [one['path'] for one in json.loads(done.stdout)['regions']] == [['train'], ['train', 'step']]
 
 
+def test_a_result_can_have_other_units_than_its_run(file: str) -> None:
+    with load(file) as recording:
+        usage = recording.summary()
+    assert (usage.max_ram.unit, usage.compute_time.unit) == ('megabytes', 'seconds')
+    found = json.loads(gpu_tracker('show', '--json', '--ru=B', '--gru=GiB', '--tu=min', file).stdout)['summary']
+    assert [found['max_ram']['unit'], found['max_gpu_ram']['unit']] == ['bytes', 'gibibytes']
+    assert found['max_ram']['combined']['total_rss'] == pytest.approx(usage.max_ram.combined.total_rss * 1e6)
+    assert found['compute_time'] == {'unit': 'minutes', 'time': pytest.approx(usage.compute_time.time / 60)}
+    shown_lines = gpu_tracker('show', '--ru=auto', '--tu=auto', file).stdout.splitlines()
+    assert shown_lines[shown_lines.index('Compute time:') + 1] == '   Time: 735.8 ms'
+    assert f'      Total RSS: {usage.max_ram.combined.total_rss:.4g} MB' in shown_lines
+
+
 def test_show_writes_a_file(file: str, tmp_path: Path) -> None:
     done = gpu_tracker('show', file, '-o', str(tmp_path / 'out.txt'))
     assert (done.returncode, done.stdout, done.stderr) == (0, '', '')
@@ -90,6 +103,14 @@ def test_what_is_no_recording_is_said_in_a_line(tmp_path: Path, command: tuple[s
 @pytest.mark.parametrize(
     ('arguments', 'said'),
     [
+        (
+            ('show', 'x', '--ru=pages'),
+            "--ru must be bytes, kilobytes, megabytes, gigabytes or terabytes, or short as MB or GiB, not 'pages'",
+        ),
+        (
+            ('show', '.', '--tu=s'),
+            ". is the folder of a job, whose report chooses its units itself\nTry 'gpu-tracker show --help'.",
+        ),
         (('show', 'x', '-f', 'xml'), "--format must be text, json or summary, not 'xml'"),
         (
             ('export', 'x', '-f', 'xml'),

@@ -185,7 +185,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
     destination = _destination(values)
     destination.check(_text(values, '--output'))
     pid = _text(values, '--pid')
-    adaptive = _adaptive(values)
+    adaptive = take_adaptive_units(values)
     parameters = _parameters(values)
     recording = parameters.get('tracking_file')
     if recording is not None and destination.leads_to(recording):
@@ -223,7 +223,7 @@ _ADAPTIVE = {'--ru': ('ram', 'bytes'), '--gru': ('gpu_ram', 'bytes'), '--tu': ('
 """What an option is for, and the unit that ``auto`` stands for, from which each figure gets its own."""
 
 
-def _adaptive(values: options.Values) -> tuple[str, ...]:
+def take_adaptive_units(values: options.Values) -> tuple[str, ...]:
     """Return what is shown in the unit that suits each figure, and put the unit behind that in place of ``auto``."""
     found = []
     for option, (kind, unit) in _ADAPTIVE.items():

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
-from gpu_tracker.errors import RecordingError
+from gpu_tracker.cli.request import take_adaptive_units
+from gpu_tracker.errors import ParameterError, RecordingError
+from gpu_tracker.units import TIME_UNITS_ACCEPTED, UNITS_ACCEPTED, memory_unit, time_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +26,11 @@ Options:
   -f --format=<format>  text, json, or summary: the result in twelve lines.
                         [default: text]
   --json                The same as --format=json.
+  --ru=<unit>           The unit of RAM, such as MB or GiB; auto, in text, for
+                        that which suits each figure. Default: the run's.
+  --gru=<unit>          The unit of GPU RAM: the same. Default: the run's.
+  --tu=<unit>           The unit of time: s, min, h or d; auto as above.
+                        Default: the run's.
   -o --output=<file>    Write to this file; - is standard output, the default.
   --salvage             Read a file that was cut off or is damaged as far as
                         possible.
@@ -48,8 +55,12 @@ def run(arguments: list[str]) -> int:
     name = options.chosen_format(values, FORMATS)
     file = str(values['<file>'])
     path = options.output_path(values)
+    adaptive = take_adaptive_units(values)
+    chosen = _units(values)
 
     if os.path.isdir(file):
+        if any(chosen):
+            raise options.UsageError(f'{file} is the folder of a job, whose report chooses its units itself')
         from gpu_tracker.cli import merge  # noqa: PLC0415 - of jobs alone
 
         return merge.write([file], name, path)
@@ -59,16 +70,34 @@ def run(arguments: list[str]) -> int:
         from gpu_tracker.report import as_summary  # noqa: PLC0415 - as above
 
         if name == 'json':
-            text = shown.as_json(recording)
+            text = shown.as_json(recording, *chosen)
         elif name == 'summary':
             text = as_summary(recording.summary())
         else:
-            text = shown.as_text(recording, screen.width() if path is None else None)
+            width = screen.width() if path is None else None
+            text = shown.as_text(recording, width, *chosen, adaptive=adaptive)
         if path is None:
             return output.print_text(f'{text}\n')
         return 0 if output.Destination(path).write(text) else output.FAILURE
 
     return with_recording(file, path, show, salvage=bool(values['--salvage']))
+
+
+def _units(values: options.Values) -> tuple[str | None, str | None, str | None]:
+    """Return the units of RAM, GPU RAM and time that were asked for; None: that of the run."""
+    found = []
+    for option, read, accepted in (
+        ('--ru', memory_unit, UNITS_ACCEPTED),
+        ('--gru', memory_unit, UNITS_ACCEPTED),
+        ('--tu', time_unit, TIME_UNITS_ACCEPTED),
+    ):
+        given = values[option]
+        unit = None if given is None else read(str(given))
+        if given is not None and unit is None:
+            raise ParameterError(option, given, accepted)
+        found.append(unit)
+    ram, gpu_ram, time = found
+    return ram, gpu_ram, time
 
 
 def values_of(text: str, arguments: list[str], needed: str = '') -> options.Values | str:

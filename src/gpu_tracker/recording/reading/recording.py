@@ -161,9 +161,14 @@ class Recording:
         for t, process, rss, cpu, n_threads in self._database.rows('process_samples', _PROCESS_SAMPLES, keys=2):
             yield ProcessSample(t / _MICRO, process, _bytes(rss), None if cpu is None else cpu / _MICRO, n_threads)
 
-    def summary(self) -> ResourceUsage:
+    def summary(
+        self, ram_unit: str | None = None, gpu_ram_unit: str | None = None, time_unit: str | None = None
+    ) -> ResourceUsage:
         """Return what the run has printed; of a run that is not complete, the same up to what was recorded last.
 
+        :param ram_unit: The unit of RAM, one of :data:`gpu_tracker.units.MEMORY_UNITS`; None: that of the run.
+        :param gpu_ram_unit: That of GPU RAM.
+        :param time_unit: That of time, one of :data:`gpu_tracker.units.TIME_UNITS`.
         :raises RecordingError: where nothing had been recorded yet.
         """
         totals, units = self.meta.totals, self.meta.units
@@ -171,7 +176,8 @@ class Recording:
             raise RecordingError(f'{self.path} has no result: its run ended before the first was recorded')
         try:
             wanted: Any = totals
-            return report.build(wanted, Units(*units))
+            ram, gpu_ram, time, cores = units
+            return report.build(wanted, Units(ram_unit or ram, gpu_ram_unit or gpu_ram, time_unit or time, cores))
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise RecordingError(f'{self.path} is no recording: its totals cannot be read ({error!r})') from error
 

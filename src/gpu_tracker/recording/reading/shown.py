@@ -15,7 +15,7 @@ from gpu_tracker.summary import place_in_job
 from gpu_tracker.system.terminal_text import Column, layout, padded, printable, shortened, width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from gpu_tracker.recording.reading.model import Bounded
     from gpu_tracker.recording.reading.recording import Recording
@@ -58,12 +58,15 @@ _LEGEND = (
 _MARKS = '~: an estimate from samples around it; >=, <=: a lower and an upper bound.'
 
 
-def as_text(recording: Recording, width: int | None = None) -> str:
+def as_text(recording: Recording, width: int | None = None, *units: str | None, adaptive: Collection[str] = ()) -> str:
     """Return what there is to see of a recording.
 
     :param width: How wide the tables may be; None: as wide as they are.
+    :param units: Those of the result, as :meth:`Recording.summary` takes them.
+    :param adaptive: Of what the result has each figure in the unit that suits it, see
+        :func:`gpu_tracker.report.as_text`.
     """
-    result = _result(recording)
+    result = _result(recording, units, adaptive)
     blocks = [list(_heading(recording)), result]
     regions, left_out = region_figures(recording)
     if regions:
@@ -81,15 +84,18 @@ def as_text(recording: Recording, width: int | None = None) -> str:
     return '\n\n'.join('\n'.join(printable(line) for line in block) for block in blocks if block)
 
 
-def as_json(recording: Recording) -> str:
-    """Return the same as a JSON object, with all that the text leaves out, in base units."""
+def as_json(recording: Recording, *units: str | None) -> str:
+    """Return the same as a JSON object, with all that the text leaves out, in base units.
+
+    :param units: Those of the result, as :meth:`Recording.summary` takes them.
+    """
     regions, left_out = region_figures(recording)
     found = {
         'meta': plain(recording.meta),
         'is_complete': recording.meta.is_complete,
         'duration': recording.duration,
         'samples': len(recording.samples),
-        'summary': _summary(recording),
+        'summary': _summary(recording, units),
         'regions': plain(regions),
         'regions_left_out': left_out,
         'processes': [process._asdict() for process in process_figures(recording)],
@@ -136,9 +142,9 @@ def process_figures(recording: Recording) -> list[ProcessFigures]:
     ]
 
 
-def _summary(recording: Recording) -> dict[str, object] | None:
+def _summary(recording: Recording, units: Sequence[str | None]) -> dict[str, object] | None:
     try:
-        return recording.summary().to_dict()
+        return recording.summary(*units).to_dict()
     except RecordingError:
         return None
 
@@ -176,9 +182,9 @@ def ending(recording: Recording) -> str:
     return 'not complete: the run still goes on, or its sampler was killed'
 
 
-def _result(recording: Recording) -> list[str]:
+def _result(recording: Recording, units: Sequence[str | None], adaptive: Collection[str]) -> list[str]:
     try:
-        return report.as_text(recording.summary()).splitlines()
+        return report.as_text(recording.summary(*units), adaptive).splitlines()
     except RecordingError as error:
         return [str(error)]
 
