@@ -166,9 +166,9 @@ class Recording:
     ) -> ResourceUsage:
         """Return what the run has printed; of a run that is not complete, the same up to what was recorded last.
 
-        :param ram_unit: The unit of RAM, one of :data:`gpu_tracker.units.MEMORY_UNITS`; None: that of the run.
+        :param ram_unit: The unit of RAM, such as ``megabytes``; None: that of the run.
         :param gpu_ram_unit: That of GPU RAM.
-        :param time_unit: That of time, one of :data:`gpu_tracker.units.TIME_UNITS`.
+        :param time_unit: That of time, such as ``seconds``.
         :raises RecordingError: where nothing had been recorded yet.
         """
         totals, units = self.meta.totals, self.meta.units
