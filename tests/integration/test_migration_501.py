@@ -89,11 +89,11 @@ SAME = {
     'text before the end': 'RuntimeError',
     'second start': 'RuntimeError',
     'second stop': 'RuntimeError',
-    'ram_unit=mb': 'ValueError',
     'files after': [],
 }
 THEIRS = {
     'states': [0, 1, 2],
+    'ram_unit=mb': 'ValueError',
     'result before the end': 'accepted',
     'files while tracking': 1,
     'assigning': 'accepted',
@@ -108,6 +108,7 @@ THEIRS = {
 }
 OURS = {
     'states': ['new', 'started', 'stopped'],
+    'ram_unit=mb': 'accepted',
     'result before the end': 'RuntimeError',
     'files while tracking': 0,
     'assigning': 'missing',  # FrozenInstanceError is an AttributeError
@@ -146,7 +147,7 @@ COMMANDS = {
     'quoted': ('-e', "sh -c 'exit 3'"),
     'not there': ('-e', 'no-such-command'),
     'variable': ('-e', 'echo $FOO'),
-    'mistake': ('-e', 'true', '--ru=mb'),
+    'mistake': ('-e', 'true', '--ru=pages'),
     'tconfig': ('-e', 'true', '--tconfig=c.json'),
     'version': ('-v',),
 }

@@ -128,8 +128,18 @@ def test_of_an_unknown_origin_the_packages_by_name_and_never_the_index_name_of_a
     assert requirements_of('none', distribution) == []
 
 
-def command_in(folder: Path, package_parent: Path = PACKAGE_PARENT) -> str:
+def alone(folder: Path) -> Path:
+    """Return a folder that has the package, and nothing that is installed beside it, such as pip."""
+    parent = folder / 'alone'
+    if not parent.exists():
+        parent.mkdir()
+        (parent / 'gpu_tracker').symlink_to(PACKAGE_PARENT / 'gpu_tracker')
+    return parent
+
+
+def command_in(folder: Path, package_parent: Path | None = None) -> str:
     """Return the command for the extra ``fleet`` in a Python that sees the metadata in a folder alone."""
+    package_parent = package_parent or alone(folder)
     program = (
         f'import sys; sys.path[:0] = {[str(folder), str(package_parent)]!r}; from gpu_tracker import installation; '
         'print(installation.install_command("fleet"))'
@@ -147,7 +157,7 @@ def test_the_command_is_for_this_interpreter_also_without_a_pip_of_its_own(tmp_p
 
 
 def test_a_package_is_installed_for_this_interpreter_too(tmp_path: Path) -> None:
-    program = f'import sys; sys.path[:0] = {[str(tmp_path), str(PACKAGE_PARENT)]!r}; '
+    program = f'import sys; sys.path[:0] = {[str(tmp_path), str(alone(tmp_path))]!r}; '
     program += 'from gpu_tracker import installation; print(installation.package_command("pyarrow"))'
     words = [sys.executable, '-I', '-S', '-c', program]
     assert shlex.split(run_words(words).stdout) == ['pip', '--python', sys.executable, 'install', 'pyarrow']

@@ -87,9 +87,10 @@ class Running:
         assert self.process.stdout is not None
         deadline = time.monotonic() + TIMEOUT
         handle = self.process.stdout.fileno()
+        waiting = select.poll()  # which takes any number of a descriptor, and a probe has many open
+        waiting.register(handle, select.POLLIN)
         while b'\n' not in self._unfinished:
-            ready, _, _ = select.select([handle], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, 'the program says nothing'
+            assert waiting.poll(1000 * max(0.0, deadline - time.monotonic())), 'the program says nothing'
             more = os.read(handle, 65536)
             assert more, f'the program has ended: {self.process.wait(TIMEOUT)}'
             self._unfinished += more
