@@ -52,9 +52,11 @@ def client(told: list[list[str]]) -> Iterator[AtopClient]:
 
         def ask() -> AtopClient | None:
             assert daemon.poll() is None
+            asking = socket.socket(socket.AF_UNIX)
             try:
-                return connected(socket.socket(socket.AF_UNIX), f'\0{name}', 2)
+                return connected(asking, f'\0{name}', 2)
             except ConnectionRefusedError:
+                asking.close()
                 return None
 
         with eventually(ask) as asked:

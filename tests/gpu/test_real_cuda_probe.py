@@ -77,7 +77,7 @@ def test_time_lies_within_the_program(seen: dict[str, Any]) -> None:
     (process,) = seen['processes']
     assert 0 < process['launch_to_sync_seconds'] <= seen['seconds']
     assert 0 < process['active_percent'] <= 100
-    assert process['used_cores'] <= THREADS
+    assert 0 < process['used_cores'] <= 2 * THREADS  # kernels of both streams can run at once
 
 
 def test_the_gpu_is_the_first(seen: dict[str, Any]) -> None:
