@@ -78,7 +78,7 @@ versions=$(versions_here)
 # static_checks BIN: what takes long of them runs beside tests that mostly wait.
 static_checks() {
     "$1/python" -m mypy || fail 'mypy failed'
-    "$1/basedpyright" --pythonpath "$1/python" || fail 'pyright failed'
+    "$1/basedpyright" --project pyproject.toml --pythonpath "$1/python" || fail 'pyright failed'
     for system in darwin win32; do
         "$1/python" -m mypy --config-file "scripts/types_$system.toml" || fail "mypy failed for $system"
     done
