@@ -1,4 +1,4 @@
-"""The virtual machine of these tests, started once."""
+"""The virtual machine of these tests, started anew for each file: containers and systemd leave something in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KERNEL = Path(__file__).parents[2] / '.vm-kernel' / 'vmlinuz'
 """Where scripts/test.sh has put it."""
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope='module')
 def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMachine]:
     """Give a machine whose control groups have all controllers."""
     kernel = Path(os.environ.get('GPU_TRACKER_TEST_KERNEL', KERNEL))
