@@ -125,11 +125,11 @@ class _Lock:
             return
         import fcntl  # noqa: PLC0415 - not on every system
 
-        self._descriptor = os.open(self._folder, os.O_RDONLY)
         try:
+            self._descriptor = os.open(self._folder, os.O_RDONLY)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         except OSError:
-            pass  # the file system knows none
+            pass  # the folder may be written to and not read, or its file system knows no locks
 
     def __exit__(self, *_: object) -> None:
         if self._descriptor is not None:

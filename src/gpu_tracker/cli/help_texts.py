@@ -49,14 +49,6 @@ def help_of(name: str) -> HelpText:
     return HelpText(name, _first_sentence(' '.join(blocks[0][1])), blocks, _options(options))
 
 
-def command_meanings() -> dict[str, str]:
-    """Return what each command is for, by its name; of a short name it is that of the long one."""
-    meanings = {}
-    for name in COMMANDS:
-        meanings[name] = help_of(name).summary
-    return meanings
-
-
 def meanings_of(lines: list[str]) -> list[tuple[str, str]]:
     """Return the entries of a list in a help text: what is explained, and its explanation.
 

@@ -19,7 +19,7 @@ _NOTHING = (0.0, 0)
 _ROUNDING = 0.02
 """Reaped time comes in ticks of 10 ms, user and system time each rounded down."""
 _MOST_TIMES = 64
-"""Of more children of one member it is not told apart which of them others can have got."""
+"""Children of one member whose times are kept one by one; beyond that they are added up."""
 
 
 class _Debt:
