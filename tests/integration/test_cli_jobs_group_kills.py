@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.cli_program import PROGRAM, gpu_tracker
-from support.real_groups import HOG, RealGroup
+from support.lack_of_memory import HOG
+from support.real_groups import RealGroup, group_with_memory
 from support.tracked_program import environment
 from support.waiting import TIMEOUT
 
@@ -20,18 +22,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIMIT = 600_000_000
-HUNGRY = f'{shlex.join([sys.executable, "-c", HOG])} 900'
-"""The words of a program that takes more than the limit."""
-WAITING = 'until [ -e done ]; do sleep 0.02; done'
 TRACKED = shlex.join([*PROGRAM, '--job=job'])
 
 
 @pytest.fixture
 def group() -> Iterator[RealGroup]:
     """Give a group of 600 MB, in which trackers and samplers of three ranks have room."""
-    with RealGroup('memory') as made:
-        made.set('memory.limit_in_bytes', LIMIT)
-        made.set('memory.swappiness', 0)
+    with group_with_memory(LIMIT) as made:
         yield made
 
 
@@ -42,7 +39,10 @@ def merged(folder: Path) -> dict[str, Any]:
 
 
 def test_a_kill_that_three_ranks_have_seen_is_one(group: RealGroup, tmp_path: Path) -> None:
-    commands = (f'{HUNGRY}; touch done', WAITING, WAITING)
+    for rank in range(1, 3):
+        os.mkfifo(tmp_path / f'done{rank}')
+    # The others only wait: whoever asks for memory when the hog has just been killed may be killed, too.
+    commands = (f'{group.hog(900)}; echo >done1; echo >done2', 'read line <done1', 'read line <done2')
     ranks = ' '.join(
         f'GPU_TRACKER_JOB=demo GPU_TRACKER_RANK={rank} {TRACKED} -e {shlex.quote(command)} &'
         for rank, command in enumerate(commands)

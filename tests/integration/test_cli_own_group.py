@@ -15,6 +15,7 @@ import pytest
 from gpu_tracker.control_groups.places import folder_of, group_with, groups_of, mounts, unified_group
 from gpu_tracker.recording.reading.recording import load
 from support.cli_program import PROGRAM, gpu_tracker, number_in, started, state_of
+from support.lack_of_memory import LET_ONE_BE_KILLED
 from support.own_group import DAEMON, MEBIBYTE, NO_STORAGE, OPTIONS, OWN_FILES
 from support.recorder_runs import meta_of
 from support.tracked_program import IN_CI, run
@@ -141,13 +142,9 @@ def test_without_the_option_it_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_child_that_is_killed_for_lack_of_memory_is_reported_though_the_command_ends_well() -> None:
-    program = f"""{OWN_FILES}
+    program = f"""{OWN_FILES}{LET_ONE_BE_KILLED}
 with open(f'{{folder_of("memory")}}/memory.limit_in_bytes', 'w') as file: file.write(str(60 * {MEBIBYTE}))
-if os.fork() == 0:
-    with open('/proc/self/oom_score_adj', 'w') as file: file.write('1000')
-    grown = bytearray(b'x') * (100 * {MEBIBYTE})
-    os._exit(0)
-print(os.waitstatus_to_exitcode(os.wait()[1]))
+print(let_one_be_killed(f'{{folder_of("memory")}}/memory.usage_in_bytes', '100'))
 """
     printed, found = track(sys.executable, '-c', program)
     assert printed == '-9\n'
@@ -155,39 +152,24 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
     assert found['memory_peak'] <= 60 * MEBIBYTE
 
 
-HUNGRY_CHILD = f"""
-def take_too_much():
-    pid = os.fork()
-    if pid == 0:
-        with open('/proc/self/oom_score_adj', 'w') as file: file.write('1000')
-        grown = bytearray(b'x') * (150 * {MEBIBYTE})
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-"""
-
-
 def test_kills_in_the_group_of_a_nested_tracker_count_in_both() -> None:
     """The inner one has removed its group long before the outer one looks into it."""
-    program = f"""{OWN_FILES}{HUNGRY_CHILD}
+    program = f"""{OWN_FILES}{LET_ONE_BE_KILLED}
 with open(f'{{folder_of("memory")}}/memory.limit_in_bytes', 'w') as file: file.write(str(60 * {MEBIBYTE}))
-take_too_much()
-take_too_much()
-print([line.split()[1] for line in open(f'{{folder_of("memory")}}/memory.oom_control') if 'oom_kill ' in line][0])
+for _ in range(2): let_one_be_killed(f'{{folder_of("memory")}}/memory.usage_in_bytes', '100')
 """
-    printed, outer = track(*PROGRAM, *OPTIONS, '--', sys.executable, '-c', program)
-    kills, _, inner = printed.partition('\n')
-    assert int(kills) >= 2
-    assert json.loads(inner)['own_group']['oom_kills'] == outer['oom_kills'] == int(kills)
+    inner, outer = track(*PROGRAM, *OPTIONS, '--', sys.executable, '-c', program)
+    assert json.loads(inner)['own_group']['oom_kills'] == outer['oom_kills'] == 2
 
 
 def test_kills_in_a_group_that_the_command_makes_and_removes_count_once_a_sample_has_seen_them(tmp_path: Path) -> None:
     report = tmp_path / 'usage.json'
-    program = f"""{OWN_FILES}{HUNGRY_CHILD}
+    program = f"""{OWN_FILES}{LET_ONE_BE_KILLED}
 below, around = folder_of('memory') + '/below', folder_of('memory')
 os.mkdir(below)
 with open(f'{{below}}/memory.limit_in_bytes', 'w') as file: file.write(str(60 * {MEBIBYTE}))
 with open(f'{{below}}/cgroup.procs', 'w') as file: file.write('0')
-take_too_much()
+let_one_be_killed(f'{{below}}/memory.usage_in_bytes', '100')
 with open(f'{{around}}/cgroup.procs', 'w') as file: file.write('0')
 def kills():
     try: return json.load(open({str(report)!r}))['control_group']['oom_kills']
@@ -206,11 +188,11 @@ while True:
 
 def test_a_limit_of_memory_holds_also_in_groups_that_the_command_makes(tmp_path: Path) -> None:
     report = tmp_path / 'usage.json'
-    program = f"""{OWN_FILES}{HUNGRY_CHILD}
+    program = f"""{OWN_FILES}{LET_ONE_BE_KILLED}
 below = folder_of('memory') + '/below'
 os.mkdir(below)
 with open(f'{{below}}/cgroup.procs', 'w') as file: file.write('0')
-take_too_much()
+let_one_be_killed(f'{{below}}/memory.usage_in_bytes', '150')
 """
     words = ('--memory-limit=80MB', '-o', str(report), '--', sys.executable, '-c', program)
     done = gpu_tracker(*OPTIONS, *words)

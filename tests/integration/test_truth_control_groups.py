@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -14,7 +13,8 @@ import pytest
 
 import gpu_tracker as gput
 from support.cli_program import PROGRAM, gpu_tracker
-from support.real_groups import HOG, RealGroup
+from support.lack_of_memory import HOG
+from support.real_groups import RealGroup, group_with_memory
 from support.tracked_program import Samplers, environment
 from support.waiting import TIMEOUT, eventually
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIMIT = 120_000_000
-HUNGRY = f'{shlex.join([sys.executable, "-c", HOG])} 300'
-"""The words of a program that takes more than the limit."""
+MEGABYTES = 300
+"""What the hog takes, which is more."""
+HOGGING = [sys.executable, '-c', HOG, str(MEGABYTES)]
+"""Ends by the kernel."""
 
 
 @pytest.fixture
 def group() -> Iterator[RealGroup]:
     """Give a group of 120 MB."""
-    with RealGroup('memory') as made:
-        made.set('memory.limit_in_bytes', LIMIT)
-        made.set('memory.swappiness', 0)
+    with group_with_memory(LIMIT) as made:
         yield made
 
 
@@ -63,7 +63,7 @@ def section_in(report: Path) -> Any:
 
 def test_children_are_killed_and_the_command_ends_well(group: RealGroup, tmp_path: Path) -> None:
     recording = tmp_path / 'run.gput'
-    finished = run_in(group, '-f', 'json', f'--tf={recording}', '-e', f'{HUNGRY}; {HUNGRY}; true')
+    finished = run_in(group, '-f', 'json', f'--tf={recording}', '-e', f'{group.hog(MEGABYTES)}; {group.hog(MEGABYTES)}')
     kills = group.oom_kills
     assert kills >= 2
     sentence = said_of(kills)
@@ -86,7 +86,7 @@ def test_children_are_killed_and_the_command_ends_well(group: RealGroup, tmp_pat
 
 
 def test_the_text_says_it_too(group: RealGroup) -> None:
-    finished = run_in(group, '--disable-logs', '-e', f'{HUNGRY}; true')
+    finished = run_in(group, '--disable-logs', '-e', group.hog(MEGABYTES))
     kills = group.oom_kills
     assert kills >= 1
     assert finished.stdout.endswith(f'   OOM kills: {kills}\n   Problem: {said_of(kills)}\n')
@@ -94,7 +94,7 @@ def test_the_text_says_it_too(group: RealGroup) -> None:
 
 
 def test_what_was_killed_before_does_not_count(group: RealGroup) -> None:
-    subprocess.run(group.words(*shlex.split(HUNGRY)), check=False, timeout=TIMEOUT)
+    subprocess.run(group.words(*HOGGING), check=False, timeout=TIMEOUT)
     assert group.oom_kills >= 1
     finished = run_in(group, '-f', 'json', '-e', 'true')
     assert json.loads(finished.stdout)['control_group']['oom_kills'] == 0
@@ -102,7 +102,7 @@ def test_what_was_killed_before_does_not_count(group: RealGroup) -> None:
 
 
 def test_the_command_itself_is_killed(group: RealGroup) -> None:
-    finished = run_in(group, '-f', 'json', '--', *shlex.split(HUNGRY), code=137)
+    finished = run_in(group, '-f', 'json', '--', *HOGGING, code=137)
     assert group.oom_kills >= 1
     sentence = said_of(group.oom_kills)
     assert json.loads(finished.stdout)['control_group']['problem'] == sentence
@@ -116,7 +116,7 @@ def test_a_program_that_tracks_itself_is_warned(group: RealGroup) -> None:
         '    os.system(sys.argv[1])\n'
         'print(tracker.resource_usage.control_group.oom_kills)\n'
     )
-    words = group.words(sys.executable, '-c', program, HUNGRY)
+    words = group.words(sys.executable, '-c', program, group.hog(MEGABYTES))
     finished = subprocess.run(
         words, capture_output=True, text=True, timeout=TIMEOUT, check=True, env=environment(), stdin=subprocess.DEVNULL
     )
@@ -127,7 +127,7 @@ def test_a_program_that_tracks_itself_is_warned(group: RealGroup) -> None:
 
 def test_a_group_that_a_command_moves_to_is_not_its_group_at_the_start(group: RealGroup) -> None:
     move = f'echo $$ > {group.folder}/cgroup.procs'
-    finished = gpu_tracker('-f', 'json', '-e', f'{move} && {HUNGRY}; true', env=environment())
+    finished = gpu_tracker('-f', 'json', '-e', f'{move} && {group.hog(MEGABYTES)}', env=environment())
     assert group.oom_kills >= 1
     assert not json.loads(finished.stdout).get('control_group', {}).get('oom_kills')
     assert 'lack of memory' not in finished.stderr
@@ -139,7 +139,7 @@ def test_a_container_sees_its_group_as_the_root(group: RealGroup, tmp_path: Path
     point.mkdir()
     mount = 'mount -t cgroup -o memory none "$0" && exec "$@"'
     namespace = ['unshare', '--cgroup', '--mount', '/bin/sh', '-c', mount, str(point)]
-    command = [*PROGRAM, '--ru=bytes', '-f', 'json', '-e', f'{HUNGRY}; cat /proc/self/cgroup >&2']
+    command = [*PROGRAM, '--ru=bytes', '-f', 'json', '-e', f'{group.hog(MEGABYTES)}; cat /proc/self/cgroup >&2']
     finished = subprocess.run(
         group.words(*namespace, *command),
         capture_output=True,
@@ -186,7 +186,7 @@ def test_the_group_of_another_process_may_be_gone_before_the_end(
     words = [*PROGRAM, f'--pid={pid}', '--ru=bytes', '--st=0.1', '-f', 'json', '-o', str(report)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment()) as tracker:
         assert eventually(lambda: section_in(report))['oom_kills'] == 0
-        in_group.does(HUNGRY)
+        in_group.does(group.hog(MEGABYTES))
         kills = group.oom_kills
         assert kills >= 1
         assert eventually(lambda: section_in(report)['oom_kills'] == kills)
@@ -210,7 +210,7 @@ def test_the_group_of_another_process_may_be_gone_before_the_end(
 def test_a_sampler_that_is_killed_leaves_what_it_has_counted(group: RealGroup, tmp_path: Path) -> None:
     samplers = Samplers()
     report = tmp_path / 'usage.json'
-    arguments = ['--st=0.1', '-f', 'json', '-o', str(report), '-e', f'{HUNGRY}; read line; true']
+    arguments = ['--st=0.1', '-f', 'json', '-o', str(report), '-e', f'{group.hog(MEGABYTES)}; read line; true']
     with subprocess.Popen(
         group.words(*PROGRAM, *arguments),
         stdin=subprocess.PIPE,

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pytest
 
 from gpu_tracker.control_groups.places import folder_of, group_with, groups_of, mounts
+from support.lack_of_memory import HOGS
 from support.tracked_program import IN_CI
 from support.waiting import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
-HOG = """
-import sys
-with open('/proc/self/oom_score_adj', 'w') as file:
-    file.write('1000')
-blocks = [b'x' * 1_000_000 for _ in range(int(sys.argv[1]))]
-"""
-"""Source of a program that takes as many megabytes as it is told, and is killed first where there is no room."""
+
+@contextmanager
+def group_with_memory(limit: int) -> Iterator[RealGroup]:
+    """Give a group that may have so many bytes of memory, and none swapped out."""
+    with RealGroup('memory') as made:
+        made.set('memory.limit_in_bytes', limit)
+        made.set('memory.swappiness', 0)
+        yield made
 
 
 class RealGroup:
@@ -67,6 +73,11 @@ class RealGroup:
         """What the kernel has counted."""
         counted = dict(line.split() for line in self.read('memory.oom_control').splitlines())
         return int(counted['oom_kill'])
+
+    def hog(self, megabytes: int) -> str:
+        """Return the words, for a shell, of a program of this group that has another take too much, and ends well."""
+        words = [sys.executable, '-S', '-c', HOGS, str(self.folder / 'memory.usage_in_bytes'), str(megabytes)]
+        return shlex.join(words)
 
     def take(self, pid: int) -> None:
         """Put a process into it."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.lack_of_memory import HOGS
 from support.vm import GROUPS, VirtualMachine
 
 if TYPE_CHECKING:
@@ -14,20 +15,6 @@ if TYPE_CHECKING:
 
 OUTER, INNER = f'{GROUPS}/outer', f'{GROUPS}/outer/inner'
 LIMIT = 100 * 2**20
-HOG = (
-    'import os, sys\n'
-    'for folder in sys.argv[1:]:\n'
-    '    os.mkdir(folder)\n'
-    '    open(folder + "/cgroup.procs", "w").write("0")\n'
-    'open("/proc/self/oom_score_adj", "w").write("1000")\n'
-    'blocks = [b"x" * 1_000_000 for _ in range(300)]\n'
-)
-CALLER = (
-    'import subprocess, sys\n'
-    'for arguments in ([], *[[folder] for folder in sys.argv[2:]]):\n'
-    '    subprocess.run([sys.executable, "-c", sys.argv[1], *arguments])\n'
-)
-"""Starts the hog in its own group, and in each of the folders, and ends well."""
 
 
 @pytest.fixture
@@ -73,7 +60,7 @@ def test_the_limits_of_a_group_around_count(machine: VirtualMachine, inner: str)
 
 def test_kills_count_in_the_group_and_in_those_below_it(machine: VirtualMachine, inner: str) -> None:
     below = f'{inner}/below'
-    errors, found = track(machine, 'python', '-c', CALLER, HOG, below, group=inner)
+    errors, found = track(machine, 'python', '-S', '-c', HOGS, f'{inner}/memory.current', '300', below, group=inner)
     machine.remove_group(below)
     kills = kills_in(machine, inner)
     assert kills >= 2

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.lack_of_memory import LET_ONE_BE_KILLED
 from support.own_group import DAEMON, MEBIBYTE, OPTIONS, OWN_FILES
 from support.vm import ORDINARY_USER
 from support.vm.tracked import BUSY, track
@@ -67,13 +68,9 @@ print(os.getpid())
 
 
 def test_a_child_that_is_killed_for_lack_of_memory_is_reported_though_the_command_ends_well(machine: VirtualMachine):
-    program = f"""{OWN_FILES}
+    program = f"""{OWN_FILES}{LET_ONE_BE_KILLED}
 with open(f'{{folder_of()}}/memory.max', 'w') as file: file.write(str(50 * {MEBIBYTE}))
-pid = os.fork()
-if pid == 0:
-    grown = bytearray(b'x') * (100 * {MEBIBYTE})
-    os._exit(0)
-print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+print(let_one_be_killed(f'{{folder_of()}}/memory.current', '100'))
 """
     done, found = track(machine, 'python', '-S', '-c', program)
     assert done.output == '-9\n'
@@ -82,13 +79,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def test_kills_in_the_group_of_a_nested_tracker_count_in_both(machine: VirtualMachine):
-    program = f"""{OWN_FILES}
+    program = f"""{OWN_FILES}{LET_ONE_BE_KILLED}
 with open(f'{{folder_of()}}/memory.max', 'w') as file: file.write(str(50 * {MEBIBYTE}))
-pid = os.fork()
-if pid == 0:
-    grown = bytearray(b'x') * (100 * {MEBIBYTE})
-    os._exit(0)
-print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+print(let_one_be_killed(f'{{folder_of()}}/memory.current', '100'))
 """
     done, outer = track(machine, 'gpu-tracker', *OPTIONS, '--', 'python', '-S', '-c', program)
     code, _, inner = done.output.partition('\n')
