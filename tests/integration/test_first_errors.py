@@ -75,6 +75,19 @@ IN_CONTAINER = (
     "memory of the processes is unknown. A container that shares the machine's process IDs would know it: docker run "
     '--pid=host, or hostPID: true in a pod of Kubernetes. See "container-gpu-memory" in docs/troubleshooting.rst.\n'
 )
+NO_LIBRARY = (
+    "NVIDIA's kernel module and devices are here, and the driver's library libnvidia-ml.so.1 is not: GPU figures are "
+    'unknown. A container gets it by the capability utility (docker run --gpus all '
+    "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility), a machine by the driver's package for this system. "
+    'See "driver-library" in docs/troubleshooting.rst.'
+)
+WITH_DEVICES = (
+    'mkdir -p driver/nvidia dev && echo 580.65 >driver/nvidia/version && mount --bind driver /proc/driver && '
+    'mount -t tmpfs none dev && mkdir dev/shm && cp -a /dev/null /dev/zero /dev/urandom dev && touch dev/nvidiactl && '
+    'mount --move dev /dev && "$@"; echo $?'
+)
+"""Runs a command on a machine that has NVIDIA's kernel module and its devices, in a mount namespace; ends with the exit
+code of the command in a line."""
 SEE_CANNOT_WRITE = 'See "cannot-write" in docs/troubleshooting.rst.\n'
 
 
@@ -110,6 +123,22 @@ def test_gpus_that_were_asked_for_where_there_is_no_driver(machine: Machine, cod
     )
     assert machine.told('gpus') == (0, '', f'gpu-tracker: no GPU driver {NOT_LOADED}')
     assert machine.told('-o', '/dev/null', 'true') == (0, '', COMPLETE)  # nobody has asked for a GPU
+
+
+@as_root
+def test_gpus_that_programs_can_use_and_nobody_can_read(machine: Machine, tmp_path: Path) -> None:
+    """As in a container whose NVIDIA_DRIVER_CAPABILITIES are compute alone: 0 would be wrong and look right."""
+    without_library = machine.environment({'LD_LIBRARY_PATH': ''})
+    words = [*tool('unshare'), '--mount', 'sh', '-c', WITH_DEVICES, 'sh', *PROGRAM]
+    tracked, table = (
+        run_words([*words, *arguments], env=without_library, cwd=tmp_path)
+        for arguments in (('--json', '-o', 'report.json', 'true'), ('gpus',))
+    )
+    assert tracked.stderr == f'gpu-tracker: {NO_LIBRARY}\n{COMPLETE}'
+    report = json.loads((tmp_path / 'report.json').read_text())
+    assert set(report['max_gpu_ram'].values()) == {'gigabytes', None}
+    assert report['gpu_utilization']['gpu_percentages']['mean_sum_percent'] is None
+    assert (tracked.stdout, table.stdout, table.stderr) == ('0\n', '125\n', f'gpu-tracker: {NO_LIBRARY}\n')
 
 
 @as_root

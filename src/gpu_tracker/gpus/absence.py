@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NVIDIA = 'nvidia'
-_MODULE = '/proc/driver/nvidia/version'
+NVIDIA_MODULE = '/proc/driver/nvidia/version'
 """What NVIDIA's kernel module shows; containers see it as well, whether or not they were given the GPUs."""
 
 
@@ -22,7 +22,7 @@ def why_no_driver(brands: Sequence[str] | None = None, root: str = '') -> str:
     :param brands: Those that were asked for; None: any.
     :param root: The folder with ``proc`` in it, instead of ``/``.
     """
-    if (brands is None or _NVIDIA in brands) and os.path.exists(f'{root}{_MODULE}'):
+    if (brands is None or _NVIDIA in brands) and os.path.exists(f'{root}{NVIDIA_MODULE}'):
         return (
             "NVIDIA's kernel module is loaded, but its library libnvidia-ml.so.1 or its devices are not here: a "
             'container gets them by docker run --gpus all, or in Kubernetes by a limit on nvidia.com/gpu, and a '

@@ -5,6 +5,7 @@ Facts without another source are from nvml.h.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from gpu_tracker.errors import GpuError
@@ -15,15 +16,23 @@ if TYPE_CHECKING:
 
 COMPUTE_FILES = frozenset({'/dev/nvidia-uvm'})
 """The device file that CUDA opens; NVML alone does not."""
+_DEVICE = '/dev/nvidiactl'
+"""The device file without which no program can use any of the GPUs."""
 
 
 def open_backend() -> GpuBackend | None:
     """Open the NVIDIA driver; None where this machine has none, or has it installed and not loaded.
 
-    :raises gpu_tracker.errors.GpuError: The driver is there and does not work, or nvidia-ml-py is hidden by the package
-        that is called pynvml.
+    :raises gpu_tracker.errors.GpuError: The driver is there and does not work, or programs may use it and its library
+        is not here, or nvidia-ml-py is hidden by the package that is called pynvml.
     """
     if not _has_library():
+        from gpu_tracker.gpus.absence import NVIDIA_MODULE  # noqa: PLC0415 - not where the driver works
+
+        if os.path.exists(NVIDIA_MODULE) and os.path.exists(_DEVICE):
+            from gpu_tracker.gpus.nvidia.errors import explain_missing_library  # noqa: PLC0415 - only for this failure
+
+            raise GpuError(*explain_missing_library())
         return None
     try:
         from gpu_tracker.gpus.nvidia import backend  # noqa: PLC0415 - imports pynvml: 35 ms

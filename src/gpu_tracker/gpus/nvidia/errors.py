@@ -104,6 +104,17 @@ def explain_foreign_pynvml(path: str | None) -> tuple[str, str]:
     return text, 'foreign-pynvml'
 
 
+def explain_missing_library() -> tuple[str, str]:
+    """Return a sentence on GPUs that programs can use and nobody can read, and the short name of the cause."""
+    text = (
+        "NVIDIA's kernel module and devices are here, and the driver's library libnvidia-ml.so.1 is not: GPU figures "
+        'are unknown. A container gets it by the capability utility (docker run --gpus all '
+        "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility), a machine by the driver's package for this system. "
+        f'{see("driver-library")}'
+    )
+    return text, _CAUSES[12]
+
+
 def explain_failed_init(code: int) -> tuple[str, str]:
     """Return a sentence on a driver that could not be opened, and the short name of the cause."""
     other = f'The NVIDIA driver could not be initialized (NVML code {code}). GPU figures are unknown. {_FAILS}'
