@@ -54,6 +54,23 @@ def test_the_last_half_hour_of_the_fleet_is_drawn_and_told(browser):
         assert chart(page).locator('.u-value').nth(3).inner_text() == '2'
 
 
+def test_the_chart_is_drawn_once_the_server_is_there_again(browser):
+    time = [NOW]
+    refused = ('Failed to load resource',)
+    with (
+        PageServer([NODE], now=lambda: time[0]) as server,
+        opened(browser, f'{server.url}/#chart=0', excused=refused) as page,
+    ):
+        expect(page.locator('#fleet-past .means')).to_have_text('means: utilization 40 %, memory 45 %')
+        page.route('**/uPlot.esm.js', lambda route: route.abort(), times=1)
+        with page.expect_event('requestfailed'):
+            page.locator('#fleet-past summary').click()
+        assert chart(page).locator('canvas').count() == 0
+        time[0] += 30
+        server.put(NODE)
+        expect(chart(page).locator('canvas')).to_be_visible()
+
+
 @pytest.mark.parametrize('scheme', ['light', 'dark'])
 def test_what_is_not_known_is_a_gap_in_the_lines(browser, scheme):
     with PageServer([NODE]) as server, opened(browser, server.url, color_scheme=scheme) as page:

@@ -26,7 +26,11 @@ export class Chart {
   /** Draw `{times, utilization, memory}`: seconds since 1970 and percentages; `counts` are lists in their order. */
   async show(times, { utilization, memory, counts = [] }) {
     this.#data = [times, utilization, memory, ...counts];
-    this.#Plot ??= (await import('./uplot/uPlot.esm.js')).default;
+    try {
+      this.#Plot ??= (await import('./uplot/uPlot.esm.js')).default;
+    } catch {
+      return; // the server is away: the next figures ask for it again
+    }
     if (this.#data === null) return; // closed meanwhile
     if (this.#plot === null) this.#rebuild();
     else this.#plot.setData(this.#data);
