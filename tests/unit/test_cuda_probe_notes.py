@@ -48,6 +48,7 @@ def test_what_is_told_of_processes_and_files(notes: Notes) -> None:
     file = CodeFile('/proc/42/root/lib/libcudart.so', '/lib/libcudart.so', FileOnDisk(1, 2), 3, (Library.RUNTIME,))
     notes.ran_before(42)
     notes.attached_late(42, '/lib/libcudart.so', 1_700_000)
+    notes.attached_late(42, '/lib/libcudart.so', 600_000)
     notes.not_probed(file, OSError(errno.EACCES, os.strerror(errno.EACCES)))
     notes.not_seen(42)
     notes.not_followed(42)

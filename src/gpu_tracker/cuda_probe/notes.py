@@ -49,7 +49,7 @@ class Notes:
     """Collects what users have to know of the figures."""
 
     def __init__(self) -> None:
-        self._sentences: dict[str, None] = {}
+        self._sentences: dict[object, str] = {}
         self._is_full = False
         self.too_soon: tuple[str, ...] = ()
         """The names of program runs that ended before the libraries that they have loaded could be seen."""
@@ -67,10 +67,14 @@ class Notes:
         """Events that found no room."""
         return self.overflows[Overflow.EVENT] if self.overflows else 0
 
-    def add(self, text: str) -> None:
-        """Add a sentence, once."""
-        if text in self._sentences or len(self._sentences) < _MOST:
-            self._sentences[text] = None
+    def add(self, text: str, about: object = None) -> None:
+        """Add a sentence, once.
+
+        :param about: What is told once, whatever the words; None: these words.
+        """
+        about = text if about is None else about
+        if about in self._sentences or len(self._sentences) < _MOST:
+            self._sentences.setdefault(about, text)
         else:
             self._is_full = True
 
@@ -84,11 +88,12 @@ class Notes:
     def attached_late(self, pid: int, file: str, nanoseconds: int) -> None:
         """Report that a library could be called before it was attached to.
 
-        :param nanoseconds: How long it could be.
+        :param nanoseconds: How long it could be, as the first notice of it says; later ones were on their way already.
         """
         self.add(
             f'{file} was attached to {nanoseconds / 1e6:.0f} ms after process {pid} began to load it: what it has '
-            f'called until then is not reported. To lose nothing, name it before: --library={file}.'
+            f'called until then is not reported. To lose nothing, name it before: --library={file}.',
+            about=(pid, file),
         )
 
     def not_probed(self, file: CodeFile, error: OSError) -> None:
@@ -135,7 +140,7 @@ class Notes:
         counted = zip(Overflow, self.overflows, strict=False)
         bounds = (_BOUNDS[bound].format(count) for bound, count in counted if count and bound in _BOUNDS)
         more = (_MORE,) if self._is_full else ()
-        return (*self._sentences, *more, *bounds, *self._counted())
+        return (*self._sentences.values(), *more, *bounds, *self._counted())
 
     def _counted(self) -> Iterator[str]:
         if self.too_soon:
