@@ -98,6 +98,11 @@ attacked='tests/integration/test_truth_attacked_'
 alone="tests/integration/test_tracker_scale.py $random $attacked*.py"
 cores=$(getconf _NPROCESSORS_ONLN)
 workers=$((cores + cores / 2))
+# Files that are asked for are all that runs, whatever they are.
+named=no
+case "$*" in
+*tests/*) named=yes workers=$cores ;;
+esac
 
 # run_tests PYTHON ARGUMENT...: runs pytest; that some part has no test of those that are asked for is fine.
 run_tests() {
@@ -115,8 +120,9 @@ run_waiting() {
     set +f
 }
 
-# run_compared PYTHON ARGUMENT...: runs the tests that compare figures with the kernel's.
+# run_compared PYTHON ARGUMENT...: runs the tests that compare figures with the kernel's, where no others are asked for.
 run_compared() {
+    [ "$named" = no ] || return 0
     python=$1
     shift
     # shellcheck disable=SC2086  # one word a file
@@ -290,7 +296,7 @@ fi
 shown make_others "$others_made" || fail 'not every Python has an environment'
 say 'mypy, pyright, import-linter and the documentation'
 shown static_checks "$statically_checked" || fail 'static checks failed'
-if [ "$with_others" = yes ]; then
+if [ "$with_others" = yes ] && [ "$named" = no ]; then
     say "Tests on Python 3.$first that compare figures with the kernel's"
     run_compared "$bin/python" "$@" || fail "tests failed on Python 3.$first"
 fi
