@@ -176,6 +176,24 @@ def test_a_child_that_is_waited_for_while_the_members_are_read_counts_once(tree:
     assert read_and_written(io)['combined'] == [45, 0]
 
 
+def test_a_child_that_is_waited_for_before_a_reading_and_leaves_the_tree_with_the_root_counts_once(
+    tree: Tree, files: Files
+) -> None:
+    files.whole = files.alone = {10: (0, 0)}
+    io = Io(tree, files)
+    io.sample(0.0, FIRST)
+    tree.put(11)
+    tree.put(12, parent=11)
+    files.whole = {10: (0, 0), 11: (0, 10), 12: (0, 6)}
+    io.sample(1.0, MIDDLE)
+    files.whole = {10: (0, 18)}  # the tree has not been refreshed since
+    io.sample(2.0, MIDDLE)
+    tree.end(10, 11, 12)
+    files.whole = {}
+    io.sample(3.0, MIDDLE)
+    assert read_and_written(io)['combined'] == [0, 18]
+
+
 def test_a_child_that_is_waited_for_just_before_the_root_is_read_is_no_part_of_main(tree: Tree, files: Files) -> None:
     files.whole = files.alone = {10: (0, 0)}
     io = Io(tree, files)

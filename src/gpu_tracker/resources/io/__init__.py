@@ -206,6 +206,11 @@ class Io(Resource):
             gone = {process for process in members if process not in missing and not self._read_one(process)}
             missing |= gone
             is_steady = not gone
+        if missing:
+            by_pid = {process.pid: process for process in missing}
+            for process in missing:
+                if self._is_inherited(process, by_pid):
+                    self._last.pop(process, None)
         return summed([self._kept, *[self._last[process] for process in self._last if process not in missing]])
 
     def _recorded(self) -> Counters:
@@ -251,13 +256,22 @@ class Io(Resource):
         for process in gone.values():
             counters = self._last.pop(process, NONE)
             self._reader.forget(process)
-            heir: Process | None = process
-            while heir is not None and heir is not tree.root and heir.parent not in tree.members:
-                heir = gone.get(heir.parent)
-            if heir is None or heir is tree.root or tree.ignores_children(tree.members[heir.parent]):
+            if not self._is_inherited(process, gone):
                 self._kept = summed([self._kept, counters])
                 own, reaped = _faults(process)
                 self._kept_faults = summed([self._kept_faults, own if process is not tree.root else (0, 0), reaped])
+
+    def _is_inherited(self, process: Process, gone: Mapping[int, Process]) -> bool:
+        """Return whether a member that is still there has got the counters of one that is gone, by waiting for it.
+
+        :param gone: All that are gone, by ID.
+        """
+        root, members = self._tree.root, self._tree.members
+        while process is not root and process.parent in gone:
+            process = gone[process.parent]
+        if process is root or process.parent not in members:
+            return False
+        return not self._tree.ignores_children(members[process.parent])
 
     def _faults_now(self) -> dict[str, Counters]:
         """Return the page faults of the three groups, of whoever was waited for as well."""
