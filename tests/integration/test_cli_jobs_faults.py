@@ -19,6 +19,7 @@ from support.cli_program import PROGRAM, gpu_tracker, started, state_of, text_of
 from support.forbidden_calls import words_before
 from support.gpus.gpu_machine import words_as
 from support.job_folders import record
+from support.running_ranks import reported_ram
 from support.tracked_program import Samplers, as_root
 from support.waiting import eventually
 
@@ -129,7 +130,7 @@ def test_without_its_sampler_a_rank_has_what_was_measured_and_its_end(tmp_path: 
     )
     words = ['--st=0.05', f'--job={folder}', '--', sys.executable, '-c', code]
     with started(*words, env=rank_variables(0, 1, samplers.environment)) as run:
-        eventually(lambda: '"totals": {' in file_of(folder, 'rank-*[0-9a-f].json'))
+        eventually(lambda: reported_ram(folder, 0) > 50 * MEGABYTE)
         os.kill(samplers.only(), signal.SIGKILL)
         samplers.none_left()
         end.touch()
@@ -152,7 +153,7 @@ def test_where_both_are_killed_figures_are_up_to_the_last_report(tmp_path: Path,
     with started(*words, env=rank_variables(0, 2, samplers.environment)) as run:
         assert run.stdout is not None
         command = int(run.stdout.readline())
-        eventually(lambda: '"totals": {' in file_of(folder, 'rank-*[0-9a-f].json'))
+        eventually(lambda: reported_ram(folder, 0) > 50 * MEGABYTE)
         os.kill(samplers.only(), signal.SIGKILL)
         run.kill()
         eventually(lambda: state_of(run.pid) == 'Z')
