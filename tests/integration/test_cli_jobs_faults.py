@@ -91,15 +91,16 @@ def test_four_ranks_at_once_of_which_three_end_badly_are_merged_to_what_the_kern
         started(*words, env=rank_variables(3, 5)) as fourth,
     ):
         truth = [json.loads(eventually(lambda name=f'truth-{rank}': text_of(tmp_path / name))) for rank in range(4)]
+        eventually(lambda: all(reported_ram(folder, rank) > truth[rank]['ram'] - MEGABYTE for rank in range(4)))
         fourth.kill()
         fourth.wait()
+        eventually(lambda: 'abandoned' in file_of(folder, 'rank-0003-*[0-9a-f].json'))
         running = merged(folder)
         assert (running['is_running'], running['ranks_started'], running['never_started']) == (True, 4, ['4'])
         (tmp_path / 'end').touch()
         assert [one.wait() for one in (first, second, third)] == [0, 7, 137]
         for one in (first, second, third):
             assert one.communicate() == ('', '')
-        eventually(lambda: 'abandoned' in file_of(folder, 'rank-0003-*[0-9a-f].json'))
     report = merged(folder)
     assert states(report) == {'ended': 1, 'failed': 1, 'killed': 1, 'lost': 1}
     assert [(one['rank'], one['exit_code'], one['signal']) for one in report['ranks']] == [
