@@ -20,6 +20,7 @@ from support.fleet.dashboard_program import Dashboard
 from support.fleet.page_browser import expect, opened
 from support.fleet.prometheus_server import DOCUMENTED, prometheus, with_prometheus
 from support.gpus.gpu_machine import GB, Machine
+from support.running_ranks import reported_ram
 from support.simulated_nvml import Gpu
 from support.tracked_program import environment, run_words
 from support.waiting import TIMEOUT, eventually
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[Gpu(total=80 * GB, used=GB, util=3, temperature=31)])]
 
-WAITS = 'import sys; kept = bytearray(50_000_000); sys.stdin.read()'
+KEPT = 50_000_000
+WAITS = f'import sys; kept = bytearray({KEPT}); sys.stdin.read()'
 HERE = os.uname().nodename
 
 
@@ -45,14 +47,9 @@ def rank(folder: Path, number: int, job: str = '4711', size: int = 2) -> Iterato
     }
     words = (f'--job={folder}', '--st=0.1', '--', sys.executable, '-c', WAITS)
     with started(*words, env=environment(identity), stdin=-1) as process:
-        eventually(lambda: _has_figures(folder, number))
+        eventually(lambda: reported_ram(folder, number) > KEPT)
         yield process
         process.communicate()
-
-
-def _has_figures(folder: Path, number: int) -> bool:
-    found = list(folder.glob(f'rank-{number:04}-*[0-9a-f].json'))
-    return any(not path.name.endswith('.start.json') for path in found)
 
 
 def jobs(served: AgentProgram) -> list[dict]:
@@ -90,7 +87,7 @@ def test_a_running_job_and_its_end(machine: Machine, tmp_path: Path) -> None:
         assert found['gpu_tracker_jobs_up'] == 1
         labels = f'{{folder="resnet",host="{HERE}",job="4711",node="n1",pid="",rank="%d",step=""}}'
         for number in range(2):
-            assert found[f'gpu_tracker_job_rank_memory_max_bytes{labels % number}'] > 50_000_000
+            assert found[f'gpu_tracker_job_rank_memory_max_bytes{labels % number}'] > KEPT
             assert found[f'gpu_tracker_job_rank_cpu_seconds_total{labels % number}'] > 0
         assert eventually(lambda: [told['ranks'] for told in served.get('/api/v1/fleet').json['hosts'][0]['jobs']]) == [
             2
@@ -181,8 +178,9 @@ def test_the_documented_configuration_and_its_questions(machine: Machine, tmp_pa
         )
         assert documented.count('node02:1080') == documented.count('rule_files') == 1
         with prometheus(tmp_path / 'prometheus', configuration) as server:
-            eventually(lambda: server.query('gpu_tracker_job_rank_cpu_seconds_total'))
-            (first, second) = server.query('sort(gpu_tracker_job_rank_running_seconds{job="gpu-tracker"})')
+            # A scrape that takes too long ends the series until the next one.
+            running = 'sort(gpu_tracker_job_rank_running_seconds{job="gpu-tracker"})'
+            first, second = eventually(lambda: server.query(running))
             assert {each['metric']['rank'] for each in (first, second)} == {'0', '1'}
             assert (first['metric']['exported_job'], first['metric']['group']) == ('4711', 'vision')
             assert 'folder' not in first['metric']

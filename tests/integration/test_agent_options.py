@@ -141,7 +141,8 @@ def test_the_hosts_of_a_configuration_in_toml(machine: Machine, tmp_path: Path) 
     with agent(machine) as other:
         other.seen()
         configuration = tmp_path / 'agents.toml'
-        configuration.write_text(f'hosts = ["{other.url}", "http://127.0.0.1:1", "self"]\n')
+        hosts = f'["{other.url}", "http://127.0.0.1:1", "self"]'
+        configuration.write_text(f'hosts = {hosts}\ndeadline_seconds = 5\n')
         with agent(machine, f'--config={configuration}') as served:
             served.seen()
             first, second, third = served.get('/cluster_status').json

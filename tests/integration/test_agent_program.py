@@ -115,6 +115,7 @@ def test_processes_and_users_in_metrics(machine: Machine) -> None:
 
 def test_only_reading_is_possible(machine: Machine) -> None:
     with agent(machine) as served:
+        served.seen()
         for path in ('/healthz', '/api/v1/host', '/gpu_status', '/cluster_status', '/metrics', '/'):
             for method in ('POST', 'PUT', 'DELETE'):
                 assert served.get(path, method).status == 405

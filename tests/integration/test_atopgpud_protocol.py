@@ -159,6 +159,7 @@ def test_an_answer_is_never_longer_than_atop_accepts(machine: Machine) -> None:
     shared = [Process(pid, memory=(pid - 999) * GIB // 64) for pid in range(1000, 1200)]
     machine.write(gpus=[Gpu(total=80 * GIB, processes=shared)] * 8)
     with AtopDaemon(machine) as daemon, daemon.over_tcp() as client, daemon.over_socket() as typed:
+        eventually(lambda: all(gpu.samples for gpu in client.statistics()))  # which clients do not wait long for
         for gpus in (client.statistics(), typed.statistics()):
             told = [{process.pid for process in gpu.processes} for gpu in gpus]
             assert len(told) == 8

@@ -180,9 +180,12 @@ def test_a_command_behind_a_lost_gpu_gets_uuids(machine: Machine) -> None:
 
 
 def test_who_is_killed_before_the_gpus_are_told_has_claimed_nothing(machine: Machine) -> None:
-    machine.write(gpus=[Gpu(total=GB)], hang=[Hang('nvmlDeviceGetName', 1.1)])
+    machine.write(gpus=[Gpu(total=GB)], hang=[Hang('nvmlDeviceGetName')])
     with machine.started('available', '--claim', '--claim-seconds=1000') as process:
-        # The look was so slow that there is another one after the claim.
+        eventually(lambda: 'nvmlDeviceGetUUID' in machine.driver.calls())
+        # This look goes on, so slowly that there is another one after the claim, which never ends.
+        slow, endless = Hang('nvmlDeviceGetMemoryInfo*', 1.1), Hang('nvmlDeviceGetHandleByIndex*')
+        machine.write(gpus=[Gpu(total=GB)], hang=[slow, endless])
         eventually(lambda: machine.claims.exists() and any(n.endswith('.json') for n in os.listdir(machine.claims)))
         process.kill()
         process.wait()
@@ -222,7 +225,8 @@ def test_waiting_for_more_than_there_are_yet(machine: Machine) -> None:
 
 
 def test_waiting_ends_when_its_time_is_up(busy: Machine) -> None:
-    told = busy.told('available', '--wait-seconds=1', '--', 'echo', 'ran')
+    # The first look, after which it is said that this waits, may take a second of them.
+    told = busy.told('available', '--wait-seconds=3', '--', 'echo', 'ran')
     assert told == (1, '', f'gpu-tracker: waiting: {NONE_FREE}gpu-tracker: {NONE_FREE}')
 
 

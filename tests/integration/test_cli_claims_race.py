@@ -6,6 +6,7 @@ import contextlib
 import os
 import pwd
 import random
+import select
 import subprocess
 import sys
 import time
@@ -91,6 +92,8 @@ def test_six_jobs_that_wait_for_two_gpus_run_two_at_a_time(
 ) -> None:
     log = tmp_path / 'log'
     jobs = {job.pid: job for job in six_jobs('--wait')}
+    said_by = [job.stderr for job in jobs.values()]
+    eventually(lambda: len(select.select(said_by, (), (), 0)[0]) == JOBS - 2)  # the others have said that they wait
     for begun in (2, 4, 6):
         eventually(lambda begun=begun: text_of(log).count('start') == begun)
         for gpu in machine.gpus()[1:]:

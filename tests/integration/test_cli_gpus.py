@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from gpu_tracker.gpus.table_cells import ago
 from support.cli_program import PROGRAM
 from support.gpus.gpu_machine import GB, NO_SUCH_PROCESS, NOBODY, Machine, running, sees_all_processes
 from support.simulated_nvml import Failure, Gpu, Mig, Process
@@ -92,8 +93,14 @@ def test_the_table(eight: Machine) -> None:
     assert (code, errors) == (0, '')
 
 
+def ages_since(begun: float) -> set[str]:
+    """Return what may be said of the age of a process that has been started since, in monotonic seconds."""
+    return {ago(second) for second in range(int(time.monotonic() - begun) + 2)}
+
+
 @sees_all_processes
 def test_processes_have_their_users_ages_and_commands(machine: Machine) -> None:
+    begun = time.monotonic()
     with running() as cat, running('sh', '-c', 'read x', 'train.py', '-v') as train:
         machine.write(
             gpus=[
@@ -105,12 +112,15 @@ def test_processes_have_their_users_ages_and_commands(machine: Machine) -> None:
             ]
         )
         table = machine.told('ls')[1].splitlines()
+        ages = ages_since(begun)
         (gpu,) = machine.gpus()
         started = [psutil.Process(pid).create_time() for pid in (cat, train)]
     pids = [str(pid) for pid in sorted((cat, train))]
     commands = ['cat', 'train.py'] if cat < train else ['train.py', 'cat']
     row = ['0', '[~]', 'Simulated GPU', '0%', '9.0/10.0', 'N/A', 'N/A', 'N/A']
-    assert cells(table[1]) == [*row, USER, 'just now', ','.join(pids), ', '.join(commands)]
+    *left, since, listed, command = cells(table[1])
+    assert (left, listed, command) == ([*row, USER], ','.join(pids), ', '.join(commands))
+    assert since in ages
     assert gpu['status'] == 'in_use'
     processes = {process['pid']: process for process in gpu['processes']}
     assert [processes[cat].pop('started'), processes[train].pop('started')] == pytest.approx(started, abs=1)
@@ -139,14 +149,17 @@ def test_processes_have_their_users_ages_and_commands(machine: Machine) -> None:
 @as_root
 @sees_all_processes
 def test_processes_of_another_user(machine: Machine) -> None:
+    begun = time.monotonic()
     with running(user=NOBODY, group=NOBODY, extra_groups=[]) as other:
         listed = [Process(other, memory=GB), Process(NO_SUCH_PROCESS, memory=GB)]
         machine.write(gpus=[Gpu(total=GB, used=GB, processes=listed[:1]), Gpu(total=GB, used=GB, processes=listed)])
         rows = machine.told('ls')[1].splitlines()
     name = pwd.getpwuid(NOBODY).pw_name
+    since = cells(rows[1])[-3]
+    assert since in ages_since(begun)
     assert [cells(row)[-4:] for row in rows[1:]] == [
-        [name, 'just now', str(other), 'cat'],
-        [f'{name},?', 'just now', f'{other},{NO_SUCH_PROCESS}', 'cat'],
+        [name, since, str(other), 'cat'],
+        [f'{name},?', since, f'{other},{NO_SUCH_PROCESS}', 'cat'],
     ]
     assert [cells(row)[1] for row in rows[1:]] == ['[~]', '[!]']  # where one cannot be seen there may be others
 

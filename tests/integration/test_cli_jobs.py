@@ -14,13 +14,14 @@ import pytest
 
 import gpu_tracker as gput
 from support.cli_program import gpu_tracker, started, text_of
+from support.running_ranks import reported_ram
 from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MEGABYTE = 10**6
-ALLOCATE = 'import time; block = bytearray({megabytes} * 10**6); time.sleep(0.3)'
+ALLOCATE = 'import sys; block = bytearray({megabytes} * 10**6); sys.stdin.read()'
 
 
 def rank_variables(rank: int, size: int = 4, **more: str) -> dict[str, str]:
@@ -28,9 +29,13 @@ def rank_variables(rank: int, size: int = 4, **more: str) -> dict[str, str]:
     return os.environ | own | more
 
 
-def run_rank(folder: Path, rank: int, code: str, **options: Any) -> subprocess.CompletedProcess[str]:
+def run_rank(folder: Path, rank: int, code: str, ram: int = 0) -> None:
+    """Run a rank, which ends by itself or with its standard input, when its report has more RAM."""
     words = ['--st=0.05', f'--job={folder}', '--', sys.executable, '-c', code]
-    return gpu_tracker(*words, env=rank_variables(rank), **options)
+    with started(*words, env=rank_variables(rank), stdin=subprocess.PIPE) as run:
+        if ram:
+            eventually(lambda: reported_ram(folder, rank) > ram)
+        assert run.communicate() == ('', ''), 'the folder has the report'
 
 
 def merged(folder: Path) -> dict[str, Any]:
@@ -44,15 +49,9 @@ def merged(folder: Path) -> dict[str, Any]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a job of four ranks: one was killed, and one never began."""
     found = tmp_path_factory.mktemp('job')
-    codes = [
-        ALLOCATE.format(megabytes=20),
-        ALLOCATE.format(megabytes=60),
-        'import os, signal; os.kill(os.getpid(), signal.SIGKILL)',
-    ]
-    for rank, code in enumerate(codes):
-        finished = run_rank(found, rank, code)
-        assert finished.stdout == '', 'the folder has the report'
-        assert finished.stderr == ''
+    for rank, megabytes in enumerate((20, 60)):
+        run_rank(found, rank, ALLOCATE.format(megabytes=megabytes), megabytes * MEGABYTE)
+    run_rank(found, 2, 'import os, signal; os.kill(os.getpid(), signal.SIGKILL)')
     return found
 
 
@@ -99,7 +98,8 @@ def test_ranks_are_seen_while_they_run_and_summed_at_one_moment(tmp_path: Path) 
     code = f'import os, time; block = bytearray(50 * 10**6)\nwhile not os.path.exists({str(end)!r}): time.sleep(0.01)'
     words = ['--st=0.05', f'--job={folder}', '--', sys.executable, '-c', code]
     with started(*words, env=rank_variables(0, 2)) as first, started(*words, env=rank_variables(1, 2)) as second:
-        report = eventually(lambda: folder.exists() and any(folder.iterdir()) and both_seen(folder))
+        eventually(lambda: all(reported_ram(folder, rank) > 50 * MEGABYTE for rank in range(2)))
+        report = merged(folder)
         assert (report['is_running'], report['states']['running']) == (True, 2)
         end.touch()
         assert (first.wait(), second.wait()) == (0, 0)
@@ -110,19 +110,13 @@ def test_ranks_are_seen_while_they_run_and_summed_at_one_moment(tmp_path: Path) 
     assert node['max_ram']['lower'] < 70 * MEGABYTE
 
 
-def both_seen(folder: Path) -> dict[str, Any] | None:
-    """Return the report as soon as it has figures of both ranks."""
-    report = merged(folder)
-    return report if len(report['ranks']) == 2 and all(rank['cpu_seconds'] for rank in report['ranks']) else None
-
-
 def test_figures_of_a_rank_whose_gpu_tracker_was_killed_are_there(tmp_path: Path) -> None:
     folder = tmp_path / 'job'
     code = 'import os, time; block = bytearray(40 * 10**6); print(os.getpid(), flush=True); time.sleep(600)'
     with started('--st=0.05', f'--job={folder}', '--', sys.executable, '-c', code, env=rank_variables(0, 1)) as run:
         assert run.stdout is not None
         program = int(run.stdout.readline())
-        eventually(lambda: merged(folder)['ranks'][0]['cpu_seconds'])
+        eventually(lambda: reported_ram(folder, 0) > 40 * MEGABYTE)
         run.send_signal(signal.SIGKILL)
         run.wait()
     os.kill(program, signal.SIGKILL)

@@ -19,6 +19,7 @@ from support.cli_program import PROGRAM, gpu_tracker, started, state_of, text_of
 from support.forbidden_calls import words_before
 from support.gpus.gpu_machine import words_as
 from support.job_folders import record
+from support.running_ranks import reported_ram
 from support.tracked_program import Samplers, as_root
 from support.waiting import eventually
 
@@ -90,15 +91,16 @@ def test_four_ranks_at_once_of_which_three_end_badly_are_merged_to_what_the_kern
         started(*words, env=rank_variables(3, 5)) as fourth,
     ):
         truth = [json.loads(eventually(lambda name=f'truth-{rank}': text_of(tmp_path / name))) for rank in range(4)]
+        eventually(lambda: all(reported_ram(folder, rank) > truth[rank]['ram'] - MEGABYTE for rank in range(4)))
         fourth.kill()
         fourth.wait()
+        eventually(lambda: 'abandoned' in file_of(folder, 'rank-0003-*[0-9a-f].json'))
         running = merged(folder)
         assert (running['is_running'], running['ranks_started'], running['never_started']) == (True, 4, ['4'])
         (tmp_path / 'end').touch()
         assert [one.wait() for one in (first, second, third)] == [0, 7, 137]
         for one in (first, second, third):
             assert one.communicate() == ('', '')
-        eventually(lambda: 'abandoned' in file_of(folder, 'rank-0003-*[0-9a-f].json'))
     report = merged(folder)
     assert states(report) == {'ended': 1, 'failed': 1, 'killed': 1, 'lost': 1}
     assert [(one['rank'], one['exit_code'], one['signal']) for one in report['ranks']] == [
@@ -129,7 +131,7 @@ def test_without_its_sampler_a_rank_has_what_was_measured_and_its_end(tmp_path: 
     )
     words = ['--st=0.05', f'--job={folder}', '--', sys.executable, '-c', code]
     with started(*words, env=rank_variables(0, 1, samplers.environment)) as run:
-        eventually(lambda: '"totals": {' in file_of(folder, 'rank-*[0-9a-f].json'))
+        eventually(lambda: reported_ram(folder, 0) > 50 * MEGABYTE)
         os.kill(samplers.only(), signal.SIGKILL)
         samplers.none_left()
         end.touch()
@@ -152,7 +154,7 @@ def test_where_both_are_killed_figures_are_up_to_the_last_report(tmp_path: Path,
     with started(*words, env=rank_variables(0, 2, samplers.environment)) as run:
         assert run.stdout is not None
         command = int(run.stdout.readline())
-        eventually(lambda: '"totals": {' in file_of(folder, 'rank-*[0-9a-f].json'))
+        eventually(lambda: reported_ram(folder, 0) > 50 * MEGABYTE)
         os.kill(samplers.only(), signal.SIGKILL)
         run.kill()
         eventually(lambda: state_of(run.pid) == 'Z')

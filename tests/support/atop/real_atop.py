@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -33,7 +34,10 @@ class AtopSample(NamedTuple):
 
 
 class _Program:
-    """A program that runs until the end of the block, which it has to reach without a complaint."""
+    """A program that runs until the end of the block, which it has to reach without a complaint.
+
+    It takes a sample when it is told to, and so none before all is as the test wants it.
+    """
 
     def __init__(self, network: OwnNetwork, *words: str) -> None:
         if shutil.which(words[0]) is None:
@@ -50,6 +54,9 @@ class _Program:
             _, errors = self._process.communicate(timeout=TIMEOUT)
             assert (self._process.returncode, errors) == (0, '')
 
+    def _take_sample(self) -> None:
+        self._process.send_signal(signal.SIGUSR1)
+
     def _line(self) -> str:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -60,14 +67,18 @@ class _Program:
 class Atop(_Program):
     """``atop`` in its manner for other programs; the first of its samples, at once, is of the time since the boot.
 
-    :param count: How many samples it takes, one a second.
+    :param count: How many samples it takes.
     """
 
     def __init__(self, network: OwnNetwork, count: int) -> None:
-        super().__init__(network, 'atop', '-k', '-P', 'GPU,PRE', '1', str(count))
+        super().__init__(network, 'atop', '-k', '-P', 'GPU,PRE', '0', str(count))
+        self._is_first = True
 
     def sample(self) -> AtopSample:
-        """Return the next sample, as soon as it is there."""
+        """Have it take the next sample, and return that."""
+        if not self._is_first:
+            self._take_sample()
+        self._is_first = False
         sample = AtopSample([], {})
         while (line := self._line()) != _END:
             if gpu := _GPU_LINE.fullmatch(line):
@@ -80,19 +91,20 @@ class Atop(_Program):
 class Atopsar(_Program):
     """``atopsar -g`` with lines also of GPUs that do nothing, each with its time.
 
-    :param count: How many samples it takes, one a second, the first after a second.
+    :param count: How many samples it takes.
     :param gpus: How many GPUs there are.
     """
 
     def __init__(self, network: OwnNetwork, count: int, gpus: int) -> None:
-        super().__init__(network, 'atopsar', '-aSx', '-g', '1', str(count))
+        super().__init__(network, 'atopsar', '-aSx', '-g', '0', str(count))
         self._gpus = gpus
         self.head = ''
         while not self.head.startswith('busaddr'):
             self.head = self._row()
 
     def sample(self) -> list[str]:
-        """Return the next rows of the table, as soon as they are there."""
+        """Have it take the next sample, and return the rows of the table for it."""
+        self._take_sample()
         return [self._row() for _ in range(self._gpus)]
 
     def _row(self) -> str:
