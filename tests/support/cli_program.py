@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import os
@@ -118,7 +119,8 @@ class Terminal:
         os.close(screen)
         os.set_blocking(self._keyboard, False)
         fcntl.fcntl(self._keyboard, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
-        self._bytes = b''
+        self._decoder = codecs.getincrementaldecoder('utf-8')()  # what comes at once may end within a character
+        self._text = ''
 
     def __enter__(self) -> Self:
         return self
@@ -134,8 +136,8 @@ class Terminal:
         """All that the screen has shown so far."""
         with contextlib.suppress(OSError):
             while self._keyboard >= 0 and (more := os.read(self._keyboard, 65536)):
-                self._bytes += more
-        return self._bytes.decode().replace('\r\n', '\n')
+                self._text += self._decoder.decode(more)
+        return self._text.replace('\r\n', '\n')
 
     def press(self, key: str) -> None:
         """Press keys, such as Ctrl-C, which is character 3."""
