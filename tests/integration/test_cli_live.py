@@ -52,19 +52,18 @@ def redirected(out: Path, *words: object, **variables: str) -> Terminal:
 def test_the_view_is_drawn_while_the_command_runs(out: Path) -> None:
     program = f'{UNTIL_TOLD}; print("written"); raise SystemExit(3)'
     with redirected(out, '--live', '--st=0.1', '--', sys.executable, '-c', program) as terminal:
-        before = terminal.settings
         screen = eventually(lambda: next((one for one in frames(terminal) if 'Open regions' in str(one)), None))
         assert re.search(r' +pid \d+ on \S+, [\d.]+ m?s$', screen[0])
         assert [line.partition(' ')[0] for line in screen[2:5]] == ['', 'RAM', 'CPU']
         assert any(re.fullmatch(r'python\S* +\d+ +\d+% +[\d.]+ MB', line) for line in screen)
         assert any(re.fullmatch(r'waiting n=3 +[\d.]+ m?s', line) for line in screen)
         assert screen[-1] == 'Ctrl-C reaches the command as without --live'
-        assert terminal.settings == before
+        assert terminal.settings == terminal.settings_before
         terminal.press('\n')
         assert terminal.wait() == 3
         assert terminal.shown.count(ENTER) == terminal.shown.count(LEAVE) == 1
         assert terminal.shown.endswith(LEAVE)
-        assert terminal.settings == before
+        assert terminal.settings == terminal.settings_before
     written = out.read_text()
     assert written.startswith(f'written\n{COMPLETE} Process completed with status code: 3\nMax RAM:\n')
     assert '\x1b' not in written
