@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PROGRAM, gpu_tracker, state_of
+from support.cli_program import PROGRAM, gpu_tracker, state_of, text_of
 from support.live_screens import ENTER, LEAVE, UNTIL_TOLD, frames, next_frame, on_terminal, tracker
 from support.recorder_runs import meta_of
 from support.tracked_program import environment
@@ -71,13 +71,18 @@ def test_the_view_is_drawn_while_the_command_runs(out: Path) -> None:
 
 
 def test_ctrl_c_reaches_the_command(out: Path) -> None:
-    program = 'import time, signal\ntry: time.sleep(1000)\nexcept KeyboardInterrupt: print("interrupted")'
+    program = (
+        'import time\n'
+        'try: print("ready", flush=True) or time.sleep(1000)\n'
+        'except KeyboardInterrupt: print("interrupted")'
+    )
     with redirected(out, '--live', '--', sys.executable, '-c', program) as terminal:
+        eventually(lambda: text_of(out) == 'ready\n')
         next_frame(terminal)
         terminal.press('\x03')
         assert terminal.wait() == 0
         assert terminal.shown.endswith(LEAVE)
-    assert out.read_text().startswith(f'interrupted\n{COMPLETE}')
+    assert out.read_text().startswith(f'ready\ninterrupted\n{COMPLETE}')
 
 
 def test_a_limit_ends_the_command_and_the_terminal_is_left(out: Path) -> None:
