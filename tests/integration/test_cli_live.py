@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PROGRAM, gpu_tracker, state_of
+from support.cli_program import PROGRAM, gpu_tracker, state_of, text_of
 from support.live_screens import ENTER, LEAVE, UNTIL_TOLD, frames, next_frame, on_terminal, tracker
 from support.recorder_runs import meta_of
 from support.tracked_program import environment
@@ -52,19 +52,18 @@ def redirected(out: Path, *words: object, **variables: str) -> Terminal:
 def test_the_view_is_drawn_while_the_command_runs(out: Path) -> None:
     program = f'{UNTIL_TOLD}; print("written"); raise SystemExit(3)'
     with redirected(out, '--live', '--st=0.1', '--', sys.executable, '-c', program) as terminal:
-        before = terminal.settings
         screen = eventually(lambda: next((one for one in frames(terminal) if 'Open regions' in str(one)), None))
         assert re.search(r' +pid \d+ on \S+, [\d.]+ m?s$', screen[0])
         assert [line.partition(' ')[0] for line in screen[2:5]] == ['', 'RAM', 'CPU']
         assert any(re.fullmatch(r'python\S* +\d+ +\d+% +[\d.]+ MB', line) for line in screen)
         assert any(re.fullmatch(r'waiting n=3 +[\d.]+ m?s', line) for line in screen)
         assert screen[-1] == 'Ctrl-C reaches the command as without --live'
-        assert terminal.settings == before
+        assert terminal.settings == terminal.settings_before
         terminal.press('\n')
         assert terminal.wait() == 3
         assert terminal.shown.count(ENTER) == terminal.shown.count(LEAVE) == 1
         assert terminal.shown.endswith(LEAVE)
-        assert terminal.settings == before
+        assert terminal.settings == terminal.settings_before
     written = out.read_text()
     assert written.startswith(f'written\n{COMPLETE} Process completed with status code: 3\nMax RAM:\n')
     assert '\x1b' not in written
@@ -72,13 +71,18 @@ def test_the_view_is_drawn_while_the_command_runs(out: Path) -> None:
 
 
 def test_ctrl_c_reaches_the_command(out: Path) -> None:
-    program = 'import time, signal\ntry: time.sleep(1000)\nexcept KeyboardInterrupt: print("interrupted")'
+    program = (
+        'import time\n'
+        'try: print("ready", flush=True) or time.sleep(1000)\n'
+        'except KeyboardInterrupt: print("interrupted")'
+    )
     with redirected(out, '--live', '--', sys.executable, '-c', program) as terminal:
+        eventually(lambda: text_of(out) == 'ready\n')
         next_frame(terminal)
         terminal.press('\x03')
         assert terminal.wait() == 0
         assert terminal.shown.endswith(LEAVE)
-    assert out.read_text().startswith(f'interrupted\n{COMPLETE}')
+    assert out.read_text().startswith(f'ready\ninterrupted\n{COMPLETE}')
 
 
 def test_a_limit_ends_the_command_and_the_terminal_is_left(out: Path) -> None:

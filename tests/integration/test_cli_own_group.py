@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpu_tracker.control_groups.places import folder_of, group_with, groups_of, mounts, unified_group
+from gpu_tracker.control_groups.marks import is_abandoned
+from gpu_tracker.control_groups.places import folder_of, group_with, mounts, unified_group
+from gpu_tracker.control_groups.places import groups_of as groups_of_process
 from gpu_tracker.recording.reading.recording import load
-from support.cli_program import PROGRAM, gpu_tracker, number_in, started, state_of
+from support.cli_program import PROGRAM, gpu_tracker, number_in, started, state_of, text_of
 from support.lack_of_memory import LET_ONE_BE_KILLED
 from support.own_group import DAEMON, MEBIBYTE, NO_STORAGE, OPTIONS, OWN_FILES
 from support.recorder_runs import meta_of
@@ -29,14 +31,20 @@ CONTROLLERS = ('memory', 'pids', 'blkio')
 
 def folders() -> list[str]:
     """Return the folders in which groups are made, those of this process."""
-    groups, mounted = groups_of('self'), mounts()
+    groups, mounted = groups_of_process('self'), mounts()
     found = [group_with(groups, name) for name in CONTROLLERS]
     return [folder for group in (unified_group(groups), *found) if group and (folder := folder_of(group, mounted))]
 
 
+def groups_of(tracker: int) -> list[str]:
+    """Return the groups that a tracker has made; other tests may have some at the same time."""
+    mine = f'gpu-tracker-run-{tracker}-'
+    return [name for folder in folders() for name in os.listdir(folder) if name.startswith(mine)]
+
+
 def groups_left() -> list[str]:
-    """Return the groups of trackers that there are."""
-    return [name for folder in folders() for name in os.listdir(folder) if name.startswith('gpu-tracker-run-')]
+    """Return the groups of trackers that are no more."""
+    return [name for folder in folders() for name in os.listdir(folder) if is_abandoned(name)]
 
 
 @pytest.fixture(autouse=True)
@@ -299,16 +307,16 @@ def test_a_signal_before_the_command_runs_leaves_nothing(name: str, later: int, 
         f'echo $$ > {file}; exec sleep 600',
     )
     with started(*words, env={**os.environ, 'TMPDIR': str(log)}) as tracker:
-        mine = f'gpu-tracker-run-{tracker.pid}-'
-        eventually(lambda: any(group.startswith(mine) for group in groups_left()))
+        eventually(lambda: groups_of(tracker.pid))
         time.sleep(later / 1000)
         tracker.send_signal(signal.Signals[name])
         output, _ = tracker.communicate()
     number = signal.Signals[name].value
     # By the signal itself, or with the command that has got it.
     assert (tracker.returncode, bool(output)) in {(-number, False), (128 + number, True)}
-    assert not any(group.startswith(mine) for group in groups_left())
-    assert not file.exists() or state_of(number_in(file)) in {'', 'Z'}
+    assert groups_of(tracker.pid) == []
+    written = text_of(file)  # the shell may have been ended before it wrote
+    assert not written or state_of(int(written)) in {'', 'Z'}
     assert list(log.iterdir()) == []
 
 
@@ -328,13 +336,13 @@ def test_the_group_of_a_tracker_that_was_killed_goes_with_the_next_run(tmp_path:
         pid = number_in(file)
         tracker.kill()
         tracker.communicate()
-    assert len(groups_left()) == len(folders())
+    assert len(groups_of(tracker.pid)) == len(folders())
     track('true')
-    assert len(groups_left()) == len(folders())  # its command runs on
+    assert len(groups_of(tracker.pid)) == len(folders())  # its command runs on
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: state_of(pid) in {'', 'Z'})
     track('true')
-    assert groups_left() == []
+    assert groups_of(tracker.pid) == []
 
 
 def test_a_running_process_stays_in_its_group() -> None:

@@ -80,44 +80,40 @@ def test_later_screens_show_what_was_recorded_since(path: Path) -> None:
 @pytest.mark.parametrize('key', ['q', 'Q', 'xxq'])
 def test_the_terminal_is_left_as_it_was(path: Path, key: str) -> None:
     with recorded(path), tracker('watch', path) as terminal:
-        before = terminal.settings
-        eventually(lambda: frames(terminal) and terminal.settings != before)
+        eventually(lambda: frames(terminal) and terminal.settings != terminal.settings_before)
         terminal.press(key)
         assert terminal.wait() == 0
-        assert terminal.settings == before
+        assert terminal.settings == terminal.settings_before
         assert terminal.shown.count(ENTER) == terminal.shown.count(LEAVE) == 1
 
 
 def test_ctrl_c_ends_the_view_and_not_the_program(path: Path) -> None:
     with recorded(path) as run, tracker('watch', path) as terminal:
-        before = terminal.settings
         next_frame(terminal)
         terminal.press('\x03')
         assert terminal.wait() == -signal.SIGINT
         assert terminal.shown.removesuffix('^C').endswith(LEAVE)
-        assert terminal.settings == before
+        assert terminal.settings == terminal.settings_before
         assert run.poll() is None
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP])
 def test_a_signal_leaves_the_terminal_as_it_was(path: Path, number: signal.Signals) -> None:
     with recorded(path) as run, tracker('watch', path) as terminal:
-        before = terminal.settings
         next_frame(terminal)
         terminal.process.send_signal(number)
         assert terminal.wait() == -number
         assert terminal.shown.endswith(LEAVE)
-        assert terminal.settings == before
+        assert terminal.settings == terminal.settings_before
         assert run.poll() is None
 
 
 def test_ctrl_z_stops_the_view_and_it_goes_on(path: Path) -> None:
     with recorded(path), tracker('watch', path) as terminal:
-        before = terminal.settings
         next_frame(terminal)
         terminal.press('\x1a')
         eventually(lambda: state_of(terminal.process.pid) == 'T')
-        assert terminal.settings == before
+        assert terminal.settings == terminal.settings_before
         eventually(lambda: terminal.shown.removesuffix('^Z').endswith(LEAVE))
         terminal.process.send_signal(signal.SIGCONT)
         next_frame(terminal)

@@ -104,10 +104,14 @@ class Marked:
 
 
 class Terminal:
-    """A terminal with a program that leads its session; everything that it shows is in ``shown``."""
+    """A terminal with a program that leads its session; everything that it shows is in ``shown``.
+
+    :ivar settings_before: The settings that it had when the program was started.
+    """
 
     def __init__(self, words: list[str], environment: dict[str, str] | None = None) -> None:
         self._keyboard, screen = pty.openpty()
+        self.settings_before = self.settings
         self.process = subprocess.Popen(
             [sys.executable, '-c', _TAKE_TERMINAL, *words],
             stdin=screen,

@@ -40,8 +40,11 @@ FIGURES = (
 """What is known of a run at its end, in bytes, seconds and counts; None where nobody counts it."""
 
 _MICROSECONDS, _NANOSECONDS = 1e-6, 1e-9
-LONGEST_END = 3.0
-"""Seconds for the end of a group: a process that was killed may have gigabytes to give back before it is gone."""
+LONGEST_END = 7.0
+"""Seconds for the end of a group, in which samplers may complete recordings for five.
+
+A process that was killed may have gigabytes to give back before it is gone.
+"""
 _MISSING = (
     ('memory_peak', 'the peak of memory (it needs the memory controller and Linux 5.19)'),
     ('cpu', 'CPU time'),

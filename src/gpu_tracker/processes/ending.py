@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 _SHORT_PAUSE, _LONG_PAUSE = 0.01, 1.0
-_SAMPLERS_GRACE = 1.0
+_SAMPLERS_GRACE = 5.0
+"""Seconds that samplers have at most; they take some hundredths, but where the machine is busy."""
 STUCK_AFTER = 10.0
 """Seconds of SIGKILL after which processes that are left are to be reported: they wait for a device, or belong to
 another user."""
