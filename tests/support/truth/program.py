@@ -87,7 +87,7 @@ def has_ended(pid: int) -> bool:
     try:
         with open(f'/proc/{pid}/stat', encoding='ascii', errors='replace') as line:
             return line.read().rpartition(')')[2].split()[0] == 'Z'
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second where it ends between the opening and the reading
         return True
 
 
