@@ -150,8 +150,7 @@ def test_what_a_subreaper_has_waited_for_in_place_of_another_counts_once() -> No
         wait, let_go = gate()
         wait_above, let_go_above = gate()
         def parent():
-            pid = child(lambda: burn(0.4))
-            eventually(lambda: has_ended(pid))
+            os.waitid(os.P_PID, child(lambda: burn(0.4)), os.WEXITED | os.WNOWAIT)
             os.write(tell, b'.')
             wait()
         def above():
