@@ -228,8 +228,8 @@ def test_a_tracker_whose_sampler_is_killed_leaves_what_it_had(tmp_path: Path) ->
     program = (
         'import sys, time, gpu_tracker as gput\n'
         'place = gput.JobIdentity(launcher="x", rank=0)\n'
+        'block = bytearray(b"x") * (30 * 10**6)\n'
         'with gput.Tracker(job_folder=sys.argv[1], job=place, sleep_time=0.05, disable_logs=True):\n'
-        '    block = bytearray(b"x") * (30 * 10**6)\n'
         '    print("ready", flush=True)\n'
         '    sys.stdin.read()\n'
     )
