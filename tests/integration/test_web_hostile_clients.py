@@ -282,7 +282,7 @@ def test_connections_that_only_wait_keep_nobody_out(tmp_path):
     token.write_text('0123456789abcdef')
     shown = 'Authorization: Bearer 0123456789abcdef'
     with (
-        WebServer(f'--token-file={token}', limits={'connections': 3}) as server,
+        WebServer(f'--token-file={token}', limits={'connections': 3, 'stranger_idle_time': 1000}) as server,
         server.client() as reader,
         server.client() as first,
         server.client() as second,
