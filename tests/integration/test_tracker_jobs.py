@@ -143,7 +143,8 @@ def test_without_a_launcher_it_is_a_process_and_twice_the_same(tmp_path: Path) -
 
 
 def test_while_it_runs_it_is_running_and_then_it_is_not(tmp_path: Path) -> None:
-    tracker = gput.Tracker(job_folder=tmp_path / 'job', job=gput.JobIdentity(launcher='x', rank=0, size=2))
+    place = gput.JobIdentity(launcher='x', rank=0, size=2)
+    tracker = gput.Tracker(job_folder=tmp_path / 'job', job=place, sleep_time=1000)  # without a report meanwhile
     assert not (tmp_path / 'job').exists(), 'nothing is written before the start'
     tracker.start()
     job = gput.load_job(tmp_path / 'job')
