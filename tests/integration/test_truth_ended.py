@@ -58,7 +58,7 @@ with gput.Tracker(sleep_time=10, time_unit='seconds', ram_unit='bytes', sections
 usage, sampling = tracker.resource_usage, tracker.sampling
 print(json.dumps({
     'truth': truth,
-    'cpu': usage.cpu_utilization.descendants.mean_sum_percent / 100 * usage.compute_time.time,
+    'cpu': usage.cpu_utilization.descendants.mean_sum_percent / 100 * tracker._run.totals['seconds'],
     'ram': usage.max_ram.descendants.total_rss,
     'combined': usage.max_ram.combined.total_rss,
     'bounds': {
@@ -129,7 +129,7 @@ print('started', flush=True)
 sys.stdin.read()
 tracker.stop()
 usage = tracker.resource_usage
-cpu = usage.cpu_utilization.descendants.mean_sum_percent / 100 * usage.compute_time.time
+cpu = usage.cpu_utilization.descendants.mean_sum_percent / 100 * tracker._run.totals['seconds']
 print(json.dumps([cpu, tracker.sampling.exit_records]))
 """
 
