@@ -3,7 +3,7 @@
    ended_children HOW NUMBER MILLISECONDS MEGABYTES
 
    HOW begins with w, i or d for these. Each child has MEGABYTES of memory, and ends when it has used so many
-   MILLISECONDS of CPU time. Prints the CPU seconds that they know of themselves, together. */
+   MILLISECONDS of CPU time. Prints the CPU seconds that they know of themselves, together, when all have ended. */
 
 #define _GNU_SOURCE
 #include <signal.h>
@@ -28,6 +28,9 @@ int main(int count, char **words) {
     size_t size = (size_t)atoi(words[4]) << 20;
     double *times = mmap(NULL, 8 * (size_t)atoi(words[2]), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     double sum = 0;
+    int alive[2]; /* whose writing end is closed when the last one has ended, and been reported */
+    char byte;
+    if (pipe(alive)) return 1;
     if (how == 'i') signal(SIGCHLD, SIG_IGN);
     for (int i = 0; i < number; i++) {
         pid_t child = fork();
@@ -45,6 +48,8 @@ int main(int count, char **words) {
         while (how != 'w' && ((volatile double *)times)[i] == 0) usleep(100);
         sum += times[i];
     }
+    close(alive[1]);
+    while (read(alive[0], &byte, 1) > 0);
     printf("%f\n", sum);
     return 0;
 }

@@ -111,10 +111,18 @@ records = []
 handler = logging.Handler(logging.WARNING)
 handler.emit = records.append
 logging.getLogger().addHandler(handler)
+
+def state_of(pid):
+    try:
+        with open(f'/proc/{{pid}}/stat') as file:
+            return file.read().rpartition(')')[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return 'Z'  # init has waited for it already
+
 with gput.Tracker(ram_unit='bytes', n_join_attempts=2, join_timeout=0.1) as tracker:
     sampler = tracker._run.session.pid
     os.kill(sampler, signal.{signal_name})
-    while open(f'/proc/{{sampler}}/stat').read().rpartition(')')[2].split()[0] not in 'ZT':
+    while state_of(sampler) not in 'ZT':
         gevent.sleep(0.001)
 print(json.dumps([[record.getMessage() for record in records], tracker.resource_usage.max_ram.main.total_rss > 0]))
 """)

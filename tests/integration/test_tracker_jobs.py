@@ -143,7 +143,8 @@ def test_without_a_launcher_it_is_a_process_and_twice_the_same(tmp_path: Path) -
 
 
 def test_while_it_runs_it_is_running_and_then_it_is_not(tmp_path: Path) -> None:
-    tracker = gput.Tracker(job_folder=tmp_path / 'job', job=gput.JobIdentity(launcher='x', rank=0, size=2))
+    place = gput.JobIdentity(launcher='x', rank=0, size=2)
+    tracker = gput.Tracker(job_folder=tmp_path / 'job', job=place, sleep_time=1000)  # without a report meanwhile
     assert not (tmp_path / 'job').exists(), 'nothing is written before the start'
     tracker.start()
     job = gput.load_job(tmp_path / 'job')
@@ -228,8 +229,8 @@ def test_a_tracker_whose_sampler_is_killed_leaves_what_it_had(tmp_path: Path) ->
     program = (
         'import sys, time, gpu_tracker as gput\n'
         'place = gput.JobIdentity(launcher="x", rank=0)\n'
+        'block = bytearray(b"x") * (30 * 10**6)\n'
         'with gput.Tracker(job_folder=sys.argv[1], job=place, sleep_time=0.05, disable_logs=True):\n'
-        '    block = bytearray(b"x") * (30 * 10**6)\n'
         '    print("ready", flush=True)\n'
         '    sys.stdin.read()\n'
     )

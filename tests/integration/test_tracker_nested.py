@@ -19,7 +19,7 @@ def descendants(tracker):
     return {
         'rss': usage.max_ram.descendants.total_rss,
         'threads': cpu.descendants_n_threads,
-        'cpu': cpu.descendants.mean_sum_percent / 100 * usage.compute_time.time,
+        'cpu': cpu.descendants.mean_sum_percent / 100 * tracker._run.totals['seconds'],
     }
 """
 )
@@ -107,7 +107,7 @@ with gput.Tracker(sleep_time=0.01, ram_unit='bytes', time_unit='seconds') as tra
     os.waitpid(pid, 0)
 usage = tracker.resource_usage
 children = resource.getrusage(resource.RUSAGE_CHILDREN)
-seconds = usage.cpu_utilization.descendants.mean_sum_percent / 100 * usage.compute_time.time
+seconds = usage.cpu_utilization.descendants.mean_sum_percent / 100 * tracker._run.totals['seconds']
 rest = children.ru_utime + children.ru_stime - seconds
 print(json.dumps([descendants(tracker), rest]))
 """

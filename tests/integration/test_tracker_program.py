@@ -88,7 +88,8 @@ with open('/proc/self/statm') as statm:
 tracker.stop()
 outer = time.monotonic() - before
 usage = tracker.resource_usage
-reported = usage.cpu_utilization.main.mean_sum_percent / 100 * usage.compute_time.time
+sampled = tracker._run.totals['seconds']  # from the first sample to the last, which may be late on a busy machine
+reported = usage.cpu_utilization.main.mean_sum_percent / 100 * sampled
 print(json.dumps([used, reported, usage.max_ram.main.total_rss, truth, inner, usage.compute_time.time, outer]))
 """
     )

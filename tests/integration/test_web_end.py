@@ -40,7 +40,7 @@ def test_it_ends_in_time_with_streams_open(path):
 
 
 def test_a_stream_is_told_of_the_end():
-    with WebServer() as server, server.client() as client:
+    with WebServer(limits={'end_time': 1000}) as server, server.client() as client:
         client.get('/events')
         client.until(b'data: 1\n\n')
         server.process.send_signal(signal.SIGTERM)

@@ -159,6 +159,8 @@ def test_an_error_is_told_to_the_servers_owner_in_one_line():
     with WebServer() as server:
         assert curl('--include', f'{server.url}/error').endswith('\n\nInternal Server Error\n')
         assert curl(f'{server.url}/silence') == 'Internal Server Error\n'
+        eventually(lambda: server.log.count('\n') > 1)
+        assert server.end() == 0
         assert server.log.splitlines()[1:] == [
             'gpu-tracker: internal error: GET /error: ValueError: a secret ?[31m of the program'
         ]
@@ -173,7 +175,9 @@ def test_nothing_that_clients_send_fills_the_log():
     with WebServer() as server:
         for _ in range(20):
             status(f'{server.url}/error')
-        assert len(server.log.splitlines()) == 1 + 5
+        eventually(lambda: server.log.count('\n') == 1 + 5)
+        assert server.end() == 0
+        assert server.log.count('\n') == 1 + 5
 
 
 def test_a_host_name_is_served_at_all_its_addresses():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.web.access import Access, TlsFiles
     from gpu_tracker.fleet.web.credentials import Credentials, Passwords, Token
 
-LAST_WORDS = 0.5
+LAST_WORDS = 1.5
 """Seconds that the last lines have at the end to be written."""
 
 _NAME = re.compile(r'[A-Za-z0-9_-][A-Za-z0-9._-]*')

@@ -87,7 +87,7 @@ def has_ended(pid: int) -> bool:
     try:
         with open(f'/proc/{pid}/stat', encoding='ascii', errors='replace') as line:
             return line.read().rpartition(')')[2].split()[0] == 'Z'
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second where it ends between the opening and the reading
         return True
 
 
@@ -156,10 +156,10 @@ def report(tracker: gput.Tracker, **truth: object) -> None:
     usage = tracker.to_json()
     cpu = usage['cpu_utilization']
     bounds = bounds_of(tracker.sampling)
+    sampled = tracker._run.totals['seconds']  # from the first sample to the last, which may be late on a busy machine
     seconds = {
-        group: None if cpu[group]['mean_sum_percent'] is None
-        else cpu[group]['mean_sum_percent'] / 100 * usage['compute_time']['time']
+        group: None if cpu[group]['mean_sum_percent'] is None else cpu[group]['mean_sum_percent'] / 100 * sampled
         for group in ('main', 'descendants', 'combined')
-    }  # fmt: skip
+    }
     ram = usage['max_ram']
     sys.stdout.write(json.dumps({'usage': usage, 'cpu': seconds, 'ram': ram, 'bounds': bounds, **truth}) + '\n')
