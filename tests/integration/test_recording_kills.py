@@ -75,7 +75,8 @@ def recorded(path: Path) -> Iterator[Recorded]:
         [sampler] = marked.processes(SAMPLER_MARK)  # what has started it, and is named so too, has ended
         yield Recorded(path, launcher, sampler)
     finally:
-        eventually(lambda: not [os.kill(pid, signal.SIGKILL) for pid in marked.processes()])
+        marked.kill()
+        eventually(lambda: not marked.processes())
         launcher.wait(TIMEOUT)
 
 

@@ -184,8 +184,7 @@ def test_the_log_of_a_tracker_that_was_killed_is_removed(tmp_path: Path) -> None
         running.kill()
         eventually(lambda: not names(logs))
         eventually(lambda: meta_of(path).get('ended') == 'abandoned')
-        for pid in marked.processes():
-            os.kill(pid, signal.SIGKILL)
+        marked.kill()
     assert rows_of(path, 'SELECT name FROM regions') == [('step',)]
 
 
