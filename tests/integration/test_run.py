@@ -350,6 +350,25 @@ except TimeoutError as error:
     assert not Path(f'/proc/{pid}').exists()
 
 
+@pytest.mark.parametrize(('error', 'number'), [(KeyboardInterrupt, signal.SIGINT), (TimeoutError, signal.SIGKILL)])
+def test_what_is_raised_at_the_start_of_the_command_is_as_what_is_raised_while_it_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: type[BaseException], number: int
+) -> None:
+    keep = tracked_command.CommandTracker.keep_file
+    given = [error]
+
+    def interrupted(tracker: tracked_command.CommandTracker) -> None:
+        if given:
+            raise given.pop()
+        keep(tracker)
+
+    monkeypatch.setattr(tracked_command.CommandTracker, 'keep_file', interrupted)
+    with pytest.raises(error):
+        gput.run(['sleep', '1000'], tracking_file=tmp_path / 'run.db')
+    with gput.load(tmp_path / 'run.db') as recording:
+        assert recording.meta.exit_code == -number
+
+
 def test_a_command_outlives_the_program_that_was_killed(tmp_path: Path) -> None:
     script = f'echo $$ > {tmp_path}/pid; read line; echo done > {tmp_path}/done'
     reader, writer = os.pipe()
