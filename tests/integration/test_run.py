@@ -382,12 +382,13 @@ def test_a_command_outlives_the_program_that_was_killed(tmp_path: Path) -> None:
 
 
 def test_without_the_process_that_launches_there_is_no_result(tmp_path: Path, samplers: Samplers) -> None:
-    script = f'echo $PPID > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exec sleep 0.5'
+    script = f'echo $PPID > {tmp_path}/pid; while ! [ -e {tmp_path}/go ]; do sleep 0.01; done'
     killer = threading.Thread(target=lambda: os.kill(number_in(tmp_path / 'pid'), signal.SIGKILL))
     killer.start()
     with pytest.raises(RuntimeError, match='The process that launches the command was ended from outside'):
         gput.run(['sh', '-c', script])
     killer.join()
+    (tmp_path / 'go').touch()  # the command has outlived it
 
 
 def test_without_an_interpreter_the_command_is_not_started(
