@@ -400,10 +400,26 @@ def test_without_an_interpreter_the_command_is_not_started(
     assert os.listdir(tmp_path) == []
 
 
-def test_where_a_command_cannot_be_held_back_it_is_sampled_from_its_start(samplers: Samplers) -> None:
+def test_where_a_command_cannot_be_held_back_it_is_sampled_from_its_start(tmp_path: Path, samplers: Samplers) -> None:
     streams = {'stdin': None, 'stdout': None, 'stderr': None, 'cwd': None}
-    command = python(f'{BURN}\nburn(0.5)\nimport time; time.sleep(0.5)\nraise SystemExit(3)')
-    result = tracked_command._run_started(command, streams, environment(), None, UNITS)
+    program = f"""{BURN}
+import os, sys
+
+def rows():
+    if not os.path.exists(sys.argv[1]):
+        return 0
+    with open(sys.argv[1], 'rb') as file:
+        return len(file.readlines())
+
+burn(0.5)
+time.sleep(0.5)
+enough = max(rows(), 3) + 2  # below the head, a sample that began when all was used
+while rows() < enough:
+    time.sleep(0.05)
+raise SystemExit(3)
+"""
+    options = {**UNITS, 'tracking_file': tmp_path / 'run.csv', 'sleep_time': 0.05}
+    result = tracked_command._run_started(python(program, tmp_path / 'run.csv'), streams, environment(), None, options)
     assert result.exit_code == 3
     assert result.resource_usage.compute_time.time >= 1
     assert seconds_of(result.resource_usage) == pytest.approx(0.5, abs=0.1)
