@@ -17,7 +17,7 @@ from gpu_tracker.sampler import spawn
 from gpu_tracker.system import files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 _BOOTSTRAP = """\
@@ -87,32 +87,43 @@ class CommandLauncher:
         self.pid = self._process.pid
         self._is_known = True
 
-    def release(self) -> None:
-        """Let the command run.
-
-        :raises OSError: where it cannot be started.
-        """
-        self._ask(_GO)
-        self._answer(_STARTED)
-
-    def wait(self) -> tuple[float, BaseException | None]:
-        """Return when the command has ended: the CPU seconds of its orphans, and what was raised here meanwhile.
+    def run(self, started: Callable[[], None]) -> tuple[float, BaseException | None]:
+        """Let the command run; return when it has ended: the CPU seconds of its orphans, and what was raised meanwhile.
 
         KeyboardInterrupt is passed on to the command, if it has not got it from the terminal; all else ends it.
+
+        :param started: Called when the command runs, and once more when it has ended: an exception may have come first.
+        :raises OSError: where it cannot be started.
         """
         raised: BaseException | None = None
+        try:
+            self._ask(_GO)
+            self._answer(_STARTED)
+            started()
+        except SamplerError:
+            raise
+        except BaseException as error:
+            if not self._is_known:  # it could not be started
+                raise
+            raised = error
+            self._pass_on(error)
         while True:
             try:
-                return float(self._answer(_ENDED)[0]), raised
-            except SamplerError:
-                raise
-            except KeyboardInterrupt as error:
-                raised = error
-                self._ask(_INTERRUPT)
+                seconds = float(self._answer(_ENDED)[0])
+                started()
+            except SamplerError as error:
+                raise raised or error  # noqa: B904 - where it was interrupted before it could run, that is the reason
             except BaseException as error:  # noqa: BLE001 - raised again when the command has ended
                 raised = error
-                os.kill(self.command, signal.SIGKILL)
-                self._ask(_INTERRUPT)  # to have an answer that was missed once more
+                self._pass_on(error)
+            else:
+                return seconds, raised
+
+    def _pass_on(self, error: BaseException) -> None:
+        """Have the command interrupted, or end it; an answer that was missed comes once more."""
+        if not isinstance(error, KeyboardInterrupt):
+            os.kill(self.command, signal.SIGKILL)
+        self._ask(_INTERRUPT)
 
     def reap(self) -> tuple[int, Used]:
         """Have the command waited for; return its exit code and what it has used."""

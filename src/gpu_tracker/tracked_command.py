@@ -149,9 +149,7 @@ def _run_held(
             **options,
         )
         tracker.start()
-        launcher.release()
-        tracker.keep_file()
-        orphans_seconds, raised = launcher.wait()
+        orphans_seconds, raised = launcher.run(tracker.keep_file)
         problem = _stop(tracker)
         code, used = launcher.reap()
     except BaseException:

@@ -65,14 +65,16 @@ def test_is_skipped():
 
 
 OF_CHILDREN = """
-import subprocess, sys, threading
+import contextlib, sqlite3, subprocess, sys, threading, time
 import gpu_tracker as gput
 
 def test_child():
     program = 'x = bytearray(b"1") * 400_000_000; print(flush=True); input()'
     child = subprocess.Popen([sys.executable, '-c', program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     child.stdout.readline()
-    threading.Event().wait(1)  # several sampling intervals: only samples see more than one process
+    with contextlib.closing(sqlite3.connect('run.db')) as recording:  # only samples see more than one process
+        while not recording.execute('SELECT max(combined_total_rss) > 400000000 FROM readings').fetchone()[0]:
+            time.sleep(0.05)
     child.communicate(b'')
 
 def work():
@@ -229,7 +231,7 @@ def test_a_limit_that_cannot_be_checked_fails_after_the_test(tmp_path: Path) -> 
 
 
 def test_children_count_and_other_regions_are_no_tests(tmp_path: Path) -> None:
-    done = pytest_run(tmp_path, OF_CHILDREN, '--track')
+    done = pytest_run(tmp_path, OF_CHILDREN, '--track', '--track-file=run.db')
     assert done.returncode == 0, done.stdout
     shown = done.stdout.partition('tracked tests')[2]
     (child,) = [line for line in shown.splitlines() if line.endswith('::test_child')]

@@ -75,7 +75,8 @@ def recorded(path: Path) -> Iterator[Recorded]:
         [sampler] = marked.processes(SAMPLER_MARK)  # what has started it, and is named so too, has ended
         yield Recorded(path, launcher, sampler)
     finally:
-        eventually(lambda: not [os.kill(pid, signal.SIGKILL) for pid in marked.processes()])
+        marked.kill()
+        eventually(lambda: not marked.processes())
         launcher.wait(TIMEOUT)
 
 
@@ -102,17 +103,16 @@ def test_a_kill_at_any_moment_loses_nothing_but_the_last_two_seconds(tmp_path: P
     with recorded(path) as run:
         time.sleep(random.uniform(0, LONGEST))  # noqa: S311 - a moment
         before = run.rows()
+        killed = time.monotonic()  # before it is done: afterwards this process may stand still
         if victims != 'launcher':
             os.kill(run.sampler, signal.SIGKILL)
-        killed = time.monotonic()
         if victims != 'sampler':
             run.launcher.kill()
-        if victims == 'launcher':  # then the sampler completes what it has
-            eventually(
-                lambda: meta_of(path).get('ended') == 'abandoned' and not path.with_name('run.db-journal').exists()
-            )
+        eventually(lambda: not os.path.exists(f'/proc/{run.sampler}'))
+        if victims == 'launcher':  # then the sampler has completed what it had
+            assert meta_of(path)['ended'] == 'abandoned'
+            assert not path.with_name('run.db-journal').exists()
         else:
-            eventually(lambda: not os.path.exists(f'/proc/{run.sampler}'))
             assert 'ended' not in meta_of(path)
         check(path, before, killed)
 
@@ -123,10 +123,10 @@ def test_a_copy_of_a_moment_can_be_read(tmp_path: Path) -> None:
         for number in range(KILLS):
             time.sleep(random.uniform(0, 0.5))  # noqa: S311 - a moment
             before = run.rows()
+            moment = time.monotonic()
             os.kill(run.sampler, signal.SIGSTOP)  # the moment is one for both files
             try:
                 eventually(lambda: 'T (stopped)' in status(run.sampler))
-                moment = time.monotonic()
                 copy = tmp_path / f'copy{number}.db'
                 for suffix in ('', '-journal'):
                     if os.path.exists(f'{path}{suffix}'):

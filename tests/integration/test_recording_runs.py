@@ -55,8 +55,14 @@ def test_a_command_is_recorded_from_its_start_to_its_end(tmp_path: Path) -> None
 
 def test_the_largest_sample_is_no_more_than_the_result_says(tmp_path: Path) -> None:
     path = tmp_path / 'run.db'
-    program = 'import time; held = bytearray(50_000_000); time.sleep(0.3)'
-    done = gpu_tracker(f'--tf={path}', '--st=0.02', '--', sys.executable, '-c', program)
+    program = """
+import sqlite3, sys, time
+held = bytearray(50_000_000)
+recording = sqlite3.connect(sys.argv[1])
+while not recording.execute('SELECT max(main_total_rss) > 50000000 FROM readings').fetchone()[0]:
+    time.sleep(0.05)
+"""
+    done = gpu_tracker(f'--tf={path}', '--st=0.02', '--', sys.executable, '-c', program, str(path))
     assert done.returncode == 0
     [(largest, last)] = rows_of(path, 'SELECT max(main_total_rss), max(main_cpu) FROM readings')
     totals = json.loads(meta_of(path)['totals'])
@@ -137,9 +143,18 @@ def test_a_run_in_progress_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_processes_have_rows_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / 'run.db'
-    gpu_tracker(f'--tf={path}', '--per-process', '--st=0.02', '-e', 'sleep 0.3 & sleep 0.3; wait')
+    script = f'sleep 1000 & while ! [ -e {tmp_path}/go ]; do sleep 0.01; done; kill $!'
+    with started(f'--tf={path}', '--per-process', '--st=0.02', '-e', script) as running:
+        eventually(
+            lambda: (
+                path.exists()
+                and path.stat().st_size
+                and rows_of(path, 'SELECT count(*) > 10 FROM process_samples WHERE rss > 0') == [(1,)]
+            )
+        )
+        (tmp_path / 'go').touch()
+        running.wait(TIMEOUT)
     assert {name for (name,) in rows_of(path, 'SELECT name FROM processes')} >= {'sh', 'sleep'}
-    assert rows_of(path, 'SELECT count(*) > 10 FROM process_samples WHERE rss > 0') == [(1,)]
 
 
 def test_a_process_that_runs_already_is_recorded(tmp_path: Path) -> None:
@@ -184,8 +199,7 @@ def test_the_log_of_a_tracker_that_was_killed_is_removed(tmp_path: Path) -> None
         running.kill()
         eventually(lambda: not names(logs))
         eventually(lambda: meta_of(path).get('ended') == 'abandoned')
-        for pid in marked.processes():
-            os.kill(pid, signal.SIGKILL)
+        marked.kill()
     assert rows_of(path, 'SELECT name FROM regions') == [('step',)]
 
 
@@ -260,7 +274,8 @@ def test_a_file_that_cannot_be_made_stops_the_start_and_leaves_nothing(tmp_path:
 
 def test_samples_alone_go_into_a_csv_file(tmp_path: Path) -> None:
     path = tmp_path / 'run.csv'
-    assert gpu_tracker(f'--tf={path}', '--st=0.02', '-e', 'sleep 0.2').returncode == 0
+    script = f'while [ $(wc -l < {path}) -le 8 ]; do sleep 0.01; done'
+    assert gpu_tracker(f'--tf={path}', '--st=0.02', '-e', script).returncode == 0
     lines = path.read_text().splitlines()
     assert lines[0].startswith('ram_unit,gpu_ram_unit,time_unit,')
     assert lines[2].startswith('main_ram,descendants_ram,')

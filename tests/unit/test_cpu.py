@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tracker.resources import FIRST, LAST
+from gpu_tracker.resources.cpu import Cpu
 from gpu_tracker.resources.cpu.counters import CpuCounters
 from support.simulated_processes import ROOT, Machine, SimulatedTree
 
@@ -82,6 +84,29 @@ def test_what_was_used_before_the_start_does_not_count() -> None:
     reading = source.read()
     assert reading.main == 0
     assert reading.descendants == pytest.approx(1.0, abs=ROUNDING)
+
+
+class IdleMachine:
+    """Tells nothing of how busy its cores are."""
+
+    ram_capacity = cores = None
+    spent = 0.0, 0.0
+
+    def cpu(self) -> None:
+        return None
+
+
+def test_what_was_used_before_the_first_sample_is_told_as_it_was_then() -> None:
+    machine = Machine()
+    tree = SimulatedTree(machine)
+    cpu = Cpu(tree, IdleMachine())
+    machine.burn(ROOT, 2.0)  # while other resources are opened
+    tree.refresh()
+    cpu.sample(0.0, FIRST)
+    machine.burn(ROOT, 1.0)
+    tree.refresh()
+    cpu.sample(1.0, LAST)
+    assert (cpu.totals()['main'][0], cpu.record()['cpu_before']) == (1.0, 2.0)
 
 
 def test_a_child_reaped_just_after_its_parent_was_read_counts_once_when_that_ends_too() -> None:

@@ -276,6 +276,21 @@ def test_a_reader_delays_a_commit_and_no_row_is_lost(run: Run) -> None:
     assert run.rows('SELECT t FROM samples') == [(0,), (2_000_000,), (4_000_000,)]
 
 
+def test_what_a_reader_has_delayed_is_written_soon_after(run: Run) -> None:
+    run.sample(0.0)
+    run.publish()
+    reader = sqlite3.connect(run.path)
+    reader.execute('BEGIN')
+    reader.execute('SELECT * FROM samples').fetchall()
+    run.sample(2.0)
+    run.publish()
+    assert run.recorder.due() == pytest.approx(1002.1)
+    reader.close()
+    run.recorder.commit(1002.1)
+    assert run.rows('SELECT t FROM samples') == [(0,), (2_000_000,)]
+    assert run.recorder.due() == float('inf')
+
+
 class FullDisk:
     """Lets a limit on the number of pages stand in for the end of the disk."""
 

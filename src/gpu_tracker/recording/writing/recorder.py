@@ -42,7 +42,7 @@ COMMIT_INTERVAL = 2.0
 _TOLERANCE = 0.05
 """Seconds by which a commit may come later, so that a sample a second is two samples a commit and not one."""
 _SOON = 0.1
-"""Seconds to the next commit where the log of regions has more than was read."""
+"""Seconds to the next commit where the log of regions has more than was read, or a reader was in the way of this."""
 _MOST_WAITING = 10_000
 """Rows of a kind that wait where the disk is full: three hours at one sample a second, 10 MB."""
 _TRIAL = 256
@@ -111,6 +111,7 @@ class Recorder:
         self._clock_offset: int | None = None
         self._start: float | None = None
         self._next = float('-inf')
+        self._was_busy = False
         self._messages: list[Message] = []
         self._notes: list[tuple[int, str, str]] = []
         self._noted = 0
@@ -142,8 +143,11 @@ class Recorder:
                 self._gpus.add(self._time(device.at), device)
 
     def due(self) -> float:
-        """Return when the next commit is due where no sample comes before it: regions do not wait for samples."""
-        return float('inf') if self._regions is None else self._next
+        """Return when the next commit is due where no sample comes before it.
+
+        Regions do not wait for samples, nor does what could not be written for a reader.
+        """
+        return self._next if self._regions is not None or self._was_busy else float('inf')
 
     def is_due(self, now: float) -> bool:
         """Return whether a sample at ``now`` is to be followed by a commit, since the next one would be too late."""
@@ -168,6 +172,8 @@ class Recorder:
                 self._next = now + _SOON
         self._note_clock(now)
         self._write()
+        if self._was_busy:
+            self._next = min(self._next, now + _SOON)
 
     def take_messages(self) -> list[Message]:
         """Return the messages for the user that were not taken yet."""
@@ -251,6 +257,7 @@ class Recorder:
 
     def _write(self) -> None:
         """Commit everything that waits."""
+        self._was_busy = False
         self._forget_oldest()
         if self._regions is not None and self._regions.lost:
             self._meta['region_lines_lost'] = self._regions.lost
@@ -261,7 +268,9 @@ class Recorder:
         except Failure as error:
             if is_failure_of_data(error):
                 self._write_one_by_one()
-            elif not is_busy(error):
+            elif is_busy(error):
+                self._was_busy = True
+            else:
                 self._fail(error)
             return
         except (OverflowError, ValueError):

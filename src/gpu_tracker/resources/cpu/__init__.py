@@ -60,6 +60,7 @@ class Cpu(Resource):
             from gpu_tracker.resources.cpu.counters import CpuCounters  # noqa: PLC0415 - in the sampler alone
 
             self._counters = CpuCounters(self._tree, self._missed)
+            self._cpu_before = self._tree.root.own_cpu  # it may have run since this was made
         of_machine = self._machine.cpu()  # missed time is compared with it
         reading = self._counters.read()
         if self._recorded is not None:
