@@ -90,12 +90,13 @@ def test_nothing_outlives_a_killed_monitor(marked: Marked, tmp_path: Path, answe
 
 def test_a_monitor_that_ends_too_soon_leaves_nothing(marked: Marked, tmp_path: Path) -> None:
     script = (
-        'import os, signal\nfrom guarded_program import Guarded\n'
+        'import os, signal\nfrom support.idle.guarded_program import Guarded\n'
         "Guarded(['sleep', '3600'])\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     folders = [path for path in sys.path if path]
     environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(folders)}
-    subprocess.run([sys.executable, '-c', script], env=environment, check=False, timeout=TIMEOUT)
+    ended = subprocess.run([sys.executable, '-c', script], env=environment, check=False, timeout=TIMEOUT)
+    assert ended.returncode == -signal.SIGKILL
     eventually(lambda: not marked.processes())
 
 
