@@ -122,7 +122,7 @@ def agent(environment: dict[str, str]) -> Iterator[AgentProgram]:
 def test_the_agent_reports_them(package: PackageWithTwoVendors, environment: dict[str, str]) -> None:
     package.write([gpu(0, 5 * GB), gpu(1, GB)])
     with agent(environment) as running:
-        gpus = running.host()['gpus']
+        gpus = running.seen()['gpus']
         assert [(one['uuid'], one['type'], one['status']) for one in gpus] == [
             ('GPU-made-up-0', 'Made_Up Model 1', 'in_use_unseen'),
             ('GPU-made-up-1', 'Made_Up Model 1', 'free'),

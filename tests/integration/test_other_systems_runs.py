@@ -471,16 +471,23 @@ sys.exit(main(['agent', '--port=0']))
 """
 
 
+def metrics(url: str) -> bytes:
+    with urllib.request.urlopen(f'{url}/metrics', timeout=TIMEOUT) as answer:  # noqa: S310 - the test's own agent
+        return answer.read()
+
+
 def test_an_agent(system: OtherSystem, driver: SimulatedDriver) -> None:
     driver.write(gpus=[Gpu(total=8 * 10**9)])
     environment = {**system.environment, **driver.environment()}
     words = [system.python, '-c', AGENT, system.name]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        url = process.stderr.readline().split()[-1]
-        with urllib.request.urlopen(f'{url}/metrics', timeout=TIMEOUT) as answer:  # noqa: S310 - the test's own agent
-            assert b'gpu_tracker_driver_up 1.0' in answer.read()
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=TIMEOUT)
+        try:
+            url = process.stderr.readline().split()[-1]
+            eventually(lambda: b'gpu_tracker_driver_up 1.0' in metrics(url))  # after its first look
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=TIMEOUT)
+        finally:
+            process.kill()
     assert errors == ''
     assert process.returncode == (130 if system.name == 'win32' else -signal.SIGINT)
 
