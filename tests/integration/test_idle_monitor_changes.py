@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 import signal
+from pathlib import Path
 
 import pytest
 
+from gpu_tracker.idle.gpu_claims import PREFIX
+from gpu_tracker.idle.observing.device_files import identity_of
 from support.cli_program import text_of
 from support.idle.idle_monitor import IdleMonitor, config, foreign, make_gpus, make_program, process
 from support.waiting import eventually
@@ -87,13 +90,20 @@ def test_the_file_is_read_again_when_the_working_folder_has_gone(tmp_path):
         assert monitor.status().monitor.config_path == str(monitor.config)
 
 
+def is_claimed(gpu):
+    names = Path('/proc/net/unix').read_text(encoding='ascii', errors='replace')
+    return f'@{PREFIX}{identity_of(str(gpu))}\n' in names
+
+
 def test_a_gpu_that_is_not_watched_any_more_is_free_for_another_monitor(tmp_path):
     both = config('[gpu-mine]\ngpus=0,1\n', process('a', 'sleep 3600'), process('b', 'sleep 3600', '1'))
     with IdleMonitor(tmp_path, both) as first:
         pid = first.running('a')
         first.running('b')
+        assert is_claimed(first.gpus / 'nvidia1')
         reload(first, config('[gpu-mine]\ngpus=0\n', process('a', 'sleep 3600')))
         eventually(lambda: [one.name for one in first.status().programs] == ['process-a'])
+        eventually(lambda: not is_claimed(first.gpus / 'nvidia1'))  # which the next look of the first one gives up
         on_one = config('[gpu-mine]\ngpus=1\n', process('b', 'sleep 3600', '1'))
         with IdleMonitor(tmp_path, on_one, name='second') as second:
             second.running('b')
