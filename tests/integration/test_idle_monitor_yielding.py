@@ -88,7 +88,7 @@ def test_a_program_that_ignores_sigterm_is_gone_within_interval_and_grace(tmp_pa
             monitor.not_running('a')
             assert 0.4 <= time.monotonic() - begun < 10.4
             assert monitor.marked.processes('sleep') == []
-        assert 'process-a has ended, killed by SIGKILL: ' in monitor.log
+        monitor.says('process-a has ended, killed by SIGKILL: ')
 
 
 @pytest.mark.parametrize('pair', [os.pipe, os.openpty], ids=['pipe', 'terminal'])
