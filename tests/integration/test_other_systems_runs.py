@@ -138,10 +138,22 @@ def work():
 work()
 """
 
+# Runs until figures of it were written twice: those that come first may be from before it had its memory.
+MEASURED = """
+import os, sys, time
+block = bytearray(b'1') * 100_000_000
+written = set()
+while len(written) < 2:
+    time.sleep(0.05)
+    if os.path.exists(sys.argv[1]):
+        written.add(os.stat(sys.argv[1]).st_mtime_ns)
+sys.exit(3)
+"""
+
 
 def test_a_command_and_a_function_of_a_program(system: OtherSystem, tmp_path: Path) -> None:
-    command = 'import sys, time; block = bytearray(b"1") * 100_000_000; time.sleep(1.5); sys.exit(3)'
-    ended = system.run('-c', RUN, str(tmp_path / 'run.db'), sys.executable, '-c', command)
+    path = str(tmp_path / 'run.db')
+    ended = system.run('-c', RUN, path, sys.executable, '-c', MEASURED, f'{path}.json')
     assert ended.stderr == ''
     code, ram, same, recorded_code = json.loads(ended.stdout.splitlines()[0])
     assert (code, same, recorded_code) == (3, True, 3)
