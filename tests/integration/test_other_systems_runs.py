@@ -370,7 +370,9 @@ def test_a_sampler_that_does_not_answer(system: OtherSystem) -> None:
 
 
 def test_a_sampler_that_is_killed(system: OtherSystem) -> None:
-    ended = system.run('-c', STUCK.replace('SIGSTOP', 'SIGKILL'))
+    # It needs a CPU to end, and is waited for longer than one that hangs.
+    killed = STUCK.replace('SIGSTOP', 'SIGKILL').replace('n_join_attempts=2, join_timeout=0.1', '')
+    ended = system.run('-c', killed)
     assert ended.stderr.endswith('The sampler was ended from outside; the result is what it had measured until then.\n')
     assert ended.returncode == 0
 
