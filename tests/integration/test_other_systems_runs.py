@@ -510,12 +510,15 @@ STUBBORN = """
 import os, signal, subprocess, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if len(sys.argv) > 1:
-    child = subprocess.Popen([sys.executable, '-S', '-c', sys.argv[1]], stdout=subprocess.PIPE, text=True)
+    words = [sys.executable, '-S', '-c', sys.argv[1]]
+    child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     child.stdout.readline()
     with open('pids', 'w') as file:
         print(os.getpid(), child.pid, file=file)
+    child.stdin.close()
 else:
     print('ready', flush=True)
+    sys.stdin.read()
     block = bytearray(b'1') * 120_000_000
 while True: pass
 """
