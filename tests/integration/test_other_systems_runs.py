@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 UNTIL_IT_IS_THERE = 'while [ ! -s {} ]; do sleep 0.05; done'
 """Lets a command run until it was measured: on Windows it runs already while the sampler starts."""
 
+UNTIL_MEASURED = """
+import os
+written = set()
+while len(written) < 2:
+    time.sleep(0.05)
+    if os.path.exists({0!r}):
+        written.add(os.stat({0!r}).st_mtime_ns)
+"""
+"""Lets a Python program run until its report was written anew: on Windows is known of it what samples have seen."""
+
 UNKNOWN = {'private_rss': None, 'shared_rss': None}
 
 WORKER = """
@@ -138,22 +148,11 @@ def work():
 work()
 """
 
-# Runs until figures of it were written twice: those that come first may be from before it had its memory.
-MEASURED = """
-import os, sys, time
-block = bytearray(b'1') * 100_000_000
-written = set()
-while len(written) < 2:
-    time.sleep(0.05)
-    if os.path.exists(sys.argv[1]):
-        written.add(os.stat(sys.argv[1]).st_mtime_ns)
-sys.exit(3)
-"""
-
 
 def test_a_command_and_a_function_of_a_program(system: OtherSystem, tmp_path: Path) -> None:
     path = str(tmp_path / 'run.db')
-    ended = system.run('-c', RUN, path, sys.executable, '-c', MEASURED, f'{path}.json')
+    command = 'import sys, time; block = bytearray(b"1") * 100_000_000' + UNTIL_MEASURED.format(f'{path}.json')
+    ended = system.run('-c', RUN, path, sys.executable, '-c', f'{command}sys.exit(3)')
     assert ended.stderr == ''
     code, ram, same, recorded_code = json.loads(ended.stdout.splitlines()[0])
     assert (code, same, recorded_code) == (3, True, 3)
@@ -183,7 +182,7 @@ def test_a_recording(system: OtherSystem, tmp_path: Path) -> None:
 def test_a_command(system: OtherSystem, tmp_path: Path) -> None:
     report = tmp_path / 'report.json'
     options = ('--st=0.05', '--ru=bytes', '--tu=seconds', '-f', 'json', '-o', str(report))
-    wait = f'import os\nwhile not os.path.exists({str(report)!r}): time.sleep(0.05)'
+    wait = UNTIL_MEASURED.format(f'{report}')
     ended = system.gpu_tracker(*options, '--', sys.executable, '-c', WORKER + wait, stdin=subprocess.DEVNULL)
     assert ended.stderr == 'Resource tracking complete. Process completed with status code: 0\n'
     assert ended.returncode == 0
