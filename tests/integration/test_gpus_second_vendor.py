@@ -14,7 +14,7 @@ import pytest
 from support.cli_program import gpu_tracker, started
 from support.fleet.agent_program import AgentProgram
 from support.made_up_vendor import NAME, PackageWithTwoVendors
-from support.waiting import TIMEOUT
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +29,10 @@ assert gpu_tracker.__file__.startswith(sys.argv[1]), gpu_tracker.__file__
 tracker = gpu_tracker.Tracker(sleep_time=0.1, gpu_ram_unit='bytes', **json.loads(sys.argv[2]))
 print(os.getpid(), flush=True)
 input()
-with tracker:
-    pass
+tracker.start()
+print('started', flush=True)
+input()
+tracker.stop()
 print(json.dumps(tracker.to_json()))
 """
 READY = 'gpu-tracker: agent: serving '
@@ -71,8 +73,14 @@ def test_the_tracker_measures_its_gpus(package: PackageWithTwoVendors, environme
         env=environment,
     ) as process:
         assert process.stdout is not None
+        assert process.stdin is not None
         pid = int(process.stdout.readline())
         package.write([gpu(0, 5 * GB, (pid, 4 * GB), utilization=40.0), gpu(1, GB)])
+        process.stdin.write('\n')
+        process.stdin.flush()
+        assert process.stdout.readline() == 'started\n'
+        seen = package.reads
+        eventually(lambda: package.reads >= seen + 4)  # two of each GPU at least, one of them a whole reading
         printed, errors = process.communicate('\n', TIMEOUT)
     assert errors == ''
     result = json.loads(printed)
@@ -122,7 +130,7 @@ def agent(environment: dict[str, str]) -> Iterator[AgentProgram]:
 def test_the_agent_reports_them(package: PackageWithTwoVendors, environment: dict[str, str]) -> None:
     package.write([gpu(0, 5 * GB), gpu(1, GB)])
     with agent(environment) as running:
-        gpus = running.host()['gpus']
+        gpus = running.seen()['gpus']
         assert [(one['uuid'], one['type'], one['status']) for one in gpus] == [
             ('GPU-made-up-0', 'Made_Up Model 1', 'in_use_unseen'),
             ('GPU-made-up-1', 'Made_Up Model 1', 'free'),

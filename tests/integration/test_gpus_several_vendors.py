@@ -257,7 +257,7 @@ def test_the_agent_reports_each_with_its_vendor(machine: Machine) -> None:
         line = process.stderr.readline()
         assert line.startswith(READY), line
         running = AgentProgram(line.removeprefix(READY).split()[0].rstrip('/'), process, [line])
-        assert [(gpu['vendor'], gpu['index']) for gpu in running.host()['gpus']] == [('nvidia', 0), ('amd', 0)]
+        assert [(gpu['vendor'], gpu['index']) for gpu in running.seen()['gpus']] == [('nvidia', 0), ('amd', 0)]
         metrics = running.get('/metrics').text.splitlines()
     busy = [line for line in metrics if line.startswith('gpu_tracker_gpu_utilization_ratio')]
     assert [(line.partition('index="')[2].partition('"')[0], line.split()[-1]) for line in busy] == [

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,10 +10,12 @@ import pytest
 from gpu_tracker.idle.running import GUARDIAN_MARK
 from support.cli_program import state_of, text_of
 from support.idle.guarded_program import Guarded
-from support.tracked_program import cpu_seconds
+from support.tracked_program import cpu_seconds, status_of
 from support.waiting import eventually
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from support.cli_program import Marked
 
 FOR_EVER = 3600
@@ -147,7 +148,11 @@ def test_a_program_gets_sigterm_once(marked: Marked, log: Path) -> None:
     with Guarded([program], log=str(log)) as guarded:
         guarded.started()
         ready(log)
-        guarded.running.stop('enough', 0.5)
+        guarded.running.stop('enough', FOR_EVER)
+        eventually(lambda: 'told\n' in text_of(log))
+        before = _switches(guarded.running.pid)
+        eventually(lambda: _switches(guarded.running.pid) > before + 3)  # it looks at what is left again and again
+        guarded.running.kill()
         guarded.ended()
         assert text_of(log).count('told\n') == 1
 
@@ -244,7 +249,6 @@ def test_a_guardian_is_known_by_its_mark_and_leads_a_session(marked: Marked) -> 
         assert (os.getsid(program), os.getpgid(program)) == (program, program)
 
 
-def _switches(pid: int) -> str:
+def _switches(pid: int) -> int:
     """Return how often a process has slept: what wakes up for nothing is seen here at once."""
-    lines = Path(f'/proc/{pid}/status').read_text(encoding='ascii', errors='replace').splitlines()
-    return next(line for line in lines if line.startswith('voluntary'))
+    return status_of(pid, 'voluntary_ctxt_switches')

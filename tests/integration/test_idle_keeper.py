@@ -43,7 +43,7 @@ async def main(order, number):
     while order != 'stopped at once' and (count_left() < 2 or not keeper.pids):
         await asyncio.sleep(0.005)
     if order == 'stopped':
-        keeper.stop('process-a', 'GPU 0 used', 0.1)
+        keeper.stop('process-a', 'GPU 0 used', 2)  # the guardian is stopped well before that is over
     os.kill(guardian, number)
     await gone.wait()
     assert not keeper.pids

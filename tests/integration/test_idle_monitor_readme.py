@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.idle.idle_configuration import TWO_README_EXAMPLES
-from support.idle.idle_monitor import IdleMonitor, device_nodes, foreign, make_gpus, make_program
+from support.idle.idle_monitor import IdleMonitor, device_node, foreign, make_gpus, make_program
 from support.own_network import OwnTerminal, OwnTerminals
 from support.tracked_program import as_root
 from support.waiting import eventually
@@ -34,9 +34,9 @@ def terminals():
 
 @pytest.fixture
 def monitor(request, tmp_path, terminals):
-    """Start a monitor with a README example on device nodes."""
+    """Start a monitor with a README example on a device node and a file."""
     make_program(tmp_path, 'miner-run', MINER)
-    with device_nodes(tmp_path), IdleMonitor(tmp_path, request.param, words=terminals.words()) as monitor:
+    with device_node(tmp_path), IdleMonitor(tmp_path, request.param, words=terminals.words()) as monitor:
         yield monitor
 
 

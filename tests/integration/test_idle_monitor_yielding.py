@@ -12,10 +12,10 @@ import pytest
 
 from gpu_tracker.idle.running import GUARDIAN_MARK
 from support.idle.idle_monitor import (
-    NODES,
+    NODE,
     IdleMonitor,
     config,
-    device_nodes,
+    device_node,
     foreign,
     make_gpus,
     make_node,
@@ -45,11 +45,11 @@ sleep 3600 < "$GPU"
 
 @as_root
 def test_a_container_with_its_own_device_node_is_noticed_at_the_next_look(tmp_path):
-    make_node(tmp_path / 'of-a-container', NODES[0])
+    make_node(tmp_path / 'of-a-container', NODE)
     text = config(process('zero', 'sleep 3600'), process('one', 'sleep 3600', '1'))
     with (
         OwnNetwork() as network,
-        device_nodes(tmp_path),
+        device_node(tmp_path),
         IdleMonitor(tmp_path, text, words=network.words()) as monitor,
     ):
         first, second = monitor.running('zero'), monitor.running('one')
@@ -88,7 +88,7 @@ def test_a_program_that_ignores_sigterm_is_gone_within_interval_and_grace(tmp_pa
             monitor.not_running('a')
             assert 0.4 <= time.monotonic() - begun < 10.4
             assert monitor.marked.processes('sleep') == []
-        assert 'process-a has ended, killed by SIGKILL: ' in monitor.log
+        monitor.says('process-a has ended, killed by SIGKILL: ')
 
 
 @pytest.mark.parametrize('pair', [os.pipe, os.openpty], ids=['pipe', 'terminal'])

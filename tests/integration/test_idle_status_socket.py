@@ -307,17 +307,19 @@ def test_clients_that_say_nothing_or_much_or_go_at_once_hurt_nobody(path):
 def test_clients_that_do_not_read_a_long_answer_keep_others_waiting_only_for_a_while(path, monkeypatch):
     long = 'x' * 1_000_000  # more than a socket takes
 
-    async def main(stalled):
-        async with serving(path, long):
-            clients = [connected(path) for _ in range(stalled)]
-            assert await asked(path) == long
-            for client in clients:
-                client.close()
+    async def main(*answers):
+        left = iter(answers)
+        server = await serve(path, lambda: next(left))
+        clients = [connected(path) for _ in answers[1:]]
+        assert await asked(path) == answers[-1]
+        for client in clients:
+            client.close()
+        await server.close()
 
-    asyncio.run(main(stalled=status_socket._MOST_AT_A_TIME - 1))
+    asyncio.run(main(*[long] * status_socket._MOST_AT_A_TIME))
     monkeypatch.setattr(status_socket, '_MOST_AT_A_TIME', 2)
     monkeypatch.setattr(status_socket, '_TIMEOUT', 0.5)
-    asyncio.run(main(stalled=2))
+    asyncio.run(main(long, long, 'short'))  # which does not have to be read within that time
 
 
 def test_an_answer_that_fails_is_told_to_who_asks_and_to_the_loop_and_ends_nothing_else(path):

@@ -78,9 +78,9 @@ facts['gpu_uuids'] = None if is_old else raised(gput.Tracker(disable_logs=True, 
 facts['process_id'] = made(process_id=2**30)
 facts['other ending'] = made(tracking_file='run.db')
 with gput.Tracker(disable_logs=True, resource_usage_file='usage') as kept:
-    while not (os.path.exists('usage') and os.path.getsize('usage')):
+    while not (os.path.exists('usage') and (first := open('usage', 'rb').read(1))):  # it may just be written anew
         time.sleep(0.01)
-    facts['usage file begins'] = open('usage', 'rb').read(1).hex()
+    facts['usage file begins'] = first.hex()
 facts['usage file stays'] = os.path.exists('usage')
 print(json.dumps(facts))
 """

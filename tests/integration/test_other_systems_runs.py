@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 UNTIL_IT_IS_THERE = 'while [ ! -s {} ]; do sleep 0.05; done'
 """Lets a command run until it was measured: on Windows it runs already while the sampler starts."""
 
+UNTIL_MEASURED = """
+import os
+written = set()
+while len(written) < 2:
+    time.sleep(0.05)
+    if os.path.exists({0!r}):
+        written.add(os.stat({0!r}).st_mtime_ns)
+"""
+"""Lets a Python program run until its report was written anew: on Windows is known of it what samples have seen."""
+
 UNKNOWN = {'private_rss': None, 'shared_rss': None}
 
 WORKER = """
@@ -140,8 +150,9 @@ work()
 
 
 def test_a_command_and_a_function_of_a_program(system: OtherSystem, tmp_path: Path) -> None:
-    command = 'import sys, time; block = bytearray(b"1") * 100_000_000; time.sleep(1.5); sys.exit(3)'
-    ended = system.run('-c', RUN, str(tmp_path / 'run.db'), sys.executable, '-c', command)
+    path = str(tmp_path / 'run.db')
+    command = 'import sys, time; block = bytearray(b"1") * 100_000_000' + UNTIL_MEASURED.format(f'{path}.json')
+    ended = system.run('-c', RUN, path, sys.executable, '-c', f'{command}sys.exit(3)')
     assert ended.stderr == ''
     code, ram, same, recorded_code = json.loads(ended.stdout.splitlines()[0])
     assert (code, same, recorded_code) == (3, True, 3)
@@ -171,7 +182,7 @@ def test_a_recording(system: OtherSystem, tmp_path: Path) -> None:
 def test_a_command(system: OtherSystem, tmp_path: Path) -> None:
     report = tmp_path / 'report.json'
     options = ('--st=0.05', '--ru=bytes', '--tu=seconds', '-f', 'json', '-o', str(report))
-    wait = f'import os\nwhile not os.path.exists({str(report)!r}): time.sleep(0.05)'
+    wait = UNTIL_MEASURED.format(f'{report}')
     ended = system.gpu_tracker(*options, '--', sys.executable, '-c', WORKER + wait, stdin=subprocess.DEVNULL)
     assert ended.stderr == 'Resource tracking complete. Process completed with status code: 0\n'
     assert ended.returncode == 0
@@ -358,7 +369,9 @@ def test_a_sampler_that_does_not_answer(system: OtherSystem) -> None:
 
 
 def test_a_sampler_that_is_killed(system: OtherSystem) -> None:
-    ended = system.run('-c', STUCK.replace('SIGSTOP', 'SIGKILL'))
+    # It needs a CPU to end, and is waited for longer than one that hangs.
+    killed = STUCK.replace('SIGSTOP', 'SIGKILL').replace('n_join_attempts=2, join_timeout=0.1', '')
+    ended = system.run('-c', killed)
     assert ended.stderr.endswith('The sampler was ended from outside; the result is what it had measured until then.\n')
     assert ended.returncode == 0
 
@@ -471,16 +484,23 @@ sys.exit(main(['agent', '--port=0']))
 """
 
 
+def metrics(url: str) -> bytes:
+    with urllib.request.urlopen(f'{url}/metrics', timeout=TIMEOUT) as answer:  # noqa: S310 - the test's own agent
+        return answer.read()
+
+
 def test_an_agent(system: OtherSystem, driver: SimulatedDriver) -> None:
     driver.write(gpus=[Gpu(total=8 * 10**9)])
     environment = {**system.environment, **driver.environment()}
     words = [system.python, '-c', AGENT, system.name]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        url = process.stderr.readline().split()[-1]
-        with urllib.request.urlopen(f'{url}/metrics', timeout=TIMEOUT) as answer:  # noqa: S310 - the test's own agent
-            assert b'gpu_tracker_driver_up 1.0' in answer.read()
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=TIMEOUT)
+        try:
+            url = process.stderr.readline().split()[-1]
+            eventually(lambda: b'gpu_tracker_driver_up 1.0' in metrics(url))  # after its first look
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=TIMEOUT)
+        finally:
+            process.kill()
     assert errors == ''
     assert process.returncode == (130 if system.name == 'win32' else -signal.SIGINT)
 
@@ -489,12 +509,15 @@ STUBBORN = """
 import os, signal, subprocess, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if len(sys.argv) > 1:
-    child = subprocess.Popen([sys.executable, '-S', '-c', sys.argv[1]], stdout=subprocess.PIPE, text=True)
+    words = [sys.executable, '-S', '-c', sys.argv[1]]
+    child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     child.stdout.readline()
     with open('pids', 'w') as file:
         print(os.getpid(), child.pid, file=file)
+    child.stdin.close()
 else:
     print('ready', flush=True)
+    sys.stdin.read()
     block = bytearray(b'1') * 120_000_000
 while True: pass
 """

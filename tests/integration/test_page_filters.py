@@ -177,6 +177,7 @@ def test_a_compact_row_has_a_button_for_each_gpu(browser, server):
 def test_everything_is_reached_by_keyboard_in_the_order_of_reading(browser, server):
     with opened(browser, server.url) as page:
         row(page, 'node10', '2').wait_for()
+        expect(page.locator('#fleet-past .means')).to_contain_text('utilization')
         reached = []
         for _ in range(19):
             page.keyboard.press('Tab')

@@ -15,7 +15,7 @@ from support.atop.atop_daemon import AtopDaemon
 from support.cli_program import PROGRAM, Terminal
 from support.cuda_stand_in import stand_in
 from support.gpus.gpu_machine import GIB, Machine
-from support.idle.idle_monitor import IdleMonitor, device_nodes, foreign, make_program
+from support.idle.idle_monitor import IdleMonitor, device_node, foreign, make_program
 from support.own_network import OwnNetwork, OwnTerminals
 from support.simulated_nvml import Gpu, Process
 
@@ -107,7 +107,7 @@ def idle(folder: Path) -> list[str]:
         make_program(folder, name, 'exec sleep 3600')
     with (
         OwnTerminals() as terminals,
-        device_nodes(folder),
+        device_node(folder),
         IdleMonitor(folder, PROGRAMS, words=terminals.words()) as monitor,
     ):
         monitor.running('fold')

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from gpu_tracker.idle.status import GpuStatus, ProgramStatus, Status
 
-NODES = ((1, 8), (1, 7))
-"""Numbers of devices that hardly anybody holds open: /dev/random and /dev/full."""
+NODE = (1, 8)
+"""The number of a device that hardly anybody holds open: /dev/random. A monitor sees whoever does on this machine, and
+other tests hold all others that can be opened everywhere, such as /dev/full."""
 
 FOREIGN = 'exec 3<"$0"; echo; read x'
 """A shell script that holds a file open as long as somebody holds its standard input."""
@@ -178,13 +179,13 @@ def make_gpus(folder: Path, count: int) -> Path:
 
 
 @contextlib.contextmanager
-def device_nodes(folder: Path) -> Iterator[None]:
-    """Make device nodes that stand for two GPUs, as root; no other test uses these devices within the block."""
-    gpus = make_gpus(folder, 0)
+def device_node(folder: Path) -> Iterator[None]:
+    """Make a device node and a file that stand for two GPUs, as root; no other test uses this device in the block."""
+    gpus = make_gpus(folder, 2)
     with open('/dev/zero', 'rb') as lock:  # one file for all runs of the tests on this machine
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for number, device in enumerate(NODES):
-            make_node(gpus / f'nvidia{number}', device)
+        (gpus / 'nvidia0').unlink()
+        make_node(gpus / 'nvidia0', NODE)
         yield
 
 
