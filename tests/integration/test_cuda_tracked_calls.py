@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import gpu_tracker
+from support.cli_program import started, text_of
 from support.cuda.table_of_resources import with_stand_in
 from support.cuda_stand_in import stand_in
 from support.fleet.agent_program import agent
@@ -23,6 +25,8 @@ pytestmark = pytest.mark.ebpf
 
 REAL = 'from gpu_tracker.cuda_probe.{} import {} as opened\n'
 """Names the probe itself."""
+NAMED = re.compile(r'"name": "axpy\b')
+"""Stands in a report with the kernel."""
 
 
 def installed(folder: Path) -> dict[str, str]:
@@ -35,14 +39,17 @@ def test_the_figures_of_a_command_are_those_that_it_knows_itself(tmp_path: Path)
     script = """
         alloc a 1000000; alloc b 5000; free a; fail_alloc; fail_alloc
         launches 3000 axpy default 64 1 1 256 1 1; device_sync
-        fork { alloc c 7000; launch gemm default 1 1 1 32 1 1; sync default; free c }; reap; exit 9
+        fork { alloc c 7000; launch gemm default 1 1 1 32 1 1; sync default; free c }; reap; wait; exit 9
     """
-    words = ('--cuda', '-f', 'json', '--gru=bytes', '-o', str(tmp_path / 'report'))
+    report = tmp_path / 'report'
+    words = ('--cuda', '-f', 'json', '--gru=bytes', '-o', str(report), '--', f'./{program.name}', script)
     # Where it starts is not where the sampler is.
-    finished = gpu_tracker(*words, '--', f'./{program.name}', script, cwd=program.parent, env=installed(tmp_path))
-    assert finished.stderr == 'Resource tracking complete. Process completed with status code: 9\n'
-    assert finished.returncode == 9
-    cuda = json.loads((tmp_path / 'report').read_text())['cuda']
+    with started(*words, cwd=program.parent, env=installed(tmp_path), stdin=subprocess.PIPE) as process:
+        eventually(lambda: NAMED.search(text_of(report)))  # nobody can look for the name of a kernel after the end
+        _, errors = process.communicate('go_on\n')
+    assert errors == 'Resource tracking complete. Process completed with status code: 9\n'
+    assert process.returncode == 9
+    cuda = json.loads(report.read_text())['cuda']
     assert (cuda['problem'], cuda['unit'], cuda['notes']) == (None, 'bytes', [])
     main, descendants, combined = cuda['main'], cuda['descendants'], cuda['combined']
     assert [group['processes'] for group in (main, descendants, combined)] == [1, 1, 2]

@@ -232,7 +232,7 @@ def atop_network(folder: Path) -> Iterator[OwnNetwork]:
     gt_710 = {'name': 'NVIDIA GeForce GT 710', 'pci': '00000000:65:00.0', 'total': 2 * GIB, 'used': 82 * 2**20}
     machine.write(gpus=[Gpu(**h200, util=75, memory_util=40, processes=[working]), Gpu(**gt_710, util=None)])
     # atopsar asks twice, one second apart: the daemon has to read the GPUs in between.
-    with OwnNetwork() as network, AtopDaemon(machine, network=network, interval=0.5):
+    with OwnNetwork() as network, AtopDaemon(machine, network=network, interval=0.1):
         yield network
 
 

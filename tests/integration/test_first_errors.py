@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,7 @@ from support.simulated_nvml import (
     Process,
 )
 from support.tracked_program import as_root, run, run_words
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,6 +90,7 @@ WITH_DEVICES = (
 )
 """Runs a command on a machine that has NVIDIA's kernel module and its devices, in a mount namespace; ends with the exit
 code of the command in a line."""
+PIPES = dict.fromkeys(('stdin', 'stdout', 'stderr'), subprocess.PIPE)
 SEE_CANNOT_WRITE = 'See "cannot-write" in docs/troubleshooting.rst.\n'
 
 
@@ -152,14 +155,24 @@ def test_gpus_that_programs_can_use_and_nobody_can_read(machine: Machine, tmp_pa
     ],
 )
 def test_gpu_memory_in_a_container_with_process_ids_of_its_own(
-    machine: Machine, listed: list[Process], used: int, memory: float | None, warning: str
+    machine: Machine, tmp_path: Path, listed: list[Process], used: int, memory: float | None, warning: str
 ) -> None:
     """The command is the second process of the namespace, whose first one is gpu-tracker."""
     machine.write(gpus=[Gpu(total=GB, used=used, processes=listed)])
-    words = [*tool('unshare'), '--pid', '--fork', '--mount-proc', *PROGRAM, '--json', '--st=0.1', 'sleep', '0.3']
-    finished = run_words(words, env=machine.environment())
-    assert finished.stderr == warning + COMPLETE
-    of_gpus = json.loads(finished.stdout)['max_gpu_ram']
+    runs = tmp_path / 'runs'
+    command = ['sh', '-c', '> "$0" && exec cat', str(runs)]
+    words = [*tool('unshare'), '--pid', '--fork', '--mount-proc', *PROGRAM, '--json', '--st=0.1', *command]
+
+    def readings() -> int:
+        return machine.driver.calls().count('nvmlDeviceGetSamples')
+
+    with subprocess.Popen(words, env=machine.environment(), text=True, **PIPES) as process:
+        eventually(runs.exists)
+        before = readings()
+        eventually(lambda: readings() > before + 2)  # one has begun and ended since
+        printed, errors = process.communicate(timeout=TIMEOUT)
+    assert errors == warning + COMPLETE
+    of_gpus = json.loads(printed)['max_gpu_ram']
     assert (of_gpus['main'], of_gpus['combined'], of_gpus['system']) == (memory, memory, used / 10**9)
 
 

@@ -18,7 +18,7 @@ from gpu_tracker.gpus.drm import open_backend
 from support.cli_program import gpu_tracker, started, text_of
 from support.fleet.agent_program import AgentProgram
 from support.gpus.drm_tree import DrmTree, browser, devices_beside, dump
-from support.tracked_program import Samplers, as_root, environment, status_of
+from support.tracked_program import as_root, environment
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
@@ -238,42 +238,31 @@ class Run:
         self._gate.write_text('')
 
 
-def has_read(pid: int, tree: DrmTree) -> bool:
-    """Return whether a sampler keeps a client's file open."""
-    folder = f'/proc/{pid}/fd'
-    links = []
-    for name in os.listdir(folder):
-        try:
-            links.append(os.readlink(f'{folder}/{name}'))
-        except FileNotFoundError:  # closed meanwhile
-            continue
-    return any(link.startswith(str(tree.proc)) for link in links)
-
-
-def read_again(pid: int) -> None:
-    """Wait until a sampler's thread for GPUs has read them three times more: each time it waits for the next."""
-
-    def waits() -> dict[str, int]:
-        threads = [name for name in os.listdir(f'/proc/{pid}/task') if name != str(pid)]
-        return {thread: status_of(int(thread), 'voluntary_ctxt_switches') for thread in threads}
-
-    before = waits()
-    eventually(lambda: any(count >= before.get(thread, 0) + 4 for thread, count in waits().items()))
+def has_figures(text: str, expected: Figures) -> bool:
+    """Return whether a report has what is known of the processes only after some readings."""
+    if not text:
+        return False
+    report = json.loads(text)
+    main, descendants = (report['max_gpu_ram'][whose] for whose in ('main', 'descendants'))
+    utilization = report['gpu_utilization']['gpu_percentages']['max_sum_percent']
+    return (
+        bool(main)
+        and (descendants != 0 or expected.descendants == 0)
+        and (utilization is not None or expected.utilization is None)
+    )
 
 
 def tracked(machine: Machine, folder: Path, case: str, *options: str) -> dict[str, Any]:
     """Return the report of a run whose processes are those of a dump."""
     machine.tree.add([line for line in lines_of(case) if line.startswith('/sys/')])
-    run, samplers = Run(folder), Samplers()
-    with started(*run.words(*options), env=samplers.environment | machine.environment) as process:
+    run, file = Run(folder), folder / 'report'
+    with started(*run.words(f'--output={file}', *options), env=machine.environment) as process:
         machine.tree.add_at_once(lines_of(case), run.pids())
-        sampler = samplers.only()
-        eventually(lambda: has_read(sampler, machine.tree))
-        read_again(sampler)
+        eventually(lambda: has_figures(text_of(file), RUNS[case]))  # it is written again each second
         run.end()
-        printed, errors = process.communicate(timeout=TIMEOUT)
+        _, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, errors
-    report: dict[str, Any] = json.loads(printed)
+    report: dict[str, Any] = json.loads(file.read_text())
     return report
 
 

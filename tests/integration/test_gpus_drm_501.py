@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from support.cli_program import text_of
 from support.gpus import amd_smi
 from support.gpus.drm_tree import DrmTree, browser, dump
 from support.sub_tracking import environment_501, python_501
 from support.tracked_program import environment
-from support.waiting import TIMEOUT
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,9 +32,11 @@ warnings.simplefilter('ignore')
 child = subprocess.Popen(['cat'], stdin=subprocess.PIPE)
 print(json.dumps([os.getpid(), child.pid]), flush=True)
 input()
-tracker = gpu_tracker.Tracker(sleep_time=0.2, gpu_ram_unit='megabytes', gpu_brand='amd', disable_logs=True)
+options = dict(zip(['resource_usage_file'], sys.argv[2:]))
+tracker = gpu_tracker.Tracker(sleep_time=0.2, gpu_ram_unit='megabytes', gpu_brand='amd', disable_logs=True, **options)
 with tracker:
     time.sleep(float(sys.argv[1]))
+    input()
 print(json.dumps(tracker.to_json()))
 """
 
@@ -63,12 +66,18 @@ OF_501 = {
 }
 
 
-def tracked(words: list[str], settings: dict[str, str], tree: DrmTree, case: str, seconds: float) -> Figures:
-    """Return what a program reports whose processes are those of a dump."""
+def tracked(
+    words: list[str], settings: dict[str, str], tree: DrmTree, case: str, seconds: float = 0.0, file: Path | None = None
+) -> Figures:
+    """Return what a program reports whose processes are those of a dump.
+
+    :param seconds: How long it is tracked at least.
+    :param file: Where it keeps its report: it is tracked until that has the memory of the processes.
+    """
     lines = browser() if case == 'browser' else dump(case)
     tree.add([line for line in lines if line.startswith('/sys/')])
     with subprocess.Popen(
-        [*words, '-c', PROGRAM, str(seconds)],
+        [*words, '-c', PROGRAM, str(seconds), *([] if file is None else [str(file)])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -78,6 +87,11 @@ def tracked(words: list[str], settings: dict[str, str], tree: DrmTree, case: str
         assert process.stdout is not None
         main, child = json.loads(process.stdout.readline())
         tree.add_at_once(lines, {1001: main, 1002: child, 1003: 4_194_303, 1004: 4_194_302})
+        assert process.stdin is not None
+        process.stdin.write('\n')
+        process.stdin.flush()
+        if file is not None:
+            eventually(lambda: text_of(file) and json.loads(text_of(file))['max_gpu_ram']['main'])
         printed, errors = process.communicate('\n', TIMEOUT * 3)
     assert process.returncode == 0, errors
     report: dict[str, Any] = json.loads(printed)
@@ -95,7 +109,7 @@ def tracked(words: list[str], settings: dict[str, str], tree: DrmTree, case: str
 @pytest.mark.parametrize('case', OURS)
 def test_ours(tmp_path: Path, case: str) -> None:
     tree = DrmTree(tmp_path)
-    found = tracked([sys.executable], environment(tree.environment()), tree, case, 0.0)
+    found = tracked([sys.executable], environment(tree.environment()), tree, case, file=tmp_path / 'usage.json')
     assert found == pytest.approx(OURS[case])
 
 
@@ -104,4 +118,4 @@ def test_those_of_501(tmp_path: Path, case: str) -> None:
     tree = DrmTree(tmp_path)
     amd_smi.install(tmp_path, tree.root)
     settings = environment_501() | {'PATH': f'{tmp_path}:{os.environ["PATH"]}'}
-    assert tracked([python_501()], settings, tree, case, 3.0) == pytest.approx(OF_501[case])
+    assert tracked([python_501()], settings, tree, case, seconds=3.0) == pytest.approx(OF_501[case])

@@ -196,11 +196,13 @@ def test_peaks_between_two_readings_from_accounting_mode(driver: SimulatedDriver
     old = Process(11, memory=10)
     driver.write(gpus=state([old], Account(pid=11, max_memory=500)))
     with Probe(driver.environment()) as probe:
-        probe.begin('11 12')
+        probe.begin('11 12', start='start 3600')  # no reading sees two of the states
+        probe.ask('read')
         until(lambda: probe.totals()['main'] == 10)  # its 500 were before the start
         driver.write(
             gpus=state([old, Process(12, memory=20)], Account(pid=11, max_memory=500), Account(pid=12, max_memory=70))
         )
+        probe.ask('read')
         until(lambda: memory_of_tree(probe.totals()) == (10, 70, 80))
         driver.write(gpus=state([], Account(pid=11, max_memory=600), Account(pid=12, max_memory=75)))
         assert memory_of_tree(probe.finish()) == (600, 75, 600)

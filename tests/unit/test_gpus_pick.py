@@ -6,7 +6,7 @@ from gpu_tracker.errors import ClaimsLockedError, GpuError, GpusUnavailableError
 from gpu_tracker.gpus.constraints import ANY
 from gpu_tracker.gpus.pick import PAUSE, Picker, Terms, Waiting, purpose
 from gpu_tracker.gpus.request import Request
-from support.gpus.brief_gpus import GB, SEEN, claim, gpu, lost, used
+from support.gpus.brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, used
 
 BUSY = used(0, 9, SEEN)
 FREE = gpu(0)
@@ -319,6 +319,16 @@ def test_a_claim_waits_until_the_idle_program_has_left() -> None:
     assert [one.uuid for one in picker.pick(Request(), TERMS).chosen] == ['GPU-0']
     assert told == ['waiting until the idle program on GPU 0 has left']
     assert clock.now == 2 * PAUSE
+
+
+def test_an_idle_program_that_ends_soon_after_the_claim_is_waited_for_also_where_that_took_long() -> None:
+    clock, claims = Clock(), Claims()
+    claims.while_locked = lambda: clock.sleep(1.5)
+    has_ended = used(0, 9, UNSEEN)  # the driver still lists it
+    picking = picker(Machine([used(0, 9, IDLE_PROGRAM)], [has_ended], [has_ended], [FREE]), claims, clock)
+    assert [one.uuid for one in picking.pick(Request(), TERMS).chosen] == ['GPU-0']
+    assert picking.held is claims.held[0]
+    assert not picking.held.is_released
 
 
 def test_an_idle_program_that_does_not_leave_is_no_free_gpu() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading, Unseen
+from gpu_tracker.gpus.process_ids import UNKNOWN_ATTRIBUTION
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN
 from gpu_tracker.resources.gpu.reader import GpuReader, next_reading
 from support.gpus.gpu_readings import capable, sampled
@@ -191,6 +192,21 @@ def test_a_driver_that_is_known_to_hang_delays_the_end_no_more() -> None:
     assert source.totals()['system'] == 500
     assert [level for level, _ in source.take_messages()] == ['warning']
     backend.gate.set()
+
+
+def test_a_doubt_is_told_at_the_end_also_where_the_last_reading_takes_longer_than_that_waits() -> None:
+    gpu = OneGpu()
+    source = GpuReader(lambda: gpu, 0.1, None, in_initial_pid_namespace=False, pid_exists=lambda _: False)
+    source.start()
+    assert source.wait(TIMEOUT)
+    source.follow(8, frozenset())
+    assert eventually(lambda: source.totals()['combined'] is None)
+    gpu.gate.clear()
+    assert gpu.is_blocked.wait(TIMEOUT)
+    source.request_last()
+    source.wait_for_last(0)
+    assert source.take_messages() == [('warning', UNKNOWN_ATTRIBUTION)]
+    gpu.gate.set()
 
 
 def test_finish_before_start_returns() -> None:

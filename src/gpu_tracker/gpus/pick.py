@@ -199,8 +199,10 @@ class Picker:
         choice = made[-1]
         if self.held is None:
             return None, choice
+        # An idle program may be ending already, for this claim: then pick waits until it has left, and looks again.
+        is_looked_at_again = any(gpu.idle_programs for gpu in choice.chosen)
         try:
-            is_still_free = self._clock() - began <= FRESH or self._is_still_free(choice, request)
+            is_still_free = is_looked_at_again or self._clock() - began <= FRESH or self._is_still_free(choice, request)
         except BaseException:
             self.release()
             raise

@@ -55,8 +55,11 @@ _LONGEST_WATCH = 0.02
 _SHORT_PAUSE = 20e-6
 """Seconds between two readings of it, in which it runs also where there is one core only; they become 80 µs."""
 _READINGS_A_SAMPLE = 8
-_LONGEST_LAUNCH = 0.25
-"""Seconds to wait for a command to be started, before it is watched as any other process."""
+_LONGEST_LAUNCH = 10.0
+"""Seconds to wait for a command to be started, before it is watched as any other process.
+
+What is held back uses nothing, and who lets it go may have to wait for a CPU: a command can have ended soon after that.
+"""
 _CLOSE_PAUSE = 0.001
 """Seconds from the start, or from the launch of a command, to the first sample after it; the next pauses double."""
 _LONGEST_CLOSE_PAUSE = 0.5

@@ -6,6 +6,7 @@ Reads commands from standard input, one a line, and answers each with a line of 
     wait SECONDS                      true or false
     error                             the source's error
     members MAIN|- [PID,PID...]       null
+    read                              null; lets it read now, and not only when its interval is over
     totals                            the totals
     messages                          the messages
     finish SECONDS                    the totals after the last reading
@@ -50,6 +51,9 @@ def main() -> None:
             answer = words[0] in sys.modules
         elif source is None:
             raise SystemExit('the first command is start')
+        elif command == 'read':
+            source._poll.wake()
+            answer = None
         else:
             answer = _answer(source, command, words)
         print(json.dumps(answer), flush=True)

@@ -193,11 +193,17 @@ class GpuFigures:
     def take_messages(self, *, last: bool) -> list[tuple[str, str]]:
         """Return what is to be reported and was not taken yet, at the last reading also what might have passed."""
         messages, self._messages = self._messages, []
-        is_lasting = self._doubtful_readings >= _LASTING or (last and self._attribution.is_unknown)
-        if is_lasting and not self._doubt_is_told:
+        doubt = self.doubt
+        if doubt is not None and (last or self._doubtful_readings >= _LASTING):
             self._doubt_is_told = True
-            messages.append(('warning', process_ids.UNKNOWN_ATTRIBUTION))
+            messages.append(('warning', doubt))
         return messages + self._backend.take_messages()
+
+    @property
+    def doubt(self) -> str | None:
+        """A warning that is due where no other reading follows; None: there is no doubt, or it was told."""
+        is_open = self._attribution.is_unknown and not self._doubt_is_told
+        return process_ids.UNKNOWN_ATTRIBUTION if is_open else None
 
     def _sets(self) -> tuple[CountedGpus, ...]:
         """Return the GPUs that count and, where these are not all, those that may count later."""

@@ -95,6 +95,7 @@ class GpuReader:
         self._row: tuple[float | None, ...] = (None,) * _COLUMNS
         self._devices: deque[DeviceReading] = deque(maxlen=_MOST_DEVICE_READINGS)
         self._messages: deque[tuple[str, str]] = deque()
+        self._doubt: str | None = None
         self._figures: GpuFigures | None = None
         self._start = 0.0
         self._is_answered = threading.Event()
@@ -135,8 +136,12 @@ class GpuReader:
         :param timeout: Seconds to wait at most; those that a call under way has taken already count, so that a driver
             that is known to hang delays nothing.
         """
-        if not self._poll.has_ended(timeout) and not self._is_answered.is_set():
+        if self._poll.has_ended(timeout):
+            return
+        if not self._is_answered.is_set():
             self._report_delay()  # all figures are unknown, which wants a reason
+        elif self._doubt is not None:  # the reading before was the last one, for the result
+            self._messages.append(('warning', self._doubt))
 
     @property
     def most_memory(self) -> int | None:
@@ -248,6 +253,7 @@ class GpuReader:
         self._row = figures.row()
         self._devices.extend(figures.devices(self._monotonic()))
         self._messages.extend(figures.take_messages(last=is_last))
+        self._doubt = figures.doubt
         if is_last:
             return None
         pause = next_reading(self._start, self._monotonic(), self._interval)
