@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import time
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -44,11 +45,13 @@ def client() -> Iterator[distributed.Client]:
 
 def test_workers_are_tracked_and_tasks_are_regions(client: distributed.Client, tmp_path: Path):
     client.register_plugin(TrackerPlugin(job_folder=tmp_path, sleep_time=0.1))
+    submitted = time.monotonic()
     futures = [
         client.submit(dask_tasks.work, number + 1, key=f'work-{number}', workers=number, allow_other_workers=False)
         for number in range(WORKERS)
     ]
     truth = client.gather(futures)
+    waited = time.monotonic() - submitted
     assert client.gather(client.map(dask_tasks.wait, range(3))) == [0, 1, 2]
     with pytest.raises(LookupError):
         client.submit(dask_tasks.fail, 1, key='fail-1', retries=0).result()
@@ -69,7 +72,7 @@ def test_workers_are_tracked_and_tasks_are_regions(client: distributed.Client, t
             (task,) = (region for region in recording.regions if region.name == 'work')
             (inside,) = (region for region in recording.regions if region.name == 'inside')
         assert (task.process_id, task.attributes['key']) == (process_id, f'work-{rank.rank}')
-        assert wall_time <= task.wall_time < wall_time + 0.5
+        assert wall_time <= task.wall_time < waited
         assert cpu_time <= task.thread_cpu < cpu_time + 0.1  # of the thread that ran it, not of the event loop
         assert inside.parent_id == task.id
     regions = {region.path: region for region in report.regions}

@@ -86,7 +86,8 @@ def test_looks_go_on_until_they_are_stopped(watched):
     assert not watch.has_ended(0)
     watch.stop()
     assert watch.has_ended(TIMEOUT)
-    assert len(watched.readings) == watched.monitor.looks
+    # What a look finds that was under way at the stop is not delivered.
+    assert watched.monitor.looks - len(watched.readings) in {0, 1}
 
 
 def test_a_stop_does_not_wait_for_the_next_look(watched):

@@ -10,6 +10,7 @@ from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.binaries.file_systems import FileSystems
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelNames
 from gpu_tracker.cuda_probe.binaries.region import MappedPart
+from support.cuda.mounts import Mounts
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Disk:
         self.now = 0.0
         self.mended = threading.Event()
         self.read: list[str] = []
-        self.file_systems = FileSystems(self._read, timeout=0.01, clock=lambda: self.now)
+        self.file_systems = Mounts('dead', self._read, clock=lambda: self.now)
 
     def _read(self, path: str) -> None:
         self.read.append(path)
@@ -49,6 +50,7 @@ def test_a_file_system_is_asked_once_in_a_while() -> None:
 def test_one_that_hangs_is_asked_no_more_until_it_returns() -> None:
     disk = Disk()
     assert not disk.answers(DEAD, '/dead/a.so')
+    eventually(lambda: disk.read)
     disk.now = 60.0
     assert not disk.answers(DEAD, '/dead/b.so')
     assert disk.answers(LIVING, '/lib/a.so')

@@ -11,6 +11,8 @@ import pytest
 from gpu_tracker.cuda_probe.binaries.file_systems import FileSystems
 from gpu_tracker.cuda_probe.cuda_api import Library
 from gpu_tracker.cuda_probe.libraries import MappedFiles, code_file, libraries_of, mapped_files
+from support.cuda.mounts import Mounts
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -236,10 +238,10 @@ def test_files_on_a_file_system_that_does_not_answer_are_left_alone(proc: Proc) 
         if '/mnt/' in path:
             never.wait()
 
-    mapped = mapped_files(PID, str(proc.path), FileSystems(read, timeout=0.01))
+    mapped = mapped_files(PID, str(proc.path), Mounts('/mnt/', read))
     assert [file.shown for file in mapped.files] == [str(proc.root / 'usr/bin/python3'), '/lib/libcuda.so.1']
     assert mapped.out_of_reach == (('/mnt/libcudart.so.12', 'its file system does not answer'),)
-    assert len(asked) == 2
+    eventually(lambda: len(asked) == 2)
     never.set()
 
 

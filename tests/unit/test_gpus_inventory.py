@@ -10,7 +10,7 @@ from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, witho
 from gpu_tracker.gpus.model import GpuProcess
 from support.gpus.brief_gpus import claim, gpu, lost, mig, split, state
 from support.gpus.gpu_readings import changed
-from support.waiting import eventually
+from support.waiting import TIMEOUT, eventually
 
 
 class Backend:
@@ -208,6 +208,7 @@ def test_a_driver_that_hangs_is_asked_nothing_more_until_it_answers() -> None:
     for _ in range(3):
         with pytest.raises(GpuError, match='has not answered'):
             inventory.read()
+        eventually(lambda: backend.looks)
     assert backend.looks == 1
     assert told == ['waiting for the GPU driver to answer']
     inventory.close()
@@ -222,6 +223,7 @@ def test_the_answer_to_an_earlier_question_is_not_taken_for_the_present() -> Non
         inventory.read()
     backend.may_answer.set()
     eventually(lambda: backend.answered == 1)
+    inventory._timeout = TIMEOUT
     assert len(inventory.read()) == 1
     assert backend.looks == 2
     inventory.close()

@@ -6,6 +6,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.gpus.processes import ProcessLookup
 from support.waiting import eventually
@@ -61,6 +63,21 @@ def test_the_name_of_a_user_is_asked_for_once() -> None:
         described += lookup.describe([GpuProcess(process.pid, 2)])
     assert [seen.user for seen in described] == ['ann'] * 3
     assert asked == [os.geteuid()]
+
+
+def test_a_process_has_started_when_it_did_however_long_its_user_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = [0.0]
+    now, monotonic = time.time, time.clock_gettime
+    monkeypatch.setattr(time, 'time', lambda: now() + later[0])
+    monkeypatch.setattr(time, 'clock_gettime', lambda clock: monotonic(clock) + later[0])
+
+    def name_of(_: int) -> str:
+        later[0] += 3600
+        return 'ann'
+
+    (before,) = ProcessLookup(is_certain=True, name_of=str).describe([GpuProcess(os.getpid(), 1)])
+    (seen,) = ProcessLookup(is_certain=True, name_of=name_of).describe([GpuProcess(os.getpid(), 1)])
+    assert seen.started == pytest.approx(before.started, abs=60)
 
 
 def test_a_command_line_is_cut_where_it_is_long() -> None:

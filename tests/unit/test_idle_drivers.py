@@ -162,6 +162,7 @@ def test_a_look_does_not_wait_for_a_driver_that_hangs_and_asks_it_once(runner) -
     machine.poll()
     backend.may_answer.clear()
     assert machine.look_briefly() == SILENT
+    eventually(lambda: backend.looks == 2)
     assert [machine.poll() for _ in range(3)] == [SILENT] * 3  # although these would wait for long
     assert backend.looks == 2
     backend.may_answer.set()

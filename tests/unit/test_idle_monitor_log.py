@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
 
 import pytest
 
+from gpu_tracker.idle import monitor_log
 from gpu_tracker.idle.monitor_log import flush, open_log
 from support.waiting import TIMEOUT
 
@@ -29,17 +31,28 @@ def received(reading: int, text: str) -> str:
     return found.decode()
 
 
-def test_a_line_is_out_before_what_it_tells_of(ends):
+def test_a_line_is_out_before_what_it_tells_of(ends, monkeypatch):
+    monkeypatch.setattr(monitor_log, '_TIMEOUT', TIMEOUT)  # the thread that writes it may be late
     log = open_log(verbose=False, handle=ends[1])
     log.info('%s runs: pid %d', 'process-a', 17)
     log.debug('a detail')
-    os.set_blocking(ends[0], False)
+    os.write(ends[1], b'it runs\n')
     assert re.fullmatch(
-        r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d INFO process-a runs: pid 17\r?\n', os.read(ends[0], 999).decode()
+        r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d INFO process-a runs: pid 17\nit runs\n', received(ends[0], 'it runs\n')
     )
 
 
+def fill(writing: int) -> None:
+    """Write empty lines until there is no room for more."""
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, b'\n' * 4096)
+    os.set_blocking(writing, True)
+
+
 def test_lines_that_nobody_reads_keep_nobody_waiting_and_are_counted(ends):
+    fill(ends[1])  # else the thread that writes could catch up meanwhile, and count twice
     log = open_log(verbose=False, handle=ends[1])
 
     def write_many() -> None:
@@ -50,7 +63,7 @@ def test_lines_that_nobody_reads_keep_nobody_waiting_and_are_counted(ends):
     writer.start()
     writer.join(TIMEOUT)
     assert not writer.is_alive()
-    lines = [line.split(' ', 3)[2:] for line in received(ends[0], 'before\n').splitlines()]
+    lines = [line.split(' ', 3)[2:] for line in received(ends[0], 'before\n').split('\n') if line]
     told = [text for level, text in lines if level == 'INFO']
     assert told == [f'line {number}' for number in range(len(told))]
     assert lines[-1] == ['WARNING', f'{5000 - len(told)} lines left out here: nobody has read those before']

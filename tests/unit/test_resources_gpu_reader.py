@@ -161,6 +161,7 @@ def test_a_driver_that_hangs_is_told_of_once_and_taken_in_when_it_answers() -> N
     clock = [100.0]
     source = GpuReader(lambda: backend, 3600, None, monotonic=lambda: clock[0], in_initial_pid_namespace=True)
     source.start()
+    assert backend.is_blocked.wait(TIMEOUT)
     assert not source.wait(0)
     assert source.take_messages() == []
     clock[0] = 102.5

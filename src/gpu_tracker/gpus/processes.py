@@ -85,7 +85,8 @@ class ProcessLookup:
         if words == ['']:  # a zombie, or a part of the kernel
             words = [line[line.index(b'(') + 1 : line.rindex(b')')].decode(errors='replace')]
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start(line) / stat.TICKS_PER_SECOND
-        process = _process(pid, self._name_of(owner), time.time() - age, words)
+        started = time.time() - age  # before the name is asked for, which may take long
+        process = _process(pid, self._name_of(owner), started, words)
         return process._replace(is_idle_program=self._is_idle_program(line))
 
     def _is_idle_program(self, line: bytes) -> bool:

@@ -22,6 +22,7 @@ _TOOLS = ('munged', 'slurmctld', 'slurmd', 'srun', 'sbatch', 'scancel', 'scontro
 _PACKAGES = "Debian's packages munge, slurmctld, slurmd, slurm-client and slurm-wlm-basic-plugins"
 
 # batch_sched_delay and bf_interval: a job starts within a second of its submission, with one of several components too.
+# sched_interval: so does one whose time to start has come, of which the scheduler is not told; else within a minute.
 _CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost=head({address})
@@ -44,7 +45,7 @@ SelectTypeParameters=CR_Core_Memory
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 SchedulerType=sched/backfill
-SchedulerParameters=bf_interval=1,batch_sched_delay=0
+SchedulerParameters=bf_interval=1,batch_sched_delay=0,sched_interval=1
 ReturnToService=2
 GresTypes=gpu
 KillWait=5

@@ -6,7 +6,8 @@
 QEMU boots the kernel, which unpacks its root file system from memory (initrd.py): this Python, its standard library,
 the installed package and what that needs. The first process in it (guest.py) mounts what there is to mount, and does
 from then on what comes over the machine's second serial port. The processor is emulated, since not every host can do
-more; a command takes some seconds.
+more; a command takes some seconds. Its clock counts instructions: a host that does something else meanwhile would make
+the CPU time of what runs in the machine longer.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ ORDINARY_USER = 1000
 
 _TIMEOUT = 300
 """Seconds that pass only where something is broken: without KVM, on a busy host, a command takes up to ten."""
+_INSTRUCTION = 1
+"""Binary logarithm of the nanoseconds that one takes."""
 _MEMORY = 640
 """Megabytes: ten times what the programs of the tests need."""
 _DISK = 64 * 2**20
@@ -71,7 +74,8 @@ class VirtualMachine:
         self._console = self._folder / 'console'
         self._qemu = subprocess.Popen(
             [
-                *('qemu-system-x86_64', '-accel', 'tcg', '-cpu', 'max', '-m', str(_MEMORY)),
+                *('qemu-system-x86_64', '-accel', 'tcg', '-icount', f'shift={_INSTRUCTION}'),
+                *('-cpu', 'max', '-m', str(_MEMORY)),
                 *('-kernel', self._kernel, '-initrd', image),
                 *('-append', 'console=ttyS0 quiet panic=-1 random.trust_cpu=on'),
                 *('-no-reboot', '-nodefaults', '-display', 'none', '-monitor', 'none'),
