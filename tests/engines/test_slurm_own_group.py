@@ -25,6 +25,7 @@ held = bytearray(b'x') * (60 * {MEBIBYTE})
 burn(0.3)
 cpu = own('cpu.stat')
 print(json.dumps({{
+    'rank': int(os.environ['SLURM_PROCID']),
     'folders': [folder_of(controller) for controller in ('', 'memory', 'pids', 'blkio')],
     'memory_peak': int(own('memory.max_usage_in_bytes', 'memory')[0]),
     'cpu': int(dict(zip(cpu[::2], cpu[1::2]))['usage_usec']) / 1e6,
@@ -58,12 +59,10 @@ def test_the_figures_are_those_of_the_groups_own_files_and_nothing_is_left(slurm
     words = ('srun', '-n2', '--mem=1000', *PROGRAM, *OPTIONS, '-o', str(report), '--', sys.executable, '-c', _PROGRAM)
     done = slurm.run(*words)
     assert done.returncode == 0, done.stderr
-    of_tasks = sorted(map(json.loads, done.stdout.splitlines()), key=lambda own: own['cpu'])
-    found = sorted(
-        (json.loads((tmp_path / f'usage-{rank}.json').read_text())['own_group'] for rank in range(2)),
-        key=lambda group: group['cpu_seconds'],
-    )
-    for own, group in zip(of_tasks, found, strict=True):
+    of_tasks = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {own['rank'] for own in of_tasks} == {0, 1}
+    for own in of_tasks:
+        group = json.loads((tmp_path / f'usage-{own["rank"]}.json').read_text())['own_group']
         assert own['memory_peak'] <= group['memory_peak'] <= own['memory_peak'] + MEBIBYTE
         assert own['memory_peak'] > 60 * MEBIBYTE
         assert own['cpu'] <= group['cpu_seconds'] <= own['cpu'] + 1
