@@ -112,8 +112,10 @@ class CommandLauncher:
                 seconds = float(self._answer(_ENDED)[0])
                 started()
             except SamplerError as error:
-                raise raised or error  # noqa: B904 - where it was interrupted before it could run, that is the reason
+                raise raised or error from None  # interrupted before it could run: that is the reason
             except BaseException as error:  # noqa: BLE001 - raised again when the command has ended
+                if not self._is_known:  # it could not be started, and was waited for
+                    raise raised or error from None
                 raised = error
                 self._pass_on(error)
             else:
@@ -122,8 +124,14 @@ class CommandLauncher:
     def _pass_on(self, error: BaseException) -> None:
         """Have the command interrupted, or end it; an answer that was missed comes once more."""
         if not isinstance(error, KeyboardInterrupt):
-            os.kill(self.command, signal.SIGKILL)
+            self._kill_command()
         self._ask(_INTERRUPT)
+
+    def _kill_command(self) -> None:
+        try:
+            os.kill(self.command, signal.SIGKILL)  # while it is the child of a process that does not wait for it
+        except (ProcessLookupError, PermissionError):
+            pass  # it could not be started, or that process was ended; or the command runs as somebody else, by sudo
 
     def reap(self) -> tuple[int, Used]:
         """Have the command waited for; return its exit code and what it has used."""
@@ -135,10 +143,7 @@ class CommandLauncher:
     def kill(self) -> None:
         """End the command, where it was not waited for, and this process."""
         if self._is_known and self._process.poll() is None:
-            try:
-                os.kill(self.command, signal.SIGKILL)  # while it is the child of a process that does not wait for it
-            except (ProcessLookupError, PermissionError):
-                pass  # that process has been ended from outside; or the command runs as somebody else, as sudo does
+            self._kill_command()
         self._process.kill()
 
     def close(self) -> None:

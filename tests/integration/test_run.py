@@ -16,6 +16,7 @@ import pytest
 
 import gpu_tracker as gput
 from gpu_tracker import tracked_command
+from gpu_tracker.command_launcher import CommandLauncher
 from gpu_tracker.processes.stat import INEXACT
 from support.cli_program import Terminal, number_in, text_of
 from support.tracked_program import BURN, PACKAGE_PARENT, Samplers, answer, environment, start
@@ -349,6 +350,32 @@ except TimeoutError as error:
         running.send_signal(signal.SIGUSR1)
         assert json.loads(running.communicate(timeout=TIMEOUT)[0]) == ['enough', -9]
     assert not Path(f'/proc/{pid}').exists()
+
+
+@pytest.mark.parametrize(('error', 'kills'), [(KeyboardInterrupt, 0), (TimeoutError, 1)])
+def test_what_is_raised_before_it_is_known_that_a_command_cannot_be_started_is_raised(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: type[BaseException], kills: int
+) -> None:
+    script = tmp_path / 'script'
+    script.write_text('#!/no/such/interpreter\n')
+    script.chmod(0o755)
+    answer, kill, commands, killed = CommandLauncher._answer, os.kill, [], []
+
+    def interrupted(launcher: CommandLauncher, expected: str) -> list[str]:
+        if expected == 'started':
+            commands.append(launcher.command)
+            raise error
+        return answer(launcher, expected)
+
+    def noting(pid: int, number: int) -> None:
+        killed.extend([number] if pid in commands and number else [])  # 0 asks whether there is such a process
+        kill(pid, number)
+
+    monkeypatch.setattr(CommandLauncher, '_answer', interrupted)
+    monkeypatch.setattr(os, 'kill', noting)
+    with pytest.raises(error):
+        gput.run([str(script)])
+    assert killed == [signal.SIGKILL] * kills  # none once it is known: another process may have got its ID
 
 
 @pytest.mark.parametrize(('error', 'number'), [(KeyboardInterrupt, signal.SIGINT), (TimeoutError, signal.SIGKILL)])
