@@ -111,7 +111,8 @@ class Recorder:
         self._clock_offset: int | None = None
         self._start: float | None = None
         self._next = float('-inf')
-        self._was_busy = False
+        self._pause_of_reader = 0.0
+        """Seconds to the next commit, at most, where a reader was in the way of the last one; 0: none was."""
         self._messages: list[Message] = []
         self._notes: list[tuple[int, str, str]] = []
         self._noted = 0
@@ -147,7 +148,7 @@ class Recorder:
 
         Regions do not wait for samples, nor does what could not be written for a reader.
         """
-        return self._next if self._regions is not None or self._was_busy else float('inf')
+        return self._next if self._regions is not None or self._pause_of_reader else float('inf')
 
     def is_due(self, now: float) -> bool:
         """Return whether a sample at ``now`` is to be followed by a commit, since the next one would be too late."""
@@ -172,8 +173,8 @@ class Recorder:
                 self._next = now + _SOON
         self._note_clock(now)
         self._write()
-        if self._was_busy:
-            self._next = min(self._next, now + _SOON)
+        if self._pause_of_reader:
+            self._next = min(self._next, now + self._pause_of_reader)
 
     def take_messages(self) -> list[Message]:
         """Return the messages for the user that were not taken yet."""
@@ -257,7 +258,7 @@ class Recorder:
 
     def _write(self) -> None:
         """Commit everything that waits."""
-        self._was_busy = False
+        paused, self._pause_of_reader = self._pause_of_reader, 0.0
         self._forget_oldest()
         if self._regions is not None and self._regions.lost:
             self._meta['region_lines_lost'] = self._regions.lost
@@ -269,7 +270,7 @@ class Recorder:
             if is_failure_of_data(error):
                 self._write_one_by_one()
             elif is_busy(error):
-                self._was_busy = True
+                self._pause_of_reader = max(_SOON, 2 * paused)  # it may stay, and each try writes all that waits
             else:
                 self._fail(error)
             return
