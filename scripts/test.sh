@@ -98,11 +98,14 @@ attacked='tests/integration/test_truth_attacked_'
 alone="tests/integration/test_tracker_scale.py $random $attacked*.py"
 cores=$(getconf _NPROCESSORS_ONLN)
 workers=$((cores + cores / 2))
-# Files that are asked for are all that runs, whatever they are.
+# Files that are asked for are all that runs, whatever they are, two at a time as some of them may need it.
 named=no
-case "$*" in
-*tests/*) named=yes workers=$cores ;;
-esac
+for argument in "$@"; do
+    case $argument in
+    -*) ;;
+    *tests/*.py | *tests/*.py::*) named=yes workers=2 ;;
+    esac
+done
 
 # run_tests PYTHON ARGUMENT...: runs pytest; that some part has no test of those that are asked for is fine.
 run_tests() {
@@ -120,7 +123,7 @@ run_waiting() {
     set +f
 }
 
-# run_compared PYTHON ARGUMENT...: runs the tests that compare figures with the kernel's, where no others are asked for.
+# run_compared PYTHON ARGUMENT...: runs the tests that compare figures with the kernel's, where no files are asked for.
 run_compared() {
     [ "$named" = no ] || return 0
     python=$1
