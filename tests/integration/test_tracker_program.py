@@ -68,7 +68,7 @@ print(tracker.state.name)
 
 
 def test_a_block_shorter_than_an_interval_has_true_ram_cpu_and_time():
-    used, reported, rss, rss_truth, inner, seconds, outer = answer(
+    used, reported, rss, rss_truth, inner, seconds, sampled, outer = answer(
         BURN
         + """
 import json, os, time
@@ -90,12 +90,14 @@ outer = time.monotonic() - before
 usage = tracker.resource_usage
 sampled = tracker._run.totals['seconds']  # from the first sample to the last, which may be late on a busy machine
 reported = usage.cpu_utilization.main.mean_sum_percent / 100 * sampled
-print(json.dumps([used, reported, usage.max_ram.main.total_rss, truth, inner, usage.compute_time.time, outer]))
+figures = [used, reported, usage.max_ram.main.total_rss, truth, inner, usage.compute_time.time, sampled, outer]
+print(json.dumps(figures))
 """
     )
     assert reported == pytest.approx(used, rel=0.15)
     assert rss == pytest.approx(rss_truth, rel=0.02)
     assert inner <= seconds <= outer
+    assert inner <= sampled <= outer
 
 
 def test_a_tracker_leaves_no_descriptor_and_no_child_behind():
