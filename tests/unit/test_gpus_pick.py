@@ -331,6 +331,28 @@ def test_an_idle_program_that_ends_soon_after_the_claim_is_waited_for_also_where
     assert not picking.held.is_released
 
 
+def test_a_gpu_that_was_taken_meanwhile_is_given_back_also_where_an_idle_program_is_on_another() -> None:
+    clock, claims = Clock(), Claims()
+    claims.while_locked = lambda: clock.sleep(1.5)
+    machine = Machine([gpu(0), used(1, 9, IDLE_PROGRAM), used(2, 9, SEEN)], [used(0, 9, UNSEEN), gpu(1), gpu(2)])
+    picked = pick(Request(exactly=2), machine, claims, TERMS, clock.waiting(), clock)
+    assert [one.uuid for one in picked.chosen] == ['GPU-1', 'GPU-2']
+    assert [uuids for uuids, *_ in claims.made] == [['GPU-0', 'GPU-1'], ['GPU-1', 'GPU-2']]
+    assert [held.is_released for held in claims.held] == [True, False]
+    assert clock.now == 3.0
+
+
+def test_an_idle_program_that_ends_is_waited_for_also_where_others_of_the_gpus_are_looked_at_again() -> None:
+    clock, claims = Clock(), Claims()
+    claims.while_locked = lambda: clock.sleep(1.5)
+    has_ended = [gpu(0), used(1, 9, UNSEEN)]  # the driver still lists it
+    machine = Machine([gpu(0), used(1, 9, IDLE_PROGRAM)], has_ended, has_ended, [gpu(0), gpu(1)])
+    picked = pick(Request(exactly=2), machine, claims, TERMS, None, clock)
+    assert [one.uuid for one in picked.chosen] == ['GPU-0', 'GPU-1']
+    assert [held.is_released for held in claims.held] == [False]
+    assert (machine.looks, clock.now) == (4, 2.5)
+
+
 def test_an_idle_program_that_does_not_leave_is_no_free_gpu() -> None:
     clock, claims = Clock(), Claims()
     picker = Picker(Machine([used(0, 9, IDLE_PROGRAM)]), claims, lambda: clock.now, clock.sleep)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import os
+import select
 from typing import NamedTuple
 
 import pytest
 
 from gpu_tracker.processes.process import Process
 from gpu_tracker.resources import Resource
-from gpu_tracker.sampler.control import STOP, TARGET_ENDED
+from gpu_tracker.sampler.control import LAUNCH, STOP, TARGET_ENDED
 from gpu_tracker.sampler.grid import Grid
 from gpu_tracker.sampler.lineage import Lineage
 from gpu_tracker.sampler.loop import Loop
@@ -49,6 +51,7 @@ class Slow(Resource):
         self.samples: list[tuple[float, str]] = []
         self.followed: list[tuple[int | None, frozenset[int]]] = []
         self.calls: list[str] = []
+        self.watched: list[float] = []
 
     def begin(self, now: float) -> None:
         self.calls.append('begin')
@@ -58,6 +61,10 @@ class Slow(Resource):
         self.clock.now += self.costs.get(moment, 0.0)
         self.samples.append((moment, kind))
         self.calls.append(kind)
+
+    def watch(self, process: Process) -> None:
+        self.watched.append(round(self.clock.now - 100, 6))
+        self.clock.now += 0.008
 
     def sample_between(self) -> None:
         self.calls.append('between')
@@ -135,8 +142,8 @@ class Run(NamedTuple):
         return [(at, kind) for at, kind in self.resource.samples if at not in CLOSE]
 
 
-def run(events, *, interval=1.0, costs=None, tree=None, early=None, limits=None) -> Run:
-    clock = Clock()
+def run(events, *, interval=1.0, costs=None, tree=None, early=None, limits=None, exec_handle=None, clock=None) -> Run:
+    clock = clock or Clock()
     resource = Slow(clock, costs or {})
     early_samples = EarlySamples(clock, early or [])
     published: list[bool] = []
@@ -156,7 +163,7 @@ def run(events, *, interval=1.0, costs=None, tree=None, early=None, limits=None)
         interval=interval,
         publish=publish,
         watching=lambda: None,
-        exec_handle=None,
+        exec_handle=exec_handle,
         monotonic=clock,
         early=None if early is None else early_samples,
         limits=limits,
@@ -235,6 +242,50 @@ def test_the_first_samples_follow_closely_until_the_interval_takes_over(interval
 def test_an_end_in_the_first_moments_is_not_waited_for():
     ran = run([(0.02, STOP)])
     assert ran.resource.samples == [(0, 'first'), *[(at, 'middle') for at in CLOSE[:4]], (0.02, 'last')]
+
+
+class Pipe:
+    """A pipe that a held command's exec closes the writing end of; waiting for that moves the clock."""
+
+    def __init__(self, clock: Clock, closed: float):
+        self.clock = clock
+        self.closed = 100 + closed
+        self.reading, self.writing = os.pipe()
+        self.select = select.select
+
+    def wait(self, reading, writing, exceptional, seconds):
+        end = self.clock.now + seconds
+        if self.closed <= end and self.writing != -1:
+            end = self.closed
+            self.close_writing()
+        self.clock.now = end
+        return self.select(reading, writing, exceptional, 0)
+
+    def close_writing(self):
+        os.close(self.writing)
+        self.writing = -1
+
+
+@pytest.mark.parametrize(
+    ('closed', 'watched'),
+    [
+        (0.6, [0.6, 0.608, 0.616]),
+        (3.5, [3.5, 3.508, 3.516]),
+        (10.4, [10.4, 10.408, 10.416]),
+        (11.0, [10.5, 10.508, 10.516]),  # 10 s after the launch was announced: watched as any other process
+    ],
+)
+def test_a_held_command_is_watched_once_it_has_been_started(closed: float, watched: list[float], monkeypatch):
+    clock = Clock()
+    pipe = Pipe(clock, closed)
+    monkeypatch.setattr(select, 'select', pipe.wait)
+    try:
+        ran = run([(0.5, LAUNCH), (20.5, STOP)], exec_handle=pipe.reading, clock=clock)
+    finally:
+        os.close(pipe.reading)
+        if pipe.writing != -1:
+            pipe.close_writing()
+    assert ran.resource.watched == watched
 
 
 def test_early_samples_are_made_between_the_points_and_do_not_shift_them():

@@ -199,10 +199,10 @@ class Picker:
         choice = made[-1]
         if self.held is None:
             return None, choice
-        # An idle program may be ending already, for this claim: then pick waits until it has left, and looks again.
-        is_looked_at_again = any(gpu.idle_programs for gpu in choice.chosen)
+        # An idle program may be ending already, for this claim: pick waits until it has left, and reads its GPU then.
+        others = {gpu.uuid for gpu in choice.chosen if not gpu.idle_programs}
         try:
-            is_still_free = is_looked_at_again or self._clock() - began <= FRESH or self._is_still_free(choice, request)
+            is_still_free = not others or self._clock() - began <= FRESH or self._are_still_free(others, request)
         except BaseException:
             self.release()
             raise
@@ -264,10 +264,10 @@ class Picker:
             if gpu.uuid in uuids and (gpu.idle_programs or rejection(gpu, request.limits) is not None)
         ]
 
-    def _is_still_free(self, choice: Choice, request: Request) -> bool:
+    def _are_still_free(self, uuids: set[str | None], request: Request) -> bool:
         """Read again, after the first reading or the lock took long: what was free may have been taken meanwhile."""
         gpus = self._read(request, [])
-        return set(choice.uuids) <= set(choose(gpus, request._replace(exactly=None, at_most=None)).uuids)
+        return uuids <= set(choose(gpus, request._replace(exactly=None, at_most=None)).uuids)
 
 
 def _has_others(gpu: GpuReading, request: Request) -> bool:
