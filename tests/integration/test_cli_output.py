@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.cli_program import gpu_tracker, shell, started
+from support.deadlines import UNTIL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,11 +172,11 @@ def test_a_file_that_cannot_grow_keeps_the_last_whole_report(tmp_path: Path) -> 
     path.write_text('old')
     # The command takes from us the right to write to files, as a disk does that fills up meanwhile.
     # The sampler has written a report meanwhile, as it does once a second.
-    limit = (
-        'import os, resource, sys, time\n'
-        'resource.prlimit(os.getppid(), resource.RLIMIT_FSIZE, (0, 0))\n'
-        'while open(sys.argv[1]).read() == "old": time.sleep(0.01)'
-    )
+    limit = f"""{UNTIL}
+import os, resource
+resource.prlimit(os.getppid(), resource.RLIMIT_FSIZE, (0, 0))
+until(lambda: open(sys.argv[1]).read() != 'old')
+"""
     run = gpu_tracker('-o', str(path), '--', sys.executable, '-c', limit, str(path))
     assert run.stdout.startswith('Max RAM:')
     assert run.stderr.splitlines()[-1] == f'gpu-tracker: cannot write {path}: File too large'

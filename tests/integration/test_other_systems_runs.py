@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.cli_program import number_in, state_of
+from support.deadlines import UNTIL, until
 from support.other_system import SYSTEMS, interpreter
 from support.simulated_nvml import Gpu, Process
 from support.tracked_program import MEGABYTE, TICKS_PER_SECOND, Samplers
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
 
     from support.simulated_nvml import SimulatedDriver
 
-UNTIL_IT_IS_THERE = 'while [ ! -s {} ]; do sleep 0.05; done'
-"""Lets a command run until it was measured: on Windows it runs already while the sampler starts."""
-
-UNTIL_MEASURED = """
+UNTIL_MEASURED = f"""{UNTIL}
 import os
 written = set()
-while len(written) < 2:
-    time.sleep(0.05)
-    if os.path.exists({0!r}):
-        written.add(os.stat({0!r}).st_mtime_ns)
+
+def is_measured(path):
+    if os.path.exists(path):
+        written.add(os.stat(path).st_mtime_ns)
+    return len(written) > 1
+
+until(lambda: is_measured({{!r}}))
 """
 """Lets a Python program run until its report was written anew: on Windows is known of it what samples have seen."""
 
@@ -149,6 +150,11 @@ work()
 """
 
 
+def until_it_is_there(path: Path | str) -> str:
+    """Let a command run until it was measured: on Windows it runs already while the sampler starts."""
+    return until(f'[ -s {path} ]')
+
+
 def test_a_command_and_a_function_of_a_program(system: OtherSystem, tmp_path: Path) -> None:
     path = str(tmp_path / 'run.db')
     command = 'import sys, time; block = bytearray(b"1") * 100_000_000' + UNTIL_MEASURED.format(f'{path}.json')
@@ -204,7 +210,7 @@ def test_a_command(system: OtherSystem, tmp_path: Path) -> None:
 @pytest.mark.parametrize(('command', 'code'), [('exit 3', 3), ('true', 0)])
 def test_a_command_for_the_shell(system: OtherSystem, command: str, code: int, tmp_path: Path) -> None:
     report = tmp_path / 'report.txt'
-    wait = UNTIL_IT_IS_THERE.format(report)
+    wait = until_it_is_there(report)
     ended = system.gpu_tracker('-f', 'summary', '-o', str(report), '-e', f'echo one && {wait} && {command}')
     assert report.read_text().startswith('Time ')
     assert ended.stdout == 'one\n'
@@ -248,7 +254,7 @@ def test_what_needs_posix(windows: OtherSystem, words: list[str], message: str) 
 
 def test_without_control_groups_a_line_says_so_and_the_command_runs(system: OtherSystem, tmp_path: Path) -> None:
     report = tmp_path / 'report.json'
-    words = ('--cgroup', '--nec=allowed', '-f', 'json', '-o', str(report), '-e', UNTIL_IT_IS_THERE.format(report))
+    words = ('--cgroup', '--nec=allowed', '-f', 'json', '-o', str(report), '-e', until_it_is_there(report))
     ended = system.gpu_tracker(*words)
     assert ended.stderr.splitlines() == [
         'gpu-tracker: --cgroup: the command gets no control group of its own: only Linux has them',
@@ -263,7 +269,7 @@ def test_without_a_terminal_that_can_be_drawn_on_a_line_says_so_and_the_command_
     windows: OtherSystem, tmp_path: Path
 ) -> None:
     report = tmp_path / 'report.txt'
-    wait = UNTIL_IT_IS_THERE.format(report)
+    wait = until_it_is_there(report)
     ended = windows.gpu_tracker('--live', '-f', 'summary', '-o', str(report), '-e', wait)
     assert ended.stderr.splitlines()[0].endswith('it needs a terminal of Linux or another POSIX system')
     assert report.read_text().startswith('Time ')
@@ -312,7 +318,7 @@ def test_steps_of_a_command(system: OtherSystem, tmp_path: Path) -> None:
         '--',
         'sh',
         '-c',
-        f'{UNTIL_IT_IS_THERE.format(path)}; exit 4',
+        f'{until_it_is_there(path)}; exit 4',
     ]
     ended = system.gpu_tracker(f'--tf={path}', '-f', 'summary', '--', *step)
     assert ended.returncode == 4
@@ -410,7 +416,7 @@ def test_gpus(system: OtherSystem, driver: SimulatedDriver, tmp_path: Path) -> N
     assert [process['pid'] for process in gpu['processes']] == [os.getpid()]
     report = tmp_path / 'report.json'
     options = ('--gru=bytes', '-f', 'json', '-o', str(report))
-    tracked = system.gpu_tracker(*options, '-e', UNTIL_IT_IS_THERE.format(report), env=environment)
+    tracked = system.gpu_tracker(*options, '-e', until_it_is_there(report), env=environment)
     assert tracked.returncode == 0
     assert json.loads(report.read_text())['max_gpu_ram']['system'] == 3 * 10**9
 
@@ -437,7 +443,7 @@ def test_code_blocks_as_of_gpu_tracker_5(system: OtherSystem, ending: str, tmp_p
 
 def test_pages_and_screens_of_a_recording(system: OtherSystem, tmp_path: Path) -> None:
     run, page = str(tmp_path / 'run.db'), tmp_path / 'run.html'
-    assert system.gpu_tracker(f'--tf={run}', '-e', UNTIL_IT_IS_THERE.format(run)).returncode == 0
+    assert system.gpu_tracker(f'--tf={run}', '-e', until_it_is_there(run)).returncode == 0
     made = system.gpu_tracker('report', run, '-o', str(page))
     assert (made.stderr, made.returncode) == (f'The report is in {page}\n', 0)
     assert page.read_bytes().startswith(b'<!doctype html>')

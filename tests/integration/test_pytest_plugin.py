@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gpu_tracker as gput
+from support.deadlines import UNTIL
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,8 +66,8 @@ def test_is_skipped():
 """
 
 
-OF_CHILDREN = """
-import contextlib, sqlite3, subprocess, sys, threading, time
+OF_CHILDREN = f"""{UNTIL}
+import contextlib, sqlite3, subprocess, threading
 import gpu_tracker as gput
 
 def test_child():
@@ -73,8 +75,8 @@ def test_child():
     child = subprocess.Popen([sys.executable, '-c', program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     child.stdout.readline()
     with contextlib.closing(sqlite3.connect('run.db')) as recording:  # only samples see more than one process
-        while not recording.execute('SELECT max(combined_total_rss) > 400000000 FROM readings').fetchone()[0]:
-            time.sleep(0.05)
+        largest = 'SELECT max(combined_total_rss) > 400000000 FROM readings'
+        until(lambda: recording.execute(largest).fetchone()[0])
     child.communicate(b'')
 
 def work():
@@ -101,6 +103,7 @@ def pytest_run(folder: Path, text: str, *options: str) -> subprocess.CompletedPr
         capture_output=True,
         text=True,
         check=False,
+        timeout=TIMEOUT,
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import gpu_tracker as gput
 from support.cli_program import Marked, gpu_tracker, number_in, started
+from support.deadlines import UNTIL, until
 from support.recorder_runs import meta_of, rows_of
 from support.tracked_program import run
 from support.waiting import TIMEOUT, eventually
@@ -55,12 +56,11 @@ def test_a_command_is_recorded_from_its_start_to_its_end(tmp_path: Path) -> None
 
 def test_the_largest_sample_is_no_more_than_the_result_says(tmp_path: Path) -> None:
     path = tmp_path / 'run.db'
-    program = """
-import sqlite3, sys, time
+    program = f"""{UNTIL}
+import sqlite3
 held = bytearray(50_000_000)
 recording = sqlite3.connect(sys.argv[1])
-while not recording.execute('SELECT max(main_total_rss) > 50000000 FROM readings').fetchone()[0]:
-    time.sleep(0.05)
+until(lambda: recording.execute('SELECT max(main_total_rss) > 50000000 FROM readings').fetchone()[0])
 """
     done = gpu_tracker(f'--tf={path}', '--st=0.02', '--', sys.executable, '-c', program, str(path))
     assert done.returncode == 0
@@ -143,7 +143,7 @@ def test_a_run_in_progress_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_processes_have_rows_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / 'run.db'
-    script = f'sleep 1000 & while ! [ -e {tmp_path}/go ]; do sleep 0.01; done; kill $!'
+    script = f'sleep {TIMEOUT} & {until(f"[ -e {tmp_path}/go ]")}; kill $!'
     with started(f'--tf={path}', '--per-process', '--st=0.02', '-e', script) as running:
         eventually(
             lambda: (
@@ -274,7 +274,7 @@ def test_a_file_that_cannot_be_made_stops_the_start_and_leaves_nothing(tmp_path:
 
 def test_samples_alone_go_into_a_csv_file(tmp_path: Path) -> None:
     path = tmp_path / 'run.csv'
-    script = f'while [ $(wc -l < {path}) -le 8 ]; do sleep 0.01; done'
+    script = until(f'[ $(wc -l < {path}) -gt 8 ]')
     assert gpu_tracker(f'--tf={path}', '--st=0.02', '-e', script).returncode == 0
     lines = path.read_text().splitlines()
     assert lines[0].startswith('ram_unit,gpu_ram_unit,time_unit,')

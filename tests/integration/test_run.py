@@ -19,6 +19,7 @@ from gpu_tracker import tracked_command
 from gpu_tracker.command_launcher import CommandLauncher
 from gpu_tracker.processes.stat import INEXACT
 from support.cli_program import Terminal, number_in, text_of
+from support.deadlines import UNTIL, until
 from support.tracked_program import BURN, PACKAGE_PARENT, Samplers, answer, environment, start
 from support.waiting import TIMEOUT, eventually
 
@@ -410,13 +411,15 @@ def test_a_command_outlives_the_program_that_was_killed(tmp_path: Path) -> None:
 
 
 def test_without_the_process_that_launches_there_is_no_result(tmp_path: Path, samplers: Samplers) -> None:
-    script = f'echo $PPID > {tmp_path}/pid; while ! [ -e {tmp_path}/go ]; do sleep 0.01; done'
+    script = f'echo $PPID > {tmp_path}/pid; {until(f"[ -e {tmp_path}/go ]")}'
     killer = threading.Thread(target=lambda: os.kill(number_in(tmp_path / 'pid'), signal.SIGKILL))
     killer.start()
-    with pytest.raises(RuntimeError, match='The process that launches the command was ended from outside'):
-        gput.run(['sh', '-c', script])
-    killer.join()
-    (tmp_path / 'go').touch()  # the command has outlived it
+    try:
+        with pytest.raises(RuntimeError, match='The process that launches the command was ended from outside'):
+            gput.run(['sh', '-c', script])
+    finally:
+        killer.join()
+        (tmp_path / 'go').touch()  # the command has outlived it
 
 
 def test_without_an_interpreter_the_command_is_not_started(
@@ -430,8 +433,8 @@ def test_without_an_interpreter_the_command_is_not_started(
 
 def test_where_a_command_cannot_be_held_back_it_is_sampled_from_its_start(tmp_path: Path, samplers: Samplers) -> None:
     streams = {'stdin': None, 'stdout': None, 'stderr': None, 'cwd': None}
-    program = f"""{BURN}
-import os, sys
+    program = f"""{BURN}{UNTIL}
+import os
 
 def rows():
     if not os.path.exists(sys.argv[1]):
@@ -442,8 +445,7 @@ def rows():
 burn(0.5)
 time.sleep(0.5)
 enough = max(rows(), 3) + 2  # below the head, a sample that began when all was used
-while rows() < enough:
-    time.sleep(0.05)
+until(lambda: rows() >= enough)
 raise SystemExit(3)
 """
     options = {**UNITS, 'tracking_file': tmp_path / 'run.csv', 'sleep_time': 0.05}

@@ -53,16 +53,9 @@ def kill(folder: str, timeout: float = _LONGEST_END, spares: Callable[[int], boo
     """Send SIGKILL to all that is in a group and below it, and to what is forked meanwhile.
 
     :param timeout: Seconds in which that is to be done where it goes one by one: what forks all the time may be faster.
-    :param spares: Whether the process with a pid is left alone.
+    :param spares: Whether the process with a pid is left alone; from when on it is not, all are ended at once.
     """
-    if not any(map(spares, processes_in(folder))):
-        try:
-            write(f'{folder}/{_KILL}', '1')
-        except OSError:
-            pass  # version 1, before Linux 5.14, or it has been removed
-        else:
-            return
-    eventually(lambda: not _kill_once(folder, spares), timeout)
+    eventually(lambda: _kill_at_once(folder, spares) or not _kill_once(folder, spares), timeout)
 
 
 def processes_in(folder: str) -> list[int]:
@@ -101,6 +94,17 @@ def eventually(condition: Callable[[], bool], timeout: float) -> bool:
         if time.monotonic() >= deadline:
             return False
         time.sleep(_PAUSE)
+    return True
+
+
+def _kill_at_once(folder: str, spares: Callable[[int], bool]) -> bool:
+    """Send SIGKILL to all that is in a group, where none of that is spared; return whether the kernel has done it."""
+    if not can_be_killed(folder) or any(map(spares, processes_in(folder))):
+        return False
+    try:
+        write(f'{folder}/{_KILL}', '1')
+    except OSError:
+        return False  # it has been removed
     return True
 
 

@@ -253,16 +253,17 @@ class ExitSums:
     def amounts(self, whole_of: Callable[[Process], Sequence[int] | None]) -> tuple[int, ...]:
         """Return the amounts of the whole tree, see :data:`AMOUNTS`.
 
-        :param whole_of: Returns those of a member, with those of all that it has waited for; None: they are not known.
+        :param whole_of: Returns those of a member, with those of all that it has waited for; None: it has ended since
+            the tree was refreshed, so that another member may have them all by now, and nothing of it is added here.
         """
         self._settle_ending()
         tree, found = self._tree, [self._lost.amounts]
         if self._wholes is None:
             self._wholes = {pid: whole_of(process) or NOTHING for pid, process in tree.members.items()}
         for pid, process in tree.members.items():
-            if pid not in self._ending:
-                whole = tuple(whole_of(process) or NOTHING)
-                found.append(whole)
+            whole = None if pid in self._ending else whole_of(process)
+            if whole is not None:
+                found.append(tuple(whole))
                 parent = self.parents.get(pid)
                 if parent is not None:
                     since = [now - before for now, before in zip(whole, self._wholes.get(pid, NOTHING), strict=True)]

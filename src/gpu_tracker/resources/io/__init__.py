@@ -107,7 +107,7 @@ class Io(Resource):
         """What the members had at the first sample, where the ends of processes are reported."""
         self._changes = -1
         self._last: dict[Process, Counters] = {}
-        """What each member had when it was last read."""
+        """What each member had when it was last read; zeros where it may not be read."""
         self._kept = NONE
         """What members had that somebody outside the tree has waited for, or nobody."""
         self._start = self._whole_start = NONE
@@ -239,6 +239,7 @@ class Io(Resource):
         try:
             counters = self._reader.read(process)
         except PermissionError:
+            self._last.setdefault(process, NONE)
             if not process.ended:  # else it could be read while it ran, or not, which was reported then
                 if not self._is_unreadable:
                     self._is_unreadable = True
