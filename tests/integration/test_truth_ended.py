@@ -21,6 +21,7 @@ from gpu_tracker.processes.fork_notices import ForkNotices
 from gpu_tracker.processes.linux import LinuxProcessTree
 from support.cli_program import gpu_tracker
 from support.truth import MEGABYTE, environment, tracked
+from support.truth.figures import COUNTERS
 from support.waiting import eventually
 
 IN_CI = os.environ.get('CI') == 'true'
@@ -174,7 +175,7 @@ def test_bounds_hold_where_unseen_children_were_there_at_once(tmp_path: Path, ho
     for group, true in (('descendants', truth), ('combined', truth + 100 * MEGABYTE)):
         lower, upper = bounds[group]
         assert lower <= true + 20 * MEGABYTE  # the interpreter, and the program that forks
-        assert upper is None or upper >= true
+        assert upper is None or upper >= true - COUNTERS
     assert bounds['descendants'][0] >= 48 << 20
     assert bounds['combined'][0] >= 100 * MEGABYTE
 
