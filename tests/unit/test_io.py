@@ -307,6 +307,22 @@ def test_page_faults_of_children_that_another_users_process_has_not_waited_for_c
     assert io.totals()['descendants']['faults'] == [10, 2]
 
 
+def test_a_child_that_is_reported_and_then_waited_for_before_the_reading_counts_once(tree: Tree, files: Files) -> None:
+    files.whole = files.alone = {10: (0, 0)}
+    ended = SimpleNamespace(sums=ExitSums(tree), count=0)
+    ended.sums.begin()
+    io = Io(tree, files, ended=ended)
+    io.sample(0.0, FIRST)
+    ended.sums.end(12, 10, None, 0.0, 9, (5, 0, 0, 0, 0, 9, 0))
+    ended.count = 1
+    io.sample(1.0, MIDDLE)  # nobody has waited for it yet
+    assert read_and_written(io)['combined'] == [5, 0]
+    files.reaped_just_now = 9
+    files.whole = {10: (7, 0)}
+    io.sample(2.0, MIDDLE)
+    assert read_and_written(io)['combined'] == [7, 0]
+
+
 def test_a_child_that_is_waited_for_with_one_of_its_own_two_counts_with_no_more_than_it_has_had(
     tree: Tree, files: Files
 ) -> None:

@@ -94,11 +94,16 @@ class _Parent:
             return 0.0
         return max(0.0, process.reaped_cpu - self.reaped_seconds - self.children.seconds)
 
-    def missing_amounts(self, process: Process, whole: Sequence[int]) -> Sequence[int]:
-        """Return what of the amounts of these children is not in the ``whole`` of the process since the start."""
+    def missing_amounts(
+        self, process: Process, whole: Sequence[int], has_waited: Callable[[Process, int], bool]
+    ) -> Sequence[int]:
+        """Return what of the amounts of these children is not in the ``whole`` of the process since the start.
+
+        :param has_waited: See :meth:`ExitSums.amounts`.
+        """
         if self.has_got_all(process):
             return NOTHING
-        if self.has_got_none(process):
+        if self.has_got_none(process) and not has_waited(process, self.reaped_faults):
             return self.children.amounts
         return [max(0, of_all - known) for of_all, known in zip(self.children.amounts, whole, strict=True)]
 
@@ -250,11 +255,17 @@ class ExitSums:
                 found += parent.children.unseen_peaks
         return 1024 * found
 
-    def amounts(self, whole_of: Callable[[Process], Sequence[int] | None]) -> tuple[int, ...]:
+    def amounts(
+        self,
+        whole_of: Callable[[Process], Sequence[int] | None],
+        has_waited: Callable[[Process, int], bool] = lambda process, faults: process.reaped_faults != faults,
+    ) -> tuple[int, ...]:
         """Return the amounts of the whole tree, see :data:`AMOUNTS`.
 
         :param whole_of: Returns those of a member, with those of all that it has waited for; None: it has ended since
             the tree was refreshed, so that another member may have them all by now, and nothing of it is added here.
+        :param has_waited: Returns whether a member, whose amounts were just read, has waited for a child since the page
+            faults of those were so many: they may have what it has got from children since the tree was refreshed.
         """
         self._settle_ending()
         tree, found = self._tree, [self._lost.amounts]
@@ -267,7 +278,7 @@ class ExitSums:
                 parent = self.parents.get(pid)
                 if parent is not None:
                     since = [now - before for now, before in zip(whole, self._wholes.get(pid, NOTHING), strict=True)]
-                    found.append(tuple(parent.missing_amounts(process, since)))
+                    found.append(tuple(parent.missing_amounts(process, since, has_waited)))
         if tree.root_gone:
             found += [self.of_root.amounts, self._root.children.amounts]
         return tuple(map(sum, zip(*found, strict=True)))

@@ -219,7 +219,7 @@ class Io(Resource):
             return _NOTHING_RECORDED
         if self._recorded_start is not None and not self._ended.count:
             return _NOTHING_RECORDED
-        now = self._ended.sums.amounts(self._whole_of)
+        now = self._ended.sums.amounts(self._whole_of, self._reader.has_waited)
         if self._recorded_start is None:
             self._recorded_start = now
         return _less(now, self._recorded_start)
