@@ -18,7 +18,7 @@ import gpu_tracker as gput
 from gpu_tracker import tracked_command
 from gpu_tracker.command_launcher import CommandLauncher
 from gpu_tracker.processes.stat import INEXACT
-from support.cli_program import Terminal, number_in, text_of
+from support.cli_program import Terminal, number_in, state_of, text_of
 from support.deadlines import UNTIL, until
 from support.tracked_program import BURN, PACKAGE_PARENT, Samplers, answer, environment, start
 from support.waiting import TIMEOUT, eventually
@@ -351,6 +351,21 @@ except TimeoutError as error:
         running.send_signal(signal.SIGUSR1)
         assert json.loads(running.communicate(timeout=TIMEOUT)[0]) == ['enough', -9]
     assert not Path(f'/proc/{pid}').exists()
+
+
+def test_a_command_that_is_killed_before_it_may_run_has_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = CommandLauncher._ask
+
+    def killed_before(launcher: CommandLauncher, what: bytes) -> None:
+        if what == b'g':
+            os.kill(launcher.command, signal.SIGKILL)
+            eventually(lambda: state_of(launcher.command) == 'Z')
+        ask(launcher, what)
+
+    monkeypatch.setattr(CommandLauncher, '_ask', killed_before)
+    exit_code, usage = gput.run(['true'])
+    assert exit_code == -9
+    assert usage.max_ram.main.total_rss is None
 
 
 def test_ctrl_c_before_it_is_known_that_a_command_cannot_be_started_is_raised_and_nobody_is_killed(

@@ -34,6 +34,8 @@ def main(
     :param exec_pipe: The pipe of which the exec of the command closes the last writing end.
     """
     restore_signals()
+    # Who reads from a pipe may be gone: the program, or the command, where it was killed before it may run.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     for handle in (asked, answers, *exec_pipe):
         os.set_inheritable(handle, False)  # noqa: FBT003 - the only way to call it
     fault = command_words.start_fault(words[0], os.get_exec_path(environment))
