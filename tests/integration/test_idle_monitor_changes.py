@@ -136,8 +136,9 @@ def test_a_program_that_fails_at_once_is_started_ever_later(tmp_path):
         assert program.reason == f'rests after {program.failures} ends'
         assert program.last_end == 'exit code 3'
         monitor.says('process-a has ended, exit code 3: ')
-        told = ['0.2', '0.4', '0.8', '1.6']
-        eventually(lambda: re.findall('; not started again for (.*) s\n', monitor.log)[:4] == told)
+        expected = ['0.2', '0.4', '0.8', '1.6']
+        rest = re.compile('; not started again for (.*) s\n')  # in seconds
+        eventually(lambda: rest.findall(monitor.log)[:4] == expected)
 
 
 def test_a_stop_that_was_asked_for_is_no_failure(tmp_path):

@@ -10,7 +10,8 @@ for folder in sys.argv[2:]:
 open('/proc/self/oom_score_adj', 'w').write('1000')
 blocks = [b'x' * 1_000_000 for _ in range(int(sys.argv[1]))]
 """
-"""Takes as many megabytes as it is told, in groups that it makes, and is killed first where there is no room."""
+"""Takes as many megabytes as its first argument says. The others are groups: it makes them and moves into each. Where
+there is no room, the kernel kills it before any other process."""
 
 LET_ONE_BE_KILLED = f"""
 import os, sys, time

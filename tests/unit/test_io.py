@@ -290,14 +290,20 @@ def test_another_users_process_makes_its_groups_unknown_and_is_told_once(tree: T
     assert io.take_messages() == []
 
 
-def test_page_faults_of_children_that_another_users_process_has_not_waited_for_count(tree: Tree, files: Files) -> None:
-    files.whole = files.alone = {10: (0, 0)}
-    files.forbidden = {11}
-    tree.put(11)
+def begun_with_reports(tree: Tree, files: Files) -> tuple[Io, SimpleNamespace]:
+    """Return the I/O after the first sample, and the processes that the kernel reports at their end."""
     ended = SimpleNamespace(sums=ExitSums(tree), count=0)
     ended.sums.begin()
     io = Io(tree, files, ended=ended)
     io.sample(0.0, FIRST)
+    return io, ended
+
+
+def test_page_faults_of_children_that_another_users_process_has_not_waited_for_count(tree: Tree, files: Files) -> None:
+    files.whole = files.alone = {10: (0, 0)}
+    files.forbidden = {11}
+    tree.put(11)
+    io, ended = begun_with_reports(tree, files)
     ended.sums.end(12, 11, None, 0.0, 9, (0, 0, 0, 0, 0, 7, 2))
     ended.count = 1
     io.sample(1.0, MIDDLE)
@@ -309,10 +315,7 @@ def test_page_faults_of_children_that_another_users_process_has_not_waited_for_c
 
 def test_a_child_that_is_reported_and_then_waited_for_before_the_reading_counts_once(tree: Tree, files: Files) -> None:
     files.whole = files.alone = {10: (0, 0)}
-    ended = SimpleNamespace(sums=ExitSums(tree), count=0)
-    ended.sums.begin()
-    io = Io(tree, files, ended=ended)
-    io.sample(0.0, FIRST)
+    io, ended = begun_with_reports(tree, files)
     ended.sums.end(12, 10, None, 0.0, 9, (5, 0, 0, 0, 0, 9, 0))
     ended.count = 1
     io.sample(1.0, MIDDLE)  # nobody has waited for it yet
@@ -329,10 +332,7 @@ def test_a_child_that_is_waited_for_with_one_of_its_own_two_counts_with_no_more_
     files.whole = {10: (0, 0), 11: (1000, 0)}
     files.alone = {10: (0, 0)}
     tree.put(11)
-    ended = SimpleNamespace(sums=ExitSums(tree), count=0)
-    ended.sums.begin()
-    io = Io(tree, files, ended=ended)
-    io.sample(0.0, FIRST)
+    io, ended = begun_with_reports(tree, files)
     for pid in (12, 13):
         ended.sums.end(pid, 11, None, 0.0, 10, (5, 0, 0, 0, 0, 10, 0))
     ended.count = 2

@@ -18,6 +18,7 @@ from support.simulated_processes import INIT, ROOT, Machine, SimulatedTree
 if TYPE_CHECKING:
     from gpu_tracker.processes.exit_records import Amounts, Fields
     from gpu_tracker.processes.fork_notices import Fork
+    from gpu_tracker.processes.process import Process
 
 ATOM = 1e-6
 ROUNDING = 0.02
@@ -301,7 +302,7 @@ def test_a_thread_whose_record_was_overtaken_by_the_last_one_of_its_process_coun
         assert setting.seconds == pytest.approx(0.5)
     kernel.end(10, ROOT, 0.25, bits=0, amounts=1024)
     assert setting.seconds == pytest.approx(0.75)
-    assert setting.ended.sums.amounts(lambda _: NOTHING) == (2048,) * 5 + (2, 0)
+    assert setting.ended.sums.amounts(lambda _: NOTHING, has_waited) == (2048,) * 5 + (2, 0)
     assert setting.record()['exit_records'] == 1
 
 
@@ -355,8 +356,13 @@ def test_threads_count_with_their_process_once_none_is_left() -> None:
     assert setting.seconds == 0
     setting.kernel.end(10, ROOT, 0.5, amounts=1024, length=900)
     assert setting.seconds == pytest.approx(1.0)
-    assert setting.ended.sums.amounts(lambda _: NOTHING)[:5] == (1024,) * 5
-    assert setting.ended.sums.amounts(lambda _: NOTHING)[5:] == (3, 0)
+    assert setting.ended.sums.amounts(lambda _: NOTHING, has_waited)[:5] == (1024,) * 5
+    assert setting.ended.sums.amounts(lambda _: NOTHING, has_waited)[5:] == (3, 0)
+
+
+def has_waited(process: Process, faults: int) -> bool:
+    """Return what was known when the tree was refreshed."""
+    return process.reaped_faults != faults
 
 
 def test_of_one_that_has_left_its_counters_to_who_has_waited_for_it_nothing_is_missing() -> None:
@@ -367,16 +373,16 @@ def test_of_one_that_has_left_its_counters_to_who_has_waited_for_it_nothing_is_m
     root, parent = (setting.tree.members[pid] for pid in (ROOT, 3))
     amounts = {root: (0,) * AMOUNTS, parent: (1000,) * AMOUNTS}
     sums = setting.ended.sums
-    assert sums.amounts(amounts.get) == (1000,) * AMOUNTS
+    assert sums.amounts(amounts.get, has_waited) == (1000,) * AMOUNTS
     for pid in (20, 21):
         sums.end(pid, 3, None, 0.0, 10, (5,) * AMOUNTS)
     parent.reaped_faults = 10  # it has waited for one of the two
     amounts[parent] = (1005,) * AMOUNTS
-    assert sums.amounts(amounts.get) == (1010,) * AMOUNTS
+    assert sums.amounts(amounts.get, has_waited) == (1010,) * AMOUNTS
     amounts = {root: (1005,) * AMOUNTS}  # it has ended since the refresh, and the root has waited for it
-    assert sums.amounts(amounts.get) == (1005,) * AMOUNTS
+    assert sums.amounts(amounts.get, has_waited) == (1005,) * AMOUNTS
     amounts[root] = (1010,) * AMOUNTS  # it has waited for the other one in its last moment
-    assert sums.amounts(amounts.get) == (1010,) * AMOUNTS
+    assert sums.amounts(amounts.get, has_waited) == (1010,) * AMOUNTS
 
 
 def test_samplers_of_trackers_do_not_count() -> None:

@@ -260,12 +260,18 @@ def test_processes_have_rows_and_a_pid_that_comes_again_is_another_process(tmp_p
     assert run.rows('SELECT process FROM process_samples WHERE t = 2000000') == [(3,)]
 
 
-def test_a_reader_delays_a_commit_and_no_row_is_lost(run: Run) -> None:
-    run.sample(0.0)
-    run.publish()
+def reader_in_the_way(run: Run) -> sqlite3.Connection:
+    """Return what has begun to read a recording, which can be written again when this is closed."""
     reader = sqlite3.connect(run.path)
     reader.execute('BEGIN')
     reader.execute('SELECT * FROM samples').fetchall()
+    return reader
+
+
+def test_a_reader_delays_a_commit_and_no_row_is_lost(run: Run) -> None:
+    run.sample(0.0)
+    run.publish()
+    reader = reader_in_the_way(run)
     run.sample(2.0)
     run.publish()
     assert run.recorder.take_messages() == []
@@ -279,9 +285,7 @@ def test_a_reader_delays_a_commit_and_no_row_is_lost(run: Run) -> None:
 def test_what_a_reader_has_delayed_is_written_soon_after(run: Run) -> None:
     run.sample(0.0)
     run.publish()
-    reader = sqlite3.connect(run.path)
-    reader.execute('BEGIN')
-    reader.execute('SELECT * FROM samples').fetchall()
+    reader = reader_in_the_way(run)
     run.sample(2.0)
     run.publish()
     due = [run.recorder.due()]

@@ -70,7 +70,8 @@ class Notes:
     def add(self, text: str, about: object = None) -> None:
         """Add a sentence, once.
 
-        :param about: What is told once, whatever the words; None: these words.
+        :param about: What the sentence is about. Of several about the same only the first is kept. None: a sentence is
+            added unless there is one of the same words.
         """
         about = text if about is None else about
         if about in self._sentences or len(self._sentences) < _MOST:

@@ -258,7 +258,7 @@ class ExitSums:
     def amounts(
         self,
         whole_of: Callable[[Process], Sequence[int] | None],
-        has_waited: Callable[[Process, int], bool] = lambda process, faults: process.reaped_faults != faults,
+        has_waited: Callable[[Process, int], bool],
     ) -> tuple[int, ...]:
         """Return the amounts of the whole tree, see :data:`AMOUNTS`.
 
