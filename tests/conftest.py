@@ -1,16 +1,140 @@
-"""What every test can rely on, whoever has started the tests."""
+"""Fixtures of all tests, and how skipped and failed tests are reported."""
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
 
-# A shell that starts a program in the background, and nohup, let it ignore these, and all that it starts inherits that.
+from support.fleet.page_browser import chromium
+from support.gpus.gpu_machine import Machine
+from support.gpus.gpu_monitors import Monitors
+from support.idle.guarded_program import nothing_left
+from support.own_network import OwnNetwork
+from support.simulated_nvml import SimulatedDriver
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+    from support.cli_program import Marked
+
+# A shell that starts a program in the background, and nohup, ignore these signals, and all descendants inherit that.
 for name, handler in (('SIGINT', signal.default_int_handler), ('SIGHUP', signal.SIG_DFL), ('SIGQUIT', signal.SIG_DFL)):
     if signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
         signal.signal(getattr(signal, name), handler)
 
-# How long an example takes says how busy the machine is; pytest-timeout ends a test that hangs.
+# The time of an example depends on the machine's load. pytest-timeout ends a test that hangs.
 settings.register_profile('gpu-tracker', deadline=None)
 settings.load_profile('gpu-tracker')
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption('--no-skips', action='store_true', help='fail tests that would be skipped, but for lack of root')
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _refuse_skip(item.config, (yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _refuse_skip(collector.config, (yield))
+
+
+def _refuse_skip(config: pytest.Config, report: pytest.TestReport | pytest.CollectReport):
+    """Fail a skipped report if its tier was asked for."""
+    if report.skipped and config.getoption('--no-skips') and not hasattr(report, 'wasxfail'):
+        reason = report.longrepr[2].removeprefix('Skipped: ')
+        if os.environ.get('CI') == 'true' or not reason.startswith('needs root'):
+            report.outcome = 'failed'
+            report.longrepr = f'{report.nodeid} was skipped: {reason}'
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a failure when it happens."""
+    if report.failed and _terminal is not None:
+        _terminal.ensure_newline()
+        _terminal.write_sep('_', report.nodeid, red=True)
+        report.toterminal(_terminal._tw)
+
+
+_terminal: pytest.TerminalReporter | None = None
+"""The terminal of this process; None in the workers of pytest-xdist."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    global _terminal  # noqa: PLW0603 - the hook above gets no configuration
+    _terminal = config.pluginmanager.get_plugin('terminalreporter')
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Don't print the failures again at the end."""
+    session.config.option.tbstyle = 'no'
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> SimulatedDriver:
+    """Return a simulated driver without GPUs."""
+    return SimulatedDriver(tmp_path)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
+    """Return a machine whose simulated driver has the GPUs of the mark ``machine``, or none."""
+    made = Machine(tmp_path)
+    mark = request.node.get_closest_marker('machine')
+    if mark is not None:
+        made.write(**mark.kwargs)
+    return made
+
+
+@pytest.fixture(scope='module')
+def monitors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitors]:
+    """Give a process that monitors the GPUs of a simulated machine, whose state each test writes."""
+    with Monitors(tmp_path_factory.mktemp('machine')) as started:
+        yield started
+
+
+@pytest.fixture
+def network() -> Iterator[OwnNetwork]:
+    """Give a network of the test's own."""
+    with OwnNetwork() as made:
+        yield made
+
+
+@pytest.fixture
+def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Marked]:
+    """Mark all processes that the test starts, and check at the end that none is left."""
+    yield from nothing_left(monkeypatch)
+
+
+@pytest.fixture
+def target() -> Iterator[subprocess.Popen[bytes]]:
+    """Give a process that lives until its standard input is closed."""
+    with subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Return where a program may write its log."""
+    return tmp_path / 'log'
+
+
+@pytest.fixture(scope='module')
+def browser() -> Iterator[Browser]:
+    """Give a browser without pages."""
+    with chromium() as running:  # not for the whole session: while it runs, so does an event loop in this thread
+        yield running

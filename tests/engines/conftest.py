@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.engines.slurm_cluster import SlurmCluster
-from support.second_tries import pytest_runtest_protocol  # noqa: F401 - a hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

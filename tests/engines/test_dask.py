@@ -15,11 +15,10 @@ import gpu_tracker
 from gpu_tracker.errors import TrackerStateError
 from gpu_tracker.installation import install_command
 from support.engines import dask_tasks
-from support.tracked_program import IN_CI, MEGABYTE, run
+from support.tracked_program import MEGABYTE, run
 from support.waiting import eventually
 
-if not IN_CI:
-    pytest.importorskip('distributed', reason='needs the package distributed')
+pytest.importorskip('distributed', reason='needs the package distributed')
 
 import dask
 import distributed

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.engines.mpi_launchers import open_mpi
-from support.tracked_program import IN_CI, environment
+from support.tracked_program import environment
 from support.waiting import TIMEOUT
 
 EXAMPLES = Path(__file__).parents[2] / 'examples' / 'engines'
@@ -33,8 +33,7 @@ NUMBER = r'\d+\.\d+(?:e-\d+)?'
     ],
 )
 def test_an_example_prints_what_was_used(tmp_path: Path, program: str, package: str, printed: str) -> None:
-    if not IN_CI:
-        pytest.importorskip(package, reason=f'needs the package {package}')
+    pytest.importorskip(package, reason=f'needs the package {package}')
     finished = subprocess.run(
         [sys.executable, str(EXAMPLES / program)],
         cwd=tmp_path,

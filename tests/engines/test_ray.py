@@ -16,11 +16,10 @@ import gpu_tracker
 import gpu_tracker.ray
 from gpu_tracker.installation import install_command
 from gpu_tracker.jobs.records import read_folder
-from support.tracked_program import IN_CI, MEGABYTE, run
+from support.tracked_program import MEGABYTE, run
 from support.waiting import eventually
 
-if not IN_CI:
-    pytest.importorskip('ray', reason='needs the package ray')
+pytest.importorskip('ray', reason='needs the package ray')
 
 import ray
 

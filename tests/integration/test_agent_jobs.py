@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[Gpu(total=80 * GB, used=GB, util=3, temperature=31)])]
+pytestmark = [pytest.mark.machine(gpus=[Gpu(total=80 * GB, used=GB, util=3, temperature=31)])]
 
 KEPT = 50_000_000
 WAITS = f'import sys; kept = bytearray({KEPT}); sys.stdin.read()'

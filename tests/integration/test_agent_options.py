@@ -101,7 +101,6 @@ def test_what_is_not_installed_is_named(machine: Machine, name: str) -> None:
     assert finished.stderr.endswith(f'): {install_command("fleet")}\n')
 
 
-@pytest.mark.server
 def test_a_port_that_is_taken_is_an_error(machine: Machine) -> None:
     with socket.create_server(('127.0.0.1', 0)) as listener:
         port = listener.getsockname()[1]
@@ -110,7 +109,6 @@ def test_a_port_that_is_taken_is_an_error(machine: Machine) -> None:
     assert errors == f'gpu-tracker: port {port} of 127.0.0.1 is taken by another program ("ss -lp" tells which)\n'
 
 
-@pytest.mark.server
 def test_everything_but_its_health_needs_the_token(machine: Machine, tmp_path: Path) -> None:
     secret = 'a-very-long-secret-of-32-letters'  # noqa: S105 - of this test only
     token = tmp_path / 'token'
@@ -126,7 +124,6 @@ def test_everything_but_its_health_needs_the_token(machine: Machine, tmp_path: P
         assert served.get('/', Authorization=f'Basic {as_browsers}').status == 200
 
 
-@pytest.mark.server
 def test_no_agents_no_page(machine: Machine, tmp_path: Path) -> None:
     configuration = tmp_path / 'agents.cfg'
     configuration.write_text('AGENTS = []\n')
@@ -136,7 +133,6 @@ def test_no_agents_no_page(machine: Machine, tmp_path: Path) -> None:
         assert len(served.nvgpu()['gpus']) == 1
 
 
-@pytest.mark.server
 def test_the_hosts_of_a_configuration_in_toml(machine: Machine, tmp_path: Path) -> None:
     with agent(machine) as other:
         other.seen()

@@ -30,14 +30,13 @@ NO_DRIVER = (
 IDLE = Gpu(name='NVIDIA H200', total=141 * GB, used=GB, util=3, temperature=31, sm_clock=345, power=75_000)
 
 
-pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[IDLE])]
+pytestmark = [pytest.mark.machine(gpus=[IDLE])]
 
 
 def up_hosts(served: AgentProgram) -> list[dict]:
     return [host for host in served.get('/api/v1/fleet').json['hosts'] if host['state'] == 'up']
 
 
-@pytest.mark.every_python
 def test_what_it_answers(machine: Machine) -> None:
     before = time.time()
     with agent(machine) as served:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from support.atop.atop_client import AtopClient, GpuFigures
     from support.own_network import OwnNetwork
 
-pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[H200, OLD], fail=[COMPUTE_ONLY])]
+pytestmark = [pytest.mark.machine(gpus=[H200, OLD], fail=[COMPUTE_ONLY])]
 
 
 @pytest.fixture

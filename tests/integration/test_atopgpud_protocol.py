@@ -24,7 +24,7 @@ ONCE = 60
 """An interval with which the GPUs are read once, when the daemon starts."""
 
 
-pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[H200, OLD], fail=[COMPUTE_ONLY])]
+pytestmark = [pytest.mark.machine(gpus=[H200, OLD], fail=[COMPUTE_ONLY])]
 
 
 @pytest.fixture
@@ -61,7 +61,6 @@ VERSION_2 = (
 )
 
 
-@pytest.mark.every_python
 def test_answers_word_for_word(machine: Machine) -> None:
     with AtopDaemon(machine, interval=ONCE) as daemon:
         for connect in (over_tcp, over_socket_as_before):

@@ -28,13 +28,9 @@ if TYPE_CHECKING:
 
 HANGS = 'nvmlDeviceGetMemoryInfo*'
 
-server = pytest.mark.server
-
-
 pytestmark = pytest.mark.machine(gpus=GPUS)
 
 
-@server
 def test_a_driver_that_hangs_from_the_start_costs_the_figures_of_its_gpu_only(machine) -> None:
     machine.write(gpus=GPUS, hang=[Hang(HANGS, 3600, gpu=1)])
     with AtopDaemon(machine) as daemon, daemon.over_tcp() as client, daemon.over_socket() as other:
@@ -52,7 +48,6 @@ def test_a_driver_that_hangs_from_the_start_costs_the_figures_of_its_gpu_only(ma
         eventually(lambda: busy(client) == busy(other) == BUSY)
 
 
-@server
 @as_root
 def test_a_driver_that_begins_to_hang_makes_its_gpu_unknown_until_it_ends(machine) -> None:
     with (
@@ -72,7 +67,6 @@ def test_a_driver_that_begins_to_hang_makes_its_gpu_unknown_until_it_ends(machin
             assert [line.count('GPU 1 (') for line in daemon.log.splitlines() if message in line] == [1]
 
 
-@server
 @pytest.mark.parametrize('calls', [HANGS, 'nvmlShutdown'])
 def test_a_driver_that_hangs_keeps_nobody_from_ending_the_daemon(machine, calls) -> None:
     machine.write(gpus=GPUS, hang=[Hang(calls, 3600, gpu=1 if calls == HANGS else None)])
@@ -81,7 +75,6 @@ def test_a_driver_that_hangs_keeps_nobody_from_ending_the_daemon(machine, calls)
         assert daemon.end() == 0
 
 
-@server
 @pytest.mark.parametrize('calls', ['nvmlInit*', 'nvmlDeviceGet*RunningProcesses*'])
 def test_a_driver_that_hangs_before_anybody_is_served_keeps_nobody_from_ending_the_daemon(machine, calls) -> None:
     machine.write(gpus=GPUS, hang=[Hang(calls, 3600)])
@@ -92,7 +85,6 @@ def test_a_driver_that_hangs_before_anybody_is_served_keeps_nobody_from_ending_t
         assert process.wait(TIMEOUT) == 0
 
 
-@server
 @as_root
 def test_a_gpu_that_is_lost_for_a_while_is_logged_once_and_so_is_its_return(machine) -> None:
     with OwnNetwork() as network, AtopDaemon(machine, network=network) as daemon, daemon.over_tcp() as client:
@@ -154,7 +146,6 @@ def test_what_is_kept_does_not_grow_with_time() -> None:
         assert [process.state for process in gpu.processes] == 20 * ['A']
 
 
-@server
 def test_the_daemon_does_not_grow_while_processes_come_and_go(machine) -> None:
     def gpus(number: int) -> Sequence[Gpu]:
         processes = [Process(NO_SUCH_PROCESS - 20 * number - other, memory=GIB, sm=5) for other in range(20)]

@@ -28,7 +28,7 @@ A = Gpu(uuid='GPU-a', name='NVIDIA H200', pci='00000000:17:00.0', total=80 * GIB
 B = Gpu(uuid='GPU-b', name='NVIDIA H100', pci='00000000:65:00.0', total=80 * GIB, used=GIB, util=30)
 
 
-pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[A])]
+pytestmark = [pytest.mark.machine(gpus=[A])]
 
 
 class Background(Marked):

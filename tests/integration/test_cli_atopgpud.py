@@ -82,7 +82,6 @@ def test_help_and_version(machine) -> None:
     assert max(map(len, atopgpud.TEXT.splitlines())) <= 90
 
 
-@pytest.mark.every_python
 def test_the_console_script_is_this_command() -> None:
     found = importlib.metadata.entry_points(group='console_scripts', name='atopgpud')
     if not found:

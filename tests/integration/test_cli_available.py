@@ -46,7 +46,6 @@ def eight(machine: Machine) -> Machine:
     return machine
 
 
-@pytest.mark.every_python
 def test_free_gpus_are_named(eight: Machine) -> None:
     named = [
         ([], '0,2,3'),

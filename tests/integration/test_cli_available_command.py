@@ -34,7 +34,6 @@ def busy(machine: Machine) -> Machine:
     return machine
 
 
-@pytest.mark.every_python
 def test_the_command_gets_the_gpus_and_keeps_its_streams_and_exit_code(machine: Machine) -> None:
     command = 'read line; echo "$line: $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER"; echo "$@" >&2; exit 7'
     told = machine.told('available', '--', 'sh', '-c', command, 'sh', '-x', 'a  b', '--', '*', stdin=None, input='in\n')

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 COMPLETE = 'Resource tracking complete. Process completed with status code: '
 
 
-@pytest.mark.every_python
 def test_the_report_follows_the_output_of_the_command() -> None:
     run = gpu_tracker('-e', 'echo one; echo two >&2; sleep 0.2')
     first, _, report = run.stdout.partition('\n')
@@ -29,7 +28,6 @@ def test_the_report_follows_the_output_of_the_command() -> None:
     assert run.returncode == 0
 
 
-@pytest.mark.every_python
 def test_json_is_all_that_is_on_standard_output() -> None:
     run = gpu_tracker('-e', 'true', '-f', 'json', '--tu=seconds', '--ru=megabytes')
     usage = json.loads(run.stdout)
@@ -294,7 +292,6 @@ def test_the_size_of_our_caller_is_not_the_size_of_the_command() -> None:
     assert 0 < peak < 30
 
 
-@pytest.mark.every_python
 def test_the_cpu_time_of_a_short_command_is_exact() -> None:
     # Counted from its own start: the clock of the process includes the time that it was held.
     burn = f"{sys.executable} -c 'import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass'"

@@ -28,7 +28,6 @@ max_ram.combined.shared_rss                6.029 MB  6.029 MB  1.000  1.000 to 1
 """
 
 
-@pytest.mark.every_python
 def test_the_table(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 101]), runs(tmp_path, 'b', [120, 121])
     ended = gpu_tracker('compare', f'old={",".join(old)}', f'new={",".join(new)}')

@@ -86,7 +86,6 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split('  ') if cell.strip()]
 
 
-@pytest.mark.every_python
 def test_the_table(eight: Machine) -> None:
     code, printed, errors = eight.told('gpus')
     assert printed == TABLE

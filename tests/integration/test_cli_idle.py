@@ -126,7 +126,6 @@ def test_status_without_a_monitor(told, tmp_path):
     assert answers == 2 * [(125, '', text)]
 
 
-@pytest.mark.every_python
 def test_status_as_a_table_and_as_json(told, tmp_path):
     with IdleMonitor(tmp_path, config(SLEEP)) as monitor:
         pid = monitor.running('a')

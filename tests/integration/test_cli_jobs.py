@@ -55,7 +55,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.every_python
 def test_one_report_of_all_ranks(folder: Path) -> None:
     report = merged(folder)
     assert (report['jobs'], report['ranks_expected'], report['never_started']) == (['4711'], 4, ['3'])

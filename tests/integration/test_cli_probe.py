@@ -54,7 +54,6 @@ def probing(
                 process.kill()
 
 
-@pytest.mark.every_python
 def test_a_command_is_held_back_until_the_probe_looks_and_keeps_its_streams(log: Path, tmp_path: Path) -> None:
     script = f'echo $$ > {tmp_path}/pid; echo ran >> {log}; cat; echo problem >&2; exit 3'
     run = probed(log, '--top=1', '-e', script, input='typed\n')

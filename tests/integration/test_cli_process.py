@@ -30,7 +30,6 @@ def handles(process_id: int, number: int) -> int:
     return int(caught.split()[1], 16) >> (number - 1) & 1
 
 
-@pytest.mark.every_python
 def test_a_process_is_tracked_until_it_ends(target: subprocess.Popen[bytes]) -> None:
     with started('--pid', str(target.pid), '-f', 'json') as process:
         eventually(lambda: handles(process.pid, signal.SIGTERM))

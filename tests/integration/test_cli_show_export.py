@@ -23,8 +23,6 @@ from support.waiting import TIMEOUT, eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.integration
-
 FAILURE = 125
 READER_GONE = 141
 

@@ -13,8 +13,6 @@ from support.sub_tracking import write_blocks, write_tracking
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -29,7 +27,6 @@ def failure(folder: Path, *arguments: str) -> str:
     return done.stderr
 
 
-@pytest.mark.every_python
 def test_analyze_compare_and_combine(folder: Path):
     for name in 'AB':
         done = gpu_tracker(

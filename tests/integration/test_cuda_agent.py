@@ -38,7 +38,7 @@ PART = 'metrics'
 UP = 'gpu_tracker_cuda_probe_up'
 
 
-pytestmark = [pytest.mark.server, pytest.mark.machine(gpus=[Gpu(total=GB)])]
+pytestmark = [pytest.mark.machine(gpus=[Gpu(total=GB)])]
 
 
 @sees_all_processes

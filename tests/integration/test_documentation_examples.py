@@ -112,8 +112,7 @@ SORTS_ALL = next(example for example in EXAMPLES if str(SORTING) in example.code
 """The program takes seconds of CPU time, and many pages run it: as it stands, it runs once."""
 NETWORKS = {'atopgpud.rst': 'atop_network', 'fleet.rst': 'agent_network'}
 """Pages whose examples ask a server, and the fixture that has it."""
-ASKS_SERVER = [pytest.mark.server, as_root]
-MARKS = {**dict.fromkeys(NETWORKS, ASKS_SERVER), 'cuda.rst': [pytest.mark.ebpf, as_root]}
+MARKS = dict.fromkeys([*NETWORKS, 'cuda.rst'], as_root)
 MARKED = [pytest.param(example, marks=MARKS.get(example.page, ())) for example in EXAMPLES]
 TRAINING = """
 alloc weights 800000000; alloc batch 120000000; stream compute

@@ -103,7 +103,6 @@ def of(found: dict[str, float], name: str, uuid: str = 'GPU-a') -> dict[str, flo
     }
 
 
-@pytest.mark.server
 @pytest.mark.machine(gpus=[UNHEALTHY, Gpu(uuid='GPU-b', total=GB)])
 def test_an_agent_exports_what_is_known(machine: Machine) -> None:
     with agent(machine) as served:
@@ -132,7 +131,6 @@ def test_an_agent_exports_what_is_known(machine: Machine) -> None:
     assert found['process_cpu_seconds_total'] > 0
 
 
-@pytest.mark.server
 @pytest.mark.machine(gpus=[Gpu(uuid='GPU-a', total=GB), Gpu(uuid='GPU-b', total=GB)], events=True)
 def test_xid_errors_are_counted_by_code_also_of_a_gpu_that_is_lost_by_them(machine: Machine) -> None:
     with agent(machine, '--interval=0.1') as served:
@@ -148,7 +146,6 @@ def test_xid_errors_are_counted_by_code_also_of_a_gpu_that_is_lost_by_them(machi
         assert of(metrics(served), 'xid_errors_total') == expected
 
 
-@pytest.mark.server
 @pytest.mark.machine(gpus=[Gpu(uuid='GPU-a', total=GB)])
 def test_a_driver_without_events_has_no_counts(machine: Machine) -> None:
     with agent(machine) as served:
@@ -156,7 +153,6 @@ def test_a_driver_without_events_has_no_counts(machine: Machine) -> None:
         assert served.get('/api/v1/host').json['gpus'][0]['health']['xid_errors'] is None
 
 
-@pytest.mark.server
 @pytest.mark.machine(gpus=[Gpu(uuid='GPU-a', total=GB)], events=True, hang=[Hang('nvmlEventSetWait*')])
 def test_waiting_for_errors_that_hangs_keeps_nobody_waiting(machine: Machine) -> None:
     with agent(machine) as served:

@@ -92,7 +92,6 @@ def test_somebody_takes_both_gpus_at_once(monitor):
     assert monitor.end() == 0
 
 
-@pytest.mark.every_python
 def test_nothing_runs_while_somebody_types(tmp_path, terminals):
     make_gpus(tmp_path, 2)
     make_program(tmp_path, 'miner-run')

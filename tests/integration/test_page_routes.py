@@ -12,8 +12,6 @@ from support.fleet.page_hosts import NOW, busy_gpu, free_gpu, up
 from support.fleet.page_server import PageServer
 from support.waiting import TIMEOUT
 
-pytestmark = pytest.mark.server
-
 HOSTS = (up('0', 'node01', busy_gpu(0), free_gpu(1), group='lab'), up('1', 'node02').failed('it does not answer'))
 
 

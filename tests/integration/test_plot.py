@@ -18,8 +18,6 @@ from support.recordings import busy_rows, region, write_recording
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.integration
-
 BEGINNINGS = {'png': b'\x89PNG\r\n', 'svg': b'<?xml version', 'pdf': b'%PDF-1.'}
 
 

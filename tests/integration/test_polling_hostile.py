@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.hosts.host import HostState
     from support.fleet.hostile_agents import Behaviour
 
-pytestmark = pytest.mark.server
-
 KNOWN = 's3cret'
 NO_REPORT = 'answered with something that is not a report: '
 HEAD = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from gpu_tracker.fleet.hosts.host import HostState
 
-pytestmark = pytest.mark.server
-
 OURS = '/api/v1/host'
 NVGPUS = '/gpu_status'
 REPORT = answer(report())

@@ -21,8 +21,6 @@ from support.fleet.prometheus_samples import NOW, gpu, sample
 from support.fleet.web_certificates import Authority
 from support.waiting import TIMEOUT
 
-pytestmark = pytest.mark.server
-
 TOLD = [
     sample(name_='gpu_tracker_agent_info', version='6.0.0'),
     sample(1.0, name_='gpu_tracker_driver_up'),

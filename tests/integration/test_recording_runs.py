@@ -32,7 +32,6 @@ def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-@pytest.mark.every_python
 def test_a_command_is_recorded_from_its_start_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / 'run.db'
     report = tmp_path / 'report.json'

@@ -59,7 +59,6 @@ def _without_exit_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv('GPU_TRACKER_TASKSTATS', 'off')
 
 
-@pytest.mark.every_python
 def test_it_returns_the_exit_code_and_the_usage(capfd: pytest.CaptureFixture[str], samplers: Samplers) -> None:
     code, usage = gput.run(['sh', '-c', 'echo out; echo err >&2; exit 3'])
     assert code == 3

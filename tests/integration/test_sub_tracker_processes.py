@@ -17,8 +17,6 @@ from support.waiting import TIMEOUT, eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.integration
-
 N_CALLS = 100
 
 _WRITE = """

@@ -44,7 +44,6 @@ def fill(megabytes: int, *, by: str = '') -> tuple[int, str]:
     return len(bytearray(megabytes * MEGABYTE)), by
 
 
-@pytest.mark.every_python
 def test_a_summary_of_each_call_is_printed_and_the_function_is_as_before(capsys: pytest.CaptureFixture[str]) -> None:
     assert fill(1, by='me') == (MEGABYTE, 'me')
     out, errors = capsys.readouterr()

@@ -13,8 +13,6 @@ import pytest
 import gpu_tracker as gput
 from support.tracked_program import answer, as_root, run
 
-pytestmark = pytest.mark.every_python
-
 
 @pytest.fixture(scope='module')
 def finished() -> gput.Tracker:

@@ -66,7 +66,6 @@ def reports(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in names]
 
 
-@pytest.mark.every_python
 def test_forked_processes_are_ranks_however_they_end(tmp_path: Path) -> None:
     folder = tmp_path / 'job'
     assert run(RANKS, folder).stdout == '[0, 1, -9, 5]\n'
@@ -92,7 +91,6 @@ def test_forked_processes_are_ranks_however_they_end(tmp_path: Path) -> None:
     assert step.waiting_share > 0.1, 'each call is long in two of the ranks'
 
 
-@pytest.mark.every_python
 def test_what_a_tracker_says_of_its_place_is_in_all_that_it_writes(tmp_path: Path) -> None:
     place = gput.JobIdentity(launcher='dask', job='a/b', rank=12, node='worker-1', attempt=3)
     with gput.Tracker(job_folder=tmp_path / '{job}', job=place) as tracker:

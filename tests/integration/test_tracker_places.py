@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.tracked_program import IN_CI, PACKAGE_PARENT, environment, run, run_words
+from support.tracked_program import PACKAGE_PARENT, environment, run, run_words
 
 UNGUARDED = """
 import gpu_tracker as gput
@@ -48,7 +48,7 @@ def test_a_module_run_with_m(script: Path):
 
 
 def test_ipython(tmp_path: Path):
-    if importlib.util.find_spec('IPython') is None and not IN_CI:
+    if importlib.util.find_spec('IPython') is None:
         pytest.skip('needs IPython')
     (tmp_path / 'cells.ipy').write_text(UNGUARDED)
     words = [sys.executable, '-m', 'IPython', '--quick', '--colors=nocolor', 'cells.ipy']

@@ -6,8 +6,6 @@ import pytest
 
 from support.tracked_program import BURN, answer, environment, run
 
-pytestmark = pytest.mark.every_python
-
 HEAVY = """
 import sys
 

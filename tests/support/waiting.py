@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar('Result')
 
-TIMEOUT = 60
+TIMEOUT = 300
 """Seconds that pass only where something is broken."""
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import pytest
 
-from support.tracked_program import IN_CI
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class _Program:
 
     def __init__(self, network: OwnNetwork, *words: str) -> None:
         if shutil.which(words[0]) is None:
-            (pytest.fail if IN_CI else pytest.skip)(f'needs {words[0]}')
+            pytest.skip(f'needs {words[0]}')
         self._process = network.start(
             *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {'LC_ALL': 'C'}
         )

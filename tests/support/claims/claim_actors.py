@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from support.tracked_program import IN_CI, PACKAGE_PARENT
+from support.tracked_program import PACKAGE_PARENT
 
 if TYPE_CHECKING:
     import signal
@@ -46,7 +46,7 @@ def shared_folder() -> Iterator[str]:
 
 def tool(name: str, *arguments: str) -> tuple[str, ...]:
     """Return how to run a program under ``name``, which is skipped where the machine lacks that."""
-    if shutil.which(name) is None and not IN_CI:
+    if shutil.which(name) is None:
         pytest.skip(f'needs {name}')
     return (name, *arguments)
 

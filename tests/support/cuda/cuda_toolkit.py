@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from support.tracked_program import IN_CI
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -93,9 +91,9 @@ def find_toolkit() -> Toolkit | None:
 
 
 def toolkit() -> Toolkit:
-    """Return the toolkit; skip the test where there is none, in CI fail it."""
+    """Return the toolkit; skip the test if there is none."""
     found = find_toolkit()
     if found is None:
         needs = f"needs g++ and NVIDIA's nvcc, cuobjdump and libcudart in .venv-cuda, or {_VARIABLE}"
-        (pytest.fail if IN_CI and os.uname().machine == 'x86_64' else pytest.skip)(needs)
+        pytest.skip(needs)
     return found

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pytest
 
-from support.tracked_program import IN_CI
-
 if TYPE_CHECKING:
     from types import TracebackType
 
-if not IN_CI:
-    pytest.importorskip('opentelemetry.proto', reason='needs the extra otel')
-    pytest.importorskip('opentelemetry.sdk', reason='needs the extra otel')
+pytest.importorskip('opentelemetry.proto', reason='needs the extra otel')
+pytest.importorskip('opentelemetry.sdk', reason='needs the extra otel')
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,

