@@ -12,18 +12,11 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/machine.sh
 
-any_python() {
-    for version in 11 12 13; do
-        python_3 "$version" && return 0
-    done
-    return 1
-}
-
 dist=${1:-dist}
 mkdir -p "$dist"
 dist=$(realpath "$dist")
 [ -z "$(find "$dist" -name 'gpu_tracker-*')" ] || fail "$dist has a build already"
-python=$(any_python) || fail 'none of Python 3.11, 3.12 and 3.13 with venv is on this machine'
+python=$(any_python 11 12 13) || fail 'none of Python 3.11, 3.12 and 3.13 with venv is on this machine'
 say "Building into $dist, with $python"
 environment .venv-release "$python"
 bin=$PWD/.venv-release/bin

@@ -7,7 +7,7 @@
 ``contents`` compares what scripts/build.sh has put into a folder with what git tracks. ``budget`` measures what a wheel
 takes in the environment of an interpreter, where nothing else of gpu-tracker is. ``sbom`` adds to a CycloneDX file what
 the wheel brings with it.
-"""  # noqa: INP001 - a program of its own
+"""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def budget(wheel: Path, python: str) -> list[str]:
     ]
     problems = []
     for what, size, limit in figures:
-        print(f'{size / MEGABYTE:6.2f} MB of {limit / MEGABYTE:5.2f}  {what}')  # noqa: T201 - what it is run for
+        print(f'{size / MEGABYTE:6.2f} MB of {limit / MEGABYTE:5.2f}  {what}')
         if size > limit:
             problems.append(f'{size:,} bytes are more than {int(limit):,}: {what}')
     return problems + imports(python)
@@ -141,7 +141,7 @@ def imports(python: str) -> list[str]:
         (cpu_seconds(python, 'pass'), cpu_seconds(python, f'import {PACKAGE}')) for _ in range(IMPORT_ROUNDS)
     ]  # one beside the other, since the machine may become busy
     taken = statistics.median(full - bare for bare, full in pairs)
-    print(f'{taken * 1000:6.2f} ms of {IMPORT_LIMIT * 1000:5.2f}  CPU time of import gpu_tracker')  # noqa: T201 - as above
+    print(f'{taken * 1000:6.2f} ms of {IMPORT_LIMIT * 1000:5.2f}  CPU time of import gpu_tracker')
     if taken > IMPORT_LIMIT * IMPORT_FAILS:
         problems.append(f'import gpu_tracker takes {taken * 1000:.0f} ms of CPU time')
     return problems

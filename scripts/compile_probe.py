@@ -4,7 +4,7 @@
 
 To be run after each change of the source, with clang and llvm-strip. The objects, and what they were made from, are
 kept in the repository, so that nobody who installs gpu-tracker needs a compiler.
-"""  # noqa: INP001 - a program of its own
+"""
 
 from __future__ import annotations
 

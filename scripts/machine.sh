@@ -37,6 +37,14 @@ python_3() {
     return 1
 }
 
+# any_python MINOR...: prints the path of the first usable Python of these versions.
+any_python() {
+    for version in "$@"; do
+        python_3 "$version" && return 0
+    done
+    return 1
+}
+
 # install_packages NAME...: installs Debian packages where that is possible, and otherwise names them and fails.
 install_packages() {
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then

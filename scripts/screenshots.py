@@ -5,7 +5,7 @@ PYTHONPATH=src:tests python scripts/screenshots.py [NAME...]   # those of OF_TRA
 They are written to docs/_static, but for that of the table of GPUs, which a test makes (tests/support/gpus). GPUs and
 what they do are simulated; everything else in the pictures was measured while they were made. Needs Debian's Chromium,
 and the groups test and browser; as root, for the probe, atop and the monitor of idle GPUs.
-"""  # noqa: INP001 - a program of its own
+"""
 
 from __future__ import annotations
 

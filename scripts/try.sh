@@ -11,16 +11,9 @@ package=.
 cd "$(dirname "$0")/.."
 . scripts/machine.sh
 
-any_python() {
-    for version in 11 12 13 14; do
-        python_3 "$version" && return 0
-    done
-    return 1
-}
-
-python=$(any_python) || {
+python=$(any_python 11 12 13 14) || {
     install_packages python3 python3-venv
-    python=$(any_python) || fail 'Python 3.11 or newer with venv is needed, and the packages of this system have none'
+    python=$(any_python 11 12 13 14) || fail 'Python 3.11 or newer with venv is needed, and the packages of this system have none'
 }
 
 say "Installing gpu-tracker from $package into .venv-try, with $python"

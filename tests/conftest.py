@@ -1,8 +1,7 @@
-"""Fixtures of all tests, and how skipped and failed tests are reported."""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from typing import TYPE_CHECKING
@@ -14,11 +13,19 @@ from support.fleet.page_browser import chromium
 from support.gpus.gpu_machine import Machine
 from support.gpus.gpu_monitors import Monitors
 from support.idle.guarded_program import nothing_left
+from support.outcomes import (  # noqa: F401 - hooks
+    pytest_addoption,
+    pytest_configure,
+    pytest_make_collect_report,
+    pytest_runtest_logreport,
+    pytest_runtest_makereport,
+    pytest_sessionfinish,
+)
 from support.own_network import OwnNetwork
 from support.simulated_nvml import SimulatedDriver
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser
@@ -33,54 +40,6 @@ for name, handler in (('SIGINT', signal.default_int_handler), ('SIGHUP', signal.
 # The time of an example depends on the machine's load. pytest-timeout ends a test that hangs.
 settings.register_profile('gpu-tracker', deadline=None)
 settings.load_profile('gpu-tracker')
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption('--no-skips', action='store_true', help='fail tests that would be skipped, but for lack of root')
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    return _refuse_skip(item.config, (yield))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    return _refuse_skip(collector.config, (yield))
-
-
-def _refuse_skip(config: pytest.Config, report: pytest.TestReport | pytest.CollectReport):
-    """Fail a skipped report if its tier was asked for."""
-    if report.skipped and config.getoption('--no-skips') and not hasattr(report, 'wasxfail'):
-        reason = report.longrepr[2].removeprefix('Skipped: ')
-        if os.environ.get('CI') == 'true' or not reason.startswith('needs root'):
-            report.outcome = 'failed'
-            report.longrepr = f'{report.nodeid} was skipped: {reason}'
-    return report
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Print a failure when it happens."""
-    if report.failed and _terminal is not None:
-        _terminal.ensure_newline()
-        _terminal.write_sep('_', report.nodeid, red=True)
-        report.toterminal(_terminal._tw)
-
-
-_terminal: pytest.TerminalReporter | None = None
-"""The terminal of this process; None in the workers of pytest-xdist."""
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    global _terminal  # noqa: PLW0603 - the hook above gets no configuration
-    _terminal = config.pluginmanager.get_plugin('terminalreporter')
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Don't print the failures again at the end."""
-    session.config.option.tbstyle = 'no'
 
 
 @pytest.fixture

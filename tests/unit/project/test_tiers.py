@@ -1,0 +1,152 @@
+"""The gate: which tiers run, which failures get a second try, and what the working tree says about verified commits."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support import outcomes as outcomes_hooks
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+pytest_plugins = ['pytester']
+
+ROOT = Path(__file__).resolve().parents[3]
+
+PROGRAM = """
+from pathlib import Path
+
+def test_passes():
+    assert count('passes') == 1
+
+def test_fails_once():
+    assert count('fails_once') > 1, 'first try'
+
+def count(name):
+    with open(name + '.tries', 'a+') as log:
+        log.write('x')
+        log.seek(0)
+        return len(log.read())
+"""
+FAILS_ALWAYS = """
+def test_fails_always():
+    raise ValueError('always')
+"""
+JUNIT = """<testsuites><testsuite>
+<testcase classname="tests.unit.test_a" name="test_fails[1]"><failure message="assert 1 == 2&#10; +1">...</failure>
+</testcase>
+<testcase classname="tests.unit.test_a" name="test_passes" />
+<testcase classname="tests.figures.test_b" name="test_ram">
+<properties><property name="figures" value="true" /></properties>
+<error message="ValueError: no">...</error></testcase>
+</testsuite></testsuites>
+"""
+
+
+@pytest.fixture
+def tiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return scripts/tiers.py, in a project of its own."""
+    spec = importlib.util.spec_from_file_location('tiers', ROOT / 'scripts' / 'tiers.py')
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, 'tiers', module)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, 'ROOT', tmp_path)
+    monkeypatch.setattr(module, 'RESULTS', tmp_path / '.test-results')
+    monkeypatch.setattr(module, 'VERIFIED', tmp_path / 'verified')
+    return module
+
+
+def run(tiers: ModuleType, folder: Path, program: str) -> None:
+    (folder / 'tests').mkdir()
+    hooks = f'import sys\nsys.path.insert(0, {str(ROOT / "tests")!r})\nfrom support.outcomes import *\n'
+    (folder / 'tests' / 'conftest.py').write_text(hooks)
+    (folder / 'tests' / 'test_it.py').write_text(program)
+    stage = tiers.Stage(('tests',), workers=0)
+    tiers.run_stage(stage, stage.folders, sys.executable, [], 'it')
+
+
+def test_a_test_that_fails_once_is_retried_alone_and_named(tiers, tmp_path, capsys):
+    run(tiers, tmp_path, PROGRAM)
+    assert (tmp_path / 'passes.tries').read_text() == 'x'
+    assert (tmp_path / 'fails_once.tries').read_text() == 'xx'
+    printed = capsys.readouterr().out
+    assert '\nE       AssertionError: first try' in printed
+    retried = [line for line in printed.splitlines() if line.startswith('RETRIED')]
+    assert retried == ['RETRIED tests/test_it.py::test_fails_once: passed alone: AssertionError: first try']
+
+
+def test_a_test_that_fails_twice_fails_the_tier(tiers, tmp_path, capsys):
+    with pytest.raises(tiers.Failed, match='failed twice'):
+        run(tiers, tmp_path, PROGRAM + FAILS_ALWAYS)
+    printed = capsys.readouterr().out
+    assert 'RETRIED tests/test_it.py::test_fails_always: FAILED again: ValueError: always' in printed
+    assert 'RETRIED tests/test_it.py::test_fails_once: passed alone: AssertionError: first try' in printed
+
+
+def test_failures_are_read_from_the_junit_file(tiers, tmp_path):
+    (tmp_path / 'first.xml').write_text(JUNIT)
+    assert tiers.failures(tmp_path / 'first.xml') == {
+        'tests/unit/test_a.py::test_fails[1]': ('assert 1 == 2', False),
+        'tests/figures/test_b.py::test_ram': ('ValueError: no', True),
+    }
+
+
+def test_up_to_three_tests_are_retried_and_none_of_figures(tiers):
+    waiting, truth = tiers.Stage(('tests',)), tiers.Stage(('tests',), has_second_try=False)
+    failed = {f'test_{number}': ('assert 0', False) for number in range(3)}
+    assert tiers.may_retry(waiting, failed)
+    assert not tiers.may_retry(truth, failed)
+    assert not tiers.may_retry(waiting, failed | {'test_3': ('assert 0', False)})
+    assert not tiers.may_retry(waiting, {'test_ram': ('assert 0', True)})
+    assert not tiers.may_retry(waiting, {})
+
+
+@pytest.mark.parametrize(
+    ('in_ci', 'reason', 'outcomes'),
+    [
+        ('false', 'needs atop', {'failed': 1}),
+        ('true', 'needs atop', {'failed': 1}),
+        ('false', 'needs root', {'skipped': 1}),
+        ('true', 'needs root', {'failed': 1}),
+        ('true', 'this machine has no IPv6', {'skipped': 1}),
+    ],
+)
+def test_a_skip_fails_in_a_tier_that_was_asked_for(pytester, monkeypatch, in_ci, reason, outcomes):
+    monkeypatch.setenv('CI', in_ci)
+    pytester.makepyfile(f'import pytest\ndef test_it():\n    pytest.skip({reason!r})')
+    pytester.runpytest_inprocess('--no-skips', plugins=[outcomes_hooks]).assert_outcomes(**outcomes)
+    pytester.runpytest_inprocess(plugins=[outcomes_hooks]).assert_outcomes(skipped=1)
+
+
+def test_tiers_come_first_and_the_rest_is_for_pytest(tiers):
+    assert tiers.split_arguments([]) == (['core'], [])
+    assert tiers.split_arguments(['-k', 'units']) == (['core'], ['-k', 'units'])
+    assert tiers.split_arguments(['clients', 'core', '-x']) == (['clients', 'core'], ['-x'])
+    assert tiers.split_arguments(['tests/unit/test_x.py']) == (['core'], ['tests/unit/test_x.py'])
+    assert set(tiers.split_arguments(['all'])[0]) == {'core', 'clients', 'engines', 'vm', 'pythons', 'truth'}
+
+
+def test_tiers_run_whose_files_have_changed_since_the_verified_commit(tiers, tmp_path):
+    def git(*words: str) -> str:
+        settings = ('-c', 'user.name=a', '-c', 'user.email=a@example.org')
+        done = subprocess.run(['git', *settings, *words], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    git('init', '-q')
+    for name in ('deploy/a', 'docs/b', 'tests/vm/c'):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+        git('add', '.')
+        git('commit', '-qm', name)
+    assert tiers.changed_tiers() == ['engines', 'vm', 'pythons']  # nothing was ever verified
+    for revision, changed in (('HEAD', []), ('HEAD~1', ['vm']), ('HEAD~2', ['vm'])):
+        (tmp_path / 'verified').write_text(git('rev-parse', revision) + '\n')
+        assert tiers.changed_tiers() == changed
+    (tmp_path / 'verified').write_text('0' * 40 + '\n')
+    assert tiers.changed_tiers() == ['engines', 'vm', 'pythons']
