@@ -1,4 +1,4 @@
-"""What the tracker itself says to parameters that cannot be used; most are checked in tests/unit/test_parameters.py."""
+"""Errors that the tracker raises for bad parameters; tests/unit/running/test_parameters.py checks most of them."""
 
 from __future__ import annotations
 

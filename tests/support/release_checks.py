@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
+from support.scripts import load_script
 
-_PATH = Path(__file__).resolve().parents[2] / 'scripts' / 'check_release.py'
-_SPEC = importlib.util.spec_from_file_location('check_release', _PATH)
-check_release = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(check_release)
+check_release = load_script('check_release')
 
 WINGS = [
     'atopgpud',

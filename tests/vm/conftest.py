@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KERNEL = Path(__file__).parents[2] / '.vm-kernel' / 'vmlinuz'
-"""Where scripts/test.sh has put it."""
+"""scripts/vm_kernel.sh puts it there."""
 
 
 @pytest.fixture(scope='module')

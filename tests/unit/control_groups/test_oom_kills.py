@@ -1,4 +1,4 @@
-"""The counters of kills, on folders that are written here; tests/integration has real ones."""
+"""The counters of kills, on folders that are written here; tests/figures has real ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is imported on macOS and Windows, as far as that shows on Linux; scripts/test.sh checks the types as well."""
+"""What is imported on macOS and Windows, as far as that shows on Linux; the tier clients checks the types as well."""
 
 from __future__ import annotations
 

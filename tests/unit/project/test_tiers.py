@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support import outcomes as outcomes_hooks
+from support.scripts import load_script
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -52,10 +52,7 @@ JUNIT = """<testsuites><testsuite>
 @pytest.fixture
 def tiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return scripts/tiers.py, in a project of its own."""
-    spec = importlib.util.spec_from_file_location('tiers', ROOT / 'scripts' / 'tiers.py')
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, 'tiers', module)
-    spec.loader.exec_module(module)
+    module = load_script('tiers')
     monkeypatch.setattr(module, 'ROOT', tmp_path)
     monkeypatch.setattr(module, 'RESULTS', tmp_path / '.test-results')
     monkeypatch.setattr(module, 'VERIFIED', tmp_path / 'verified')
