@@ -73,6 +73,7 @@ _terminal: pytest.TerminalReporter | None = None
 """The terminal of this process; None in the workers of pytest-xdist."""
 
 
+@pytest.hookimpl(trylast=True)  # the reporter is registered first
 def pytest_configure(config: pytest.Config) -> None:
     global _terminal  # noqa: PLW0603 - the hook above gets no configuration
     _terminal = config.pluginmanager.get_plugin('terminalreporter')
