@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 PACKAGES = {
+    'atopsar': 'atop',
     'cc': 'build-essential',
     'g++': 'build-essential',
     'ip': 'iproute2',
