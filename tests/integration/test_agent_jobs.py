@@ -123,7 +123,7 @@ def test_a_collector_that_is_not_there_keeps_nobody_from_ending(machine: Machine
         assert 'Connection refused' in line
         assert served.seen()['gpus']
         served.process.terminate()
-        assert served.process.wait(5) == 0
+        assert served.process.wait(TIMEOUT) == 0
         assert served.process.stderr.read() == ''
 
 

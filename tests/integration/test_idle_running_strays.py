@@ -81,7 +81,7 @@ log.addHandler(Handler())
 log.propagate = False
 asyncio.run(end_strays(log, lambda user: f'user {user}', 0.2))
 for name in ('left', 'stubborn'):
-    jobs[name].wait(60)
+    jobs[name].wait(TIMEOUT)
 print(json.dumps([found, said, {name: job.poll() for name, job in jobs.items()}]))
 """
 

@@ -29,6 +29,7 @@ from support.gpus.gpu_machine import GIB, Machine
 from support.own_network import OwnNetwork
 from support.simulated_nvml import VERSION_MISMATCH, Failure, Gpu, Mig, Process, SimulatedDriver
 from support.tracked_program import as_root
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_SECONDS = 120
 SORTING = Path('examples', 'sort_in_parallel.py')
 ALL_NUMBERS, FEWER_NUMBERS = 'N_NUMBERS = 8_000_000', 'N_NUMBERS = 1_000_000'
 NUMBER = r'\d+(?:\.\d+)?(?:e-?\d+)?'
@@ -152,7 +152,7 @@ def run(command: list[str], folder: Path, environment: dict[str, str], place: st
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=TIMEOUT_SECONDS,
+        timeout=TIMEOUT,
         check=False,
     )
     assert done.returncode == 0, f'{place} ends with {done.returncode}\n{done.stdout}'
