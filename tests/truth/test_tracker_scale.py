@@ -93,7 +93,7 @@ print(hard == resource.RLIM_INFINITY or hard > {count} + 500)
 
 def test_a_thousand_processes_are_counted():
     if not can_fork(1000):
-        pytest.skip('needs a limit on processes (RLIMIT_NPROC) of 1500 or more')
+        pytest.skip('needs root, or a limit of 1500 processes')
     threads, combined, main, descendants = answer(
         THOUSAND
         + """
@@ -115,7 +115,7 @@ print(json.dumps([usage.cpu_utilization.descendants_n_threads,
 
 def test_a_limit_on_the_overhead_holds_for_a_thousand_processes_that_all_work():
     if not can_fork(1000):
-        pytest.skip('needs a limit on processes (RLIMIT_NPROC) of 1500 or more')
+        pytest.skip('needs root, or a limit of 1500 processes')
     program = """
 import json, logging, os, signal, sys, time
 import gpu_tracker as gput

@@ -121,7 +121,7 @@ def test_one_port_for_both_families():
         with socket.socket(socket.AF_INET6) as trial:
             trial.bind(('::1', 0))
     except OSError:
-        pytest.skip('needs IPv6')
+        pytest.skip('this machine has no IPv6')
     with sockets.tcp_socket(sockets.Address(socket.AF_INET6, '::', 0, ('::', 0, 0, 0))) as listener:
         port = listener.getsockname()[1]
         with sockets.tcp_socket(sockets.Address(socket.AF_INET, EVERYWHERE, port, (EVERYWHERE, port))) as other:
