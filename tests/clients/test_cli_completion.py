@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from gpu_tracker.cli import COMMANDS
 from gpu_tracker.cli.completion import VALUES, lines
 from gpu_tracker.cli.help_texts import help_of
 from support.cli_program import Terminal, gpu_tracker, text_of
+from support.programs import need_program
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ def shell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         'TERM': 'dumb',
         'LANG': 'C.UTF-8',
     }
-    if shutil.which(request.param) is None:
-        pytest.skip(f'needs {request.param}')
+    need_program(request.param)
     with Terminal(['env', '-C', str(folder), *_START[request.param]], environment) as terminal:
         terminal.resize(1000, 50)
         yield Shell(request.param, terminal, folder)
@@ -124,8 +123,7 @@ def test_all_options_and_all_commands_are_offered(shell: Shell) -> None:
 
 @pytest.fixture(scope='module')
 def fish_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which('fish') is None:
-        pytest.skip('needs fish')
+    need_program('fish')
     path = tmp_path_factory.mktemp('fish') / 'gpu-tracker.fish'
     path.write_text(gpu_tracker('completion', 'fish').stdout)
     return path

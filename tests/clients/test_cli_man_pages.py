@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,14 +11,14 @@ import pytest
 from gpu_tracker.cli import COMMANDS
 from gpu_tracker.cli.help_texts import help_of
 from gpu_tracker.cli.man_pages import pages
+from support.programs import need_program
 
 FOLDER = Path(__file__).parents[2] / 'docs' / 'man'
 
 
 def shown(path: Path) -> str:
     """Return the page as a terminal shows it, with every run of blanks as one; fail where groff complains."""
-    if shutil.which('groff') is None:
-        pytest.skip('needs groff')
+    need_program('groff')
     run = subprocess.run(
         ['groff', '-man', '-ww', '-rHY=0', '-rLL=300n', '-Tascii', '-P-c', str(path)],
         capture_output=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import pytest
 
 from support.cli_program import PROGRAM, Terminal, gpu_tracker, started, state_of
 from support.cuda_stand_in import stand_in
+from support.programs import need_program
 from support.tracked_program import environment
 from support.waiting import eventually
 
@@ -105,8 +105,7 @@ def test_a_probe_that_is_killed_leaves_its_program_alone(cache: dict[str, str]) 
 
 
 def test_without_rights_one_sentence_names_them_and_the_command_runs(cache: dict[str, str]) -> None:
-    if shutil.which('setpriv') is None:
-        pytest.skip('needs setpriv')
+    need_program('setpriv')
     words = [*WITHOUT_RIGHTS, *PROGRAM, 'probe', '--json']
     run = subprocess.run([*words, '-e', 'exit 5'], env=cache, capture_output=True, text=True, check=False)
     problem = json.loads(run.stdout)['problem']

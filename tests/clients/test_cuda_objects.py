@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.programs import need_program
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -73,8 +75,7 @@ def test_the_objects_are_made_from_the_source_as_it_is(script: ModuleType) -> No
 
 @pytest.mark.parametrize('machine', MACHINES)
 def test_the_objects_are_what_the_source_compiles_to(script: ModuleType, machine: str, tmp_path: Path) -> None:
-    if shutil.which('clang') is None:
-        pytest.skip('needs clang')
+    need_program('clang')
     script.compile_object(machine, tmp_path / 'object')
     made = sections((tmp_path / 'object').read_bytes())
     assert made.keys() == sections(kept(machine)).keys()
@@ -84,7 +85,7 @@ def test_the_objects_are_what_the_source_compiles_to(script: ModuleType, machine
 
 @pytest.mark.parametrize('kind', ['wheel', 'sdist'])
 def test_every_distribution_has_them_without_a_compiler(kind: str, tmp_path: Path) -> None:
-    pytest.importorskip('hatchling')
+    pytest.importorskip('hatchling', reason='needs the package hatchling')
     checkout, no_programs = tmp_path / 'checkout', tmp_path / 'bin'
     no_programs.mkdir()
     shutil.copytree(CHECKOUT / BPF, checkout / BPF)

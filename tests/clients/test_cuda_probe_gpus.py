@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from typing import TYPE_CHECKING
-
-import pytest
 
 from support.cuda.cuda_comparison import assert_told_truly
 from support.cuda.probed_program import probed
 from support.cuda_stand_in import stand_in
 from support.gpus.gpu_machine import Machine
+from support.programs import need_program
 from support.simulated_nvml import Gpu
 from support.tracked_program import answer
 
@@ -78,8 +76,7 @@ IN_OWN_FOLDER = 'mount --bind /dev/null "$0/null" && mount --bind "$0" /dev && e
 
 
 def test_the_gpu_of_the_machine_is_the_one_that_the_variable_chooses(tmp_path: Path):
-    if shutil.which('unshare') is None:
-        pytest.skip('needs unshare')
+    need_program('unshare')
     machine = Machine(tmp_path)
     machine.write(gpus=[Gpu(uuid=f'GPU-{letter}') for letter in 'abc'])
     devices = tmp_path / 'dev'

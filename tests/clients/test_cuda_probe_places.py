@@ -22,6 +22,7 @@ from support.cuda.probed_program import opened
 from support.cuda_stand_in import StandIn, stand_in
 from support.cuda_stand_in.running import started
 from support.gpus.gpu_machine import Machine
+from support.programs import need_program
 from support.simulated_nvml import Gpu
 from support.tracked_program import environment
 from support.waiting import TIMEOUT, eventually
@@ -38,8 +39,7 @@ TESTS = {'PYTHONPATH': os.pathsep.join(path for path in sys.path if path)}
 
 
 def needs(tool: str) -> str:
-    if shutil.which(tool) is None:
-        pytest.skip(f'needs {tool}')
+    need_program(tool)
     return tool
 
 
@@ -348,7 +348,7 @@ def test_containers_of_one_image_are_each_counted_once(tmp_path: Path, nested: s
             upper, work, merged = folders
             options = f'lowerdir={image},upperdir={upper},workdir={work}'
             if subprocess.run(['mount', '-t', 'overlay', 'overlay', '-o', options, merged], check=False).returncode:
-                pytest.skip('overlay file systems cannot be mounted here')
+                pytest.skip('needs the right to mount overlay file systems')
             undoing.callback(subprocess.run, ['umount', '--lazy', str(merged)], check=True)
             script = f'wait; launches 500 gemm default 1 1 1 8 1 1; {WORK}'
             environment = {'CUDA_STAND_IN_NESTED': nested}

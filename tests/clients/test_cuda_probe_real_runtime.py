@@ -131,7 +131,7 @@ def test_all_functions_of_the_real_runtime_are_found_where_its_symbols_say() -> 
     assert RUNTIME - set(found) <= NOT_IN_ALL
 
 
-@pytest.mark.skipif(os.uname().machine != 'x86_64', reason='needs x86-64')
+@pytest.mark.skipif(os.uname().machine != 'x86_64', reason='this machine is not x86-64')
 def test_functions_of_the_real_runtime_begin_with_an_instruction_that_costs_little() -> None:
     contents = toolkit().runtime_library.read_bytes()
     found = find_functions(str(toolkit().runtime_library), RUNTIME)

@@ -21,6 +21,7 @@ from support.cli_program import PROGRAM
 from support.cuda_stand_in import stand_in
 from support.cuda_stand_in.running import started
 from support.gpus.gpu_machine import running, words_as_nobody
+from support.programs import need_program
 from support.tracked_program import PACKAGE_PARENT, environment
 
 if TYPE_CHECKING:
@@ -72,8 +73,7 @@ else:
 
 
 def needs(tool: str) -> str:
-    if shutil.which(tool) is None:
-        pytest.skip(f'needs {tool}')
+    need_program(tool)
     return tool
 
 

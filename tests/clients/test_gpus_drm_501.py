@@ -92,7 +92,7 @@ def tracked(
         process.stdin.flush()
         if file is not None:
             eventually(lambda: text_of(file) and json.loads(text_of(file))['max_gpu_ram']['main'])
-        printed, errors = process.communicate('\n', TIMEOUT * 3)
+        printed, errors = process.communicate('\n', TIMEOUT)
     assert process.returncode == 0, errors
     report: dict[str, Any] = json.loads(printed)
     ram, percentages = report['max_gpu_ram'], report['gpu_utilization']['gpu_percentages']

@@ -160,7 +160,7 @@ def ran(words: list[str], folder: Path, env: dict[str, str]) -> dict[str, subpro
             env={**env, 'FOO': 'bar'},
             capture_output=True,
             text=True,
-            timeout=TIMEOUT * 3,
+            timeout=TIMEOUT,
             check=False,
         )
         for name, options in COMMANDS.items()

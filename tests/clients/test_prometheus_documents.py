@@ -10,11 +10,14 @@ import time
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from gpu_tracker.fleet.agent.job_metrics import JobCollector
+from gpu_tracker.fleet.agent.job_ranks import JobsSeen
 from gpu_tracker.fleet.agent.metrics import HostCollector
 from gpu_tracker.fleet.hosts.nvgpu import KINDS
 from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.gpus.model import GpuHealth
+from support.fleet.job_records import BEGUN, RANK, UNKNOWN
 from support.fleet.prometheus_server import DOCUMENTED, backfill, prometheus, promtool, with_prometheus
 from support.fleet.reporting_host import ReportingHost
 from support.gpus.example_gpus import GPUS
@@ -46,6 +49,23 @@ def test_prometheus_accepts_the_configuration(tmp_path, name):
     assert checked.returncode == 0, checked.stdout
     assert f'SUCCESS: {name} is valid prometheus config file syntax' in checked.stdout
     assert '2 rule files found' in checked.stdout
+
+
+def job_exposition():
+    """Return what an agent reports about the ranks of jobs."""
+    registry = CollectorRegistry()
+    registry.register(JobCollector(lambda: JobsSeen((RANK, BEGUN, UNKNOWN), None), 'n1.example.org'))
+    return generate_latest(registry).decode()
+
+
+@with_prometheus
+@pytest.mark.parametrize('metrics', [exposition, job_exposition])
+def test_promtool_accepts_all_metrics(tmp_path, metrics):
+    path = tmp_path / 'metrics'
+    path.write_text(metrics())
+    with path.open() as text:
+        checked = promtool('check', 'metrics', stdin=text)
+    assert (checked.returncode, checked.stdout) == (0, '')
 
 
 @with_prometheus

@@ -127,7 +127,7 @@ RECORDED = {
 
 @pytest.mark.parametrize('ending', ['csv', 'sqlite'])
 def test_results_are_those_of_gpu_tracker_5(tmp_path: Path, ending: str):
-    pytest.importorskip('pandas')
+    pytest.importorskip('pandas', reason='needs the package pandas')
     files = (
         write_tracking(tmp_path / f't.{ending}', RECORDED['points']),
         write_blocks(tmp_path / f's.{ending}', RECORDED['rows']),
@@ -141,7 +141,7 @@ def test_results_are_those_of_gpu_tracker_5(tmp_path: Path, ending: str):
 
 @pytest.mark.parametrize('statistic', ['min', 'max', 'mean', 'std'])
 def test_comparisons_are_those_of_gpu_tracker_5(tmp_path: Path, statistic: str):
-    pytest.importorskip('pandas')
+    pytest.importorskip('pandas', reason='needs the package pandas')
     paths = {'ours': [], 'theirs': []}
     for name, factor in (('A', 1), ('B', 2)):
         tracking = write_tracking(tmp_path / f'{name}t.csv', [(t, ram * factor) for t, ram in RECORDED['points']])
@@ -161,7 +161,7 @@ def test_comparisons_are_those_of_gpu_tracker_5(tmp_path: Path, statistic: str):
 
 @pytest.mark.parametrize('ending', ['csv', 'sqlite'])
 def test_each_reads_the_code_blocks_of_the_other(tmp_path: Path, ending: str):
-    pytest.importorskip('pandas')
+    pytest.importorskip('pandas', reason='needs the package pandas')
     tracking = write_tracking(tmp_path / f't.{ending}', RECORDED['points'])
     theirs, ours = tmp_path / f'theirs.{ending}', tmp_path / f'ours.{ending}'
     run_501(_WRITE, theirs)
@@ -176,7 +176,7 @@ def test_each_reads_the_code_blocks_of_the_other(tmp_path: Path, ending: str):
 
 
 def test_the_tutorial_of_gpu_tracker_5_runs_unchanged(tmp_path: Path):
-    pytest.importorskip('pandas')
+    pytest.importorskip('pandas', reason='needs the package pandas')
     assert run_program(_TUTORIAL, cwd=tmp_path) == 'gpu_tracker.sub_tracker ComparisonResults\n'
 
 

@@ -205,3 +205,27 @@ def test_a_stream_over_tls_whose_client_does_not_read_is_dropped(certificates):
 
 def trusting_curl(certificates: Certificates) -> list[str]:
     return ['--cacert', str(certificates.authority.certificate)]
+
+
+PATIENT = {'head_time': 1e6, 'idle_time': 1e6, 'stranger_idle_time': 1e6, 'unread_time': 1e6}
+"""No client is given up before the end."""
+
+
+def test_it_ends_in_time_with_handshakes_and_streams_over_tls(certificates):
+    options = [f'--tls-cert={certificates.server}', f'--tls-key={certificates.server_key}']
+    trusting = ssl.create_default_context(cafile=str(certificates.authority.certificate))
+    with (
+        WebServer(*options, limits=PATIENT) as server,
+        server.client(),
+        server.client(tls=trusting) as idle,
+        server.client(tls=trusting) as reading,
+        server.client(tls=trusting) as flooded,
+    ):
+        idle.get()
+        idle.until(b'hello\n')
+        reading.get('/events')
+        reading.until(b'data: 1\n\n')
+        flooded.get('/flood')
+        flooded.until(b'\r\n\r\n')
+        assert server.end() == 0
+        assert server.log.count('\n') == 1

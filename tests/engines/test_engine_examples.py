@@ -41,7 +41,7 @@ def test_an_example_prints_what_was_used(tmp_path: Path, program: str, package: 
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=2 * TIMEOUT,
+        timeout=TIMEOUT,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr

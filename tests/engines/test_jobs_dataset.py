@@ -13,8 +13,8 @@ from support.recordings import busy_rows, write_recording
 if TYPE_CHECKING:
     from pathlib import Path
 
-dask_frames = pytest.importorskip('dask.dataframe')
-distributed = pytest.importorskip('distributed')
+dask_frames = pytest.importorskip('dask.dataframe', reason='needs the package dask')
+distributed = pytest.importorskip('distributed', reason='needs the package distributed')
 MEBIBYTE = 2**20
 
 

@@ -36,8 +36,10 @@ print(json.dumps({{
 @pytest.fixture
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
     """Give a cluster that makes control groups, and remove those in which it has its nodes."""
+    if not (_GROUPS / 'memory').exists():
+        pytest.skip('this machine has no memory controller of cgroup version 1')
     if not os.access(_GROUPS / 'memory', os.W_OK):
-        pytest.skip('needs control groups of version 1 that can be changed')
+        pytest.skip('needs root, or the right to change control groups')
     with SlurmCluster(tmp_path_factory.mktemp('slurm'), has_groups=True) as cluster:
         yield cluster
     for node in _GROUPS.glob('*/slurm_n[12]'):

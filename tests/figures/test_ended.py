@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from gpu_tracker.processes.exit_records import ExitRecords
 from gpu_tracker.processes.fork_notices import ForkNotices
 from gpu_tracker.processes.linux import LinuxProcessTree
 from support.cli_program import gpu_tracker
+from support.programs import need_program
 from support.truth import MEGABYTE, environment, tracked
 from support.truth.figures import COUNTERS
 from support.waiting import eventually
@@ -28,16 +28,17 @@ WITHOUT_RIGHT = ('setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin'
 
 
 def need(tool: str) -> None:
-    if shutil.which(tool) is None:
-        pytest.skip(f'needs {tool}')
+    need_program(tool)
 
 
 @pytest.fixture(autouse=True)
 def right() -> None:
     try:
         ExitRecords().close()
+    except PermissionError:
+        pytest.skip('needs root, with CAP_NET_ADMIN, to read the ends of processes')
     except OSError as error:
-        pytest.skip(f'the kernel reports no ends of processes: {error}')
+        pytest.skip(f'this machine does not report the ends of processes: {error}')
 
 
 @pytest.fixture(scope='module')
@@ -336,7 +337,7 @@ def burn_in_child(seconds: float) -> tuple[int, float]:
 def test_two_processes_with_the_same_number_one_after_the_other_count_both(here: Here) -> None:
     last_number = Path('/proc/sys/kernel/ns_last_pid')
     if not last_number.exists():
-        pytest.skip('needs a kernel with CONFIG_CHECKPOINT_RESTORE')
+        pytest.skip('this machine has no ns_last_pid (CONFIG_CHECKPOINT_RESTORE)')
     pid, used = burn_in_child(0.1)
     truth, number, again = used, 1, 0
     deadline = time.monotonic() + 20

@@ -14,7 +14,7 @@ import gpu_tracker as gput
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='needs the high-water marks of Linux')
+pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='this machine does not run Linux')
 
 PROGRAM = """
 import os, sys

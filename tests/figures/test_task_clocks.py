@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.cli_program import gpu_tracker
+from support.programs import need_program
 from support.truth import environment, need_root, need_task_clocks, tracked
 
 if TYPE_CHECKING:
@@ -139,8 +139,7 @@ def test_a_tracker_that_it_uses_itself_is_in_nobodys_figures(interval: float) ->
 
 def test_an_ordinary_user_may_have_this_too() -> None:
     need_root()
-    if shutil.which('setpriv') is None:
-        pytest.skip('needs setpriv')
+    need_program('setpriv')
     with open('/proc/sys/kernel/perf_event_paranoid', encoding='ascii') as setting:
         if int(setting.read()) > 2:
             pytest.skip('needs a perf_event_paranoid of 2 or less')

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 
 import pytest
 
+from support.programs import need_program
 from support.truth import MEGABYTE, environment, need_root, tracked
 
 TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
@@ -148,8 +148,7 @@ def test_a_process_that_ends_while_it_is_tracked_keeps_its_figures() -> None:
 
 
 def test_a_process_whose_first_thread_has_ended_is_no_zombie() -> None:
-    if shutil.which('cc') is None:
-        pytest.skip('needs cc')
+    need_program('cc')
     run = tracked(
         f"""
         import tempfile
@@ -200,8 +199,7 @@ else:
 
 def test_processes_of_another_user_count_with_one_warning() -> None:
     need_root()
-    if shutil.which('setpriv') is None:
-        pytest.skip('needs setpriv')
+    need_program('setpriv')
     # The right to search folders is for an interpreter that only root may reach.
     nobody = ['setpriv', '--reuid=65534', '--clear-groups', '--inh-caps=-all,+dac_read_search,+dac_override']
     with subprocess.Popen([sys.executable, '-c', OTHER_USERS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:

@@ -83,7 +83,7 @@ def test_time_lies_within_the_program(seen: dict[str, Any]) -> None:
 def test_the_gpu_is_the_first(seen: dict[str, Any]) -> None:
     gpus = nvidia_smi('uuid', 'name', 'driver_version')
     if len(gpus) > 1:
-        pytest.skip('which GPU is the first is known for sure where there is one')
+        pytest.skip('this machine has several GPUs, so which is the first is uncertain')
     (process,) = seen['processes']
     assert [device['uuid'] for device in process['devices']] == [gpus[0][0]]
     (gpu,) = seen['devices']

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from support.atop.honest_client import busy
 from support.cli_program import PROGRAM, Marked
 from support.gpus.gpu_machine import GIB
 from support.own_network import TOOLS
+from support.programs import need_program
 from support.simulated_nvml import (
     DRIVER_NOT_LOADED,
     LIBRARY_NOT_FOUND,
@@ -135,9 +135,7 @@ def test_debug_messages_come_where_they_are_asked_for(machine, network) -> None:
 @pytest.mark.parametrize('in_background', [False, True])
 def test_messages_go_to_the_system_log_where_there_is_one(machine, tmp_path, in_background) -> None:
     """In a mount namespace of its own, where ``/dev`` has nothing but what it needs here."""
-    for tool in TOOLS:
-        if shutil.which(tool) is None:
-            pytest.skip(f'needs {tool}')
+    need_program(*TOOLS)
     devices = tmp_path / 'dev'
     devices.mkdir()
     (devices / 'null').touch()

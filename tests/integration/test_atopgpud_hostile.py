@@ -178,7 +178,7 @@ def test_what_hostile_clients_do_is_logged_but_fills_no_disk(machine) -> None:
 def enough_descriptors() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < DESCRIPTORS:
-        pytest.skip(f'needs {DESCRIPTORS} descriptors')
+        pytest.skip(f'needs root, or a limit of {DESCRIPTORS} descriptors')
     if soft != resource.RLIM_INFINITY:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, DESCRIPTORS), hard))
     yield

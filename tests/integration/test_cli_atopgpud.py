@@ -85,7 +85,7 @@ def test_help_and_version(machine) -> None:
 def test_the_console_script_is_this_command() -> None:
     found = importlib.metadata.entry_points(group='console_scripts', name='atopgpud')
     if not found:
-        pytest.skip('needs gpu-tracker installed')
+        pytest.skip('needs gpu-tracker, installed with pip')
     (script,) = found
     assert script.value == 'gpu_tracker.cli.atopgpud:main'
     assert script.load() is atopgpud.main

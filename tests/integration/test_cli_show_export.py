@@ -162,7 +162,7 @@ def test_export_writes_no_parquet_to_a_terminal(file: str) -> None:
 
 
 def test_export_writes_parquet_into_a_pipe(file: str) -> None:
-    pytest.importorskip('pyarrow')
+    pytest.importorskip('pyarrow', reason='needs the package pyarrow')
     done = gpu_tracker('export', file, '-f', 'parquet', text=False)
     assert (done.returncode, done.stderr) == (0, b'')
     assert (done.stdout[:4], done.stdout[-4:]) == (b'PAR1', b'PAR1')

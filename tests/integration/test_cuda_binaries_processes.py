@@ -14,6 +14,7 @@ from gpu_tracker.cuda_probe.binaries.cache import BinaryCache
 from gpu_tracker.cuda_probe.binaries.kernel_names import KernelAt, KernelNames
 from support.cuda.cuda_launching import launching, runtime
 from support.cuda.cuda_toolkit import toolkit
+from support.programs import need_program
 from support.tracked_program import as_root
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ int main(void) {
 
 
 def compiled(folder: Path, *options: str) -> Path:
-    if shutil.which('gcc') is None:
-        pytest.skip('needs gcc')
+    need_program('gcc')
     library = runtime(folder)
     (folder / 'plain.c').write_text(PLAIN)
     program = folder / 'plain'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ import pytest
 
 from gpu_tracker.cuda_probe.devices import environment
 from support.gpus.gpu_machine import NO_SUCH_PROCESS
+from support.programs import need_program
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def test_what_a_program_has_changed_since_its_start_is_found(removes: bool, left
 
 @pytest.mark.parametrize('options', [(), ('-static',), ('-no-pie',)])
 def test_programs_of_all_kinds_are_read(tmp_path: Path, options: tuple[str, ...]) -> None:
-    if shutil.which('cc') is None:
-        pytest.skip('needs cc, a C compiler')
+    need_program('cc')
     (tmp_path / 'change.c').write_text(_IN_C)
     subprocess.run(['cc', '-o', 'change', 'change.c', *options], cwd=tmp_path, check=True)
     with running(str(tmp_path / 'change')) as pid:

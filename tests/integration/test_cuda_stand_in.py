@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import pytest
 
 from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS
 from support.cuda_stand_in import DeviceTruth, stand_in
+from support.programs import need_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +25,7 @@ def run() -> Callable[..., Ran]:
 
 
 def readelf(*words: str | Path) -> str:
-    if shutil.which('readelf') is None:
-        pytest.skip('needs readelf')
+    need_program('readelf')
     return subprocess.run(['readelf', '-W', *map(str, words)], check=True, capture_output=True, text=True).stdout
 
 
@@ -231,7 +230,7 @@ def test_symbols_have_the_version_of_the_runtime_as_the_real_ones() -> None:
     assert ' __cudaLaunchKernel_ptsz@@libcudart.so.13\n' in readelf('--dyn-syms', stand_in(version=13).runtime)
 
 
-@pytest.mark.skipif(os.uname().machine != 'x86_64', reason='needs x86-64')
+@pytest.mark.skipif(os.uname().machine != 'x86_64', reason='this machine is not x86-64')
 @pytest.mark.parametrize(
     ('branch_tracking', 'first'), [(False, b'\x55'), (True, b'\xf3\x0f\x1e\xfa')], ids=['push', 'endbr64']
 )

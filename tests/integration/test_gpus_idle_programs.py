@@ -9,7 +9,7 @@ import pytest
 from support.gpus.gpu_machine import GB, Machine, sees_all_processes
 from support.idle.idle_monitor import IdleMonitor, config, make_gpus, process
 from support.simulated_nvml import Gpu, Process
-from support.waiting import eventually
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def test_a_command_starts_when_the_program_has_left(machine: Occupied, monitor: 
         assert reason.startswith('GPU 0 claimed by ')
         assert command.poll() is None  # the driver still lists the program, so the command has not begun
         machine.leave()
-        printed, errors = command.communicate(timeout=60)
+        printed, errors = command.communicate(timeout=TIMEOUT)
     assert (command.returncode, printed, errors) == (0, '0\n', '')
     eventually(lambda: monitor.running('spare', but=pid))
 
@@ -85,7 +85,7 @@ def test_a_claim_for_a_time_keeps_the_program_away(machine: Occupied, monitor: I
     with machine.started('available', '--claim', '--claim-seconds=10000') as claiming:
         monitor.not_running('spare')
         machine.leave()
-        printed, errors = claiming.communicate(timeout=60)
+        printed, errors = claiming.communicate(timeout=TIMEOUT)
     assert (claiming.returncode, printed, errors) == (0, '0\n', WAITING)
     assert monitor.not_running('spare').startswith('GPU 0 claimed by ')
     assert [one['status'] for one in machine.gpus()] == ['claimed', 'in_use']

@@ -49,26 +49,26 @@ if sys.argv[2] == 'stays':
     time.sleep(3600)
 """
 
-# Forks and ends at once, again and again, each time in a session of its own.
-COMET = """
+# Forks and ends at once, again and again, each time in a session of its own. It lasts longer than a test.
+COMET = f"""
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print('ready', flush=True)
-end = time.monotonic() + 30
+end = time.monotonic() + {FOR_EVER}
 while time.monotonic() < end:
     if os.fork():
         os._exit(0)
     os.setsid()
 """
 
-# Four processes that start others all the time, each four at once at most.
-BOMB = """
+# Four processes that start others all the time, each four at once at most. They last longer than a test.
+BOMB = f"""
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 os.fork()
 os.fork()
 os.write(1, b'ready\\n')  # in one piece, among four
-end = time.monotonic() + 30
+end = time.monotonic() + {FOR_EVER}
 children = 0
 while time.monotonic() < end:
     if os.fork() == 0:
@@ -101,11 +101,12 @@ def test_a_program_that_obeys_is_gone_at_once(marked: Marked) -> None:
 
 
 def test_a_program_ends_by_itself(marked: Marked) -> None:
+    begun = time.monotonic()
     with Guarded(['sh', '-c', 'exit 7']) as guarded:
         guarded.started()
         ended = guarded.ended()
         assert (ended.code, ended.signal, ended.reason, ended.left_behind) == (7, None, None, 0)
-        assert ended.seconds < 10
+        assert 0 < ended.seconds < time.monotonic() - begun
 
 
 def test_a_program_that_ignores_sigterm_is_killed_after_its_grace(marked: Marked, log: Path) -> None:
@@ -212,7 +213,7 @@ def test_who_forks_and_ends_all_the_time_is_caught(marked: Marked, log: Path) ->
     with Guarded([COMET], log=str(log), stop_grace=QUICK) as guarded:
         guarded.started()
         ready(log)
-        assert guarded.ended().seconds < 20
+        guarded.ended()
 
 
 def test_who_starts_others_all_the_time_is_caught(marked: Marked, log: Path) -> None:
@@ -220,7 +221,7 @@ def test_who_starts_others_all_the_time_is_caught(marked: Marked, log: Path) -> 
         guarded.started()
         ready(log, 4)
         guarded.running.stop('enough', QUICK)
-        assert guarded.ended().seconds < 20
+        guarded.ended()
 
 
 def test_sigterm_to_the_guardian_stops_the_program(marked: Marked) -> None:

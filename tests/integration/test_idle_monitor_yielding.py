@@ -76,17 +76,17 @@ def test_what_a_program_has_started_is_its_own_and_leaves_with_it(tmp_path, text
             assert monitor.marked.processes('sleep') == []
 
 
-def test_a_program_that_ignores_sigterm_is_gone_within_interval_and_grace(tmp_path):
+def test_a_program_that_ignores_sigterm_is_killed_after_its_grace_long_before_the_next_interval(tmp_path):
     make_gpus(tmp_path, 1)
     make_program(tmp_path, 'stubborn', STUBBORN)
     section = process('a', 'stubborn', env=f'GPU={tmp_path}/gpus/nvidia0', stop_grace_seconds=0.4)
-    with IdleMonitor(tmp_path, config(section, interval=10)) as monitor:
+    with IdleMonitor(tmp_path, config(section, interval=3600)) as monitor:
         monitor.running('a')
         eventually(lambda: monitor.marked.processes('sleep'))
         begun = time.monotonic()
         with foreign(monitor.gpus / 'nvidia0'):
             monitor.not_running('a')
-            assert 0.4 <= time.monotonic() - begun < 10.4
+            assert time.monotonic() - begun >= 0.4
             assert monitor.marked.processes('sleep') == []
         monitor.says('process-a has ended, killed by SIGKILL: ')
 

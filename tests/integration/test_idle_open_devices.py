@@ -19,7 +19,7 @@ from gpu_tracker.idle.observing.open_devices import OpenDevices
 from support.claims.claim_actors import tool
 from support.waiting import eventually
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root makes device nodes and becomes other users')
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='needs root, which makes device nodes')
 
 # Opens and closes what it is told, a line each, and answers.
 HOLDER = """
@@ -216,7 +216,7 @@ def _make_node(path, number) -> None:
         os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*number))
         path.open('rb').close()
     except PermissionError:
-        pytest.skip('no device nodes can be made and opened here')
+        pytest.skip('needs the right to make and open device nodes')
 
 
 def _state(pid) -> str:

@@ -19,23 +19,24 @@ from support.tracked_program import as_root, environment
 from support.waiting import eventually
 
 
-def own_group() -> Path | None:
-    """Return this process' control group of version 2, where groups can be made and killed."""
+def own_group() -> tuple[Path | None, str]:
+    """Return this process' control group of version 2 if groups can be made and killed in it, or why not."""
     path = next((line[3:] for line in Path('/proc/self/cgroup').read_text().splitlines() if line[:3] == '0::'), None)
     mounted = [line.split()[1] for line in Path('/proc/mounts').read_text().splitlines() if ' cgroup2 rw' in line]
     made = Path(f'{mounted[0]}{path}', f'made-by-a-test-{os.getpid()}') if path and mounted else None
+    if made is None:
+        return None, 'this machine has no control groups of version 2 in which the tests are'
     try:
-        assert made is not None
         made.mkdir()
-    except (AssertionError, OSError):
-        return None
+    except OSError:
+        return None, 'needs root, or the right to make control groups'
     has_kill = (made / 'cgroup.kill').exists()
     made.rmdir()
-    return made.parent if has_kill else None
+    return (made.parent, '') if has_kill else (None, 'this machine has no cgroup.kill (Linux 5.14)')
 
 
-OWN_GROUP = own_group()
-needs_groups = pytest.mark.skipif(OWN_GROUP is None, reason='needs the right to make control groups of version 2')
+OWN_GROUP, _REASON = own_group()
+needs_groups = pytest.mark.skipif(OWN_GROUP is None, reason=_REASON)
 
 PROGRAM = """
 import asyncio, json, logging, os, subprocess, sys
@@ -81,7 +82,7 @@ log.addHandler(Handler())
 log.propagate = False
 asyncio.run(end_strays(log, lambda user: f'user {user}', 0.2))
 for name in ('left', 'stubborn'):
-    jobs[name].wait(60)
+    jobs[name].wait(TIMEOUT)
 print(json.dumps([found, said, {name: job.poll() for name, job in jobs.items()}]))
 """
 

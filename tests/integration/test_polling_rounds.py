@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 import itertools
 import socket
-import ssl
 import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, TlsFiles, Token
+from gpu_tracker.fleet.config.cluster import Cluster, ConfiguredHost, Token
 from gpu_tracker.fleet.hosts.fleet import Fleet
 from gpu_tracker.fleet.hosts.history import History
 from gpu_tracker.fleet.polling.http_client import HttpClient
@@ -28,15 +27,12 @@ from support.fleet.hostile_agents import (
     report,
     requested,
     serving,
-    talks_at_once,
     url_of,
 )
-from support.fleet.web_certificates import Authority, Certificates
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
 
     from gpu_tracker.fleet.hosts.host import HostState
 
@@ -399,86 +395,5 @@ def test_a_cluster_of_nobody():
         async with client() as asked:
             await asking.round(asked)
         assert asking.fleet.states() == ()
-
-    run(test)
-
-
-@pytest.fixture(scope='module')
-def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return Certificates(tmp_path_factory.mktemp('certificates'))
-
-
-def server_context(certificate: Path, client_ca: Path | None = None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, certificate.with_suffix('.key'))
-    if client_ca is not None:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(client_ca)
-    return context
-
-
-async def over_tls(context: ssl.SSLContext, files: TlsFiles, host: str = '127.0.0.1') -> tuple[str, str | None]:
-    """Ask a host over TLS, and return its state and error."""
-    async with serving(Recorder({OURS: REPORT}), tls=context) as url, client() as asked:
-        there = f'https://{host}:{url.rpartition(":")[2]}'
-        asking = poller(ConfiguredHost(there, tls=files))
-        await asking.round(asked)
-        await asking.round(asked)
-    (state,) = asking.fleet.states()
-    return state.state, state.error
-
-
-async def over_plain_http(files: TlsFiles) -> tuple[str, str | None]:
-    """Ask a host over TLS that knows none."""
-    async with serving(talks_at_once) as url, client() as asked:
-        asking = poller(ConfiguredHost(url.replace('http:', 'https:'), tls=files))
-        await asking.round(asked)
-    (state,) = asking.fleet.states()
-    return state.state, state.error
-
-
-def test_tls(made: Certificates):
-    async def test() -> None:
-        trusting = TlsFiles(str(made.authority.certificate))
-        server = server_context(made.server)
-        assert await over_tls(server, trusting) == ('up', None)
-        assert await over_tls(server, trusting, 'localhost') == ('up', None)
-        down, error = await over_tls(server, TlsFiles())
-        assert (down, error) == ('down', 'its certificate is not accepted: unable to get local issuer certificate')
-        down, error = await over_plain_http(trusting)
-        assert down == 'down'
-        assert error in {  # as the version of OpenSSL has it
-            'cannot connect: no TLS there (record layer failure)',
-            'cannot connect: no TLS there (wrong version number)',
-        }
-
-    run(test)
-
-
-def test_a_certificate_of_another_host_or_authority(tmp_path: Path, made: Certificates):
-    async def test() -> None:
-        other = made.authority.signed('elsewhere', 'subjectAltName=DNS:elsewhere')
-        down, error = await over_tls(server_context(other), TlsFiles(str(made.authority.certificate)))
-        assert (down, error) == (
-            'down',
-            "its certificate is not accepted: IP address mismatch, certificate is not valid for '127.0.0.1'",
-        )
-        stranger = Authority(tmp_path, 'a stranger')
-        down, error = await over_tls(server_context(made.server), TlsFiles(str(stranger.certificate)))
-        assert down == 'down'
-        assert error is not None
-        assert error.startswith('its certificate is not accepted: ')
-
-    run(test)
-
-
-def test_a_client_certificate(made: Certificates):
-    async def test() -> None:
-        authority = str(made.authority.certificate)
-        server = server_context(made.server, made.authority.certificate)
-        own = TlsFiles(authority, str(made.client), str(made.client_key))
-        assert await over_tls(server, own) == ('up', None)
-        down, error = await over_tls(server, TlsFiles(authority))
-        assert (down, error) == ('down', 'the connection ended before the answer: it may want a client certificate')
 
     run(test)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 from typing import Self
 
 import pytest
@@ -18,7 +17,6 @@ from gpu_tracker.fleet.prometheus.queries import PrometheusError
 from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from support.fleet.fake_prometheus import fake_prometheus
 from support.fleet.prometheus_samples import NOW, gpu, sample
-from support.fleet.web_certificates import Authority
 from support.waiting import TIMEOUT
 
 TOLD = [
@@ -340,21 +338,6 @@ def test_credentials_are_sent_and_never_shown(tmp_path):
             ]
             prometheus.response = lambda: web.Response(status=500)
             assert 'secret' not in await failure(with_password)
-
-    asyncio.run(story())
-
-
-def test_a_certificate_is_checked(tmp_path):
-    async def story():
-        authority = Authority(tmp_path)
-        certificate = authority.signed('server')
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(certificate, certificate.with_suffix('.key'))
-        async with fake_prometheus(tls) as prometheus:
-            client = Client(endpoint(prometheus.url, ca_file=str(authority.certificate)))
-            assert await client.now('up') == []
-            await client.close()
-            assert f'Prometheus at {prometheus.url}: its certificate is not trusted: ' in await failure(prometheus.url)
 
     asyncio.run(story())
 

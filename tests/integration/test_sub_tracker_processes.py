@@ -101,7 +101,7 @@ def test_four_processes_write_to_one_file_at_once(path: str, overwrite: str):
     words = [sys.executable, '-c', _WRITE, path, str(N_CALLS), overwrite]
     with SubTracker('own', sub_tracking_file=path):  # in use: nobody takes its rows for those of an earlier run
         processes = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-        said = [process.communicate(timeout=TIMEOUT * 3)[1] for process in processes]
+        said = [process.communicate(timeout=TIMEOUT)[1] for process in processes]
 
     assert [process.returncode for process in processes] == [0] * 4
     assert said == [''] * 4
@@ -124,7 +124,7 @@ def test_workers_of_one_run_do_not_remove_what_others_of_it_have_written(path: s
     program.write_text(_WORKERS)
 
     words = [sys.executable, '-W', 'ignore', str(program), path, method]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT * 3, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, '3\n', '')
     assert {row.name for row in read_rows(path)} == {'b'}

@@ -12,6 +12,7 @@ from typing import Self
 import gpu_tracker
 from support.simulated_nvml import Failure, Gpu, Hang, Process, SimulatedDriver
 from support.simulated_nvml.probe import until
+from support.waiting import TIMEOUT
 
 GIB = 2**30
 PACKAGE_PARENT = str(Path(gpu_tracker.__file__).parents[1])
@@ -54,12 +55,12 @@ class Program:
 
     def stop(self) -> dict:
         self._say()
-        output, self.errors = self._process.communicate(timeout=60)
+        output, self.errors = self._process.communicate(timeout=TIMEOUT)
         return json.loads(output)
 
     def fail(self) -> str:
         """Start, and return the last line of the traceback."""
-        _, errors = self._process.communicate('\n', timeout=60)
+        _, errors = self._process.communicate('\n', timeout=TIMEOUT)
         return errors.splitlines()[-1]
 
     def __enter__(self) -> Self:

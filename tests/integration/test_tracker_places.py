@@ -49,7 +49,7 @@ def test_a_module_run_with_m(script: Path):
 
 def test_ipython(tmp_path: Path):
     if importlib.util.find_spec('IPython') is None:
-        pytest.skip('needs IPython')
+        pytest.skip('needs the package ipython')
     (tmp_path / 'cells.ipy').write_text(UNGUARDED)
     words = [sys.executable, '-m', 'IPython', '--quick', '--colors=nocolor', 'cells.ipy']
     finished = run_words(words, cwd=tmp_path, env=environment({'IPYTHONDIR': str(tmp_path / 'profile')}))

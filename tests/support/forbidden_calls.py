@@ -71,7 +71,7 @@ def words_before(*calls: str, answer: str = 'EPERM') -> tuple[str, ...]:
     if platform.machine() not in _NUMBERS:
         import pytest  # noqa: PLC0415 - the program that is run does without
 
-        pytest.skip(f'needs the numbers of the system calls of {platform.machine()}')
+        pytest.skip(f'this machine has system calls whose numbers are not listed here: {platform.machine()}')
     return sys.executable, os.path.abspath(__file__), answer, ','.join(calls)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
+from support.programs import need_program
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ class OwnNetwork:
     """A network that has a loopback interface and nothing else; at its end all that runs in it is killed."""
 
     def __init__(self) -> None:
-        for tool in TOOLS:
-            if shutil.which(tool) is None:
-                pytest.skip(f'needs {tool}')
+        need_program(*TOOLS)
         self._asker, keeper = socket.socketpair()
         self._asker.settimeout(TIMEOUT)
         words = ['unshare', '--net', '--mount', 'sh', '-c', _WITHOUT_LOG, 'sh', sys.executable, '-ISc', _KEEPER]
@@ -76,7 +74,7 @@ class OwnNetwork:
         if not self._asker.recv(1):
             self._asker.close()
             self._keeper.wait()
-            pytest.skip('needs the right to make namespaces')
+            pytest.skip('needs root, or the right to make namespaces')
         self._inode = os.stat(f'/proc/{self._keeper.pid}/ns/net').st_ino
         self._started: list[subprocess.Popen[str]] = []
 

@@ -113,9 +113,7 @@ def environment_501() -> dict[str, str]:
 def run_501(program: str, *arguments: object) -> Any:
     """Run a program with gpu-tracker 5.0.1, and return the JSON that it prints."""
     words = [python_501(), '-W', 'ignore', '-c', program, *map(str, arguments)]
-    done = subprocess.run(
-        words, env=environment_501(), capture_output=True, text=True, timeout=TIMEOUT * 3, check=False
-    )
+    done = subprocess.run(words, env=environment_501(), capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -123,7 +121,7 @@ def run_501(program: str, *arguments: object) -> Any:
 def run_program(program: str, *arguments: object, **options: object) -> str:
     """Run a program with this gpu-tracker, which must succeed and say nothing on standard error; return its output."""
     words = [sys.executable, '-c', program, *map(str, arguments)]
-    settings: dict[str, Any] = {'capture_output': True, 'text': True, 'timeout': TIMEOUT * 3} | options
+    settings: dict[str, Any] = {'capture_output': True, 'text': True, 'timeout': TIMEOUT} | options
     done = subprocess.run(words, check=False, **settings)
     assert (done.returncode, done.stderr) == (0, '')
     return done.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.programs import need_program
 from support.truth import need_root, tracked
 from support.truth.figures import apart, contradictions, outside
 
@@ -35,8 +35,7 @@ def wrong(run: dict[str, object]) -> list[str]:
 
 @pytest.fixture(scope='module')
 def sharer(tmp_path_factory: pytest.TempPathFactory) -> str:
-    if shutil.which('cc') is None:
-        pytest.skip('needs cc')
+    need_program('cc')
     path = str(tmp_path_factory.mktemp('sharer') / 'sharer')
     source = Path(__file__).parents[1] / 'support' / 'truth' / 'sharer.c'
     subprocess.run(['cc', '-std=gnu11', '-O1', '-Wall', '-Wextra', '-Werror', '-o', path, str(source)], check=True)
@@ -152,7 +151,7 @@ def huge_pages() -> Iterator[None]:
             Path(_HUGE_PAGES).write_text(str(before + _NEEDED), encoding='ascii')
         try:
             if int(Path(_HUGE_PAGES).read_text(encoding='ascii')) < before + _NEEDED:
-                pytest.skip(f'needs {_NEEDED} huge pages')
+                pytest.skip(f'this machine has no room for {_NEEDED} huge pages')
             yield
         finally:
             Path(_HUGE_PAGES).write_text(str(before), encoding='ascii')

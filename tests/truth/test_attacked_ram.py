@@ -29,7 +29,7 @@ def _root() -> None:
 def _transparent_huge_pages() -> None:
     with open('/sys/kernel/mm/transparent_hugepage/enabled', encoding='ascii') as modes:
         if '[never]' in modes.read():
-            pytest.skip('needs transparent huge pages')
+            pytest.skip('this machine has no transparent huge pages')
 
 
 def wrong(run: dict[str, object]) -> list[str]:

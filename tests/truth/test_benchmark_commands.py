@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from benchmarks.peers import BEFORE
 from benchmarks.session import FailedError
 from benchmarks.timing import timed
 
+from support.programs import need_program
 from support.simulated_nvml import Gpu, SimulatedDriver, require_compiler
 
 LONGEST = 60
@@ -83,8 +83,9 @@ def test_the_stand_in_prints_what_nvgpu_reads(tmp_path):
 
 
 def test_files_of_a_revision_are_put_where_it_is_installed_from(tmp_path, monkeypatch):
-    if shutil.which('git') is None or not (CHECKOUT / '.git').exists():
-        pytest.skip('needs git and a checkout made by it')
+    need_program('git')
+    if not (CHECKOUT / '.git').exists():
+        pytest.skip('needs a checkout of the repository')
     monkeypatch.setattr(type(BEFORE), 'folder', tmp_path / 'before')
     name = before.put_files_there('HEAD')
     assert re.fullmatch('[0-9a-f]{4,}', name)

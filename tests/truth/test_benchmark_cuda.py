@@ -18,6 +18,7 @@ from benchmarks.results import Results
 from benchmarks.session import Session
 
 from support.cuda.probed_program import opened
+from support.programs import need_program
 from support.simulated_nvml import require_compiler
 
 OURSELVES = Environment(OURS.name, Path(sys.executable).parent.parent, '6')
@@ -38,7 +39,7 @@ def session_with(*tools):
         try:
             environments[tool.name] = prepare(tool)
         except UnavailableError as error:
-            pytest.skip(str(error))
+            pytest.skip(f'needs {tool.name}: {error}')
     return Session([], environments, Results(), 1, quick=True)
 
 
@@ -92,9 +93,8 @@ def test_others_count_the_same_launches(tracer):
 def test_a_probe_that_may_not_look_says_why(tmp_path):
     powerless = tmp_path / 'bin' / 'python'
     powerless.parent.mkdir()
+    need_program('setpriv')
     setpriv = shutil.which('setpriv')
-    if setpriv is None:
-        pytest.skip('needs setpriv')
     powerless.write_text(
         f'#!/bin/sh\nexec {setpriv} --bounding-set=-bpf,-perfmon,-sys_admin --inh-caps=-all {sys.executable} "$@"\n'
     )

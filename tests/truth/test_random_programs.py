@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import os
-import shutil
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.processes.exit_records import ExitRecords
+from support.programs import need_program
 from support.random_programs.expect import bounds
 from support.random_programs.generate import generate
 from support.random_programs.run import run
@@ -36,8 +36,7 @@ TIGHT = {'main': 1.5, 'descendants': 3, 'combined': 3}
 @pytest.fixture(scope='module')
 def actor(tmp_path_factory: pytest.TempPathFactory) -> str:
     need_root()
-    if shutil.which('cc') is None:
-        pytest.skip('needs cc')
+    need_program('cc')
     return build(str(tmp_path_factory.mktemp('actor')))
 
 
@@ -67,8 +66,11 @@ def test_the_bounds_of_nearly_all_random_programs_are_known_and_tight(group: str
     # A bound that nothing is known of is never wrong, nor is one that is far away.
     try:
         ExitRecords().close()
-    except OSError as error:  # then any process that the machine starts meanwhile may have been an orphan of a program
-        pytest.skip(f'the kernel reports no ends of processes: {error}')
+    # Without them any process that the machine starts meanwhile may have been an orphan of a program.
+    except PermissionError:
+        pytest.skip('needs root, with CAP_NET_ADMIN, to read the ends of processes')
+    except OSError as error:
+        pytest.skip(f'this machine does not report the ends of processes: {error}')
     of_some = [found for found in runs if group != 'descendants' or found.program.has_descendants]
     recorded = [found.bounds[group]['total'] for found in of_some if found.bounds is not None]
     known = [upper / lower if lower else math.inf for lower, upper in recorded if upper is not None]

@@ -117,7 +117,7 @@ def test_the_program_has_a_shell_script_that_becomes_it(tmp_path):
     assert path.read_text() == f"exec '{tmp_path / 'program'}' 'wait; launches 3 axpy'\n"
 
 
-@pytest.mark.skipif(os.uname().machine != 'x86_64', reason='the declarations are those of x86-64')
+@pytest.mark.skipif(os.uname().machine != 'x86_64', reason='this machine is not x86-64')
 def test_declarations_take_the_place_of_headers_that_are_not_there(tmp_path):
     variables = bcc_headers.variables(tmp_path, installed=False)
     assert variables == {'BCC_KERNEL_SOURCE': str(tmp_path)}

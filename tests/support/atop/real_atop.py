@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-import pytest
-
+from support.programs import need_program
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
@@ -39,8 +37,7 @@ class _Program:
     """
 
     def __init__(self, network: OwnNetwork, *words: str) -> None:
-        if shutil.which(words[0]) is None:
-            pytest.skip(f'needs {words[0]}')
+        need_program(words[0])
         self._process = network.start(
             *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {'LC_ALL': 'C'}
         )

@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import pytest
-
+from support.programs import need_program
 from support.tracked_program import PACKAGE_PARENT
 
 if TYPE_CHECKING:
@@ -46,8 +45,7 @@ def shared_folder() -> Iterator[str]:
 
 def tool(name: str, *arguments: str) -> tuple[str, ...]:
     """Return how to run a program under ``name``, which is skipped where the machine lacks that."""
-    if shutil.which(name) is None:
-        pytest.skip(f'needs {name}')
+    need_program(name)
     return (name, *arguments)
 
 

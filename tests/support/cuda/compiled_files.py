@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
+from support.programs import need_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,9 +31,7 @@ int main(void) { return cudaMalloc(0, 0) + cudaFree(0); }
 
 def compiled(path: Path, source: str, *options: str) -> Path:
     """Compile C; skip the test if nothing can."""
-    for tool in ('cc', 'readelf', 'strip'):
-        if shutil.which(tool) is None:
-            pytest.skip(f'needs {tool}')
+    need_program('cc', 'readelf', 'strip')
     words = ['cc', '-x', 'c', '-O0', '-w', *WITHOUT_ENDBR64, *options, '-o', os.fspath(path), '-']
     subprocess.run(words, input=source, text=True, check=True, capture_output=True)
     return path

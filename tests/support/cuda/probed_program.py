@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -46,7 +47,7 @@ def opened(
     try:
         probe.open()
     except ProbeUnavailableError as error:
-        pytest.skip(str(error))
+        pytest.skip(f'needs {"root" if os.geteuid() else "libbpf, from libbpf1, and the right to use it"}: {error}')
     try:
         yield probe
     finally:

@@ -67,16 +67,14 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from support.cuda_stand_in.running import Ran, Running, started
 from support.cuda_stand_in.truth import DeviceTruth, KernelTruth, LoopTruth, Truth
+from support.programs import need_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,8 +92,7 @@ _LAST = ('-ldl', '-lpthread')
 
 
 def _require_compiler() -> None:
-    if shutil.which('cc') is None:
-        pytest.skip('needs cc, a C compiler, for the stand-in for CUDA')
+    need_program('cc')
 
 
 def _compile(*words: str | Path) -> None:

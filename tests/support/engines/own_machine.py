@@ -79,7 +79,7 @@ class OwnMachine:
             self._unshare = subprocess.Popen([*words, *pairs], stdin=first)
         if not self._holder.recv(1):
             self.close()
-            pytest.skip('needs the right to make namespaces')
+            pytest.skip('needs root, or the right to make namespaces')
 
     def __enter__(self) -> Self:
         return self

@@ -35,6 +35,20 @@ RANK = JobRank(
     read=5_000_000,
     written=6_000_000,
 )
+BEGUN = RANK._replace(
+    rank=2,
+    has_figures=False,
+    seconds=None,
+    cpu_seconds=None,
+    cpu_cores=None,
+    memory_max=None,
+    gpu_memory_max=None,
+    gpu_utilization=None,
+    read=None,
+    written=None,
+    updated=NOW - 100,
+)
+UNKNOWN = BEGUN._replace(folder=None, node=None, launcher='', job=None, step=None, rank=None, size=None)
 """A rank of that host that runs."""
 
 

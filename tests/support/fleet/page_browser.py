@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.programs import need_program
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
@@ -23,10 +24,9 @@ PHONE = {'width': 390, 'height': 844}
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
     """Start the browser, and end it."""
+    need_program('chromium')
     program = shutil.which('chromium')
-    if program is None:
-        pytest.skip('needs chromium')
-    pytest.importorskip('playwright', reason='needs playwright')
+    pytest.importorskip('playwright', reason='needs the package playwright')
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - other tests do without
 
     arguments = ['--disable-dev-shm-usage', *(['--no-sandbox'] if os.geteuid() == 0 else [])]

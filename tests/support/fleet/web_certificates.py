@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
+from support.programs import need_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +32,7 @@ class Authority:
     """Signs certificates; everything lies in a folder."""
 
     def __init__(self, folder: Path, name: str = 'an authority') -> None:
-        if shutil.which('openssl') is None:
-            pytest.skip('needs openssl')
+        need_program('openssl')
         self.folder = folder
         self.certificate = folder / 'ca.pem'
         self._key = folder / 'ca.key'

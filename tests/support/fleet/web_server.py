@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import pytest
-
+from support.programs import need_program
 from support.serving_program import ServingProgram
 from support.tracked_program import PACKAGE_PARENT, environment
 from support.waiting import TIMEOUT
@@ -75,8 +73,7 @@ class WebServer(ServingProgram):
 
 def curl(*arguments: str) -> str:
     """Return what curl prints."""
-    if shutil.which('curl') is None:
-        pytest.skip('needs curl')
+    need_program('curl')
     words = ['curl', '--silent', '--noproxy', '*', '--max-time', str(TIMEOUT), *arguments]
     return subprocess.run(words, check=False, capture_output=True, text=True).stdout
 

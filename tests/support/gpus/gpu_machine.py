@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.cli_program import PROGRAM, Terminal, gpu_tracker, started
+from support.programs import need_program
 from support.simulated_nvml import SimulatedDriver
 from support.tracked_program import answer, environment
 
@@ -126,8 +126,7 @@ def words_as_nobody(*words: str) -> list[str]:
 
 def words_as(user: int, *words: str) -> list[str]:
     """Return the same for any user."""
-    if shutil.which('setpriv') is None:
-        pytest.skip('needs setpriv')
+    need_program('setpriv')
     right = '-all,+dac_read_search'
     return ['setpriv', f'--reuid={user}', '--clear-groups', f'--inh-caps={right}', f'--ambient-caps={right}', *words]
 

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 import tempfile
 import time
 from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 
-import pytest
+from support.programs import need_program
 
 _SOURCES = Path(__file__).parent
 
@@ -283,8 +282,7 @@ def _gpu_lines(index: int, gpu: Gpu) -> list[str]:
 
 def require_compiler() -> None:
     """Skip the test if the machine has no C compiler."""
-    if shutil.which('cc') is None:
-        pytest.skip('needs cc, a C compiler, for the simulated NVIDIA driver')
+    need_program('cc')
 
 
 @functools.cache

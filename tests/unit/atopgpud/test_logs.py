@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gpu_tracker.atopgpud.logs import Throttle, one_line, open_log
 from support.cli_program import shell
 from support.tracked_program import environment, run
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,7 @@ def address(tmp_path) -> str:
 def listen(address: str, kind: socket.SocketKind = socket.SOCK_DGRAM) -> socket.socket:
     """Return the socket of a system log."""
     channel = socket.socket(socket.AF_UNIX, kind)
-    channel.settimeout(60)
+    channel.settimeout(TIMEOUT)
     channel.bind(address)
     return channel
 

@@ -100,7 +100,7 @@ def test_offsets_are_those_of_the_code_itself(tmp_path: Path) -> None:
     assert first_bytes(plain, 'cudaFree') == first_bytes(shifted, 'cudaFree')
 
 
-@pytest.mark.skipif(platform.machine() != 'x86_64', reason='needs x86-64')
+@pytest.mark.skipif(platform.machine() != 'x86_64', reason='this machine is not x86-64')
 def test_functions_begin_behind_endbr64(tmp_path: Path) -> None:
     path = library(tmp_path / 'a.so', LIBRARY, '-fcf-protection=branch')
     begins = offsets(path, *NAMES)
@@ -131,7 +131,7 @@ def test_a_file_that_was_cut_has_no_functions(tmp_path: Path, part: float) -> No
     assert found(path) == {}
 
 
-@pytest.mark.skipif(platform.machine() != 'x86_64', reason='needs cc -m32')
+@pytest.mark.skipif(platform.machine() != 'x86_64', reason='this machine is not x86-64')
 def test_a_file_of_32_bits_has_no_functions(tmp_path: Path) -> None:
     path = compiled(tmp_path / 'a.o', LIBRARY, '-c', '-m32')
     assert found(path) == {}

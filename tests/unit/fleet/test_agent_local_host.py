@@ -13,7 +13,7 @@ from gpu_tracker.fleet.polling.own_report import OwnReport
 from gpu_tracker.gpus.latest_reading import Reading, Watch
 from support.gpus.brief_gpus import gpu
 from support.gpus.polled_machine import NOW, PolledMachine
-from support.waiting import eventually
+from support.waiting import TIMEOUT, eventually
 
 NOT_YET = 'the GPU driver has not answered yet'
 
@@ -119,7 +119,7 @@ def test_its_own_page_has_this_host_with_its_past(machine) -> None:
         running.cancel()
         source.fleet.close()
 
-    asyncio.run(asyncio.wait_for(read(), 30))
+    asyncio.run(asyncio.wait_for(read(), TIMEOUT))
 
 
 def test_a_machine_whose_gpus_were_never_read_has_no_time_of_a_reading(machine) -> None:
@@ -166,7 +166,7 @@ def test_nothing_that_a_reading_holds_ends_the_page() -> None:
         running.cancel()
         assert audience.times >= 3
 
-    asyncio.run(asyncio.wait_for(read(), 30))
+    asyncio.run(asyncio.wait_for(read(), TIMEOUT))
     assert told == ['a reading cannot be shown: ValueError: out of luck']
 
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.fleet.config.cluster import Cluster, ClusterError, ConfiguredHost, TlsFiles, Token
+from gpu_tracker.fleet.config.cluster import Cluster, ClusterError, ConfiguredHost, Token
 from gpu_tracker.fleet.config.read import read_cluster
-from support.fleet.web_certificates import Certificates
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,22 +207,3 @@ def test_what_is_refused(folder: Folder, text: str | bytes, expected: str):
 @pytest.mark.parametrize('text', ['hosts = [', 'hosts', "hosts = ['self']\nhosts = []", 'a = ' + '[' * 10_000])
 def test_what_is_no_toml(folder: Folder, text: str):
     assert folder.error(text).startswith('cannot be read as TOML: ')
-
-
-def test_certificates(folder: Folder, tmp_path: Path):
-    made = Certificates(tmp_path)
-    cluster = folder.read(f"""
-ca_file = '{made.authority.certificate.name}'
-client_cert_file = '{made.client.name}'
-client_key_file = '{made.client_key.name}'
-hosts = ['https://node02', 'http://node03']
-""")
-    expected = TlsFiles(str(made.authority.certificate), str(made.client), str(made.client_key))
-    assert [host.tls for host in cluster.hosts] == [expected, TlsFiles()]
-    assert folder.error(f"client_cert_file = '{made.client.name}'") == (
-        f"client_cert_file: 'FOLDER/{made.client.name}' must hold a certificate in PEM form, and its key"
-    )
-    assert folder.error(f"client_cert_file = '{made.client.name}'\nclient_key_file = '{made.server_key.name}'") == (
-        f"client_cert_file: 'FOLDER/{made.client.name}' must hold a certificate in PEM form, "
-        f"and client_key_file 'FOLDER/{made.server_key.name}' its key"
-    )

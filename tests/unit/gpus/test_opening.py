@@ -32,7 +32,7 @@ def card(root: Path, node: str, driver: str) -> None:
     (folder / node).symlink_to(f'../../devices/{node}/drm/{node}')
 
 
-@pytest.mark.skipif(sys.platform != 'linux', reason='needs sysfs')
+@pytest.mark.skipif(sys.platform != 'linux', reason='this machine does not run Linux')
 @pytest.mark.parametrize('nodes', [(), ('renderD128',), ('renderD128', 'renderD129')])
 def test_beside_nvidias_own_driver_nothing_is_imported(tmp_path: Path, nodes: tuple[str, ...]) -> None:
     for node in nodes:

@@ -127,7 +127,7 @@ def test_what_a_user_may_not_do(open_place, as_nobody):
     assert faults(place, folder='closed') == [f"f:3: [process-0] dir: the folder '{place}/closed' may not be entered"]
 
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root runs programs as other users')
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='needs root, which runs programs as other users')
 
 
 @needs_root
@@ -167,7 +167,7 @@ def test_where_access_lists_hold_nothing_is_said(open_place):
     try:
         os.setxattr(log, 'system.posix_acl_access', NOBODY_MAY_WRITE)
     except OSError as error:
-        pytest.skip(f'this file system has no access lists: {error}')
+        pytest.skip(f'this machine has no access lists on the file system of the test: {error}')
     assert faults(open_place, cmd='/bin/sh', rest=f'user=nobody\nlog={log}') == []
 
 

@@ -21,7 +21,7 @@ from gpu_tracker.system.users import user_name
 GOOD = '[process-a]\ndir=/\ncmd=/bin/sh -c "echo é"\ngpus=ALL\n'
 SETTINGS = Settings(10.0, (), (Program('process-a', None, ('/bin/sh', '-c', 'echo é'), '/'),), None)
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='only root runs programs of a file that others may write')
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason='needs root, which refuses files that others may write')
 
 # The interpreter may be where other users cannot reach it: all is imported before.
 AS_NOBODY = """

@@ -11,6 +11,7 @@ import pytest
 from gpu_tracker.idle.config.configuration_file import Reading, Reloading
 from gpu_tracker.idle.config.document import Problem
 from gpu_tracker.idle.config.idle_settings import Program, Settings
+from support.waiting import TIMEOUT
 
 SOME = Settings(1.0, programs=(Program('process-a', None, ('a',), '/'),))
 OTHER = Settings(2.0, programs=SOME.programs)
@@ -28,7 +29,7 @@ class Reader:
     def read(self, path: str) -> Reading:
         assert path == '/f.conf'
         self.begun += 1
-        answer = self.answers.get(timeout=60)
+        answer = self.answers.get(timeout=TIMEOUT)
         if isinstance(answer, Exception):
             raise answer
         return answer

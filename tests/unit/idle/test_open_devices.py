@@ -258,7 +258,7 @@ def find(request):
     def found(identities, folder):
         statx = device_files._statx()
         if request.param == 'statx' and statx is None:
-            pytest.skip('no statx here')
+            pytest.skip('this machine has no statx(2)')
         finder = StatxFinder(identities, statx) if request.param == 'statx' else StatFinder(identities)
         handle = os.open(folder, os.O_RDONLY)
         try:

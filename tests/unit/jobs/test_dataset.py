@@ -14,7 +14,7 @@ from gpu_tracker.jobs.dataset import write_dataset
 from support.job_folders import record, write
 from support.recordings import DEFAULT_COLUMNS, IO_COLUMNS, busy_rows, write_recording
 
-pytest.importorskip('pyarrow')
+pytest.importorskip('pyarrow', reason='needs the package pyarrow')
 MEBIBYTE = 2**20
 
 
@@ -55,7 +55,7 @@ def test_its_folders_say_job_and_rank(dataset: str) -> None:
 
 
 def test_duckdb_reads_it_as_one_table(dataset: str) -> None:
-    duckdb = pytest.importorskip('duckdb')
+    duckdb = pytest.importorskip('duckdb', reason='needs the package duckdb')
     table = f"read_parquet('{dataset}/**/*.parquet', hive_partitioning = true, union_by_name = true)"
     rows = duckdb.sql(
         'SELECT job, rank, step, array_task, attempt, node, count(*), max(combined_total_rss), max(main_cpu) '
@@ -73,7 +73,7 @@ def test_duckdb_reads_it_as_one_table(dataset: str) -> None:
 
 
 def test_polars_reads_it_as_one_table(dataset: str) -> None:
-    polars = pytest.importorskip('polars')
+    polars = pytest.importorskip('polars', reason='needs the package polars')
     options = {'hive_partitioning': True, 'missing_columns': 'insert', 'extra_columns': 'ignore'}
     try:
         frame = polars.scan_parquet(dataset, **options).select('rank', 'time', 'main_total_rss').collect()

@@ -116,7 +116,7 @@ def test_rows_take_no_more_memory_the_more_there_are(tmp_path: Path) -> None:
 
 
 def test_pandas_has_floats(recording: Recording) -> None:
-    pytest.importorskip('pandas')
+    pytest.importorskip('pandas', reason='needs the package pandas')
     frame = recording.samples.to_pandas()
     assert list(frame.columns) == list(recording.samples.names)
     assert frame['main_cpu'].tolist() == [0.0, 1.234567, 2.0]
@@ -125,7 +125,7 @@ def test_pandas_has_floats(recording: Recording) -> None:
 
 
 def test_polars_has_nulls_and_whole_numbers(recording: Recording) -> None:
-    polars = pytest.importorskip('polars')
+    polars = pytest.importorskip('polars', reason='needs the package polars')
     frame = recording.samples.to_polars()
     assert frame.rows() == [tuple(row) for row in recording.samples]
     assert frame.schema['main_n_threads'] == polars.Int64
@@ -133,7 +133,7 @@ def test_polars_has_nulls_and_whole_numbers(recording: Recording) -> None:
 
 
 def test_arrow_has_nulls_and_whole_numbers(recording: Recording) -> None:
-    arrow = pytest.importorskip('pyarrow')
+    arrow = pytest.importorskip('pyarrow', reason='needs the package pyarrow')
     table = recording.samples.to_arrow()
     assert [tuple(row.values()) for row in table.to_pylist()] == [tuple(row) for row in recording.samples]
     assert table.schema.field('system_ram').type == arrow.int64()
@@ -142,7 +142,7 @@ def test_arrow_has_nulls_and_whole_numbers(recording: Recording) -> None:
 @pytest.mark.parametrize('rows', [0, 70_000])
 def test_tables_of_any_length_are_whole(tmp_path: Path, rows: int) -> None:
     for name in ('pandas', 'polars', 'pyarrow'):
-        pytest.importorskip(name)
+        pytest.importorskip(name, reason=f'needs the package {name}')
     columns = DEFAULT_COLUMNS[:2]
     path = write_recording(tmp_path / 'run.db', columns=columns, rows=((t / 10, {}) for t in range(rows)))
     with load(path) as found:

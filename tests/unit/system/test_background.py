@@ -7,9 +7,7 @@ import threading
 import pytest
 
 from gpu_tracker.background import Call, Caller, Changes, Poll, Reported, call_in_time
-from support.waiting import eventually
-
-TIMEOUT = 30.0
+from support.waiting import TIMEOUT, eventually
 
 
 def test_a_call_in_time_returns_and_raises_as_the_call_does() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.system.sockets import tell_systemd
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def manager() -> Iterator[socket.socket]:
     """Make a service manager's socket that is not bound yet."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
-        channel.settimeout(60)
+        channel.settimeout(TIMEOUT)
         yield channel
 
 

@@ -9,6 +9,7 @@ import pytest
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 from gpu_tracker.system import sockets
 from support.tracked_program import start
+from support.waiting import TIMEOUT
 
 EVERYWHERE = '0.0.0.0'  # noqa: S104 - it is never listened on for longer than a test
 ANY_PORT = sockets.Address(socket.AF_INET, '127.0.0.1', 0, ('127.0.0.1', 0))
@@ -79,7 +80,7 @@ def test_ctrl_c_ends_the_wait_for_a_name_server_that_is_down():
             # In the main thread a look-up of the C library's would hear of no signal.
             assert program.stdout.readline() == 'True\n'
             program.send_signal(signal.SIGINT)
-            assert program.wait(60) == -signal.SIGINT
+            assert program.wait(TIMEOUT) == -signal.SIGINT
         finally:
             program.kill()
 
@@ -120,7 +121,7 @@ def test_one_port_for_both_families():
         with socket.socket(socket.AF_INET6) as trial:
             trial.bind(('::1', 0))
     except OSError:
-        pytest.skip('needs IPv6')
+        pytest.skip('this machine has no IPv6')
     with sockets.tcp_socket(sockets.Address(socket.AF_INET6, '::', 0, ('::', 0, 0, 0))) as listener:
         port = listener.getsockname()[1]
         with sockets.tcp_socket(sockets.Address(socket.AF_INET, EVERYWHERE, port, (EVERYWHERE, port))) as other:

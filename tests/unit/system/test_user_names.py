@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from gpu_tracker.system.users import UserNames
-from support.waiting import eventually
+from support.waiting import TIMEOUT, eventually
 
 ALICE, BOB = 1000, 1001
 
@@ -44,10 +44,10 @@ class NameService:
     def look_up(self, user):
         self.asked.append(user)
         if user in self.hanging:
-            self.answers.wait(10)
+            self.answers.wait(TIMEOUT)
         return self.known.get(user, str(user))
 
-    def names(self, timeout=10.0) -> UserNames:
+    def names(self, timeout=TIMEOUT) -> UserNames:
         return UserNames(self.look_up, timeout=timeout, monotonic=lambda: self.now)
 
 
@@ -125,10 +125,10 @@ def test_a_service_that_fails_knows_no_name(service):
     def fail(_user):
         raise OSError
 
-    assert UserNames(fail, timeout=10.0).name(ALICE) == '1000'
+    assert UserNames(fail, timeout=TIMEOUT).name(ALICE) == '1000'
 
 
 def test_who_could_not_be_asked_for_is_asked_for_again():
     words = [sys.executable, '-c', WITHOUT_THREADS]
-    answer = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30)
+    answer = subprocess.run(words, capture_output=True, text=True, check=True, timeout=TIMEOUT)
     assert answer.stdout == '1000\nname of 1000\n'

@@ -107,6 +107,6 @@ def test_sizes_add_up_and_what_is_private_or_shared_is_unknown(child: subprocess
         assert (group.private, group.shared, group.peak) == (None, None, None)
 
 
-@pytest.mark.skipif(sys.platform != 'linux', reason='names the reader of this system')
+@pytest.mark.skipif(sys.platform != 'linux', reason='this machine does not run Linux')
 def test_the_direct_reader_is_chosen_on_linux() -> None:
     assert default_reader() == 'proc'

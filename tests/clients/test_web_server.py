@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.fleet.web_server import WebServer, curl
+from support.programs import need_program
 from support.tracked_program import as_root
 from support.waiting import TIMEOUT, eventually
 
@@ -139,9 +139,7 @@ HOSTS = '127.0.0.1 localhost\n'
 
 @as_root
 def test_a_machine_that_learns_its_full_name_late_answers_to_it(tmp_path):
-    for tool in ('unshare', 'mount', 'hostname'):
-        if shutil.which(tool) is None:
-            pytest.skip(f'needs {tool}')
+    need_program('unshare', 'mount', 'hostname')
     hosts = tmp_path / 'hosts'
     hosts.write_text(HOSTS)
     (tmp_path / 'resolv.conf').write_text('nameserver 127.0.0.9\noptions timeout:1 attempts:1\n')
@@ -187,7 +185,7 @@ def test_a_host_name_is_served_at_all_its_addresses():
 
 def test_ipv6_is_served():
     if not _has_ipv6():
-        pytest.skip('needs IPv6')
+        pytest.skip('this machine has no IPv6')
     with WebServer('--host=::1') as server:
         assert server.url == f'http://[::1]:{server.port}'
         assert curl(server.url) == 'hello\n'

@@ -1,0 +1,25 @@
+"""The examples of docs/ that start atop or curl, or probe a program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.cuda.probed_program import opened
+from support.documentation_examples import CLIENTS, DocumentationExamples, parameters
+from support.programs import need_program
+
+if TYPE_CHECKING:
+    from support.documentation_examples import Example
+
+
+@pytest.mark.parametrize('example', parameters(with_clients=True))
+class TestExamples(DocumentationExamples):
+    @pytest.fixture(autouse=True)
+    def needs(self, example: Example) -> None:
+        (words,) = (words for words in CLIENTS if words in example.code)
+        if words == './train':
+            with opened():
+                return
+        need_program(words.split()[1])

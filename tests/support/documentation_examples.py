@@ -1,0 +1,284 @@
+"""Every example in README.rst and docs/ is run as it stands there.
+
+- ``.. code-block:: python`` is a whole program. Where a ``text`` block with ``:class: output`` comes next, that is what
+  it prints.
+- ``.. code-block:: console`` is a terminal: each ``$`` line is run, has to succeed and to print what stands below it.
+
+In expected output any number stands for every other number, any size or time for every other one whatever its unit,
+exact figures for those between bounds, and ``...`` for anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.atop.atop_daemon import AtopDaemon
+from support.cuda_stand_in import stand_in
+from support.gpus.gpu_machine import GIB, Machine
+from support.own_network import OwnNetwork
+from support.simulated_nvml import VERSION_MISMATCH, Failure, Gpu, Mig, Process, SimulatedDriver
+from support.tracked_program import as_root
+from support.waiting import TIMEOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from _pytest.mark import ParameterSet
+
+ROOT = Path(__file__).resolve().parents[2]
+SORTING = Path('examples', 'sort_in_parallel.py')
+ALL_NUMBERS, FEWER_NUMBERS = 'N_NUMBERS = 8_000_000', 'N_NUMBERS = 1_000_000'
+NUMBER = r'\d+(?:\.\d+)?(?:e-?\d+)?'
+SIZE = rf'{NUMBER} (?:B|kB|MB|GB|TB)\b'
+TIME = rf'{NUMBER} (?:µs|ms|s|min|h)\b'
+BOUNDS = rf'(?:exactly {NUMBER}|between {NUMBER} and {NUMBER})'
+"""A peak is exact where the kernel's mark was read after the last page fault, which is a matter of luck."""
+BLOCK = re.compile(
+    r"""
+    ^\.\.\ code-block::\ (?P<language>\w+)\n
+    (?P<options>(?:\ {3}:.*\n)*)
+    (?P<body>(?:\n|\ {3}.*\n)+)
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A program or a terminal session in a page, and what it prints, if the page says so."""
+
+    page: str
+    place: str
+    language: str
+    code: str
+    output: str | None
+
+
+def examples_in(page: Path) -> Iterator[Example]:
+    text = page.read_text()
+    blocks = list(BLOCK.finditer(text))
+    for block, following in zip_longest(blocks, blocks[1:]):
+        if block['language'] not in ('python', 'console'):
+            continue
+        has_output = following is not None and ':class: output' in following['options']
+        yield Example(
+            page=page.name,
+            place=f'{page.name}:{text.count(chr(10), 0, block.start()) + 1}',
+            language=block['language'],
+            code=textwrap.dedent(block['body']).strip('\n'),
+            output=textwrap.dedent(following['body']).strip('\n') if following and has_output else None,
+        )
+
+
+def commands_in(session: str) -> Iterator[tuple[str, str]]:
+    """Yield each command of a terminal session with what it prints; a command goes on in lines that open with ``>``."""
+    for part in re.split(r'^\$ ', session, flags=re.MULTILINE)[1:]:
+        lines = part.splitlines()
+        n_command_lines = 1
+        while n_command_lines < len(lines) and lines[n_command_lines].startswith('> '):
+            n_command_lines += 1
+        command = [lines[0], *(line.removeprefix('> ') for line in lines[1:n_command_lines])]
+        yield '\n'.join(command), '\n'.join(lines[n_command_lines:])
+
+
+def pattern_for(expected: str) -> str:
+    kinds = (BOUNDS, SIZE, TIME, NUMBER)
+    pieces = re.split(rf'(\.\.\.|{"|".join(kinds)})', expected.strip())
+    return ''.join(
+        '.*'
+        if piece == '...'
+        else next((kind for kind in kinds if re.fullmatch(kind, piece)), None) or re.escape(piece)
+        for piece in pieces
+    )
+
+
+def check_output(printed: str, expected: str, place: str) -> None:
+    matches = re.fullmatch(pattern_for(expected), printed.strip(), flags=re.DOTALL)
+    assert matches, f'{place} shows\n{expected}\n\nbut prints\n{printed}'
+
+
+PAGES = [ROOT / 'README.rst', *sorted((ROOT / 'docs').glob('*.rst'))]
+EXAMPLES = [example for page in PAGES for example in examples_in(page)]
+SORTS_ALL = next(example for example in EXAMPLES if str(SORTING) in example.code)
+"""The program takes seconds of CPU time, and many pages run it: as it stands, it runs once."""
+NETWORKS = {'atopgpud.rst': 'atop_network', 'fleet.rst': 'agent_network'}
+"""Pages whose examples ask a server, and the fixture that has it."""
+MARKS = dict.fromkeys([*NETWORKS, 'cuda.rst'], as_root)
+CLIENTS = ('$ atop ', '$ atopsar ', '$ curl ', './train')
+"""Commands that only the tier clients has: the last one is probed, with libbpf."""
+TRAINING = """
+alloc weights 800000000; alloc batch 120000000; stream compute
+repeat 200 {
+  launches 40 gemm compute 1024 1 1 256 1 1; launches 10 axpy compute 4096 1 1 256 1 1; pause 1; sync compute
+}
+fail_alloc; free batch
+"""
+"""What ``./train`` of cuda.rst does with CUDA."""
+
+
+def parameters(*, with_clients: bool) -> list[ParameterSet]:
+    """Return the examples that need programs of the tier clients, or all others, as parameters of a test."""
+    return [
+        pytest.param(example, marks=MARKS.get(example.page, ()), id=example.place)
+        for example in EXAMPLES
+        if any(words in example.code for words in CLIENTS) == with_clients
+    ]
+
+
+def sort_fewer_numbers(program: Path) -> None:
+    text = program.read_text()
+    assert text.count(ALL_NUMBERS) == 1
+    program.write_text(text.replace(ALL_NUMBERS, FEWER_NUMBERS))
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str], place: str) -> str:
+    """Return what the command prints, as a terminal would show it."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 0, f'{place} ends with {done.returncode}\n{done.stdout}'
+    return done.stdout
+
+
+class DocumentationExamples:
+    """Runs each example; a subclass parametrizes ``example``."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        """Return an empty folder but for the programs that the pages start."""
+        shutil.copytree(ROOT / 'examples', tmp_path / 'examples')
+        shutil.copy(ROOT / 'examples' / 'train.py', tmp_path)
+        return tmp_path
+
+    @pytest.fixture
+    def environment(self, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+        """Return an environment in which ``python`` and ``gpu-tracker`` are those under test, from any folder."""
+        programs = tmp_path_factory.mktemp('bin')
+        for name, command in (('python', ''), ('gpu-tracker', '-m gpu_tracker ')):
+            program = programs / name
+            program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {command}"$@"\n')
+            program.chmod(0o755)
+        installed = Path(sys.executable).parent
+        first = [str(installed)] if (installed / 'gpu-tracker').exists() else [str(programs)]
+        search_path = os.environ.get('PYTHONPATH', '')
+        return os.environ | {
+            'GPU_TRACKER_TASKSTATS': 'off',  # examples show what an ordinary user gets
+            'PATH': os.pathsep.join([*first, os.environ['PATH']]),
+            'PYTHONPATH': os.pathsep.join(
+                str(Path(entry).resolve()) for entry in search_path.split(os.pathsep) if entry
+            ),
+        }
+
+    @pytest.fixture
+    def gpus(self, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+        """Return the variables with which programs find the machine of gpus.rst, where somebody trains on GPU 0."""
+        elsewhere = tmp_path_factory.mktemp('gpus')
+        driver = SimulatedDriver(elsewhere)
+        with subprocess.Popen([sys.executable, 'train.py', '1000'], cwd=folder, stdout=subprocess.DEVNULL) as training:
+            kind = {
+                'name': 'NVIDIA A100-SXM4-40GB',
+                'total': 40 * 2**30,
+                'temperature': 64,
+                'sm_clock': 1410,
+                'power': 302_000,
+                'power_limit': 400_000,
+            }
+            parts = [
+                Mig(uuid=f'MIG-bbbbbbbb-0000-0000-0000-00000000000{n}', gi=n + 1, total=5 * 2**30, used=(1 - n) * 2**32,
+                    name='NVIDIA A100-SXM4-40GB MIG 1g.5gb')
+                for n in range(2)
+            ]  # fmt: skip
+            nowhere = Process(2**22 + 1, memory=2**32, gi=1, ci=0)
+            machine = [
+                Gpu(**kind, used=40_800_000_000, util=95, processes=[Process(training.pid, memory=37 * 2**30)]),
+                Gpu(**kind, used=2**29),
+                Gpu(**kind, used=2**29),
+                Gpu(**kind, used=2**32, mig=parts, processes=[nowhere]),
+            ]
+            uuids = (f'GPU-aaaaaaaa-0000-0000-0000-00000000000{n}' for n in range(4))
+            driver.write(gpus=[replace(gpu, uuid=uuid) for gpu, uuid in zip(machine, uuids, strict=True)])
+            yield driver.environment() | {'GPU_TRACKER_CLAIMS': str(elsewhere / 'claims')}
+            training.kill()
+
+    @pytest.fixture
+    def cuda(self, folder: Path) -> dict[str, str]:
+        """Return the variables of cuda.rst, where ``./train`` is a program that finds its CUDA."""
+        train = folder / 'train'
+        train.write_text(f'#!/bin/sh\nexec "{stand_in().program()}" "{TRAINING}" >/dev/null\n')
+        train.chmod(0o755)
+        return {'LD_LIBRARY_PATH': str(stand_in().folder), 'COLUMNS': '100'}
+
+    @pytest.fixture
+    def mismatch(self, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+        """Return the variables of troubleshooting.rst, where an update has replaced the library of NVIDIA's driver."""
+        driver = SimulatedDriver(tmp_path_factory.mktemp('driver'))
+        driver.write(fail=[Failure('nvmlInit*', VERSION_MISMATCH)])
+        return driver.environment()
+
+    @pytest.fixture
+    def atop_network(self, folder: Path) -> Iterator[OwnNetwork]:
+        """Return the network of atopgpud.rst, where the daemon serves the GPUs of that page."""
+        machine = Machine(folder)
+        working = Process(22054, memory=3 * GIB, sm=70, memory_util=35)
+        h200 = {'name': 'NVIDIA H200', 'pci': '00000000:17:00.0', 'total': 80 * GIB, 'used': 4 * GIB}
+        gt_710 = {'name': 'NVIDIA GeForce GT 710', 'pci': '00000000:65:00.0', 'total': 2 * GIB, 'used': 82 * 2**20}
+        machine.write(gpus=[Gpu(**h200, util=75, memory_util=40, processes=[working]), Gpu(**gt_710, util=None)])
+        # atopsar asks twice, one second apart: the daemon has to read the GPUs in between.
+        with OwnNetwork() as network, AtopDaemon(machine, network=network, interval=0.1):
+            yield network
+
+    @pytest.fixture
+    def agent_network(self, folder: Path) -> Iterator[OwnNetwork]:
+        """Return the network of fleet.rst, where an agent serves on its usual port."""
+        machine = Machine(folder)
+        machine.write(gpus=[Gpu(name='NVIDIA A100-SXM4-40GB', total=40 * GIB)])
+        with OwnNetwork() as network:
+            words = [sys.executable, '-m', 'gpu_tracker', 'agent']
+            agent = network.start(*words, env=machine.environment(), stderr=subprocess.PIPE)
+            assert agent.stderr.readline() == 'gpu-tracker: agent: serving http://127.0.0.1:1080\n'
+            yield network
+
+    def test_example_runs_as_shown(
+        self, example: Example, folder: Path, environment: dict[str, str], request: pytest.FixtureRequest
+    ) -> None:
+        place = example.place
+        if example is not SORTS_ALL:
+            sort_fewer_numbers(folder / SORTING)
+        if example.page == 'gpus.rst':
+            environment = environment | request.getfixturevalue('gpus')
+        if example.page == 'troubleshooting.rst':
+            environment = environment | request.getfixturevalue('mismatch')
+        if example.page == 'cuda.rst':
+            environment = environment | request.getfixturevalue('cuda')
+        where = []
+        if example.page in NETWORKS:
+            network = request.getfixturevalue(NETWORKS[example.page])
+            where = network.words('sh', '-c', 'cd "$0" && exec "$@"', str(folder))
+        if example.language == 'python':
+            program = folder / 'example.py'
+            program.write_text(example.code)
+            printed = run([*where, sys.executable, str(program)], folder, environment, place)
+            if example.output is not None:
+                check_output(printed, example.output, place)
+            return
+        for command, expected in commands_in(example.code):
+            check_output(run([*where, 'sh', '-c', command], folder, environment, place), expected, place)
