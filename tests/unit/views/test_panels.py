@@ -96,6 +96,14 @@ def test_the_machine_is_never_busier_than_it_can_be(tmp_path: Path) -> None:
     assert {line.title: line.series.mean for line in panel.lines}['whole machine'] == [800.0, 800.0]
 
 
+def test_rates_are_taken_over_50_ms_at_least(tmp_path: Path) -> None:
+    """Counters of CPU time come in ticks of 10 ms: over less than some of them a rate is 0 or far too high."""
+    path = write_recording(tmp_path / 'run.db', rows=busy_rows(101, 0.01), meta={'interval': 0.01})
+    with load(path) as found:
+        (panel,) = panels_of(found, only=['cpu'])
+    assert panel.times == pytest.approx([0.05 * number for number in range(1, 21)])
+
+
 def test_the_reported_peak_of_a_whole_run_is_drawn(recording: Recording) -> None:
     assert [panel.peak for panel in panels_of(recording)] == [totals_of('gpu')['ram']['combined'][0], *[None] * 5]
     assert {panel.peak for panel in panels_of(recording, start=1.0)} == {None}
