@@ -31,7 +31,6 @@ _TYPED = 2
 """The version from which on a process has a type, and its percentages are cumulative."""
 _COMPUTE = 1
 _ACCOUNTING_OR_GRAPHICS = 2
-_LARGEST = 2**63 - 1
 _LONGEST_NAME = 96
 _LONGEST_BUS_ID = 32
 
@@ -142,6 +141,4 @@ def _type(process: ProcessCounters) -> str:
 
 
 def _numbers(*figures: int) -> str:
-    if max(figures) > _LARGEST:
-        figures = tuple(min(figure, _LARGEST) for figure in figures)
     return ' '.join(map(str, figures))

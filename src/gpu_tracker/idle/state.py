@@ -113,7 +113,7 @@ class Rest(NamedTuple):
     def not_before(self) -> float:
         """It is not started before."""
         backoff = self.program.restart_backoff
-        doubled = backoff * 2.0 ** min(max(self.failures - 1, 0), _MOST_DOUBLINGS)
+        doubled = backoff * 2.0 ** min(self.failures - 1, _MOST_DOUBLINGS)
         return self.since + max(backoff, min(doubled, LONGEST_REST))
 
 

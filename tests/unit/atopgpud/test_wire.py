@@ -169,6 +169,13 @@ def test_an_answer_may_be_as_long_as_a_client_accepts():
     assert len(wire.statistics(1, [Section(GPU._replace(processes=processes))]).text) == 8192
 
 
+def test_after_unknown_a_gpu_that_has_done_nothing_since_is_not_unknown_again():
+    lost = Section(GPU._replace(is_readable=False, processes={}))
+    back = Section(GPU._replace(processes={}), offsets_after(lost))
+    (told,) = parsed_statistics(wire.statistics(1, [back]).text, 1)
+    assert (told.busy_total, told.memory_busy_total) == (0, 0)
+
+
 def differences(first, second):
     return second.busy_total - first.busy_total, second.memory_busy_total - first.memory_busy_total
 

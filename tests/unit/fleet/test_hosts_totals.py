@@ -33,6 +33,13 @@ def test_figures_are_added_over_hosts_that_are_up():
     assert totals_of([one, other]) == Totals(2, 2, 3, 1, 2, 0, 0, 250, 100, 40.0)
 
 
+@pytest.mark.parametrize(('used', 'percent'), [(40, 20.0), (202, 100.0)])
+def test_no_more_than_all_of_the_memory_is_in_use(used, percent):
+    """An exporter may read the size and the use of a memory at two times."""
+    one = gpu(memory_total_bytes=200, memory_used_bytes=used)
+    assert (one.memory_used_percent, totals_of([host(one)]).memory_used_percent) == (percent, percent)
+
+
 @pytest.mark.parametrize('state', ['down', 'stale', 'waiting'])
 def test_gpus_of_a_host_that_tells_nothing_of_now_are_unknown(state):
     lost = host(gpu('free', memory_total_bytes=100, memory_used_bytes=10, utilization_percent=50.0), state=state)

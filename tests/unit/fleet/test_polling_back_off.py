@@ -26,6 +26,11 @@ def test_pauses_are_doubled_up_to_the_longest():
     assert asked_at(BackOff(5, chance=lambda: 1.0), 5, 30) == [0, 5, 10, 20, 35, 50, 65, 80, 95, 110, 125, 140]
 
 
+def test_a_host_that_is_down_for_days_is_still_asked_every_half_minute():
+    """A float has no room for 2 to the power of 1024."""
+    assert asked_at(BackOff(30, chance=lambda: 0.0), 30, 2000)[-1] == 1999 * 30
+
+
 def test_one_answer_ends_it():
     back_off = BackOff(5, chance=lambda: 0.0)
     assert asked_at(back_off, 5, 10) == [0, 5, 15, 35]

@@ -63,6 +63,21 @@ def test_waiting_ends_and_names_the_holder(folder: str, kind: int) -> None:
     assert str(caught.value).endswith(end)
 
 
+def test_pauses_grow_to_30_ms_so_that_a_lock_is_had_soon_after_it_is_free() -> None:
+    pauses: list[float] = []
+    deadline = LockDeadline(0.1, clock=lambda: sum(pauses), sleep=pauses.append)
+    while deadline.wait():
+        pass
+    assert pauses == pytest.approx([0.001, 0.002, 0.004, 0.008, 0.016, 0.03, 0.03, 0.009])
+
+
+def test_a_deadline_that_has_passed_leaves_one_attempt_and_is_not_named(folder: str) -> None:
+    held = lock(folder, LockDeadline(5))
+    with pytest.raises(ClaimsLockedError, match=r'claims is locked by process \d+ '):
+        lock(folder, LockDeadline(-1))
+    os.close(held)
+
+
 def test_a_folder_that_was_replaced_is_locked_anew(folder: str) -> None:
     first = lock(folder, LockDeadline(5))
     os.rmdir(folder)

@@ -186,6 +186,13 @@ def test_without_load_processes_are_read_only_where_the_memory_is_not_known(tree
     assert (card.memory_used, card.memory_free) == (4_294_967_296, 12_868_124_672)
 
 
+def test_a_driver_that_reports_more_in_use_than_there_is_leaves_nothing_free(tree: DrmTree, clock: Clock) -> None:
+    tree.add('amdgpu_gaming')
+    tree.set('card1/device/mem_info_vram_used', 18 * 2**30)
+    (card,) = backend(tree, clock).survey(with_load=False)
+    assert (card.memory_used, card.memory_free) == (18 * 2**30, 0)
+
+
 def test_without_load_processes_are_read_where_the_memory_is_not_known(tree: DrmTree, clock: Clock) -> None:
     tree.add('xe')
     found = [listed(one.processes) for one in backend(tree, clock).survey(with_load=False)]

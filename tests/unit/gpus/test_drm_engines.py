@@ -60,6 +60,15 @@ def test_engines_of_which_there_are_several_share_the_time() -> None:
     assert list(found.values()) == [{'video': 0.5, 'render': 0.4}]
 
 
+def test_engines_of_which_there_are_several_share_the_cycles() -> None:
+    lines = 'drm-engine-capacity-vcs: 2', 'drm-engine-capacity-rcs: 0'
+    passed = 'drm-total-cycles-vcs: {0}', 'drm-total-cycles-rcs: {0}'
+    shares = EngineShares()
+    shares.update([client('drm-cycles-vcs: 0', 'drm-cycles-rcs: 0', *lines, *(one.format(0) for one in passed))], 0.0)
+    later = client('drm-cycles-vcs: 1000', 'drm-cycles-rcs: 400', *lines, *(one.format(1000) for one in passed))
+    assert list(shares.update([later], 1.0).values()) == [{'vcs': 0.5, 'rcs': 0.4}]
+
+
 def test_an_engine_that_has_not_worked_before_counts_from_zero() -> None:
     shares = EngineShares()
     shares.update([client()], 0.0)

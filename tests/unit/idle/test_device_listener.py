@@ -30,7 +30,7 @@ class Storm:
             os.close(handle)
 
 
-def times_read(*, cost: float) -> int:
+def times_read(*, cost: float, loop_factory=None) -> int:
     """Return how often a storm is read in a hundred turns of the loop, where that takes so many seconds."""
 
     async def story() -> int:
@@ -48,7 +48,8 @@ def times_read(*, cost: float) -> int:
         assert changes == [True] * storm.read
         return storm.read
 
-    return asyncio.run(story())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(story())
 
 
 def test_what_costs_nothing_is_heard_at_once():
@@ -61,6 +62,19 @@ def test_after_much_it_rests():
 
 def test_after_many_small_ones_it_rests_as_well():
     assert 2 <= times_read(cost=0.0009) <= 20  # twice, unless this process itself has to wait in between
+
+
+def test_after_very_much_it_rests_for_a_second():
+    """Whoever opens a GPU meanwhile is heard no later."""
+    rests = []
+
+    class Loop(asyncio.SelectorEventLoop):
+        def call_later(self, delay, *arguments, **options):
+            rests.append(delay)
+            return super().call_later(delay, *arguments, **options)
+
+    assert times_read(cost=10.0, loop_factory=Loop) == 1
+    assert rests == [1.0]
 
 
 def test_a_new_terminal_is_looked_at_again_as_a_device_that_was_opened():

@@ -116,6 +116,14 @@ def test_an_end_that_was_not_seen_is_lost_after_three_reports_and_a_minute() -> 
     assert lost.problems == ('Nobody has seen the end of rank 0: figures are up to the last report.',)
 
 
+@pytest.mark.parametrize(('now', 'age'), [(5, '5 s'), (-7, '0 s')], ids=['old', 'of a clock that is ahead'])
+def test_figures_of_a_rank_that_runs_have_their_age(now: float, age: str) -> None:
+    running = record(0, ended=None, exit_code=None, write_interval=10.0)
+    found = merged(running, now=running['updated_unix'] + now)
+    assert found.problems == (f'Figures of ranks that run are up to {age} old.',)
+    assert found.seconds == running['updated_unix'] - running['started_unix'] + max(now, 0)
+
+
 def test_reports_of_large_jobs_come_less_often() -> None:
     assert [write_interval(size) for size in (None, 1, 1000, 10_000)] == [10.0, 10.0, 10.0, 100.0]
 

@@ -52,6 +52,11 @@ def test_waiting_is_what_would_be_waited_for_the_slowest_at_each_call(table: lis
     assert found.mean_seconds == pytest.approx(sum(sums) / len(sums))
 
 
+def test_ranks_that_are_equally_fast_do_not_wait_for_less_than_no_time() -> None:
+    assert sum([0.1] * 3) / 3 > 0.1  # the mean is rounded up
+    assert the_only(calls(0.1), calls(0.1), calls(0.1)).waiting_share == 0.0
+
+
 @pytest.mark.parametrize(
     ('ranks', 'is_by_call', 'waiting', 'slowest'),
     [

@@ -92,6 +92,12 @@ def test_times_of_calls():
     assert block.compute_time() == {'min': 1.0, 'max': 3.0, 'mean': 2.0, 'std': 1.0, 'total': 4.0}
 
 
+def test_equal_calls_have_no_deviation_although_the_difference_of_their_squares_is_below_zero():
+    block = BlockCalls([Call(0.0, 0.3, 3, 3 * 0.1, 0.1, 0.1, 3 * (0.1 * 0.1))])
+
+    assert block.compute_time()['std'] == 0.0
+
+
 def test_sums_of_calls_have_the_statistics_of_all_of_them():
     lasted = [0.1, 0.2, 0.4, 0.8]
     folded = Call(0.0, 9.0, 3, sum(lasted[:3]), 0.1, 0.4, math.fsum(each * each for each in lasted[:3]))

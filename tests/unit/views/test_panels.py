@@ -96,9 +96,32 @@ def test_the_machine_is_never_busier_than_it_can_be(tmp_path: Path) -> None:
     assert {line.title: line.series.mean for line in panel.lines}['whole machine'] == [800.0, 800.0]
 
 
+@pytest.mark.parametrize(('interval', 'between_samples', 'step'), [(0.01, 0.01, 0.05), (0.2, 0.05, 0.2)])
+def test_rates_are_taken_over_the_interval_and_50_ms_at_least(
+    tmp_path: Path, interval: float, between_samples: float, step: float
+) -> None:
+    """Counters of CPU time come in ticks of 10 ms: over less than some of them a rate is 0 or far too high."""
+    rows = busy_rows(round(1 / between_samples) + 1, between_samples)
+    path = write_recording(tmp_path / 'run.db', rows=rows, meta={'interval': interval})
+    with load(path) as found:
+        (panel,) = panels_of(found, only=['cpu'])
+    assert panel.times == pytest.approx([step * number for number in range(1, round(1 / step) + 1)])
+
+
 def test_the_reported_peak_of_a_whole_run_is_drawn(recording: Recording) -> None:
     assert [panel.peak for panel in panels_of(recording)] == [totals_of('gpu')['ram']['combined'][0], *[None] * 5]
     assert {panel.peak for panel in panels_of(recording, start=1.0)} == {None}
+
+
+@pytest.mark.parametrize(('reported', 'peak'), [(GIB, GIB), (0, None), (float('inf'), None), ('1', None)])
+def test_a_picture_has_room_for_the_reported_peak(tmp_path: Path, reported: object, peak: float | None) -> None:
+    totals = totals_of('plain')
+    totals['ram']['combined'] = [reported]
+    path = write_recording(tmp_path / 'run.db', rows=busy_rows(), meta={'totals': json.dumps(totals)})
+    with load(path) as found:
+        (panel,) = panels_of(found, only=['ram'])
+    in_lines = max(line.series.largest for line in panel.lines)
+    assert (panel.peak, panel.largest) == (peak, peak or in_lines)
 
 
 def test_regions_are_shaded_where_there_are_several(recording: Recording) -> None:

@@ -28,19 +28,28 @@ class LockDeadline:
     """The time until which a lock is waited for, over all attempts.
 
     :param seconds: 0 or less: there is one attempt, without a wait.
+    :param clock: Returns the time.
+    :param sleep: Waits for some seconds.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
         self.seconds = max(0.0, seconds)
-        self._end = time.monotonic() + self.seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._end = clock() + self.seconds
         self._pause = _FIRST_PAUSE
 
     def wait(self) -> bool:
         """Wait a little, longer each time; return False where there is no time left."""
-        left = self._end - time.monotonic()
+        left = self._end - self._clock()
         if left <= 0:
             return False
-        time.sleep(min(self._pause, left))
+        self._sleep(min(self._pause, left))
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         return True
 

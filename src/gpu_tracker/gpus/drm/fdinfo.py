@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _UNITS = {b'': 1, b'ns': 1, b'KiB': 2**10, b'MiB': 2**20, b'GiB': 2**30}
 """A size without a unit is in bytes."""
-_MOST_DIGITS = 20
-"""Of a number of 64 bits."""
 _IDENTITY = (b'drm-driver:', b'drm-client-id:', b'drm-pdev:')
 
 _OWN = ('vram', 'local', 'stolen-local')
@@ -188,6 +186,6 @@ def _is_shared(region: str) -> bool:
 def _number(value: bytes) -> int | None:
     digits, _, unit = value.strip().partition(b' ')
     factor = _UNITS.get(unit.lstrip())
-    if factor is None or not digits.isdigit() or len(digits) > _MOST_DIGITS:
+    if factor is None or not digits.isdigit():
         return None
     return int(digits) * factor

@@ -115,7 +115,7 @@ class OpenDevices:
     def _put_those_due(self) -> None:
         """Have those read whose turn it is: the share of all that belongs to the time since the last poll."""
         now = self._monotonic()
-        self._shares_due += len(self._processes) * min(1.0, (now - self._polled_at) / _ROUND)
+        self._shares_due += len(self._processes) * (now - self._polled_at) / _ROUND
         self._polled_at = now
         while self._shares_due >= 1.0:
             self._shares_due -= 1.0
