@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.mutate import mutate
+from support.scripts import load_script
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+mutate = load_script('mutate')
 
 
 def made_of(source: str) -> list[str]:
