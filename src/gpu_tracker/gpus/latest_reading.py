@@ -114,7 +114,7 @@ class Watch:
 
     def age(self, reading: Reading) -> float:
         """Return how many seconds old a reading is."""
-        return max(0.0, self._clock() - reading.taken)
+        return self._clock() - reading.taken
 
     def wait_for_first(self, timeout: float) -> bool:
         """Return whether the first reading has ended, after ``timeout`` seconds at most."""

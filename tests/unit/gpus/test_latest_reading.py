@@ -155,6 +155,10 @@ def test_the_usual_interval_is_that_of_a_slow_driver(seconds, interval) -> None:
     assert machine.watch.usual_interval == interval
 
 
+def test_a_longer_interval_that_was_asked_for_is_the_usual_one() -> None:
+    assert Watch(PolledMachine([gpu(0)]), 60.0, Clock()).usual_interval == 60.0
+
+
 @pytest.mark.parametrize(
     ('interval', 'took', 'pause'),
     [
