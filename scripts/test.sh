@@ -41,9 +41,10 @@ has_program() {
 # checks its unit. Chromium, with a font, shows the page of the dashboard, Prometheus reads the agent, and curl and
 # openssl are who asks both with and without their secrets. clang compiles what libbpf loads into the kernel, for the
 # comparison with what is kept compiled, and g++ what nvcc does not. bpftrace and BCC, which bring little beside clang,
-# count the same calls in the benchmark of the CUDA probe. zsh and fish complete the command line, and groff reads its
-# manual pages. Slurm and GNU parallel start jobs; moreutils has another program parallel. QEMU boots a kernel;
-# dbus-daemon is the bus of systemd's user manager there, and crun makes containers.
+# count the same calls in the benchmark of the CUDA probe. zsh and fish complete the command line, groff reads its
+# manual pages, and the other shells run the functions for regions. systemd-nspawn makes a container for claims. Slurm
+# and GNU parallel start jobs; moreutils has another program parallel. QEMU boots a kernel; dbus-daemon is the bus of
+# systemd's user manager there, and crun makes containers.
 missing=
 [ -n "$(versions_here)" ] || missing="$missing python3 python3-venv"
 echo '#include <stdio.h>' | cc -E - >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
@@ -57,6 +58,8 @@ command -v clang >/dev/null || missing="$missing clang"
 command -v g++ >/dev/null || missing="$missing g++"
 command -v zsh >/dev/null || missing="$missing zsh"
 command -v fish >/dev/null || missing="$missing fish"
+has_program ksh93 mksh yash busybox || missing="$missing ksh93u+m mksh yash busybox"
+command -v systemd-nspawn >/dev/null || missing="$missing systemd-container"
 command -v groff >/dev/null || missing="$missing groff-base"
 has_library libbpf.so.1 || missing="$missing libbpf1"
 command -v bpftrace >/dev/null || missing="$missing bpftrace"
