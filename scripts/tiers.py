@@ -75,13 +75,18 @@ TIERS = {
         | _KERNEL_PROBE
         | {
             'atop': ('atop',),
+            'busybox': ('busybox',),
             'chromium fonts-dejavu-core': ('chromium',),
             'curl': ('curl',),
             'fish': ('fish',),
             'groff-base': ('groff',),
+            'ksh93u+m': ('ksh',),
+            'mksh': ('mksh',),
             'openssl': ('openssl',),
             'prometheus': ('prometheus', 'promtool'),
             'systemd': ('systemd-analyze',),
+            'systemd-container': ('systemd-nspawn',),
+            'yash': ('yash',),
             'zsh': ('zsh',),
         },
         (*_CORE, 'clients'),

@@ -203,7 +203,7 @@ import gpu_tracker as gput
 def wait_for_samples(n):
     def size():
         return sum(1 for _ in open('t.csv', 'rb'))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     wanted = size() + n
     while size() < wanted and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -79,7 +79,7 @@ for delay in range(20):
         time.sleep(delay * 0.0005)
         os._exit(0)
     with gput.Tracker():
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while len(signals) == before and time.monotonic() < deadline:
             pass
     heard += len(signals) > before

@@ -8,8 +8,8 @@ import pytest
 
 PACKAGES = {
     'atopsar': 'atop',
-    'cc': 'build-essential',
-    'g++': 'build-essential',
+    'cc': 'gcc',
+    'groff': 'groff-base',
     'ip': 'iproute2',
     'ksh93': 'ksh93u+m',
     'lksh': 'mksh',

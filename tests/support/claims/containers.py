@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from support.claims.claim_actors import Actor, Actors
+
+_CHECKOUT = Path(__file__).parents[3]
 
 
 def on_host(actors: Actors) -> Actor:
@@ -56,6 +59,9 @@ def in_nspawn(actors: Actors) -> Actor:
             (root / folder.name).symlink_to(folder.readlink())
         elif folder.is_dir() and folder.name not in {'dev', 'etc', 'proc', 'run', 'sys', 'tmp'}:
             binds.append(f'--bind-ro={folder}')
+    # The container has a /tmp of its own.
+    hidden = [folder for folder in (str(_CHECKOUT), sys.prefix) if folder.startswith('/tmp/')]
+    binds += [f'--bind-ro={folder}' for folder in hidden]
     words = ('--quiet', '--pipe', '--register=no', '--keep-unit', f'--directory={root}', '--', '/usr/bin/env')
     variables = [f'{name}={os.environ[name]}' for name in ('PATH', 'PYTHONPATH') if name in os.environ]
     return actors.start(words=(*tool('systemd-nspawn'), *binds, *words, *variables))

@@ -57,7 +57,7 @@ def test_a_new_process_is_found_and_one_that_ends_is_told() -> None:
 def test_a_zombie_keeps_its_time_and_has_no_memory(child: subprocess.Popen[bytes]) -> None:
     tree = opened(child.pid)
     child.stdin.close()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline
     before = tree.root.own_cpu
