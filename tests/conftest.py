@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from random import randrange
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,6 +38,8 @@ settings.load_profile('gpu-tracker')
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption('--no-skips', action='store_true', help='fail tests that would be skipped, but for lack of root')
+    parser.addoption('--programs', type=int, default=500, help='random programs of the tier truth [%(default)s]')
+    parser.addoption('--seed', type=int, default=randrange(1 << 32), help='their first seed [a random one]')  # noqa: S311
 
 
 @pytest.hookimpl(wrapper=True)
