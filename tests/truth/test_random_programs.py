@@ -12,7 +12,8 @@ import pytest
 
 from gpu_tracker.processes.exit_records import ExitRecords
 from support.random_programs.outcomes import Outcome, outcomes
-from support.random_programs.rates import above, table
+from support.random_programs.rates import ANY, above, table
+from support.random_programs.run import INTERVAL
 from support.random_programs.stage import build
 from support.truth import need_root
 from support.truth.figures import GROUPS
@@ -22,10 +23,22 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(3600)
 
-AT_A_TIME = {0.05: 1, 0.2: 2, 1.0: 4}
+AT_A_TIME = {INTERVAL: 1, 0.2: 2, 1.0: 4}
 """Programs that run at the same time on each core, by interval: most of its time a program waits for samples."""
-DOCUMENTED: dict[str, float] = {}
+MEASURED_RATE = 0.0065
+"""The part of all programs with a wrong figure, on a machine with two cores."""
+DOCUMENTED = {
+    ANY: MEASURED_RATE,
+    # In these programs the RAM of descendants is wrong, which is a part of combined and bounds the peak from below.
+    'descendants RAM': MEASURED_RATE,
+    'descendants total lower bound': MEASURED_RATE,
+    'combined RAM': MEASURED_RATE,
+    'combined total lower bound': MEASURED_RATE,
+}
+"""The rate of each property. The test fails when so many violations, or more, have a probability below
+``rates.CHANCE`` at that rate: of 500 programs, more than 10 at 0.65 %."""
 OTHERWISE = 0.001
+"""The rate of each other property: 0 violations were seen in 1500 runs. More than 4 of 500 programs fail the test."""
 KNOWN = 0.9
 """The part of all programs with a known upper bound, at least."""
 TIGHT = {'main': 1.5, 'descendants': 3, 'combined': 3}
@@ -63,14 +76,14 @@ def test_no_figure_is_wrong_more_often_than_documented(found: list[Outcome], req
 
 @pytest.mark.parametrize('group', GROUPS)
 def test_the_bounds_of_nearly_all_random_programs_are_known_and_tight(group: str, found: Sequence[Outcome]) -> None:
-    # An unknown bound is never wrong, nor is a distant one.
+    # An unknown bound is never wrong, nor is a distant one. Longer intervals leave more room between the bounds.
     try:
         ExitRecords().close()
     except OSError as error:  # then any process that the machine starts meanwhile may have been an orphan of a program
         pytest.skip(f'the kernel reports no ends of processes: {error}')
-    runs = [outcome.run for outcome in found if outcome.run is not None]
+    runs = [outcome.run for outcome in found if outcome.run is not None and outcome.interval == INTERVAL]
     of_some = [run for run in runs if group != 'descendants' or run.program.has_descendants]
     recorded = [run.bounds[group]['total'] for run in of_some if run.bounds is not None]
     known = [upper / lower if lower else math.inf for lower, upper in recorded if upper is not None]
     assert len(known) >= KNOWN * len(recorded), f'{len(known)} of {len(recorded)} are known'
-    assert statistics.median(known) <= TIGHT[group]
+    assert statistics.median(known) <= TIGHT[group], known

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from support.random_programs.outcomes import Outcome
 
+ANY = 'any property'
+"""The row of the programs with at least one violation."""
 CHANCE = 0.001
 """How probable it may be at most that a property with its documented rate is reported."""
 
@@ -29,7 +31,8 @@ def counts(outcomes: Sequence[Outcome]) -> dict[str, tuple[int, int]]:
     """Return the violations of each property, and the programs of which it was checked."""
     checked = Counter(name for outcome in outcomes for name in outcome.properties)
     violated = Counter(name for outcome in outcomes for name in outcome.violations)
-    return {name: (violated[name], programs) for name, programs in sorted(checked.items())}
+    found = {name: (violated[name], programs) for name, programs in sorted(checked.items())}
+    return {**found, ANY: (sum(bool(outcome.violations) for outcome in outcomes), len(outcomes))}
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
