@@ -19,7 +19,7 @@ from support.truth import need_root
 if TYPE_CHECKING:
     from support.random_programs.run import Run
 
-SEEDS = (0,)
+SEEDS = (33, 35, 39, 60, 75, 82, 92, 145, 196, 199, 231, 241, 269, 271, 276, 279, 291, 292, 316, 365)
 """Each ran 50 times without a violation, 25 of them beside four busy loops on two cores. Choose others with ``python -m
 support.random_programs --repeat=50 --beside=4 SEED ...``. Random seeds run in tests/truth."""
 VERBS = {
