@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from random import randrange
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,6 @@ from support.gpus.gpu_machine import Machine
 from support.gpus.gpu_monitors import Monitors
 from support.idle.guarded_program import nothing_left
 from support.outcomes import (  # noqa: F401 - hooks
-    pytest_addoption,
     pytest_configure,
     pytest_make_collect_report,
     pytest_runtest_logreport,
@@ -40,6 +40,12 @@ for name, handler in (('SIGINT', signal.default_int_handler), ('SIGHUP', signal.
 # The time of an example depends on the machine's load. pytest-timeout ends a test that hangs.
 settings.register_profile('gpu-tracker', deadline=None)
 settings.load_profile('gpu-tracker')
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption('--no-skips', action='store_true', help='fail skipped tests')
+    parser.addoption('--programs', type=int, default=500, help='random programs of the tier truth [%(default)s]')
+    parser.addoption('--seed', type=int, default=randrange(1 << 32), help='their first seed [a random one]')  # noqa: S311
 
 
 @pytest.fixture

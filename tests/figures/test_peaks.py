@@ -119,38 +119,6 @@ def test_memory_that_came_by_a_fork_and_was_dropped_at_once_counts_once() -> Non
     assert run['ram']['combined']['total_rss'] == pytest.approx(run['truth'], rel=0.02)
 
 
-def test_shared_memory_that_a_child_has_for_a_moment_counts_once() -> None:
-    need_root()
-    run = tracked(
-        f"""
-        handle = os.memfd_create('block')
-        os.truncate(handle, 300 * MEGABYTE)
-        block = mmap.mmap(handle, 0)
-        block[::mmap.PAGESIZE] = bytes(len(range(0, len(block), mmap.PAGESIZE)))
-        wait, let_go = gate()
-        read, write = os.pipe()
-        begin, let_begin = gate()
-        def work():
-            block.close()
-            begin()
-            with mmap.mmap(handle, 0) as again:
-                sum(again[::mmap.PAGESIZE])
-            os.write(write, b'.')
-            wait()
-        pids = [child(work) for _ in range(3)]
-        with {TRACKER} as tracker:
-            let_begin()
-            for _ in pids:
-                os.read(read, 1)
-            truth = union_of_frames([os.getpid(), *pids])
-        let_go()
-        report(tracker, truth=truth)
-        """,
-        1,
-    )
-    assert run['ram']['combined']['total_rss'] == pytest.approx(run['truth'], rel=0.02)
-
-
 def test_programs_that_a_large_parent_starts_never_count_with_its_memory() -> None:
     # Between vfork(2) and execve(2) a new process runs in the memory of its parent.
     run = tracked(

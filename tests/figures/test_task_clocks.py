@@ -158,7 +158,7 @@ def test_an_ordinary_user_may_have_this_too() -> None:
     assert_known(run)
 
 
-@pytest.mark.parametrize('error', [errno.EPERM, errno.ENOSYS])
+@pytest.mark.parametrize('error', [errno.ENOSYS])  # EPERM: tests/truth/test_wrong_figures.py
 def test_where_the_kernel_refuses_it_the_figure_is_a_lower_bound(error: int) -> None:
     run = tracked(
         f"""

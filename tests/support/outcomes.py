@@ -1,4 +1,4 @@
-"""Hooks of pytest: skips fail if their tier was asked for, and failures are printed when they happen."""
+"""Hooks of pytest: with --no-skips skips are failures, and failures are printed when they happen."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption('--no-skips', action='store_true', help='fail skipped tests')
 
 
 @pytest.hookimpl(wrapper=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from support.random_programs.stage import Told
 
 INTERVAL = 0.05
+"""Seconds between two samples, if not said otherwise."""
 _SAMPLER = b'gpu-tracker-sampler'
 _SAMPLES_AT_HOLD = 4
 """The first may have begun before the hold, and one exact reading is held back while memory changes."""
@@ -35,6 +36,8 @@ class Run:
     """What was told of a program by itself and by the kernel, and what the tracker says of it."""
 
     program: Program
+    interval: float
+    """Seconds between the tracker's samples."""
     unions: list[dict[str, int]] = field(default_factory=list)
     """Bytes of distinct physical pages at each hold, of each group."""
     private: list[dict[str, int]] = field(default_factory=list)
@@ -62,10 +65,10 @@ class Run:
         self.threads = {group: cpu[f'{group}_n_threads'] for group in GROUPS}
 
 
-def run(program: Program, actor: str) -> Run:
+def run(program: Program, actor: str, interval: float = INTERVAL) -> Run:
     """Have a program performed by ``actor`` (see :func:`~random_programs.stage.build`), and track it."""
     with tempfile.TemporaryDirectory(prefix='random-program-') as folder, Stage(program, actor, folder) as stage:
-        found = Run(program, told=stage.told)
+        found = Run(program, interval, told=stage.told)
         (_run_process if program.way == PROCESS else _run_command)(stage, found)
     return found
 
@@ -75,7 +78,7 @@ def _run_process(stage: Stage, found: Run) -> None:
     root = os.posix_spawn(stage.words[0], stage.words, os.environ, setsid=True)
     try:
         stage.wait_for_hold(0)
-        tracker = gpu_tracker.Tracker(INTERVAL, 'bytes', time_unit='seconds', process_id=root)
+        tracker = gpu_tracker.Tracker(found.interval, 'bytes', time_unit='seconds', process_id=root)
         tracker.start()
         try:
             found.cpu_before = _own_time(root)
@@ -97,7 +100,7 @@ def _run_process(stage: Stage, found: Run) -> None:
 
 def _run_command(stage: Stage, found: Run) -> None:
     report = f'{stage.folder}/report'
-    words = [sys.executable, '-m', 'gpu_tracker', f'--st={INTERVAL}', '-f', 'json', '--ru=bytes', '--tu=seconds']
+    words = [sys.executable, '-m', 'gpu_tracker', f'--st={found.interval}', '-f', 'json', '--ru=bytes', '--tu=seconds']
     with subprocess.Popen(
         [*words, '-o', report, '--', *stage.words],
         env=environment(),
@@ -129,14 +132,14 @@ def _pass_holds(stage: Stage, found: Run, sampler: int) -> None:
         parts = {group: parts_of_frames(pids) for group, pids in groups.items()}
         found.unions.append({group: total for group, (total, _) in parts.items()})
         found.private.append({group: private for group, (_, private) in parts.items()})
-        _wait_for_samples(sampler)
+        _wait_for_samples(sampler, found.interval)
         stage.let_go(hold)
 
 
-def _wait_for_samples(sampler: int) -> None:
+def _wait_for_samples(sampler: int, interval: float) -> None:
     """Wait until the sampler has sampled a few times: between two samples it sleeps."""
     before = _sleeps(sampler)
-    until = time.monotonic() + (_SAMPLES_AT_HOLD - 1) * INTERVAL
+    until = time.monotonic() + (_SAMPLES_AT_HOLD - 1) * interval
     eventually(lambda: time.monotonic() > until and _sleeps(sampler) >= before + _SAMPLES_AT_HOLD)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support import outcomes as outcomes_hooks
 from support.scripts import load_script
 
 if TYPE_CHECKING:
@@ -19,6 +18,14 @@ pytest_plugins = ['pytester']
 
 ROOT = Path(__file__).resolve().parents[3]
 
+HOOKS = f"""
+import sys
+sys.path.insert(0, {str(ROOT / 'tests')!r})
+from support.outcomes import *
+
+def pytest_addoption(parser):
+    parser.addoption('--no-skips', action='store_true')
+"""
 PROGRAM = """
 from pathlib import Path
 
@@ -61,8 +68,7 @@ def tiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def run(tiers: ModuleType, folder: Path, program: str) -> None:
     (folder / 'tests').mkdir()
-    hooks = f'import sys\nsys.path.insert(0, {str(ROOT / "tests")!r})\nfrom support.outcomes import *\n'
-    (folder / 'tests' / 'conftest.py').write_text(hooks)
+    (folder / 'tests' / 'conftest.py').write_text(HOOKS)
     (folder / 'tests' / 'test_it.py').write_text(program)
     stage = tiers.Stage(('tests',), workers=0)
     tiers.run_stage(stage, stage.folders, sys.executable, [], 'it')
@@ -116,9 +122,10 @@ def test_up_to_three_tests_are_retried_and_none_of_figures(tiers):
 )
 def test_a_skip_fails_in_a_tier_that_was_asked_for(pytester, monkeypatch, in_ci, reason, outcomes):
     monkeypatch.setenv('CI', in_ci)
+    pytester.makeconftest(HOOKS)
     pytester.makepyfile(f'import pytest\ndef test_it():\n    pytest.skip({reason!r})')
-    pytester.runpytest_inprocess('--no-skips', plugins=[outcomes_hooks]).assert_outcomes(**outcomes)
-    pytester.runpytest_inprocess(plugins=[outcomes_hooks]).assert_outcomes(skipped=1)
+    pytester.runpytest_inprocess('--no-skips').assert_outcomes(**outcomes)
+    pytester.runpytest_inprocess().assert_outcomes(skipped=1)
 
 
 def test_tiers_come_first_and_the_rest_is_for_pytest(tiers):
