@@ -82,7 +82,7 @@ log.addHandler(Handler())
 log.propagate = False
 asyncio.run(end_strays(log, lambda user: f'user {user}', 0.2))
 for name in ('left', 'stubborn'):
-    jobs[name].wait(TIMEOUT)
+    jobs[name].wait(300)
 print(json.dumps([found, said, {name: job.poll() for name, job in jobs.items()}]))
 """
 
