@@ -80,7 +80,7 @@ TIERS = {
             'curl': ('curl',),
             'fish': ('fish',),
             'groff-base': ('groff',),
-            'ksh93u+m': ('ksh',),
+            'ksh93u+m': ('ksh93',),
             'mksh': ('mksh',),
             'openssl': ('openssl',),
             'prometheus': ('prometheus', 'promtool'),
