@@ -197,7 +197,9 @@ def install_packages(tiers: list[str]) -> None:
     needs = {packages: names for tier in tiers for packages, names in TIERS[tier].packages.items()}
     missing = [packages for packages, names in needs.items() if not all(map(is_there, names))]
     if missing:
-        run('sh', '-c', '. scripts/machine.sh; install_packages "$@"', 'test.sh', *' '.join(missing).split())
+        words = ['sh', '-c', '. scripts/machine.sh; install_packages "$@"', 'test.sh', *' '.join(missing).split()]
+        if subprocess.run(words, cwd=ROOT, check=False).returncode:
+            raise SystemExit(1)  # it has printed the reason
 
 
 _PIP = ('-m', 'pip', 'install', '--quiet', '--disable-pip-version-check')
