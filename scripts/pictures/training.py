@@ -32,7 +32,7 @@ for _ in range(14):
 
 def step(phase: str, number: int, busy: float) -> None:
     """Compute for a part of a step, and sleep for the rest of it."""
-    print(os.getpid(), phase, number, flush=True)
+    print(os.getpid(), phase, number, flush=True)  # noqa: T201 - for who starts it
     begin = time.monotonic()
     while time.monotonic() < begin + busy * STEP_SECONDS:
         sum(range(1000))
