@@ -193,10 +193,9 @@ def test_files_with_other_names_keep_nobody_from_claiming(path: Path, name: str)
 
 
 @as_root
-def test_files_of_strangers_keep_nobody_from_claiming(path: Path) -> None:
-    folder = ClaimFolder(str(path), lock_timeout=5, circumstances=Machine().moment, most_files=5)
+def test_files_of_strangers_keep_nobody_from_claiming(folder: ClaimFolder, path: Path) -> None:
     claim(folder, 'GPU-1')
-    for number in range(60):  # under a name that others would write under
+    for number in range(MOST_RECORDS + 1):  # under a name that others would write under
         file = path / f'{os.geteuid()}-7-{number:016x}.json'
         file.touch()
         os.chown(file, 54321, -1)
