@@ -13,13 +13,15 @@ Options:
     --write         Put the tables into docs/comparison_details.rst too.
     --quick         Fewer workloads, rounds and seconds.
     --rows=PATTERN  Only rows in whose names this regular expression is found; of the others the
-                    raw figures of the last run are kept. With cost, children, children-cost, before.
+                    raw figures of the last run are kept.
     --against=NAME  Compare this checkout with that revision of it, a commit, tag or branch;
                     where no part is named, in the part before only.
     --rounds=N      So many rounds instead of those that each part has.
     --peers=NAMES   Only these peers, separated by commas; gpu-tracker is always one of them.
+    --here          Measure gpu-tracker as it is installed for this interpreter. Without it,
+                    the checkout is installed into an environment of its own.
     --json=FILE     Where the raw figures go [default: .benchmarks/results.json]; those of
-                    a run with --quick, --peers or --against go to .benchmarks/partial.json.
+                    a run with --quick, --peers, --here or --against go to .benchmarks/partial.json.
     --from=FILE     Measure nothing: make the tables from raw figures.
     -h --help       Show this text.
 
@@ -59,7 +61,7 @@ from benchmarks import (
     scale,
     truth,
 )
-from benchmarks.environments import CHECKOUT, UnavailableError, prepare
+from benchmarks.environments import CHECKOUT, UnavailableError, installed_here, prepare
 from benchmarks.listings import LISTERS
 from benchmarks.peers import BCC, BEFORE, BPFTRACE, FUSER, NVGPU, OURS, PEERS, TOOLS
 from benchmarks.report import text_of
@@ -69,6 +71,7 @@ from benchmarks.session import Session, progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from benchmarks.environments import Environment
     from benchmarks.peers import Tool
 
 _TRUTH_ROUNDS = 3
@@ -77,8 +80,9 @@ _PARTIAL_RUN = '.benchmarks/partial.json'
 
 
 def _truth(session: Session) -> None:
+    workloads = [workload for workload in truth.WORKLOADS if session.wants(workload.title)]
     session.results.truth += truth.run(
-        session.peers, session.environments, session.rounds(_TRUTH_ROUNDS), progress, truth.WORKLOADS
+        session.peers, session.environments, session.rounds(_TRUTH_ROUNDS), progress, workloads
     )
 
 
@@ -103,8 +107,6 @@ _PARTS: dict[str, Callable[[Session], None]] = {
     before.PART: before.measure,
 }
 _USUAL = [part for part in _PARTS if part != before.PART]
-_WITH_ROWS = {cost.PART, children.PART, children_cost.PART, before.PART}
-"""The parts of which single rows can be measured."""
 
 
 def main() -> None:
@@ -122,7 +124,7 @@ def main() -> None:
 
 def _check(options: dict[str, Any]) -> None:
     """End with a message where options do not go together."""
-    partial = [name for name in ('--quick', '--peers', '--against') if options[name]]
+    partial = [name for name in ('--quick', '--peers', '--here', '--against') if options[name]]
     if options['--write'] and partial:
         sys.exit(f'--write publishes whole runs only, not one with {partial[0]}.')
     measuring = [*options['<part>'], *partial, *(name for name in ('--rounds', '--rows') if options[name])]
@@ -137,7 +139,7 @@ def _check(options: dict[str, Any]) -> None:
 def _measure(options: dict[str, Any]) -> Results:
     """Measure, and keep the raw figures after each part."""
     parts = _parts(options['<part>'], options['--against'])
-    rows = _rows(options['--rows'], parts)
+    rows = _rows(options['--rows'])
     file = Path(options['--json'])
     file.parent.mkdir(parents=True, exist_ok=True)
     results = Results.load(file) if parts != _USUAL and file.exists() else Results()
@@ -150,7 +152,8 @@ def _measure(options: dict[str, Any]) -> Results:
     if revision is not None:
         tools.append(BEFORE)
     rounds = _rounds(options['--rounds'])
-    session = replace(_session(tools, results, parts, rounds, quick=options['--quick']), rows=rows)
+    here = installed_here(OURS) if options['--here'] else None
+    session = replace(_session(tools, results, parts, here), rounds_wanted=rounds, quick=options['--quick'], rows=rows)
     if revision is not None:
         results.versions[BEFORE.name] = revision
     for name in parts:
@@ -171,11 +174,9 @@ def _parts(named: list[str], revision: str | None) -> list[str]:
     return named or _USUAL
 
 
-def _rows(given: str | None, parts: list[str]) -> re.Pattern[str] | None:
+def _rows(given: str | None) -> re.Pattern[str] | None:
     if given is None:
         return None
-    if others := [part for part in parts if part not in _WITH_ROWS]:
-        sys.exit(f'--rows goes with the parts {", ".join(sorted(_WITH_ROWS))}, not with {others[0]}.')
     try:
         return re.compile(given)
     except re.error as error:
@@ -227,8 +228,11 @@ def _measured_in(part: str) -> Sequence[Tool]:
     return others.get(part, PEERS)
 
 
-def _session(tools: list[Tool], results: Results, parts: list[str], rounds: int | None, *, quick: bool) -> Session:
-    """Prepare the environments; a tool that cannot be installed has a gap in all parts that measure it."""
+def _session(tools: list[Tool], results: Results, parts: list[str], here: Environment | None) -> Session:
+    """Prepare the environments; a tool that cannot be installed has a gap in all parts that measure it.
+
+    :param here: The environment of gpu-tracker, if it is not to be installed.
+    """
     environments = {}
     for tool in tools:
         concerned = [part for part in parts if tool in _measured_in(part)]
@@ -236,7 +240,7 @@ def _session(tools: list[Tool], results: Results, parts: list[str], rounds: int 
             continue
         progress(f'preparing {tool.name}')
         try:
-            environments[tool.name] = prepare(tool)
+            environments[tool.name] = here if tool is OURS and here is not None else prepare(tool)
         except UnavailableError as error:
             if tool in {OURS, BEFORE}:
                 sys.exit(f'{tool.name} cannot be installed: {error}')
@@ -245,7 +249,7 @@ def _session(tools: list[Tool], results: Results, parts: list[str], rounds: int 
         else:
             results.versions[tool.name] = environments[tool.name].version
     peers = [tool for tool in PEERS if tool.name in environments]
-    return Session(peers, environments, results, rounds, quick)
+    return Session(peers, environments, results)
 
 
 if __name__ == '__main__':

@@ -102,6 +102,8 @@ def measure(session: Session, loads: Sequence[Load] = (*PACED, *GREEDY)) -> None
         return
     environment = session.environments[OURS.name]
     for usual in loads:
+        if not session.wants(usual.name):
+            continue
         load = replace(usual, seconds=min(usual.seconds, _QUICK_SECONDS)) if session.quick else usual
         warm_up = _QUICK_WARM_UP if session.quick else _WARM_UP
 

@@ -69,6 +69,8 @@ CASES = (Case(PUSH), *([_OF_ENDBR64] if ENDBR64 in prologues() else []))
 def measure(session: Session, part: str, cases: Sequence[Case]) -> None:
     """Measure all tracers in turn, and the program alone."""
     for case in cases:
+        if not session.wants(case.name):
+            continue
         try:
             with stand_in(case.prologue) as built:
                 measures: dict[str, Callable[[], dict[str, float]]] = {

@@ -48,6 +48,8 @@ def measure(session: Session) -> None:
     for round_number in range(session.rounds(5)):
         progress(f'{PART}: round {round_number + 1}')
         for kind, row in ROWS.items():
+            if not session.wants(row):
+                continue
             try:
                 values = read(environment, kind, _FEWER if kind == _MANY_CLIENTS else _PROCESSES, readings)
             except FailedError as error:

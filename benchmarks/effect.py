@@ -56,6 +56,8 @@ def measure(session: Session) -> None:
     names = list(around)
     rounds = session.rounds(_ROUNDS, _QUICK_ROUNDS)
     for program in PROGRAMS_MEASURED:
+        if not session.wants(program.name):
+            continue
         for number in range(rounds):
             progress(f'{PART}: {program.name}, round {number + 1} of {rounds}')
             turn = number % len(names)

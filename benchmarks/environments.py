@@ -98,6 +98,11 @@ def prepare(tool: Tool) -> Environment:
     return Environment(tool.name, folder, _installed_version(str(python), tool))
 
 
+def installed_here(tool: Tool) -> Environment:
+    """Return the environment of this interpreter, in which the tool is installed already."""
+    return Environment(tool.name, Path(sys.prefix), _installed_version(sys.executable, tool))
+
+
 def _install(python: str, tool: Tool) -> None:
     words = [python, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check']
     if tool.is_checkout:

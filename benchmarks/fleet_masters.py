@@ -48,6 +48,8 @@ CASES = (
 def measure(session: Session, part: str, cases: Sequence[Case]) -> None:
     """Measure both in turn, in each case."""
     for case in cases:
+        if not session.wants(case.name):
+            continue
         with agents(case.crowd) as there, contextlib.ExitStack() as stack:
             _measure_case(session, part, case, _servers(session, part, case, there, stack))
 

@@ -107,6 +107,10 @@ QUICK_SCROLLINGS = (Scrolling('125 hosts, 1,000 GPUs', Crowd(125), seconds=8),)
 
 def measure(session: Session, part: str, openings: Sequence[Opening], scrollings: Sequence[Scrolling]) -> None:
     """Measure both questions, where there is a browser."""
+    openings = [opening for opening in openings if session.wants(opening.row)]
+    scrollings = [scrolling for scrolling in scrollings if session.wants(scrolling.row)]
+    if not openings and not scrollings:
+        return
     with contextlib.ExitStack() as stack:
         try:
             browser = stack.enter_context(_chromium())

@@ -89,6 +89,8 @@ def measure(session: Session, part: str, scenes: Sequence[Scene]) -> None:
     """Measure all that watch in each scene, in turn."""
     environment = session.environments[OURS.name]
     for usual in scenes:
+        if not session.wants(usual.name):
+            continue
         scene = replace(usual, window=min(usual.window, _QUICK_WINDOW)) if session.quick else usual
         if scene.as_nobody and os.geteuid() != 0:
             session.results.gaps.append(Gap(part, scene.name, OURS.name, 'only root can run programs of other users'))

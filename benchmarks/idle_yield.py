@@ -95,6 +95,8 @@ def measure(session: Session, part: str, cases: Sequence[Case]) -> None:
     """Measure each case with each monitor in turn; all run all the time, on devices of their own."""
     environment = session.environments[OURS.name]
     for case in cases:
+        if not session.wants(case.name):
+            continue
         rounds = session.rounds(case.rounds, QUICK_ROUNDS)
         openers = {TOLD: _told, LOOKING: _looking, PEER: _peer}
         if case.other_device is None:

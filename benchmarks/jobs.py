@@ -48,12 +48,15 @@ def measure(session: Session) -> None:
         progress(f'{PART}: a rank to copy')
         seed = recorded_rank(environment, folder / 'seed', _QUICK_SECONDS if session.quick else _SECONDS)
         for number in NUMBERS:
+            if not session.wants(REPORTS.format(number)):
+                continue
             job = copies(seed, folder / 'reports', number, with_recordings=False)
             ways = {OURS.name: 'merge', WITH_JSON: 'json'}
             session.take_turns(PART, REPORTS.format(number), rounds, _readings(environment, job, number, ways))
-        job = copies(seed, folder / 'recordings', RECORDED, with_recordings=True)
-        ways = {OURS.name: 'merge-recordings', WITH_JSON: 'json', WITH_SQLITE: 'json-sqlite'}
-        session.take_turns(PART, RECORDINGS.format(RECORDED), rounds, _readings(environment, job, RECORDED, ways))
+        if session.wants(RECORDINGS.format(RECORDED)):
+            job = copies(seed, folder / 'recordings', RECORDED, with_recordings=True)
+            ways = {OURS.name: 'merge-recordings', WITH_JSON: 'json', WITH_SQLITE: 'json-sqlite'}
+            session.take_turns(PART, RECORDINGS.format(RECORDED), rounds, _readings(environment, job, RECORDED, ways))
     rounds = session.rounds(_ROUNDS_OF_A_RANK, _QUICK_ROUNDS_OF_A_RANK)
     options = {WITH_JOB: ['--job=D'], WITH_REPORT: ['-f', 'json', '-o', 'F']}
     ranks = {name: functools.partial(cost_of_a_rank, environment, words) for name, words in options.items()}

@@ -32,14 +32,6 @@ API Result nvmlDeviceGetTotalEccErrors(Device device, u32 error_type, u32 counte
     END(SUCCESS);
 }
 
-API Result nvmlDeviceGetCudaComputeCapability(Device device, int *major, int *minor)
-{
-    BEGIN_DEVICE(device);
-    *major = 9;
-    *minor = 0;
-    END(SUCCESS);
-}
-
 /* nvml.h: for Windows only. */
 API Result nvmlDeviceGetDriverModel(Device device, u32 *current, u32 *pending)
 {

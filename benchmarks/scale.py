@@ -49,6 +49,8 @@ _TOO_LONG = 'samples each 0.1 s at most, so that 100,000 samples would take 3 ho
 def measure(session: Session) -> None:
     """Measure ours and the older implementation; the other peers are in the part cost."""
     for workload in _QUICK if session.quick else WORKLOADS:
+        if not session.wants(workload.name):
+            continue
         if workload.kind == 'memory' and _available() < workload.number * _MEGABYTE * _SPARE:
             session.results.gaps.append(Gap(PART, workload.name, OURS.name, 'the machine has too little memory'))
             continue
@@ -57,7 +59,8 @@ def measure(session: Session) -> None:
             return sample_cost(peer, environment, workload, INTERVAL, _WARM_UP)
 
         session.alternate(PART, workload.name, session.rounds(1), 'samples', cost, only=(OURS, THE_OLDER))
-    _run_length(session)
+    if session.wants(RUN_LENGTH):
+        _run_length(session)
 
 
 def _run_length(session: Session) -> None:

@@ -47,8 +47,8 @@ class Session:
     peers: Sequence[Peer]
     environments: Mapping[str, Environment]
     results: Results
-    rounds_wanted: int | None
-    quick: bool
+    rounds_wanted: int | None = None
+    quick: bool = False
     rows: re.Pattern[str] | None = None
 
     def wants(self, row: str) -> bool:
@@ -77,6 +77,8 @@ class Session:
         :param after: Called at the end of each round with its number.
         """
         able: dict[str, Callable[[], dict[str, float]]] = {}
+        if not self.wants(row):
+            return
         for peer in self.peers:
             if only is not None and peer not in only:
                 continue
@@ -103,8 +105,8 @@ class Session:
         :param after: Called at the end of each round with its number.
         :return: The names of those that have not failed.
         """
-        able = list(measures)
-        for number in range(rounds):
+        able = list(measures) if self.wants(row) else []
+        for number in range(rounds if able else 0):
             turn = number % len(able) if able else 0
             for name in [*able[turn:], *able[:turn]]:
                 progress(f'{part}: {row}, round {number + 1} of {rounds}: {name}')

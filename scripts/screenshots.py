@@ -2,9 +2,9 @@
 
 PYTHONPATH=src:tests python scripts/screenshots.py [NAME...]   # those of OF_TRAINING and OTHERS; all by default
 
-They are written to docs/_static, but for that of the table of GPUs, which a test makes (tests/support/gpus). GPUs and
-what they do are simulated; everything else in the pictures was measured while they were made. Needs Debian's Chromium,
-and the groups test and browser; as root, for the probe, atop and the monitor of idle GPUs.
+They are written to docs/_static. GPUs and what they do are simulated; everything else in the pictures was measured
+while they were made. Needs Debian's Chromium, and the groups test and clients; as root, for the probe, atop and the
+monitor of idle GPUs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 import nbformat
 from nbconvert import HTMLExporter
 from nbconvert.preprocessors import ExecutePreprocessor
+from pictures import gpu_table, terminals, training
 
-from support import pictured_terminals, pictured_training
 from support.cli_program import Terminal
 from support.fleet.page_browser import PHONE, chromium, opened
 from support.fleet.page_hosts import (
@@ -61,7 +61,7 @@ REPORT = {'width': 900, 'height': 804}
 WIDE = {'width': 1360, 'height': 740}
 SCREEN = 84, 25
 """Columns and lines of the terminal with the live view."""
-FIRST, LAST = 'train 0', f'train {pictured_training.TRAIN_STEPS - 1}'
+FIRST, LAST = 'train 0', f'train {training.TRAIN_STEPS - 1}'
 """The steps at which the live view is started and is taken; that of the last epoch stays."""
 GIB = 2**30
 TERMINAL = """<!doctype html><style>
@@ -123,14 +123,14 @@ def _training(browser: Browser, folder: Path, wanted: set[str]) -> None:
     if 'plot' in wanted:
         _run(*GPU_TRACKER, 'plot', str(recording), '--only=ram,gpu', '-o', str(FOLDER / 'plot.png'))
     if 'watch' in wanted:
-        _terminal(browser, 'watch', [pictured_terminals.prompt('gpu-tracker watch run.db'), '', *screen])
+        _terminal(browser, 'watch', [terminals.prompt('gpu-tracker watch run.db'), '', *screen])
     if 'regions' in wanted:
-        _terminal(browser, 'regions', pictured_terminals.show_regions(recording))
+        _terminal(browser, 'regions', terminals.show_regions(recording))
 
 
 def _trained(folder: Path) -> tuple[Path, list[str]]:
     """Return the recording of a training on a simulated GPU, and what the live view has shown of it."""
-    shutil.copy(pictured_training.__file__, folder / 'train.py')
+    shutil.copy(training.__file__, folder / 'train.py')
     driver = SimulatedDriver(folder)
     driver.write(gpus=_gpus(None, '', 0))
     programs = os.pathsep.join([os.path.dirname(sys.executable), os.environ['PATH']])
@@ -252,10 +252,11 @@ def _hosts() -> list[HostState]:
 
 
 OTHERS = {
-    'compare': lambda browser, folder: _terminal(browser, 'compare', pictured_terminals.compare(folder)),
-    'probe': lambda browser, folder: _terminal(browser, 'probe', pictured_terminals.probe(folder)),
-    'atop': lambda browser, folder: _terminal(browser, 'atop', pictured_terminals.atop(folder)),
-    'idle': lambda browser, folder: _terminal(browser, 'idle', pictured_terminals.idle(folder)),
+    'compare': lambda browser, folder: _terminal(browser, 'compare', terminals.compare(folder)),
+    'probe': lambda browser, folder: _terminal(browser, 'probe', terminals.probe(folder)),
+    'atop': lambda browser, folder: _terminal(browser, 'atop', terminals.atop(folder)),
+    'idle': lambda browser, folder: _terminal(browser, 'idle', terminals.idle(folder)),
+    'gpus': lambda *_: gpu_table.write(FOLDER / 'gpus.svg'),
     'job': _job,
     'notebook': lambda browser, _: _notebook(browser),
     'fleet': lambda browser, _: _fleet(browser),

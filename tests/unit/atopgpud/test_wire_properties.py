@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_tracker.atopgpud import wire
@@ -45,6 +45,7 @@ activities = st.builds(
 )
 
 
+@settings(max_examples=50)  # with hundreds of processes each
 @given(st.lists(st.lists(activities, min_size=1, max_size=3), min_size=1, max_size=4), st.sampled_from([1, 2]))
 def test_any_readings_give_an_answer_that_reads_back_as_the_same_figures(readings_of_gpus, version):
     sections = []

@@ -119,11 +119,6 @@ def test_a_limit_is_more_than_nothing(name):
         ModelLimits(**{name: 0})
 
 
-def test_the_documented_limits():
-    assert ModelLimits() == ModelLimits(30.0, 100_000, 16_384, 8_192, 64, 8_192, 16_384, 1_024, 4_096)
-    assert ModelLimits().open_nanoseconds == 30 * SECOND
-
-
 def day(process):
     """Yield what a process does in a window that leaves as much behind as it can."""
     time = process * SECOND

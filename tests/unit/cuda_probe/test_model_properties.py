@@ -6,7 +6,7 @@ from collections import defaultdict
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_tracker.cuda_probe.kernel_data import Event, EventKind
@@ -31,6 +31,8 @@ from support.cuda.cuda_events import (
 LONGEST = 4
 OPEN = 15
 NOW = 80
+SOME = settings(max_examples=50)
+"""A history of 40 events is expensive to make."""
 BOUNDS = {'launches_a_span': LONGEST, 'open_for': OPEN}
 
 
@@ -177,6 +179,7 @@ def windows(events, moments, **bounds):
     return told
 
 
+@SOME
 @given(happenings())
 def test_a_window_is_what_the_plain_model_says(events):
     (told,) = windows(events, [NOW])
@@ -192,6 +195,7 @@ def test_a_window_is_what_the_plain_model_says(events):
             assert abs(told.kernels.get(key, 0) - time) <= rounded
 
 
+@SOME
 @given(happenings(), cuts)
 def test_windows_cut_anywhere_add_up_to_the_same_busy_time(events, moments):
     whole = PlainModel(events, NOW)
@@ -203,6 +207,7 @@ def test_windows_cut_anywhere_add_up_to_the_same_busy_time(events, moments):
             assert process.busy == len(whole.busy(process.process, [0, 1]) & in_window)
 
 
+@SOME
 @given(happenings(), cuts)
 def test_windows_cut_anywhere_accumulate_to_the_run(events, moments):
     run = WindowSums()
@@ -219,6 +224,7 @@ def test_windows_cut_anywhere_accumulate_to_the_run(events, moments):
         assert (device.memory_max, device.memory_leaked) == (use.memory_max, use.memory_leaked)
 
 
+@SOME
 @given(happenings(), st.integers(1, 3))
 def test_spans_that_are_added_up_at_once_come_to_the_same(events, held):
     (one,), (other,) = windows(events, [NOW]), windows(events, [NOW], spans_held=held)
@@ -228,6 +234,7 @@ def test_spans_that_are_added_up_at_once_come_to_the_same(events, held):
     assert one.processes == other.processes
 
 
+@SOME
 @given(happenings(), st.randoms(use_true_random=False), cuts)
 def test_events_that_come_out_of_order_lose_no_launch_and_stay_in_the_window(events, random, moments):
     shaken = sorted(events, key=lambda event: event[0] + random.randint(0, 6))

@@ -58,7 +58,7 @@ graphic = st.characters(codec='ascii', categories=('L', 'N', 'P'), exclude_chara
 times = st.floats(0, 1e11)
 records = st.builds(
     Record,
-    uuids=st.lists(st.text(graphic, min_size=1, max_size=128), min_size=1, max_size=100).map(tuple),
+    uuids=st.lists(st.text(graphic, min_size=1, max_size=128), min_size=1, max_size=5).map(tuple),
     uid=st.integers(0, 2**32),
     pid=st.integers(1, 2**31 - 1),
     process_start=st.none() | st.floats(0, 1e12),
@@ -73,7 +73,8 @@ records = st.builds(
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=10,
 )
 
 

@@ -23,14 +23,21 @@ from support.idle.idle_history import (
     worlds,
 )
 
-EXAMPLES = 60
+SOME = settings(max_examples=30, deadline=None)
+"""Of histories, which take 10 ms each."""
 
 
-def any_history(test):
-    return settings(max_examples=EXAMPLES, deadline=None)(given(world=worlds())(test))
+PROPERTIES = []
+"""Functions that check a history and leave it as it is: a history takes longer to make than to check."""
 
 
-@any_history
+def any_history(check):
+    PROPERTIES.append(check)
+    return check
+
+
+@SOME
+@given(world=worlds())
 def test_a_program_is_gone_from_a_gpu_that_others_use_within_its_grace_after_the_first_look_that_shows_it(world):
     world.live(CALM._replace(active=True))
     world.live(CALM)
@@ -45,20 +52,20 @@ def test_a_program_is_gone_from_a_gpu_that_others_use_within_its_grace_after_the
 
 
 @any_history
-def test_never_are_two_programs_on_one_gpu(world):
+def never_are_two_programs_on_one_gpu(world):
     for number, life in enumerate(world.lives):
         for earlier in world.lives[:number]:
             assert not life.cells & earlier.cells or (earlier.gone is not None and earlier.gone <= life.start)
 
 
 @any_history
-def test_nothing_is_started_while_a_user_is_active(world):
+def nothing_is_started_while_a_user_is_active(world):
     for look in world.looks:
         assert not look.observation.active or not any(isinstance(action, Start) for action in look.actions)
 
 
 @any_history
-def test_every_start_comes_after_the_idle_time_shown_by_every_look_in_between(world):
+def every_start_comes_after_the_idle_time_shown_by_every_look_in_between(world):
     for look in world.looks:
         for action in look.actions:
             if isinstance(action, Start):
@@ -67,7 +74,7 @@ def test_every_start_comes_after_the_idle_time_shown_by_every_look_in_between(wo
 
 
 @any_history
-def test_a_start_is_on_the_gpus_that_the_program_names_or_on_all(world):
+def a_start_is_on_the_gpus_that_the_program_names_or_on_all(world):
     for look in world.looks:
         for action in look.actions:
             if isinstance(action, Start):
@@ -79,7 +86,7 @@ def test_a_start_is_on_the_gpus_that_the_program_names_or_on_all(world):
 
 
 @any_history
-def test_nobody_is_stopped_without_need(world):
+def nobody_is_stopped_without_need(world):
     for look in world.looks:
         for life in world.lives:
             if life.asked == look.time and life.start < look.time and as_configured(life.program, look.programs):
@@ -89,13 +96,13 @@ def test_nobody_is_stopped_without_need(world):
 
 
 @any_history
-def test_no_restart_comes_before_the_rest_is_over(world):
+def no_restart_comes_before_the_rest_is_over(world):
     for life in world.lives:
         assert life.start >= memory(life.program, life.start, world).not_before
 
 
 @any_history
-def test_room_is_made_only_for_a_program_that_has_its_turn_and_need_not_rest(world):
+def room_is_made_only_for_a_program_that_has_its_turn_and_need_not_rest(world):
     for look in world.looks:
         for life in world.lives:
             configured = as_configured(life.program, look.programs)
@@ -107,7 +114,7 @@ def test_room_is_made_only_for_a_program_that_has_its_turn_and_need_not_rest(wor
 
 
 @any_history
-def test_no_other_is_started_while_a_program_for_all_has_its_turn(world):
+def no_other_is_started_while_a_program_for_all_has_its_turn(world):
     for look in world.looks:
         started = [action.program for action in look.actions if isinstance(action, Start)]
         if any(program.gpus is not None for program in started):
@@ -119,7 +126,7 @@ def test_no_other_is_started_while_a_program_for_all_has_its_turn(world):
 
 
 @any_history
-def test_nothing_waits_that_could_be_started(world):
+def nothing_waits_that_could_be_started(world):
     for look in world.looks:
         alive = alive_after(look, world)
         taken = {cell for life in alive for cell in life.cells}
@@ -135,7 +142,7 @@ def test_nothing_waits_that_could_be_started(world):
 
 
 @any_history
-def test_a_look_leaves_nothing_to_do_that_a_second_decision_would_find(world):
+def a_look_leaves_nothing_to_do_that_a_second_decision_would_find(world):
     for look in world.looks:
         assert decide(look.programs, look.after, look.observation, look.time) == (look.after, ())
         for program in look.programs:
@@ -145,14 +152,22 @@ def test_a_look_leaves_nothing_to_do_that_a_second_decision_would_find(world):
 
 
 @any_history
-def test_decisions_change_nothing_that_they_are_given_and_come_out_the_same_again(world):
+def decisions_change_nothing_that_they_are_given_and_come_out_the_same_again(world):
     for look in world.looks:
         assert repr(look.before) == look.before_as_text
         assert decide(look.programs, look.before, look.observation, look.time) == (look.after, look.actions)
         assert look.after.runs.keys() >= {action.program.name for action in look.actions if isinstance(action, Start)}
 
 
-@any_history
+@settings(SOME, max_examples=100)
+@given(world=worlds())
+def test_each_property_holds_of_any_history(world):
+    for check in PROPERTIES:
+        check(world)
+
+
+@SOME
+@given(world=worlds())
 def test_after_the_monitor_has_begun_to_end_everything_ends_and_nothing_is_started(world):
     running = {life.program.name for life in world.living() if life.asked is None}
     world.state, stops = stop_all(world.state, 'SIGTERM', world.now)
@@ -167,7 +182,7 @@ def test_after_the_monitor_has_begun_to_end_everything_ends_and_nothing_is_start
     assert world.state.runs == {}
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@SOME
 @given(world=calm_worlds())
 def test_in_calm_the_programs_come_to_rest_and_each_runs_or_has_its_gpus_taken_by_one_that_does(world):
     living = world.living()
@@ -180,7 +195,7 @@ def test_in_calm_the_programs_come_to_rest_and_each_runs_or_has_its_gpus_taken_b
         assert runs or wanted & taken or not set(own) <= set(WHOLE)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@SOME
 @given(world=calm_worlds())
 def test_in_calm_a_program_for_all_runs_if_none_has_ever_failed(world):
     for_all = [program for program in world.looks[-1].programs if program.gpus is None]
@@ -189,7 +204,7 @@ def test_in_calm_a_program_for_all_runs_if_none_has_ever_failed(world):
         assert any(life.program in for_all for life in world.living())
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@SOME
 @given(world=worlds(), other=configurations)
 def test_a_reload_disturbs_nobody_who_is_configured_as_before(world, other):
     calm = [life for life in world.living() if life.asked is None]
@@ -207,7 +222,7 @@ def test_the_histories_reach_what_the_properties_are_about():
     """A generator that never starts, stops, divides or restarts anything would let every property pass."""
     reached = set()
 
-    @settings(max_examples=200, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=100, deadline=None, database=None, derandomize=True)
     @given(world=worlds())
     def visit(world) -> None:
         for life in world.lives:

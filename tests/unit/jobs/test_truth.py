@@ -1,4 +1,4 @@
-"""A job of 10,000 ranks, of which each fault has happened to 1 %, merged from its folder to what truly was."""
+"""A job of 800 ranks, of which each fault has happened to 1 %, merged from its folder to what truly was."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpu_tracker.jobs.job_report import JobReport
     from support.job_folders import SimulatedRun
 
-SIZE = 10_000
-EACH = 100
+SIZE = 800
+EACH = 8
 
 
 class Merged(NamedTuple):
@@ -67,14 +67,14 @@ def once(runs: Iterable[SimulatedRun], value_of: Callable[[SimulatedRun], float]
 def test_each_rank_is_in_its_state(job: Merged) -> None:
     report = job.report
     assert report.states == {
-        'ended': 9000,
-        'failed': 100,
-        'killed': 100,
-        'lost': 400,
-        'running': 100,
-        'unmeasured': 100,
+        'ended': 720,
+        'failed': 8,
+        'killed': 8,
+        'lost': 32,
+        'running': 8,
+        'unmeasured': 8,
     }
-    assert (report.ranks_expected, report.ranks_started, len(report.ranks)) == (10_000, 9_800, 9_900)
+    assert (report.ranks_expected, report.ranks_started, len(report.ranks)) == (800, 784, 792)
     missing = sorted([*job.faults['never started'], *job.faults['unreadable']])
     assert report.never_started == tuple(map(str, missing))
     assert report.restarted == tuple(map(str, job.faults['restarted']))
@@ -125,7 +125,7 @@ def test_each_node_has_what_its_ranks_had(job: Merged) -> None:
         assert (node.cores, node.cpu_seconds_allotted) == (4, 4.0 * len(seconds))
         assert (node.gpu_seconds_allotted, node.asked_ram) == (None, 8 * GIB)
         assert (node.system_max_ram, node.system_ram_capacity) == (7 * GIB, 64 * GIB)
-    assert with_bound > 300
+    assert with_bound > 15
     assert job.report.cpu_seconds_allotted == sum(node.cpu_seconds_allotted or 0.0 for node in job.report.nodes)
 
 
@@ -173,20 +173,18 @@ def test_every_file_that_could_not_be_read_is_named(job: Merged) -> None:
     age, lost, silent = job.report.problems[:3]
     assert age == 'Figures of ranks that run are up to 5 s old.'
     names = [f'rank {run.rank}' for run in job.last.values() if run.state == 'lost']
-    assert (
-        lost == f'Nobody has seen the end of {", ".join(names[:12])} and 388 more: figures are up to the last report.'
-    )
+    assert lost == f'Nobody has seen the end of {", ".join(names[:12])} and 20 more: figures are up to the last report.'
     unknown = [f'rank {run.rank}' for run in job.last.values() if not run.is_known]
-    assert silent == f'Nothing is known of what {", ".join(unknown[:12])} and 288 more used: it is in no figure.'
+    assert silent == f'Nothing is known of what {", ".join(unknown[:12])} and 12 more used: it is in no figure.'
     assert job.report.problems[3:] == tuple(job.problems)
 
 
 def test_what_is_shown_stays_short_and_json_has_all(job: Merged) -> None:
     text = job_text.as_text(job.report)
     assert len(text.splitlines()) < 90
-    assert '10,000 on 625 nodes: 9,000 ended, 100 failed, 100 killed, 400 lost, 100 still running' in text
-    assert '287 more problems: -f json has them' in text
-    assert len(job_page(job.report)) < 1_000_000
+    assert '800 on 50 nodes: 720 ended, 8 failed, 8 killed, 32 lost, 8 still running' in text
+    assert '11 more problems: -f json has them' in text
+    assert len(job_page(job.report)) < 200_000
     plain = json.loads(json.dumps(job.report.to_json(), allow_nan=False))
-    assert len(plain['ranks']) == 9_900
+    assert len(plain['ranks']) == 792
     assert plain['max_ram_of_node'].keys() == {'value', 'lower', 'upper'}

@@ -38,12 +38,12 @@ def test_from_the_200th_on_calls_are_summed(written):
     assert (fold.total * 1e-9) ** 2 / fold.calls <= fold.squares * 1.0001
 
 
-def test_200000_calls_are_a_few_hundred_lines(written):
-    for _ in range(200_000):
+def test_20000_calls_are_a_few_hundred_lines(written):
+    for _ in range(20_000):
         with gput.region('hot'):
             pass
     blocks.flush()
-    assert total(written, 'hot') == 200_000
+    assert total(written, 'hot') == 20_000
     seconds = (written.parsed[-1].last - written.parsed[0].t) * 1e-9
     assert len(written.lines) <= 2 * 199 + 2 * seconds + 10
 
@@ -103,7 +103,7 @@ def test_names_beyond_the_limit_are_summed_as_one(written):
 
 def test_many_threads_lose_no_call(written):
     def work():
-        for _ in range(5000):
+        for _ in range(1000):
             with gput.region('hot'):
                 pass
 
@@ -113,7 +113,7 @@ def test_many_threads_lose_no_call(written):
     for thread in threads:
         thread.join()
     blocks.flush()
-    assert total(written, 'hot') == 40_000
+    assert total(written, 'hot') == 8000
     assert len({fold.thread_id for fold in written.folds}) == 8
 
 

@@ -83,6 +83,8 @@ class OtlpPush:
     :param interval: Seconds between two pushes.
     :param complain: Takes lines for people.
     :param clock: Monotonic seconds.
+    :param most_series: The SDK's limit of the series of one metric.
+    :param renewed_after: Number of ranks after which the SDK begins anew.
     :raises GpuTrackerError: What the environment says for the SDK cannot be used.
     """
 
@@ -96,12 +98,16 @@ class OtlpPush:
         interval: float,
         complain: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
+        most_series: int = _MOST_SERIES,
+        renewed_after: int = _RENEWED_AFTER,
     ) -> None:
         self._known = known
         self._endpoint = endpoint
         self._version = version
         self._interval = interval
         self._clock = clock
+        self._most_series = most_series
+        self._renewed_after = renewed_after
         self._outcome = _Outcome(complain, clock)
         # Those of the environment win, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
         own = Resource(resource_attributes(host, version), SCHEMA)
@@ -127,7 +133,7 @@ class OtlpPush:
             (rank.folder, rank.job, rank.step, rank.rank, rank.node, rank.pid) for rank in self._now.ranks
         )
         self._reader.collect(timeout_millis=_LONGEST_COLLECTION)
-        if len(self._ranks) > _RENEWED_AFTER:
+        if len(self._ranks) > self._renewed_after:
             self._provider.shutdown()
             self._ranks.clear()
             self._provider, self._reader = self._opened()
@@ -146,7 +152,7 @@ class OtlpPush:
         except (ImportError, RuntimeError, ValueError) as error:
             raise GpuTrackerError(f'--otlp: {error}') from error
         # Without a thread of its own: that would take minutes to end where the collector does not answer.
-        reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf, **_limits())
+        reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf, **_limits(self._most_series))
         provider = MeterProvider([reader], self._resource, shutdown_on_exit=False)
         meter = provider.get_meter('gpu-tracker', self._version, SCHEMA)
         for gpu_figure in GPU_FIGURES:
@@ -172,14 +178,14 @@ def _observe(meter: Meter, figure: OtlpFigure[Any], points: Callable[[], Iterabl
     create(figure.name, [observed], unit=figure.unit, description=figure.text)
 
 
-def _limits() -> dict[str, Any]:
+def _limits(most_series: int) -> dict[str, Any]:
     """Return the parameter that lets a metric have more series, where the SDK has a limit."""
     from opentelemetry.sdk.metrics import export  # noqa: PLC0415 - older versions do not have the name
 
     if not hasattr(export, 'CardinalityLimits'):
         return {}
     kinds = (ObservableCounter, ObservableGauge, ObservableUpDownCounter)
-    return {'cardinality_limits': dict.fromkeys(kinds, _MOST_SERIES)}
+    return {'cardinality_limits': dict.fromkeys(kinds, most_series)}
 
 
 class _Exporter(OTLPMetricExporter):

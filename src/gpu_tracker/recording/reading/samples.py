@@ -183,8 +183,9 @@ class Samples:
         types = ((name, arrow.int64() if self._is_whole(name) else arrow.float64()) for name in self.names)
         return arrow.schema(list(types))
 
-    def parts(self, size: int = _FRAME_ROWS) -> Iterator[dict[str, Values]]:
+    def parts(self, size: int | None = None) -> Iterator[dict[str, Values]]:
         """Yield the rows as columns by their names, ``size`` rows or a few more at a time."""
+        size = _FRAME_ROWS if size is None else size
         waiting: list[list[Values]] = []
         rows = 0
         for columns in self.batches(self.names[1:]):

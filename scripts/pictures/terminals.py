@@ -59,7 +59,8 @@ def probe(folder: Path) -> list[str]:
     command = ['sh', '-c', 'stty cols 114 rows 40; exec "$@"', 'sh', *PROGRAM, 'probe', '--', './train', CUDA]
     with contextlib.chdir(folder):
         terminal = Terminal(command, {**os.environ, 'LD_LIBRARY_PATH': str(stand_in().folder), 'LC_ALL': 'C.UTF-8'})
-        assert terminal.wait() == 0, terminal.shown
+        if terminal.wait() != 0:
+            raise SystemExit(terminal.shown)
     lines = terminal.shown.replace('\r', '').splitlines()
     report = lines[next(number for number, line in enumerate(lines) if line.startswith('CUDA calls')) :]
     return [prompt('gpu-tracker probe -- ./train'), '', *report]

@@ -1,15 +1,9 @@
-"""Draws what ``gpu-tracker gpus`` prints on the machine of ``gpus_on_show``, for the documentation.
-
-    PYTHONPATH=src:tests python -m picture_of_table     # writes docs/_static/gpus.svg
-
-A test fails where that picture is not the one that would be drawn now.
-"""
+"""The table that ``gpu-tracker gpus`` prints for the GPUs of ``support.gpus.example_gpus``, drawn as SVG."""
 
 from __future__ import annotations
 
 import re
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpu_tracker.gpus import constraints
@@ -18,8 +12,8 @@ from support.gpus.example_gpus import GPUS, NOW, user_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-PICTURE = Path(__file__).resolve().parents[3] / 'docs' / '_static' / 'gpus.svg'
 COLUMNS = 120
 CHARACTER_WIDTH = 8.4
 LINE_HEIGHT = 20
@@ -71,6 +65,6 @@ def _texts(line: list[Span], number: int) -> Iterator[str]:
         column += len(span.text)
 
 
-if __name__ == '__main__':
-    PICTURE.parent.mkdir(exist_ok=True)
-    PICTURE.write_text(picture(), encoding='utf-8')
+def write(file: Path) -> None:
+    """Write the picture."""
+    file.write_text(picture(), encoding='utf-8')
