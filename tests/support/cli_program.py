@@ -53,7 +53,7 @@ def called(
 ) -> subprocess.CompletedProcess[str]:
     """Call gpu-tracker in this process, without the start of an interpreter.
 
-    Only for commands that start no process, set no signal handler and load no GPU driver.
+    Only for commands that read files, or that are refused before they run a program or load a GPU driver.
     """
     with (
         tempfile.TemporaryFile() as output,
