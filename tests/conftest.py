@@ -55,13 +55,14 @@ def driver(tmp_path: Path) -> SimulatedDriver:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
+def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Machine]:
     """Return a machine whose simulated driver has the GPUs of the mark ``machine``, or none."""
     made = Machine(tmp_path)
     mark = request.node.get_closest_marker('machine')
     if mark is not None:
         made.write(**mark.kwargs)
-    return made
+    with made.forks():
+        yield made
 
 
 @pytest.fixture(scope='module')

@@ -13,6 +13,7 @@ import gpu_tracker
 from gpu_tracker.cli import atopgpud
 from support.atop.atopgpud_program import OwnSocket
 from support.atop.honest_client import busy
+from support.cli_program import called
 from support.simulated_nvml import Gpu
 from support.tracked_program import environment, run_words, start
 from support.waiting import TIMEOUT, eventually
@@ -62,23 +63,27 @@ pytestmark = pytest.mark.machine(gpus=[Gpu(name='NVIDIA H200', pci='00000000:17:
 
 
 def test_wrong_options_are_told_before_anything_is_done(machine) -> None:
-    answers = machine.told_each(*(['atopgpud', word] for word in WRONG))
-    assert answers == [(125, '', f'gpu-tracker: {text}\n') for text in WRONG.values()]
-    in_background = machine.told_each(['atopgpud', '--daemon', '--port=atop'], ['atopgpud', '--daemon', '--host=a..b'])
-    assert in_background == [(125, '', f'gpu-tracker: {WRONG[word]}\n') for word in ('--port=atop', '--host=a..b')]
-    both = '--daemon and --foreground do not go together'
-    assert machine.told_each(['atopgpud', '--daemon', '-f']) == [(125, '', f'gpu-tracker: {both}{TRY}\n')]
+    answers = [called('atopgpud', word) for word in WRONG]
+    told = [(answer.returncode, answer.stdout, answer.stderr) for answer in answers]
+    assert told == [(125, '', f'gpu-tracker: {text}\n') for text in WRONG.values()]
+    both = f'--daemon and --foreground do not go together{TRY}'
+    in_background = machine.told_each(
+        ['atopgpud', '--daemon', '--port=atop'],
+        ['atopgpud', '--daemon', '--host=a..b'],
+        ['atopgpud', '--daemon', '-f'],
+    )
+    expected = [WRONG['--port=atop'], WRONG['--host=a..b'], both]
+    assert in_background == [(125, '', f'gpu-tracker: {text}\n') for text in expected]
     assert machine.driver.calls() == []
 
 
-def test_help_and_version(machine) -> None:
-    *helps, version = machine.told_each(
-        ['atopgpud', '--help'], ['atopgpud', '-h'], ['atopgpud', '--daemon', '--help'], ['atopgpud', '--version']
-    )
-    for code, printed, errors in helps:
-        assert (code, errors) == (0, '')
-        assert printed.strip() == atopgpud.TEXT.strip()
-    assert version == (0, f'gpu-tracker {gpu_tracker.__version__}\n', '')
+def test_help_and_version() -> None:
+    for words in (['--help'], ['-h'], ['--daemon', '--help']):
+        helped = called('atopgpud', *words)
+        assert (helped.returncode, helped.stderr) == (0, '')
+        assert helped.stdout.strip() == atopgpud.TEXT.strip()
+    version = called('atopgpud', '--version')
+    assert (version.returncode, version.stdout) == (0, f'gpu-tracker {gpu_tracker.__version__}\n')
     assert max(map(len, atopgpud.TEXT.splitlines())) <= 90
 
 

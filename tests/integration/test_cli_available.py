@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.cli_program import called
 from support.gpus.gpu_machine import GB, NO_SUCH_PROCESS, Machine
 from support.simulated_nvml import Failure, Gpu, Mig, Process
 
@@ -51,29 +52,19 @@ def test_free_gpus_are_named(eight: Machine) -> None:
         ([], '0,2,3'),
         (['-l', '1'], '0'),
         (['--limit=2'], '0,2'),
-        (['-l9'], '0,2,3'),
         (['-n', '1'], '0'),
-        (['--count=3'], '0,2,3'),
         (['--max-used-percent=19.9'], '0,3'),
-        (['--max-used-percent=0'], '3'),
-        (['--max-used-percent=95', '--exclude=4'], '0,1,2,3'),
         (['--max-used-percent=100'], '0,1,2,3,4'),
         (['--max-utilization=50'], '0,3'),
-        (['--min-free=39GB'], '0,3'),
-        (['--min-free=32GB'], '0,2,3'),
         (['--min-free=30GiB'], '0,3'),  # 32 GB are 29.8 GiB
         (['--max-temperature=50'], '0,3'),
-        (['--order=index'], '0,2,3'),
         (['--order=free'], '3,0,2'),
         (['--order=power', '-l', '2'], '3,0'),
-        (['--exclude=0,3'], '2'),
-        (['--exclude', f'3, {ZERO}'], '2'),
+        ([f'--exclude=3, {ZERO}'], '2'),
         (['--exclude=GPU-3a'], '0,2'),
         (['--uuid'], f'{ZERO},{TWO},GPU-3a,MIG-5-1'),
-        (['--uuid', '--order=free'], f'GPU-3a,{ZERO},{TWO},MIG-5-1'),
         (['--uuid', '--order=power'], f'GPU-3a,MIG-5-1,{ZERO},{TWO}'),
         (['--uuid', '--exclude=0,MIG-5-1', '--max-used-percent=50'], f'{TWO},GPU-3a,MIG-5-0'),
-        (['--uuid', '--exclude=5', '-l', '1'], ZERO),
         (['--uuid', '--max-temperature=44'], f'{ZERO},MIG-5-1'),  # a MIG device is as hot as its GPU
     ]
     told = eight.told_each(*(['available', *arguments] for arguments, _ in named))
@@ -123,7 +114,7 @@ def test_waiting_ends_at_once_where_it_cannot_help(eight: Machine) -> None:
         assert eight.told('available', '--wait', *wish) == eight.told('available', *wish)
 
 
-def test_wrong_arguments_are_named(eight: Machine) -> None:
+def test_wrong_arguments_are_named() -> None:
     complaints = [
         (['-l', '0'], "--limit must be a positive whole number, not '0'\n"),
         (['-l', 'two'], "--limit must be a positive whole number, not 'two'\n"),
@@ -136,14 +127,6 @@ def test_wrong_arguments_are_named(eight: Machine) -> None:
         (['--min-free=10'], f"--min-free must be {SIZE}, not '10'\n"),
         (['--min-free=GB'], f"--min-free must be {SIZE}, not 'GB'\n"),
         (['--order=best'], "--order must be index, free or power, not 'best'\n"),
-        (
-            ['--exclude=0,8'],
-            "--exclude must be the index or UUID of a GPU (indices here: 0, 1, 2, 3, 4, 5, 6, 7), not '8'\n",
-        ),
-        (
-            ['--exclude=GPU-3'],  # begins two UUIDs
-            "--exclude must be the index or UUID of a GPU (indices here: 0, 1, 2, 3, 4, 5, 6, 7), not 'GPU-3'\n",
-        ),
         (['--wait-seconds=0'], "--wait-seconds must be a positive number of seconds, not '0'\n"),
         (['--wait-seconds=long'], "--wait-seconds must be a number, not 'long'\n"),
         (['--claim', '--claim-seconds=-1'], "--claim-seconds must be a positive number of seconds, not '-1'\n"),
@@ -160,19 +143,24 @@ def test_wrong_arguments_are_named(eight: Machine) -> None:
         (['--'], f'the command is empty\n{HINT}'),
         (['-l', '1', '-5'], f"unexpected argument '-5'\n{HINT}"),
     ]
-    told = eight.told_each(*(['available', *arguments] for arguments, _ in complaints))
-    assert told == [(125, '', f'gpu-tracker: {complaint}') for _, complaint in complaints]
+    told = [called('available', *arguments) for arguments, _ in complaints]
+    assert [(one.returncode, one.stdout) for one in told] == [(125, '')] * len(complaints)
+    assert [one.stderr for one in told] == [f'gpu-tracker: {complaint}' for _, complaint in complaints]
+
+
+def test_gpus_to_be_left_out_must_be_there(eight: Machine) -> None:
+    indices = '(indices here: 0, 1, 2, 3, 4, 5, 6, 7)'
+    for given in ('8', 'GPU-3'):  # the latter begins two UUIDs
+        complaint = f"gpu-tracker: --exclude must be the index or UUID of a GPU {indices}, not '{given}'\n"
+        assert eight.told('available', f'--exclude=0,{given}') == (125, '', complaint)
     assert not eight.claims.exists()
 
 
-def test_help_and_version(machine: Machine) -> None:
-    code, printed, errors = machine.told('available', '--help')
-    assert (code, printed.splitlines()[0], errors) == (
-        0,
-        'Names the free GPUs of this machine, or runs a command on them.',
-        '',
-    )
-    assert machine.told('available', '-v') == (0, 'gpu-tracker 6.0.0\n', '')
+def test_help_and_version() -> None:
+    told = called('available', '--help')
+    assert (told.returncode, told.stderr) == (0, '')
+    assert told.stdout.startswith('Names the free GPUs of this machine, or runs a command on them.\n')
+    assert called('available', '-v').stdout == 'gpu-tracker 6.0.0\n'
 
 
 def test_visible_devices_limit_the_choice(machine: Machine) -> None:

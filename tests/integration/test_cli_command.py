@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PROGRAM, Marked, gpu_tracker, number_in, shell, started, state_of, text_of
+from support.cli_program import PROGRAM, Marked, called, gpu_tracker, number_in, shell, started, state_of, text_of
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -36,28 +36,14 @@ def test_json_is_all_that_is_on_standard_output() -> None:
     assert usage['compute_time']['unit'] == 'seconds'
 
 
-def test_the_report_goes_to_the_output_file_alone(tmp_path: Path) -> None:
-    path = tmp_path / 'report'
-    run = gpu_tracker('-o', str(path), '-e', 'echo one')
-    assert run.stdout == 'one\n'
-    assert path.read_text().startswith('Max RAM:\n')
-    assert path.read_text().endswith('\n')
-    assert os.listdir(tmp_path) == ['report']
-
-
 @pytest.mark.parametrize(
     ('arguments', 'status', 'code'),
     [
-        (['-e', 'true'], '0', 0),
-        (['-e', 'false'], '1', 1),
         (['-e', 'exit 7'], '7', 7),
         (['--', 'sh', '-c', 'exit 255'], '255', 255),
         (['-e', 'kill -TERM $$'], '-15', 143),
-        (['--', 'sh', '-c', 'kill -KILL $$'], '-9', 137),
         (['-e', 'kill -PIPE $$'], '-13', 141),
-        (['-e', 'no-such-program'], '127', 127),
         (['-e', '-x'], '127', 127),
-        (['-e', '/etc/passwd'], '126', 126),
     ],
 )
 def test_the_exit_code_is_that_of_the_command(arguments: list[str], status: int | str, code: int) -> None:
@@ -81,7 +67,7 @@ def test_the_exit_code_is_that_of_the_command(arguments: list[str], status: int 
     ],
 )
 def test_a_program_that_cannot_be_started(tmp_path: Path, word: str, code: int, reason: str) -> None:
-    run = gpu_tracker('-o', str(tmp_path / 'report'), '--', word)
+    run = called('-o', str(tmp_path / 'report'), '--', word)
     assert run.stderr == f'gpu-tracker: cannot start {word!r}: {reason}\n'
     assert run.stdout == ''
     assert run.returncode == code
@@ -92,7 +78,7 @@ def test_a_program_that_cannot_be_started(tmp_path: Path, word: str, code: int, 
 def test_a_python_program_without_python(tmp_path: Path, word: str, code: int) -> None:
     """A file that is there was not meant to be a command of gpu-tracker with a similar name."""
     (tmp_path / word).write_text('print()')
-    run = gpu_tracker(word, '--epochs=3', cwd=tmp_path)
+    run = called(word, '--epochs=3', cwd=tmp_path)
     assert run.stderr == (
         f'gpu-tracker: cannot start {word!r}: it is a Python program: put python in front of it, as in '
         f'"gpu-tracker python {word}". See "not-started" in docs/troubleshooting.rst.\n'
@@ -116,23 +102,24 @@ def test_a_program_that_cannot_be_started_with_what_was_meant(
         (tmp_path / 'bin' / name).symlink_to('/bin/true')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv('PATH', str(tmp_path / 'bin'))
-    run = gpu_tracker(*arguments)
+    run = called(*arguments)
     assert (run.stdout, run.stderr, run.returncode) == ('', f'gpu-tracker: cannot start {message}\n', code)
 
 
-@pytest.mark.parametrize('content', ['', '#!/no/such/interpreter\n', '\0'])
-def test_a_report_file_is_as_it_was_where_only_the_exec_fails(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ('content', 'before'), [('', 'old'), ('#!/no/such/interpreter\n', None), ('#!/no/such/interpreter\n', 'old')]
+)
+def test_a_report_file_is_as_it_was_where_only_the_exec_fails(tmp_path: Path, content: str, before: str | None) -> None:
     program = tmp_path / 'program'
     program.write_text(content)
     program.chmod(0o755 if content else 0o644)
     path = tmp_path / 'report'
-    for before in (None, 'old'):
-        if before is not None:
-            path.write_text(before)
-        run = gpu_tracker('-o', str(path), '--', str(program))
-        assert run.returncode in {126, 127}
-        assert run.stdout == ''
-        assert (path.read_text() if path.exists() else None) == before
+    if before is not None:
+        path.write_text(before)
+    run = gpu_tracker('-o', str(path), '--', str(program))
+    assert run.returncode == (127 if content else 126)
+    assert run.stdout == ''
+    assert (path.read_text() if path.exists() else None) == before
 
 
 def test_a_script_that_names_no_interpreter_is_run_by_the_shell_and_a_binary_is_not(tmp_path: Path) -> None:
@@ -154,13 +141,13 @@ def test_a_script_that_names_no_interpreter_is_run_by_the_shell_and_a_binary_is_
     ('command', 'printed'),
     [
         ('printf "%s-" a "b  c" \'$HOME\'', 'a-b  c-$HOME-'),
-        ('echo x | tr x y', 'y\n'),
-        ('false || echo "a b" && echo c', 'a b\nc\n'),
-        ('VALUE=3; echo $((VALUE + 1))', '4\n'),
-        ('cd / && pwd', '/\n'),
-        ('echo /etc/pass[w]d', '/etc/passwd\n'),
-        ('VALUE=5 sh -c \'echo "$VALUE"\'', '5\n'),
-        ('echo a >&2', ''),
+        (
+            (
+                'echo x | tr x y; false || echo "a b" && cd / && pwd; echo a >&2; VALUE=3; echo $((VALUE + 1)) '
+                '/etc/pass[w]d; VALUE=5 sh -c \'echo "$VALUE"\''
+            ),
+            'y\na b\n/\n4 /etc/passwd\n5\n',
+        ),
     ],
 )
 def test_a_whole_shell_command(command: str, printed: str) -> None:
@@ -187,9 +174,10 @@ def test_the_command_reads_our_standard_input() -> None:
     assert run.stdout == 'text\n'
 
 
-@pytest.mark.parametrize('closed', ['', '<&-', '2>&-', '<&- 2>&-'])
-@pytest.mark.parametrize('before', ['', "trap '' HUP INT CHLD;"])
-def test_the_command_finds_what_it_would_find_without_us(tmp_path: Path, closed: str, before: str) -> None:
+@pytest.mark.parametrize(
+    ('before', 'closed'), [('', ''), ('', '<&-'), ("trap '' HUP INT CHLD;", ''), ("trap '' HUP INT CHLD;", '<&- 2>&-')]
+)
+def test_the_command_finds_what_it_would_find_without_us(tmp_path: Path, before: str, closed: str) -> None:
     # Native code looks, because an interpreter itself ignores SIGPIPE: grep on its own status.
     command = 'grep -E "^Sig(Ign|Blk|Pnd)" /proc/self/status; ls -l /proc/self/fd | sed "s/.* \\([0-9]* ->\\)/\\1/"'
     script = f'{before} exec 5<&-; sh -c \'{command}\' {closed} > {tmp_path}/without; "$@" {closed} > {tmp_path}/with'
@@ -285,7 +273,7 @@ def test_a_command_that_is_held_never_runs_where_we_are_killed(tmp_path: Path) -
 
 
 def test_the_size_of_our_caller_is_not_the_size_of_the_command() -> None:
-    large = "import subprocess, sys\nmemory = b'x' * 500_000_000\nsys.exit(subprocess.run(sys.argv[1:]).returncode)\n"
+    large = "import subprocess, sys\nmemory = b'x' * 100_000_000\nsys.exit(subprocess.run(sys.argv[1:]).returncode)\n"
     words = [sys.executable, '-c', large, *PROGRAM, '-f', 'json', '--ru=megabytes', '-e', 'sleep 0.2']
     run = subprocess.run(words, capture_output=True, text=True, check=True)
     peak = json.loads(run.stdout)['max_ram']['main']['total_rss']
@@ -294,8 +282,8 @@ def test_the_size_of_our_caller_is_not_the_size_of_the_command() -> None:
 
 def test_the_cpu_time_of_a_short_command_is_exact() -> None:
     # Counted from its own start: the clock of the process includes the time that it was held.
-    burn = f"{sys.executable} -c 'import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass'"
+    burn = f"{sys.executable} -c 'import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass'"
     run = gpu_tracker('-f', 'json', '--tu=seconds', '-e', burn)
     usage = json.loads(run.stdout)
     seconds = usage['cpu_utilization']['main']['mean_sum_percent'] / 100 * usage['compute_time']['time']
-    assert 0.3 <= seconds < 0.5
+    assert 0.2 <= seconds < 0.4

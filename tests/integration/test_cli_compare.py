@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import gpu_tracker
+from support.cli_program import called, gpu_tracker
 from support.compared_runs import MB, run, runs
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ max_ram.combined.shared_rss                6.029 MB  6.029 MB  1.000  1.000 to 1
 
 def test_the_table(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 101]), runs(tmp_path, 'b', [120, 121])
-    ended = gpu_tracker('compare', f'old={",".join(old)}', f'new={",".join(new)}')
+    ended = called('compare', f'old={",".join(old)}', f'new={",".join(new)}')
     assert ended.stdout.startswith(TABLE)
     assert (ended.returncode, ended.stderr) == (0, '')
 
@@ -39,7 +39,7 @@ def test_regions_and_notes(tmp_path: Path) -> None:
     old = run(tmp_path / 'a.db', regions={'load': 1.0, 'my step': 2.0, 'gone': 1.0})
     new = run(tmp_path / 'b.db', regions={'load': 1.5, 'my step': None, 'evil\x1b[2J': 1.0}, host='n\x1b2', exit_code=3)
     killed = run(tmp_path / 'c.db', regions={'load': 1.5}, ended=None)
-    ended = gpu_tracker('compare', f'old={old}', f'new={new}', f'new={killed}')
+    ended = called('compare', f'old={old}', f'new={new}', f'new={killed}')
     regions_and_notes = f"""
                              old    new  ratio  verdict
 regions.load.wall_time       1 s  1.5 s  1.500
@@ -58,13 +58,13 @@ Notes:
 
 def test_a_signal_that_has_ended_a_command_has_its_name(tmp_path: Path) -> None:
     old, new = run(tmp_path / 'a.db'), run(tmp_path / 'b.db', exit_code=-9)
-    ended = gpu_tracker('compare', f'old={old}', f'new={new}')
+    ended = called('compare', f'old={old}', f'new={new}')
     assert f'   The command of {new} (new) ended by SIGKILL.\n' in ended.stdout
 
 
 def test_one_run_each_says_that_there_is_no_verdict(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 110])
-    shown = gpu_tracker('compare', f'old={old}', f'new={new}').stdout
+    shown = called('compare', f'old={old}', f'new={new}').stdout
     assert 'max_ram.combined.total_rss                   100 MB    110 MB  1.100\n' in shown
     assert shown.endswith(
         'Notes:\n   One run a group has no interval and no verdict: two runs of the same program differ as well.\n'
@@ -88,13 +88,13 @@ def test_a_condition_that_applies_is_a_line_and_exit_code_1(tmp_path: Path) -> N
 
 def test_conditions_that_do_not_apply_leave_the_exit_code_0(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 101])
-    ended = gpu_tracker('compare', f'old={old}', f'new={new}', '--fail-if=max_ram.combined > +5 %')
+    ended = called('compare', f'old={old}', f'new={new}', '--fail-if=max_ram.combined > +5 %')
     assert (ended.returncode, ended.stderr) == (0, '')
 
 
 def test_what_is_unknown_fails(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 101])
-    ended = gpu_tracker('compare', f'old={old}', f'new={new}', '--fail-if=max_gpu_ram.combined > +5 %', '-fjson')
+    ended = called('compare', f'old={old}', f'new={new}', '--fail-if=max_gpu_ram.combined > +5 %', '-fjson')
     text = 'the change of max_gpu_ram.combined is not known: it is 0 in all runs'
     assert ended.stderr == f'gpu-tracker: max_gpu_ram.combined > +5 %: {text}\n'
     assert ended.returncode == 1
@@ -105,7 +105,7 @@ def test_what_is_unknown_fails(tmp_path: Path) -> None:
 
 def test_json(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 101])
-    ended = gpu_tracker('compare', '-f', 'json', f'old={old}', f'new={new}')
+    ended = called('compare', '-f', 'json', f'old={old}', f'new={new}')
     shown = json.loads(ended.stdout)
     assert sorted(shown) == ['conditions', 'differences', 'figures', 'groups', 'incomplete', 'unpaired_regions']
     (ram,) = (figure for figure in shown['figures'] if figure['name'] == 'max_ram.combined.total_rss')
@@ -115,7 +115,7 @@ def test_json(tmp_path: Path) -> None:
 def test_the_report_can_go_to_a_file(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 110])
     file = tmp_path / 'report.json'
-    ended = gpu_tracker(
+    ended = called(
         'compare', f'old={old}', f'new={new}', '-f', 'json', '-o', str(file), '--fail-if=max_ram.combined > +5 %'
     )
     assert (ended.returncode, ended.stdout) == (1, '')
@@ -124,15 +124,15 @@ def test_the_report_can_go_to_a_file(tmp_path: Path) -> None:
 
 def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 110])
-    ended = gpu_tracker('compare', f'old={old}', f'new={new}', '-o', new)
+    ended = called('compare', f'old={old}', f'new={new}', '-o', new)
     assert ended.returncode == 125
     assert ended.stderr == f'gpu-tracker: --output must be a file that is none of the recordings, not {new!r}\n'
-    assert gpu_tracker('compare', f'old={old}', f'new={new}').returncode == 0
+    assert called('compare', f'old={old}', f'new={new}').returncode == 0
 
 
 def test_more_than_two_groups(tmp_path: Path) -> None:
     paths = runs(tmp_path, 'a', [100, 110, 120])
-    shown = gpu_tracker('compare', *(f'{name}={path}' for name, path in zip('abc', paths, strict=True))).stdout
+    shown = called('compare', *(f'{name}={path}' for name, path in zip('abc', paths, strict=True))).stdout
     assert '1 run of a, 1 run of b\n' in shown
     assert '1 run of a, 1 run of c\n' in shown
 
@@ -141,7 +141,7 @@ def test_more_than_two_groups(tmp_path: Path) -> None:
 def test_names_of_files_with_commas_and_equals_signs(tmp_path: Path, name: str) -> None:
     run(tmp_path / name)
     run(tmp_path / 'other.db')
-    ended = gpu_tracker('compare', 'old=other.db', f'old={name}', f'new={name}', '-f', 'json', cwd=tmp_path)
+    ended = called('compare', 'old=other.db', f'old={name}', f'new={name}', '-f', 'json', cwd=tmp_path)
     groups = json.loads(ended.stdout)['groups']
     assert [[each['path'] for each in group['runs']] for group in groups] == [['other.db', name], [name]]
 
@@ -159,7 +159,7 @@ def test_names_of_files_with_commas_and_equals_signs(tmp_path: Path, name: str) 
     ],
 )
 def test_groups_that_are_none(arguments: list[str], text: str) -> None:
-    ended = gpu_tracker('compare', *arguments)
+    ended = called('compare', *arguments)
     assert ended.stderr == f"gpu-tracker: {text}\nTry 'gpu-tracker compare --help'.\n"
     assert (ended.returncode, ended.stdout) == (125, '')
 
@@ -180,7 +180,7 @@ def test_groups_that_are_none(arguments: list[str], text: str) -> None:
     ],
 )
 def test_failures_of_its_own_are_exit_code_125(tmp_path: Path, arguments: list[str], text: str) -> None:
-    ended = gpu_tracker('compare', *arguments, 'old=missing.db', 'new=missing.db', cwd=tmp_path)
+    ended = called('compare', *arguments, 'old=missing.db', 'new=missing.db', cwd=tmp_path)
     assert ended.stderr.replace(str(tmp_path), 'FOLDER') == f'gpu-tracker: {text}\n'
     assert (ended.returncode, ended.stdout) == (125, '')
 
@@ -189,14 +189,14 @@ def test_a_cut_recording_is_read_with_salvage_only(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 110])
     whole = (tmp_path / 'a1.db').read_bytes()
     (tmp_path / 'a1.db').write_bytes(whole[: len(whole) - 5000])
-    assert gpu_tracker('compare', f'old={old}', f'new={new}').returncode == 125
-    ended = gpu_tracker('compare', f'old={old}', f'new={new}', '--salvage')
+    assert called('compare', f'old={old}', f'new={new}').returncode == 125
+    ended = called('compare', f'old={old}', f'new={new}', '--salvage')
     assert ended.returncode in {0, 125}
     assert 'Traceback' not in ended.stderr
     assert 'internal error' not in ended.stderr
 
 
 def test_help() -> None:
-    ended = gpu_tracker('compare', '--help')
+    ended = called('compare', '--help')
     assert 'gpu-tracker compare old=a.db,b.db,c.db new=d.db,e.db,f.db' in ended.stdout
     assert max(map(len, ended.stdout.splitlines())) <= 88

@@ -70,21 +70,25 @@ def test_a_running_command_is_not_abandoned_where_the_waiting_fails() -> None:
     assert run.returncode == 3
 
 
-@pytest.mark.parametrize(('command', 'code'), [('sleep 0.2', 125), ('sleep 0.2; exit 3', 3)])
 @pytest.mark.parametrize(
-    ('fault', 'text'),
+    ('fault', 'text', 'code'),
     [
-        ("command_tracker.CommandTracker.stop = fail(errors.SamplerError('it is gone'))", 'it is gone'),
-        ("command_tracker.CommandTracker.stop = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
+        ("command_tracker.CommandTracker.stop = fail(errors.SamplerError('it is gone'))", 'it is gone', 125),
+        (
+            "command_tracker.CommandTracker.stop = fail(ValueError('surprise'))",
+            'internal error: ValueError: surprise',
+            3,
+        ),
         (
             "command_tracker.CommandTracker.settle = fail(ValueError('surprise'))",
             'internal error: ValueError: surprise',
+            125,
         ),
-        ("report.as_text = fail(ValueError('surprise'))", 'internal error: ValueError: surprise'),
+        ("report.as_text = fail(ValueError('surprise'))", 'internal error: ValueError: surprise', 3),
     ],
 )
-def test_the_exit_code_of_the_command_survives_a_lost_result(command: str, code: int, fault: str, text: str) -> None:
-    run = broken(fault, '-e', command)
+def test_the_exit_code_of_the_command_survives_a_lost_result(fault: str, text: str, code: int) -> None:
+    run = broken(fault, '-e', f'sleep 0.2; exit {code % 125}')
     assert sorted(run.stderr.splitlines()) == sorted([f'{COMPLETE}{code % 125}', f'gpu-tracker: {text}'])
     assert run.stdout == ''
     assert run.returncode == code
@@ -139,9 +143,9 @@ def burn(seconds):
     while time.process_time() < end:
         pass
 
-burn(0.4)
+burn(0.2)
 input()
-burn(0.4)
+burn(0.2)
 print(time.process_time())
 """
 
@@ -165,7 +169,7 @@ def test_the_cpu_time_of_a_command_is_exact_and_counts_once_where_its_sampler_wa
             seconds = found['compute_time']['time']
             return seconds and found['cpu_utilization'][group]['mean_sum_percent'] / 100 * seconds
 
-        eventually(lambda: cpu_seconds(group) > 0.35)
+        eventually(lambda: cpu_seconds(group) > 0.15)
         (sampler,) = marked.processes(SAMPLER_MARK)
         os.kill(sampler, signal.SIGKILL)
         eventually(lambda: sampler not in marked.processes(SAMPLER_MARK))

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from gpu_tracker.gpus.table_cells import ago
-from support.cli_program import PROGRAM
+from support.cli_program import PROGRAM, called
 from support.gpus.gpu_machine import GB, NO_SUCH_PROCESS, NOBODY, Machine, running, sees_all_processes
 from support.simulated_nvml import Failure, Gpu, Mig, Process
 from support.tracked_program import as_root
@@ -251,8 +251,8 @@ def test_driver_trouble(machine: Machine) -> None:
         assert errors.startswith('gpu-tracker: The NVIDIA driver could not be initialized')
 
 
-def test_wrong_arguments_are_named(machine: Machine) -> None:
-    told = machine.told_each(
+def test_wrong_arguments_are_named() -> None:
+    words = (
         ['gpus', '--interval=0'],
         ['ls', '--interval=often'],
         ['gpus', '--interval=inf'],
@@ -261,8 +261,9 @@ def test_wrong_arguments_are_named(machine: Machine) -> None:
         ['ls', '--json=yes'],
     )
     seconds = '--interval must be a positive number of seconds, not'
-    assert [(code, printed) for code, printed, _ in told] == [(125, '')] * 6
-    assert [errors.removeprefix('gpu-tracker: ') for _, _, errors in told] == [
+    told = [called(*arguments) for arguments in words]
+    assert [(one.returncode, one.stdout) for one in told] == [(125, '')] * 6
+    assert [one.stderr.removeprefix('gpu-tracker: ') for one in told] == [
         f"{seconds} '0'\n",
         f"{seconds} 'often'\n",
         f"{seconds} 'inf'\n",
@@ -270,8 +271,7 @@ def test_wrong_arguments_are_named(machine: Machine) -> None:
         "unexpected argument '0'\nTry 'gpu-tracker gpus --help'.\n",
         "--json takes no value\nTry 'gpu-tracker ls --help'.\n",
     ]
-    (helped,) = machine.told_each(['ls', '--help'])
-    assert helped[1].startswith('Shows the GPUs of this machine')
+    assert called('ls', '--help').stdout.startswith('Shows the GPUs of this machine')
 
 
 def test_a_failed_write_is_told(machine: Machine) -> None:

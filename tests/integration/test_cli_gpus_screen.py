@@ -35,7 +35,7 @@ def shown(terminal: Terminal) -> str:
 
 def test_colours_are_for_terminals_and_for_those_who_want_them(machine: Machine) -> None:
     wide = {'COLUMNS': '120'}
-    colored = shown(machine.terminal('gpus', env=wide))
+    colored = shown(machine.terminal('gpus', env=wide | {'NO_COLOR': ''}))
     assert colored == (
         f'\x1b[1m{HEADER.rstrip()}\x1b[0m\n'
         '0    \x1b[32m[ ]\x1b[0m  Simulated GPU    0%    1.0/9.0   N/A  N/A    N/A\n'
@@ -43,8 +43,6 @@ def test_colours_are_for_terminals_and_for_those_who_want_them(machine: Machine)
     )
     assert shown(machine.terminal('ls', '--no-color', env=wide)) == HEADER + ROWS
     assert shown(machine.terminal('gpus', env=wide | {'NO_COLOR': '1'})) == HEADER + ROWS
-    assert shown(machine.terminal('gpus', env=wide | {'TERM': 'dumb'})) == HEADER + ROWS
-    assert shown(machine.terminal('gpus', env=wide | {'NO_COLOR': ''})) == colored
     assert machine.told('gpus') == (0, HEADER + ROWS, '')
     assert '\x1b' not in shown(machine.terminal('gpus', '--json'))
 

@@ -5,32 +5,31 @@ from __future__ import annotations
 import json
 import os
 
-import pytest
-
 import gpu_tracker as package
 from gpu_tracker.cli import idle
 from gpu_tracker.idle.config.key_table import template
 from gpu_tracker.system.users import user_name
-from support.gpus.gpu_machine import Machine
+from support.cli_program import called
 from support.idle.idle_monitor import IdleMonitor, config, make_gpus, make_program, process
+from support.tracked_program import environment
 
 TRY = "\nTry 'gpu-tracker idle --help'."
 HINT = "'gpu-tracker idle --print-config' prints one to begin with"
 SLEEP = process('a', 'sleep 3600')
 
 
-@pytest.fixture
-def told(tmp_path):
-    """Return what tells exit code, output and errors of each command line, before which variables may stand."""
-    return lambda *command_lines: Machine(tmp_path).told_each(*(_with_command(words) for words in command_lines))
+def told(*command_lines):
+    """Return exit code, output and errors of each command line, before which variables may stand."""
+    return [_told(words) for words in command_lines]
 
 
-def _with_command(words):
-    variables = [word for word in words if word.startswith(('HOME=', 'RUNTIME_DIRECTORY='))]
-    return [*variables, 'idle', *words[len(variables) :]]
+def _told(words):
+    given = [word for word in words if word.startswith(('HOME=', 'RUNTIME_DIRECTORY='))]
+    answer = called('idle', *words[len(given) :], env=environment(dict(word.split('=', 1) for word in given)))
+    return answer.returncode, answer.stdout, answer.stderr
 
 
-def test_help_version_and_template(told):
+def test_help_version_and_template():
     assert told(['--help'], ['-h'], ['--version'], ['--print-config']) == [
         (0, idle.TEXT.lstrip('\n'), ''),
         (0, idle.TEXT.lstrip('\n'), ''),
@@ -49,11 +48,11 @@ WRONG = {
 }
 
 
-def test_wrong_options_are_told(told):
+def test_wrong_options_are_told():
     assert told(*([word] for word in WRONG)) == [(125, '', f'gpu-tracker: {text}\n') for text in WRONG.values()]
 
 
-def test_wrong_places_are_told_before_anything_starts(told, tmp_path):
+def test_wrong_places_are_told_before_anything_starts(tmp_path):
     make_program(tmp_path, 'job', f'touch {tmp_path}/started')
     path = tmp_path / 'f.conf'
     path.write_text(config(process('a', f'{tmp_path}/bin/job')))
@@ -69,7 +68,7 @@ def test_wrong_places_are_told_before_anything_starts(told, tmp_path):
     assert not (tmp_path / 'started').exists()
 
 
-def test_a_missing_file_is_told(told, tmp_path):
+def test_a_missing_file_is_told(tmp_path):
     default, other = f'{tmp_path}/.config/gpu_mon.conf', f'{tmp_path}/other.conf'
     devices = f'--devices={tmp_path}'
     text = f'gpu-tracker: {other}: cannot be read: No such file or directory\n'
@@ -78,7 +77,7 @@ def test_a_missing_file_is_told(told, tmp_path):
     assert answers == [(125, '', of_default), (125, '', text), (125, '', text)]
 
 
-def test_all_errors_of_a_file_are_told_at_once_and_nothing_starts(told, tmp_path):
+def test_all_errors_of_a_file_are_told_at_once_and_nothing_starts(tmp_path):
     gpus = make_gpus(tmp_path, 1)
     make_program(tmp_path, 'job', f'touch {tmp_path}/started')
     path = tmp_path / 'f.conf'
@@ -102,7 +101,7 @@ def test_all_errors_of_a_file_are_told_at_once_and_nothing_starts(told, tmp_path
     assert not (tmp_path / 'started').exists()
 
 
-def test_check_only_checks(told, tmp_path):
+def test_check_only_checks(tmp_path):
     make_program(tmp_path, 'job', f'touch {tmp_path}/started')
     path = tmp_path / '.config' / 'gpu_mon.conf'
     path.parent.mkdir()
@@ -113,20 +112,20 @@ def test_check_only_checks(told, tmp_path):
     assert not (tmp_path / 'started').exists()
 
 
-def test_the_template_has_no_errors(told, tmp_path):
+def test_the_template_has_no_errors(tmp_path):
     path = tmp_path / 'f.conf'
     path.write_text(template())
     assert told(['--check', f'--config={path}']) == [(0, f'{path}: no errors\n', '')]
 
 
-def test_status_without_a_monitor(told, tmp_path):
+def test_status_without_a_monitor(tmp_path):
     path = f'{tmp_path}/idle.sock'
     text = f'gpu-tracker: no idle monitor of this user is running (no socket at {path})\n'
     answers = told(['status', f'--socket={path}'], [f'RUNTIME_DIRECTORY={tmp_path}', 'status', '--json'])
     assert answers == 2 * [(125, '', text)]
 
 
-def test_status_as_a_table_and_as_json(told, tmp_path):
+def test_status_as_a_table_and_as_json(tmp_path):
     with IdleMonitor(tmp_path, config(SLEEP)) as monitor:
         pid = monitor.running('a')
         table, as_json = told(

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import gpu_tracker as gput
-from support.cli_program import gpu_tracker, started, text_of
+from support.cli_program import called, gpu_tracker, started, text_of
 from support.running_ranks import reported_ram
 from support.waiting import eventually
 
@@ -39,7 +39,7 @@ def run_rank(folder: Path, rank: int, code: str, ram: int = 0) -> None:
 
 
 def merged(folder: Path) -> dict[str, Any]:
-    finished = gpu_tracker('merge', str(folder), '-f', 'json')
+    finished = called('merge', str(folder), '-f', 'json')
     assert finished.returncode == 0, finished.stderr
     report: dict[str, Any] = json.loads(finished.stdout)
     return report
@@ -67,20 +67,9 @@ def test_one_report_of_all_ranks(folder: Path) -> None:
     assert report['problems'] == []
 
 
-def test_show_and_report_know_the_folder(folder: Path, tmp_path: Path) -> None:
-    shown = gpu_tracker('show', str(folder))
-    assert shown.stdout == gpu_tracker('merge', str(folder)).stdout
-    assert '            killed: 2 (SIGKILL)\n' in shown.stdout
-    page = tmp_path / 'page.html'
-    finished = gpu_tracker('report', str(folder), '-o', str(page))
-    assert (finished.returncode, finished.stderr) == (0, f'The report is in {page}\n')
-    assert 'killed by SIGKILL' in page.read_text()
-    assert '<script' not in page.read_text()
-
-
 def test_all_samples_are_one_dataset(folder: Path, tmp_path: Path) -> None:
     dataset = tmp_path / 'samples'
-    finished = gpu_tracker('merge', str(folder), '-f', 'parquet', '-o', str(dataset))
+    finished = called('merge', str(folder), '-f', 'parquet', '-o', str(dataset))
     assert finished.stderr == f'The dataset of 3 recordings is in {dataset}\n'
     rows = duckdb.sql(
         f"SELECT rank, job, max(combined_total_rss) FROM read_parquet('{dataset}/**/*.parquet', "
@@ -88,8 +77,6 @@ def test_all_samples_are_one_dataset(folder: Path, tmp_path: Path) -> None:
     ).fetchall()
     assert [row[:2] for row in rows] == [(0, 4711), (1, 4711)]
     assert rows[1][2] > 60 * MEGABYTE
-    again = gpu_tracker('merge', str(folder), '-f', 'parquet', '-o', str(dataset))
-    assert (again.returncode, again.stderr.count('is there already')) == (125, 1)
 
 
 def test_ranks_are_seen_while_they_run_and_summed_at_one_moment(tmp_path: Path) -> None:
@@ -109,29 +96,6 @@ def test_ranks_are_seen_while_they_run_and_summed_at_one_moment(tmp_path: Path) 
     assert node['max_ram']['lower'] < 70 * MEGABYTE
 
 
-def test_figures_of_a_rank_whose_gpu_tracker_was_killed_are_there(tmp_path: Path) -> None:
-    folder = tmp_path / 'job'
-    code = 'import os, time; block = bytearray(40 * 10**6); print(os.getpid(), flush=True); time.sleep(600)'
-    with started('--st=0.05', f'--job={folder}', '--', sys.executable, '-c', code, env=rank_variables(0, 1)) as run:
-        assert run.stdout is not None
-        program = int(run.stdout.readline())
-        eventually(lambda: reported_ram(folder, 0) > 40 * MEGABYTE)
-        run.send_signal(signal.SIGKILL)
-        run.wait()
-    os.kill(program, signal.SIGKILL)
-    report = eventually(lambda: found if (found := merged(folder))['states']['lost'] else None)
-    assert report['ranks'][0]['max_ram']['value'] > 40 * MEGABYTE
-    assert report['problems'] == ['Nobody has seen the end of rank 0: figures are up to the last report.']
-    assert [path.suffix for path in folder.iterdir() if path.name.startswith('.')] == []
-
-
-def test_a_command_that_cannot_be_started_leaves_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / 'job'
-    finished = gpu_tracker(f'--job={folder}', '--', 'no-such-program', env=rank_variables(0))
-    assert finished.returncode == 127
-    assert not folder.exists() or list(folder.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
@@ -146,31 +110,20 @@ def test_what_cannot_be_is_refused_before_the_command_starts(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     (tmp_path / 'file').touch()
-    finished = gpu_tracker(*arguments, '--', 'touch', 'started', env=rank_variables(1), cwd=tmp_path)
+    finished = called(*arguments, '--', 'touch', 'started', env=rank_variables(1), cwd=tmp_path)
     assert finished.returncode == 125
     assert message in finished.stderr.replace(f'{tmp_path}/', '')
     assert not (tmp_path / 'started').exists()
 
 
 def test_each_rank_has_a_file_of_its_own(tmp_path: Path) -> None:
-    for rank in (0, 1):
-        words = ['-o', 'usage-{job}-{rank}.json', '-f', 'json', '--tf=run-{rank}.db', '--', 'true']
-        assert gpu_tracker(*words, env=rank_variables(rank), cwd=tmp_path).returncode == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        'run-0.db',
-        'run-1.db',
-        'usage-4711-0.json',
-        'usage-4711-1.json',
-    ]
+    words = ['-o', 'usage-{job}-{rank}.json', '-f', 'json', '--tf=run-{rank}.db', '--', 'true']
+    assert gpu_tracker(*words, env=rank_variables(1), cwd=tmp_path).returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['run-1.db', 'usage-4711-1.json']
     assert json.loads((tmp_path / 'usage-4711-1.json').read_text())['job']['rank'] == 1
     with gput.load(tmp_path / 'run-1.db') as recording:
         assert recording.meta.job is not None
         assert (recording.meta.job.rank, recording.meta.job.size) == (1, 4)
-
-
-def test_what_is_no_regular_file_may_be_shared(tmp_path: Path) -> None:
-    for path in ('/dev/null', '/dev/stderr'):
-        assert gpu_tracker('-o', path, '--', 'true', env=rank_variables(1)).returncode == 0
 
 
 def test_a_file_that_another_gpu_tracker_writes_is_refused_while_that_runs(tmp_path: Path) -> None:
@@ -178,7 +131,7 @@ def test_a_file_that_another_gpu_tracker_writes_is_refused_while_that_runs(tmp_p
     words = ['-f', 'json', '-o', str(path), '--']
     with started(*words, 'sh', '-c', f'echo $$ > {running}; exec sleep 600') as first:
         program = int(eventually(lambda: text_of(running).endswith('\n') and text_of(running)))
-        second = gpu_tracker(*words, 'true')
+        second = called(*words, 'true')
         assert second.returncode == 125
         assert 'another gpu-tracker that is running writes it; put {rank} or {pid} into the path' in second.stderr
         first.kill()

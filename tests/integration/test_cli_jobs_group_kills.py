@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.cli_program import PROGRAM, gpu_tracker
+from support.cli_program import PROGRAM, called, gpu_tracker
 from support.lack_of_memory import HOG
 from support.real_groups import RealGroup, group_with_memory
 from support.tracked_program import environment
@@ -33,7 +33,7 @@ def group() -> Iterator[RealGroup]:
 
 
 def merged(folder: Path) -> dict[str, Any]:
-    done = gpu_tracker('merge', '-f', 'json', str(folder))
+    done = called('merge', '-f', 'json', str(folder))
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 
@@ -65,9 +65,9 @@ def test_a_kill_that_three_ranks_have_seen_is_one(group: RealGroup, tmp_path: Pa
     killed = '1 process' if found['kills'] == 1 else f'{found["kills"]} processes'
     verb = 'was' if found['kills'] == 1 else 'were'
     sentence = f'{killed} of the control group of ranks 0-2 on node {node} {verb} killed for lack of memory.'
-    assert f'Killed      {sentence}\n' in gpu_tracker('merge', str(tmp_path / 'job')).stdout
+    assert f'Killed      {sentence}\n' in called('merge', str(tmp_path / 'job')).stdout
     page = tmp_path / 'job.html'
-    assert gpu_tracker('report', str(tmp_path / 'job'), '-o', str(page)).returncode == 0
+    assert called('report', str(tmp_path / 'job'), '-o', str(page)).returncode == 0
     assert f'<p class="problem">{sentence}</p>' in page.read_text()
 
 
@@ -81,6 +81,6 @@ def test_a_rank_that_its_limit_has_ended_is_named_and_its_own_group_has_a_peak(t
     assert (rank['label'], rank['termination_reason']) == ('3', 'memory_limit')
     assert 90_000_000 < rank['own_group_memory_peak'] <= 100_000_000
     assert [(group['kills'], group['ranks']) for group in report['oom_kills']] == [(1, ['3'])]
-    text = gpu_tracker('merge', str(tmp_path / 'job')).stdout
+    text = called('merge', str(tmp_path / 'job')).stdout
     assert '            ended by its memory limit: 3\n' in text
     assert text.splitlines()[-1].endswith('killed by SIGKILL, ended by its memory limit')

@@ -16,7 +16,7 @@ import pytest
 
 import gpu_tracker
 from support.claims.claim_actors import tool
-from support.cli_program import PROGRAM, number_in, shell, started, state_of, text_of
+from support.cli_program import PROGRAM, called, number_in, shell, started, state_of, text_of
 from support.cli_program import gpu_tracker as run_gpu_tracker
 from support.simulated_nvml import Gpu, Process
 from support.tracked_program import as_root
@@ -74,7 +74,7 @@ if os.fork() == 0:
 forever()
 """
 BURN = 'while True: pass'
-FILL = 'kept = bytearray(300_000_000)\nkept[:] = bytes(300_000_000)'
+FILL = 'kept = bytearray(b"x") * 150_000_000'
 
 
 def stubborn(pids: Path, then: str = 'pass') -> list[str]:
@@ -124,29 +124,29 @@ def test_a_time_limit_ends_what_ignores_it_with_all_that_it_has_started(marked: 
 
 def test_a_cpu_limit_counts_the_whole_tree(marked: Marked, tmp_path: Path) -> None:
     pids = tmp_path / 'pids'
-    run, usage = limited('--cpu-limit=1.5s', QUICK, *stubborn(pids, BURN))
+    run, usage = limited('--cpu-limit=800ms', QUICK, *stubborn(pids, BURN))
     message = (
-        r'--cpu-limit=1\.5s was exceeded: the command and its descendants have used [\d.]+ s of CPU time '
+        r'--cpu-limit=800ms was exceeded: the command and its descendants have used [\d.]+ m?s of CPU time '
         r'\(a soft limit, checked at each sample\)\. All of them get SIGTERM, and SIGKILL after 0\.3 s\.'
     )
     check_ended(run, usage, 'cpu_limit', message)
     cpu, seconds = usage['cpu_utilization'], usage['compute_time']['time']
-    assert cpu['descendants']['mean_sum_percent'] * seconds >= 140
-    assert cpu['main']['mean_sum_percent'] * seconds < 100
+    assert cpu['descendants']['mean_sum_percent'] * seconds >= 60
+    assert cpu['main']['mean_sum_percent'] * seconds < 60
     check_gone(pids)
 
 
 def test_a_memory_limit_counts_the_whole_tree(marked: Marked, tmp_path: Path) -> None:
     pids = tmp_path / 'pids'
-    run, usage = limited('--memory-limit=200MB', QUICK, *stubborn(pids, FILL))
+    run, usage = limited('--memory-limit=100MB', QUICK, *stubborn(pids, FILL))
     message = (
-        r'--memory-limit=200MB \(200,000,000 bytes\) was exceeded: '
+        r'--memory-limit=100MB \(100,000,000 bytes\) was exceeded: '
         r'the command and its descendants have had [\d.]+ MB of memory '
         r'\(a soft limit, checked at each sample\)\. All of them get SIGTERM, and SIGKILL after 0\.3 s\.'
     )
     check_ended(run, usage, 'memory_limit', message)
-    assert usage['max_ram']['combined']['total_rss'] > 200_000_000
-    assert usage['max_ram']['main']['total_rss'] < 100_000_000
+    assert usage['max_ram']['combined']['total_rss'] > 100_000_000
+    assert usage['max_ram']['main']['total_rss'] < 50_000_000
     check_gone(pids)
 
 
@@ -194,9 +194,9 @@ def test_gpu_memory_that_is_unknown_has_no_limit(machine: Machine, tmp_path: Pat
 def test_samples_of_a_young_process_count_between_those_of_the_grid(marked: Marked) -> None:
     child = f'{FILL}\nimport time\ntime.sleep(3600)'
     program = f'import subprocess, sys, time\ntime.sleep(2.5)\nsubprocess.run([sys.executable, "-S", "-c", {child!r}])'
-    arguments = ('--st=1h', '--memory-limit=200M', '--time-limit=60', '-f', 'json')
+    arguments = ('--st=1h', '--memory-limit=100M', '--time-limit=60', '-f', 'json')
     run = run_gpu_tracker(*arguments, '--', sys.executable, '-S', '-c', program)
-    assert run.stderr.startswith('gpu-tracker: --memory-limit=200M (209,715,200 bytes) was exceeded: ')
+    assert run.stderr.startswith('gpu-tracker: --memory-limit=100M (104,857,600 bytes) was exceeded: ')
     assert json.loads(run.stdout)['termination_reason'] == 'memory_limit'
     assert run.returncode == 124
 
@@ -205,24 +205,23 @@ def test_samples_of_a_young_process_count_between_those_of_the_grid(marked: Mark
 LATE = """
 import resource, time
 time.sleep(2.5)
-while time.process_time() < 0.7: pass
+while time.process_time() < 0.3: pass
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime)
 """
 
 
-@pytest.mark.parametrize('end', ['raise SystemExit(0)', 'raise SystemExit(3)'])
-def test_a_limit_that_was_exceeded_after_the_last_sample_is_reported(tmp_path: Path, end: str) -> None:
+def test_a_limit_that_was_exceeded_after_the_last_sample_is_reported(tmp_path: Path) -> None:
     path, report = tmp_path / 'run.db', tmp_path / 'report.json'
-    arguments = ('--st=1h', '--cpu-limit=500ms', '--memory-limit=1TB', '--tu=seconds', '-f', 'json', '-o', str(report))
-    run = run_gpu_tracker(*arguments, '--tf', str(path), '--', sys.executable, '-S', '-c', f'{LATE}{end}')
-    assert run.returncode == int(end[-2])
+    arguments = ('--st=1h', '--cpu-limit=200ms', '--memory-limit=1TB', '--tu=seconds', '-f', 'json', '-o', str(report))
+    run = run_gpu_tracker(*arguments, '--tf', str(path), '--', sys.executable, '-S', '-c', f'{LATE}raise SystemExit(3)')
+    assert run.returncode == 3
     usage = json.loads(report.read_text())
     assert list(usage) == [*SECTIONS, 'exceeded_limits']
     assert usage['exceeded_limits'] == ['cpu_limit']
     complete, said = run.stderr.splitlines()
     found = re.fullmatch(
-        r'gpu-tracker: --cpu-limit=500ms was exceeded: '
+        r'gpu-tracker: --cpu-limit=200ms was exceeded: '
         r'the command and its descendants have used ([\d.]+) (m?)s of CPU time '
         r'\(a soft limit, checked at each sample\), which was seen only when the command had ended\.',
         said,
@@ -235,7 +234,7 @@ def test_a_limit_that_was_exceeded_after_the_last_sample_is_reported(tmp_path: P
     assert recording.summary().exceeded_limits == ('cpu_limit',)
     assert recording.meta.termination_reason is None
     assert said.removeprefix('gpu-tracker: ') in [message.text for message in recording.messages]
-    shown = run_gpu_tracker('show', str(path)).stdout
+    shown = called('show', str(path)).stdout
     assert '\nExceeded limits:\n   cpu_limit\n' in shown
 
 
@@ -248,7 +247,7 @@ def test_a_command_that_obeys_ends_at_once(marked: Marked) -> None:
 
 def test_the_code_is_that_of_the_limit_also_where_the_command_ends_well(marked: Marked) -> None:
     program = f'import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n{BURN}'
-    run, usage = limited('--cpu-limit=0.5', '--kill-after=1h', '--', sys.executable, '-S', '-c', program)
+    run, usage = limited('--cpu-limit=0.3', '--kill-after=1h', '--', sys.executable, '-S', '-c', program)
     assert run.stderr.endswith(f'{COMPLETE}0\n')
     assert run.returncode == 124
     assert usage['termination_reason'] == 'cpu_limit'
@@ -302,7 +301,7 @@ while time.monotonic() < end:
 
 @pytest.mark.parametrize('program', [COMET, BOMB])
 def test_who_forks_all_the_time_is_caught(marked: Marked, program: str) -> None:
-    run, usage = limited('--time-limit=2', QUICK, '--', sys.executable, '-S', '-c', program)
+    run, usage = limited('--time-limit=1', QUICK, '--', sys.executable, '-S', '-c', program)
     assert run.returncode == 124
     assert usage['termination_reason'] == 'time_limit'
     assert 'SIGKILL does not end' not in run.stderr
@@ -340,39 +339,34 @@ def test_the_recording_and_its_report_name_the_limit(marked: Marked, tmp_path: P
     assert recording.meta.is_complete
     assert recording.meta.termination_reason == 'time_limit'
     assert recording.summary().termination_reason == usage['termination_reason'] == 'time_limit'
-    shown = run_gpu_tracker('show', str(path)).stdout
+    shown = called('show', str(path)).stdout
     assert 'by SIGTERM, ended by its time limit\n' in shown
-
-
-def test_the_text_and_the_summary_name_the_limit(marked: Marked) -> None:
-    text = run_gpu_tracker('--time-limit=0.5', '--', 'sleep', '3600').stdout
-    assert text.splitlines()[-1] == 'Termination reason: time_limit'
-    summary = run_gpu_tracker('--time-limit=0.5', '-f', 'summary', '--', 'sleep', '3600').stdout
-    assert re.fullmatch(r'Time        [\d.]+ m?s, ended by its time limit', summary.splitlines()[0])
+    summary = called('show', str(path), '-f', 'summary').stdout
+    assert re.match(r'Time        [\d.]+ m?s.*, ended by its time limit\n', summary)
 
 
 def test_a_rank_of_a_job_is_ended_with_a_complete_record(marked: Marked, tmp_path: Path) -> None:
     env = {**os.environ, 'SLURM_JOB_ID': '4711', 'SLURM_STEP_ID': '0', 'SLURM_PROCID': '1', 'SLURM_NTASKS': '2'}
     run = run_gpu_tracker('--time-limit=0.5', f'--job={tmp_path}/job', '--', 'sleep', '3600', env=env)
     assert run.returncode == 124
-    merged = json.loads(run_gpu_tracker('merge', f'{tmp_path}/job', '-f', 'json').stdout)
+    merged = json.loads(called('merge', f'{tmp_path}/job', '-f', 'json').stdout)
     assert [(rank['exit_code'], rank['termination_reason']) for rank in merged['ranks']] == [(-15, 'time_limit')]
-    assert 'killed by SIGTERM, ended by its time limit' in run_gpu_tracker('merge', f'{tmp_path}/job').stdout
+    assert 'killed by SIGTERM, ended by its time limit' in called('merge', f'{tmp_path}/job').stdout
     records = [json.loads(path.read_text()) for path in Path(f'{tmp_path}/job').rglob('*.json')]
     assert [record['totals']['termination_reason'] for record in records if record.get('totals')] == ['time_limit']
 
 
 def test_the_record_of_a_rank_has_the_limits_that_were_seen_too_late(tmp_path: Path) -> None:
     env = {**os.environ, 'SLURM_JOB_ID': '4711', 'SLURM_STEP_ID': '0', 'SLURM_PROCID': '1', 'SLURM_NTASKS': '1'}
-    arguments = ('--st=1h', '--cpu-limit=500ms', f'--job={tmp_path}/job')
+    arguments = ('--st=1h', '--cpu-limit=200ms', f'--job={tmp_path}/job')
     run = run_gpu_tracker(*arguments, '--', sys.executable, '-S', '-c', LATE, env=env)
     assert run.returncode == 0
-    assert run.stderr.startswith('gpu-tracker: --cpu-limit=500ms was exceeded: ')
-    merged = json.loads(run_gpu_tracker('merge', f'{tmp_path}/job', '-f', 'json').stdout)
+    assert run.stderr.startswith('gpu-tracker: --cpu-limit=200ms was exceeded: ')
+    merged = json.loads(called('merge', f'{tmp_path}/job', '-f', 'json').stdout)
     assert [(rank['termination_reason'], rank['exceeded_limits']) for rank in merged['ranks']] == [
         (None, ['cpu_limit'])
     ]
-    assert ', exceeded its CPU limit' in run_gpu_tracker('merge', f'{tmp_path}/job').stdout
+    assert ', exceeded its CPU limit' in called('merge', f'{tmp_path}/job').stdout
 
 
 def test_the_time_limit_holds_where_the_sampler_was_killed(marked: Marked, tmp_path: Path) -> None:
@@ -398,7 +392,7 @@ def test_a_signal_during_the_grace_reaches_the_command_that_still_runs(marked: M
         f'{BURN}\n'
     )
     with started(
-        '--cpu-limit=0.5', '--st=0.1', '--kill-after=1h', '--', sys.executable, '-S', '-c', program
+        '--cpu-limit=0.3', '--st=0.1', '--kill-after=1h', '--', sys.executable, '-S', '-c', program
     ) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == 'ready\n'
@@ -414,7 +408,7 @@ def test_ctrl_c_ends_the_grace_of_what_the_command_has_left(marked: Marked, tmp_
     left.write_text(f"trap '' TERM INT\necho $$ > {tmp_path}/left\nwhile :; do sleep 0.05; done\n")
     waits = f'until [ -s {tmp_path}/left ]; do sleep 0.05; done'
     command = f'echo $$ > {tmp_path}/main; setsid sh {left} & {waits}; while :; do :; done'
-    with started('--cpu-limit=0.5', '--st=0.1', '--kill-after=1h', '-e', command) as running:
+    with started('--cpu-limit=0.3', '--st=0.1', '--kill-after=1h', '-e', command) as running:
         main = number_in(tmp_path / 'main')
         eventually(lambda: state_of(main) == 'Z')
         assert state_of(number_in(tmp_path / 'left')) != ''
@@ -428,7 +422,7 @@ def test_ctrl_c_ends_the_grace_of_what_the_command_has_left(marked: Marked, tmp_
 def test_a_nested_tracker_completes_its_report_and_its_limit_is_its_own(marked: Marked, tmp_path: Path) -> None:
     program = [sys.executable, '-S', '-c', BURN]
     inner = [sys.executable, '-m', 'gpu_tracker', '-o', f'{tmp_path}/inner', '-f', 'json', '--', *program]
-    run, usage = limited('--cpu-limit=2', '--kill-after=1h', '--', *inner)
+    run, usage = limited('--cpu-limit=1', '--kill-after=1h', '--', *inner)
     assert run.returncode == 124
     assert usage['termination_reason'] == 'cpu_limit'
     assert 'termination_reason' not in json.loads((tmp_path / 'inner').read_text())
@@ -436,7 +430,7 @@ def test_a_nested_tracker_completes_its_report_and_its_limit_is_its_own(marked: 
 
 
 def test_wrong_limits_are_refused_before_the_command_starts(tmp_path: Path) -> None:
-    run = run_gpu_tracker('--memory-limit=2', '-e', f'touch {tmp_path}/ran')
+    run = called('--memory-limit=2', '-e', f'touch {tmp_path}/ran')
     accepted = 'a size above 0 with its unit, such as 10GB (powers of 1000), 8GiB or 8G (powers of 1024)'
     assert run.stderr == f"gpu-tracker: --memory-limit must be {accepted}, not '2'\n"
     assert run.returncode == 125

@@ -33,7 +33,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, check=False, timeout=TIMEOUT)
 
 
-@pytest.mark.parametrize(('command', 'status', 'code'), [('true', 0, 0), ('exit 3', 3, 3), ('kill -TERM $$', -15, 143)])
+@pytest.mark.parametrize(('command', 'status', 'code'), [('exit 3', 3, 3), ('kill -TERM $$', -15, 143)])
 def test_a_command(command: str, status: int | str, code: int) -> None:
     ended = run('-e', f'echo one; {command}')
     assert ended.stdout.startswith('one\nMax RAM:')
@@ -46,7 +46,6 @@ def test_a_command(command: str, status: int | str, code: int) -> None:
     [
         (['--', 'no-such-program'], 127, "cannot start 'no-such-program': No such file or directory"),
         (['--', '/etc/passwd'], 126, "cannot start '/etc/passwd': Permission denied"),
-        (['-f', 'xml', '-e', 'true'], 125, "--format must be text, json, summary or csv, not 'xml'"),
     ],
 )
 def test_what_cannot_be_started(arguments: list[str], code: int, message: str) -> None:
@@ -64,19 +63,16 @@ def test_a_wrong_value_is_found_before_the_command_starts(tmp_path: Path) -> Non
 
 
 @as_root
-@pytest.mark.parametrize(('status', 'code'), [(0, 125), (3, 3)])
-def test_a_command_that_cannot_be_measured_runs_all_the_same(status: int, code: int) -> None:
+def test_a_command_that_cannot_be_measured_runs_all_the_same() -> None:
     words = tool('unshare', '--mount', 'sh', '-c', 'umount --lazy /proc && exec "$@"', 'sh')
-    ended = subprocess.run(
-        [*words, *PROGRAM, '-e', f'echo ran; exit {status}'], capture_output=True, text=True, check=False
-    )
+    ended = subprocess.run([*words, *PROGRAM, '-e', 'echo ran'], capture_output=True, text=True, check=False)
     assert ended.stdout == 'ran\n'
     assert ended.stderr == (
         'gpu-tracker: the command runs unmeasured: /proc is not mounted, so no process can be measured. '
         'Mount it: mount -t proc proc /proc. See "proc" in docs/troubleshooting.rst.\n'
-        f'Process completed with status code: {status}\n'
+        'Process completed with status code: 0\n'
     )
-    assert ended.returncode == code
+    assert ended.returncode == 125
 
 
 def test_a_request_to_end_is_passed_on(tmp_path: Path) -> None:
@@ -98,13 +94,13 @@ def ended_by_limit(*arguments: str) -> tuple[subprocess.CompletedProcess[str], d
     return ended, json.loads(ended.stdout)
 
 
-STUBBORN = """trap '' TERM; sh -c "trap '' TERM; sleep 3600; sleep 3600" & while :; do sleep 0.01; done"""
+STUBBORN = """trap '' TERM; sh -c "trap '' TERM; sleep 3600; sleep 3600" & while :; do sleep 0.2; done"""
 
 
 def test_a_time_limit(marked: Marked) -> None:
-    ended, usage = ended_by_limit('--time-limit=2')
+    ended, usage = ended_by_limit('--time-limit=1')
     assert usage['termination_reason'] == 'time_limit'
-    assert ended.stderr.startswith('gpu-tracker: --time-limit=2 was exceeded: ')
+    assert ended.stderr.startswith('gpu-tracker: --time-limit=1 was exceeded: ')
     assert ended.stderr.endswith(f'{COMPLETE}-9\n')
 
 
@@ -115,13 +111,13 @@ def test_a_limit_of_what_is_sampled(marked: Marked) -> None:
 
 
 def test_a_limit_that_was_exceeded_after_the_last_sample() -> None:
-    program = 'import sys, time\ntime.sleep(2.5)\nwhile time.process_time() < 0.7: pass\nsys.exit(3)'
-    arguments = ('--cpu-limit=500ms', '--st=1h', '-f', 'json')
+    program = 'import sys, time\ntime.sleep(2.5)\nwhile time.process_time() < 0.3: pass\nsys.exit(3)'
+    arguments = ('--cpu-limit=200ms', '--st=1h', '-f', 'json')
     ended = run(*arguments, '--', sys.executable, '-S', '-c', program)
     complete, said = ended.stderr.splitlines()
     assert json.loads(ended.stdout)['exceeded_limits'] == ['cpu_limit']
     assert complete == f'{COMPLETE}3'
-    assert said.startswith('gpu-tracker: --cpu-limit=500ms was exceeded: ')
+    assert said.startswith('gpu-tracker: --cpu-limit=200ms was exceeded: ')
     assert said.endswith(', which was seen only when the command had ended.')
     assert ended.returncode == 3
 

@@ -12,7 +12,7 @@ import pytest
 from gpu_tracker.cli import main
 from gpu_tracker.cli.running_process import end_of, open_process
 from gpu_tracker.errors import ParameterError
-from support.cli_program import PROGRAM, Marked, Terminal, gpu_tracker, started, text_of
+from support.cli_program import PROGRAM, Marked, Terminal, called, gpu_tracker, started, text_of
 from support.waiting import eventually
 
 COMPLETE = 'Resource tracking complete.'
@@ -40,7 +40,7 @@ def test_a_process_is_tracked_until_it_ends(target: subprocess.Popen[bytes]) -> 
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize('name', ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'])
+@pytest.mark.parametrize('name', ['SIGTERM', 'SIGHUP'])
 def test_a_signal_ends_the_tracking_only(target: subprocess.Popen[bytes], name: str) -> None:
     with started('--pid', str(target.pid)) as process:
         eventually(lambda: handles(process.pid, signal.SIGQUIT))
@@ -73,7 +73,7 @@ def test_a_process_that_does_not_exist(tmp_path: Path) -> None:
     with subprocess.Popen(['true']) as ended:
         pass
     for given in (str(ended.pid), '99999999999999999999'):
-        run = gpu_tracker('--pid', given, '-o', str(tmp_path / 'report'))
+        run = called('--pid', given, '-o', str(tmp_path / 'report'))
         assert run.stderr == (
             f"gpu-tracker: --pid must be the ID of a running process, not '{given}'. There is none: it has "
             'ended, or is in '
@@ -96,7 +96,7 @@ def test_a_thread_is_no_process() -> None:
         [sys.executable, '-c', thread], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         number = process.stdout.readline().strip()
-        run = gpu_tracker('--pid', number)
+        run = called('--pid', number)
         process.communicate('')
     assert run.stderr == (
         f"gpu-tracker: --pid must be the ID of a running process, not '{number}'. It is a thread of process "
@@ -166,10 +166,10 @@ def test_a_process_of_somebody_else_may_be_looked_at_where_that_is_asked_for(
 
 
 def test_wrong_values_are_found_first(target: subprocess.Popen[bytes]) -> None:
-    run = gpu_tracker('--pid', str(target.pid), '--ru=miles')
+    run = called('--pid', str(target.pid), '--ru=miles')
     assert run.stderr.startswith('gpu-tracker: --ru must be ')
     assert run.returncode == 125
-    run = gpu_tracker('--pid', str(target.pid), '-f', 'xml')
+    run = called('--pid', str(target.pid), '-f', 'xml')
     assert run.stderr == "gpu-tracker: --format must be text, json, summary or csv, not 'xml'\n"
     assert run.returncode == 125
 

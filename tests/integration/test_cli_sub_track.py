@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import gpu_tracker
+from support.cli_program import called, gpu_tracker
 from support.sub_tracking import write_blocks, write_tracking
 
 if TYPE_CHECKING:
@@ -22,32 +22,32 @@ def folder(tmp_path: Path) -> Path:
 
 
 def failure(folder: Path, *arguments: str) -> str:
-    done = gpu_tracker('sub-track', *arguments, cwd=folder)
+    done = called('sub-track', *arguments, cwd=folder)
     assert (done.returncode, done.stdout) == (125, '')
     return done.stderr
 
 
 def test_analyze_compare_and_combine(folder: Path):
     for name in 'AB':
-        done = gpu_tracker(
+        done = called(
             'sub-track', 'analyze', '--tf=t.csv', '--stf=s.csv', '-f', 'json', '-o', f'{name}.json', cwd=folder
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, '', '')
-    text = gpu_tracker('sub-track', 'analyze', '--tf=t.csv', '--stf=s.csv', cwd=folder).stdout
+    text = called('sub-track', 'analyze', '--tf=t.csv', '--stf=s.csv', cwd=folder).stdout
     assert '\tName:                b\n' in text
     compared = gpu_tracker(
         'sub-track', 'compare', '-m', 'A=A.json', '-m', 'B=B.json', '--stat=max', '-f', 'json', cwd=folder
     )
     assert json.loads(compared.stdout)['code_block_compute_time'] == {'b': {'A': 2.0, 'B': 2.0}}
-    assert gpu_tracker('sub-track', 'combine', '--stf=c.sqlite', '-p', 's.csv', cwd=folder).returncode == 0
+    assert called('sub-track', 'combine', '--stf=c.sqlite', '-p', 's.csv', cwd=folder).returncode == 0
     assert (folder / 'c.sqlite').exists()
 
 
 def test_the_configuration_file(folder: Path):
-    gpu_tracker('sub-track', 'analyze', '--tf=t.csv', '--stf=s.csv', '-f', 'json', '-o', 'A.json', cwd=folder)
+    called('sub-track', 'analyze', '--tf=t.csv', '--stf=s.csv', '-f', 'json', '-o', 'A.json', cwd=folder)
     (folder / 'c.json').write_text(json.dumps({'file_path_map': {'A': 'A.json'}, 'statistic': 'min'}))
 
-    done = gpu_tracker('sub-track', 'compare', '--cconfig=c.json', '-m', 'B=A.json', '-f', 'json', cwd=folder)
+    done = called('sub-track', 'compare', '--cconfig=c.json', '-m', 'B=A.json', '-f', 'json', cwd=folder)
 
     assert json.loads(done.stdout)['overall_resource_usage']['main_ram'] == {'A': 1.0, 'B': 1.0}
 

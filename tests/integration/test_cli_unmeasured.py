@@ -47,9 +47,7 @@ def without_proc() -> tuple[str, ...]:
     return tool('unshare', '--mount', 'sh', '-c', 'umount --lazy /proc && exec "$@"', 'sh')
 
 
-@pytest.mark.parametrize(
-    ('command', 'status', 'code'), [('echo ran', 0, 125), ('echo ran; exit 3', 3, 3), ('echo ran; kill $$', -15, 143)]
-)
+@pytest.mark.parametrize(('command', 'status', 'code'), [('echo ran', 0, 125), ('echo ran; kill $$', -15, 143)])
 def test_it_keeps_its_exit_code_but_a_missing_report_is_no_success(command: str, status: int, code: int):
     finished = behind(limited('-n 10'), '-e', command)
     assert finished.stdout == 'ran\n'
@@ -92,7 +90,7 @@ def test_a_running_process_without_proc_is_a_clear_error():
     assert finished.returncode == 125
 
 
-@pytest.mark.parametrize('limit', [8, 9, 11, 12])
+@pytest.mark.parametrize('limit', [8, 12])
 def test_with_few_open_files(limit: int):
     finished = behind(limited(f'-n {limit}'), '-e', 'echo ran; ulimit -n; sleep 0.2')
     assert finished.stdout == f'ran\n{limit}\n'
@@ -180,19 +178,15 @@ def test_limits_are_not_kept_where_the_command_takes_our_place():
 @as_root
 def test_a_wrong_value_is_found_also_where_the_command_would_take_our_place(tmp_path: Path):
     few = words_as(USER + 2, *tool('prlimit', '--nproc=1'))
-    for wrong, message in (
-        ('--ru=miles', '--ru must be '),
-        ('--format=xml', '--format must be text, '),
-    ):
-        finished = behind(few, wrong, '--', 'touch', str(tmp_path / 'ran'))
-        assert finished.stderr.startswith(f'gpu-tracker: {message}')
-        assert finished.returncode == 125
+    finished = behind(few, '--ru=miles', '--', 'touch', str(tmp_path / 'ran'))
+    assert finished.stderr.startswith('gpu-tracker: --ru must be ')
+    assert finished.returncode == 125
     assert os.listdir(tmp_path) == []
 
 
 def test_wrong_options_and_unknown_gpus_still_keep_it_from_running(tmp_path: Path):
     command = ('--', 'touch', str(tmp_path / 'ran'))
-    for wrong in ('--ru=miles', '--format=xml', '--st=0', '--gb=brand'):
+    for wrong in ('--format=xml', '--gb=brand'):
         assert behind(limited('-n 10'), wrong, *command).returncode == 125
     assert gpu_tracker('--guuids=GPU-unknown', *command).returncode == 125
     assert os.listdir(tmp_path) == []

@@ -1,4 +1,7 @@
-"""Runs gpu-tracker as its users do: as a program of its own, in a pipe, in a terminal, with real signals."""
+"""Runs gpu-tracker as its users do: as a program of its own, in a pipe, in a terminal, with real signals.
+
+A command that only reads files or refuses its arguments is called in this process instead: see :func:`called`.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,19 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from unittest import mock
 
+from gpu_tracker.cli import main
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from typing import BinaryIO
 
 PROGRAM = [sys.executable, '-m', 'gpu_tracker']
 
@@ -39,6 +46,42 @@ def gpu_tracker(*arguments: str, **options: object) -> subprocess.CompletedProce
         'timeout': TIMEOUT,
     }
     return subprocess.run([*PROGRAM, *arguments], check=False, **(settings | options))
+
+
+def called(
+    *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Call gpu-tracker in this process, without the start of an interpreter.
+
+    Only for commands that read files, or that are refused before they run a program or load a GPU driver.
+    """
+    with (
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+        contextlib.chdir(cwd or '.'),
+        mock.patch.dict(os.environ, env or os.environ, clear=True),
+    ):
+        with _descriptor(1, output), _descriptor(2, errors):
+            code = main([*arguments])
+        printed, complaints = (_text_in(file) for file in (output, errors))
+    return subprocess.CompletedProcess(list(arguments), code, printed, complaints)
+
+
+@contextlib.contextmanager
+def _descriptor(number: int, file: BinaryIO) -> Iterator[None]:
+    """Let a descriptor of this process be that of a file."""
+    before = os.dup(number)
+    os.dup2(file.fileno(), number)
+    try:
+        yield
+    finally:
+        os.dup2(before, number)
+        os.close(before)
+
+
+def _text_in(file: BinaryIO) -> str:
+    file.seek(0)
+    return file.read().decode(errors='surrogateescape')
 
 
 def shell(script: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

@@ -34,7 +34,7 @@ reading, writing = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        burn(0.7)
+        burn(0.3)
         os.write(writing, str(time.process_time()).encode())
     os._exit(0)
 os.wait()

@@ -34,7 +34,7 @@ def test_the_cpu_time_of_a_daemon_counts_exactly(machine: VirtualMachine):
     """Nobody waits for it, and it has ended before the command."""
     done, found = track(machine, 'python', '-S', '-c', DAEMON)
     of_daemon, of_main = json.loads(done.output)
-    assert of_daemon >= 0.7
+    assert of_daemon >= 0.3
     assert of_daemon + of_main <= found['cpu_seconds'] <= of_daemon + of_main + 0.5
     assert found['left_processes'] == 0
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.cli_program import PROGRAM, Terminal, gpu_tracker, started
+from support.gpus.forked_program import ForkedProgram
 from support.programs import need_program
 from support.simulated_nvml import SimulatedDriver
 from support.tracked_program import answer, environment
@@ -26,31 +29,10 @@ NOBODY = 65534
 NO_SUCH_PROCESS = 4_194_304
 """Linux numbers processes up to one less."""
 
-# Runs each command line in a fork of one interpreter: to start that takes ten times as long.
-_EACH = """
-import json, os, sys, tempfile
-import gpu_tracker.cli.available, gpu_tracker.cli.gpus, gpu_tracker.gpus.nvidia.backend
-from gpu_tracker.cli import main
-
-def told(words):
-    with tempfile.TemporaryFile('w+') as printed, tempfile.TemporaryFile('w+') as errors:
-        child = os.fork()
-        if child == 0:
-            os.dup2(printed.fileno(), 1)
-            os.dup2(errors.fileno(), 2)
-            while '=' in words[0]:
-                name, _, os.environ[name] = words.pop(0).partition('=')
-            os._exit(main(words))
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        printed.seek(0)
-        errors.seek(0)
-        return code, printed.read(), errors.read()
-
-print(json.dumps([told(words) for words in json.loads(sys.argv[1])]))
-"""
-
 _OF_THE_TESTER = {'CUDA_VISIBLE_DEVICES', 'CUDA_DEVICE_ORDER', 'NO_COLOR', 'TERM', 'COLUMNS', 'LINES'}
 """Variables that change what gpu-tracker says."""
+
+_ASSIGNMENT = re.compile('[A-Z_]+=')
 
 _IN_INITIAL_PID_NAMESPACE = os.stat('/proc/self/ns/pid').st_ino == 0xEFFFFFFC
 
@@ -71,6 +53,14 @@ class Machine:
         self.driver = SimulatedDriver(folder, generation)
         self.write = self.driver.write
         self.claims = folder / 'claims'
+        self._forks: ForkedProgram | None = None
+
+    @contextlib.contextmanager
+    def forks(self) -> Iterator[None]:
+        """Run gpu-tracker in forks of one interpreter within the block, if that makes no difference."""
+        with ForkedProgram(self.environment()) as self._forks:
+            yield
+        self._forks = None
 
     def environment(self, changes: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the variables with which a process is on this machine."""
@@ -82,6 +72,8 @@ class Machine:
 
         :param options: Those of subprocess.run.
         """
+        if self._forks is not None and not options and 'LD_LIBRARY_PATH' not in (env or {}):
+            return self._forks.told([*arguments], self.environment(env))
         finished = gpu_tracker(*arguments, env=self.environment(env), **options)
         return finished.returncode, finished.stdout, finished.stderr
 
@@ -90,7 +82,13 @@ class Machine:
 
         In front of the arguments variables may stand, as in a shell: ``NAME=value``.
         """
-        return [tuple(answer) for answer in self.answer(_EACH, json.dumps(command_lines))]
+        with ForkedProgram(self.environment()) if self._forks is None else contextlib.nullcontext(self._forks) as forks:
+            return [forks.told(*self._split(words)) for words in command_lines]
+
+    def _split(self, words: list[str]) -> tuple[list[str], dict[str, str]]:
+        """Return the arguments, and the variables with those that stand in front of them."""
+        given = list(itertools.takewhile(_ASSIGNMENT.match, words))
+        return words[len(given) :], self.environment(dict(word.split('=', 1) for word in given))
 
     def available(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
         """Return what ``gpu-tracker available`` prints, without the end of the line, where it has nothing to say."""
