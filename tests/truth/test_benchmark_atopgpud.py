@@ -17,7 +17,8 @@ from benchmarks.results import Results
 from benchmarks.session import FailedError, Session
 from benchmarks.statistics_servers import constant_server, daemon
 
-from support.simulated_nvml import Gpu, Process, SimulatedDriver, require_compiler
+from support.compiled import require_compiler
+from support.simulated_nvml import Gpu, Process, SimulatedDriver
 from support.waiting import TIMEOUT
 
 ENVIRONMENT = Environment(OURS.name, Path(sys.executable).parent.parent, '6')

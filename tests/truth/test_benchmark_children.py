@@ -15,7 +15,7 @@ from benchmarks.results import Results
 from benchmarks.session import Session
 from benchmarks.short_children import Case, Shared, program_words, true_sizes
 
-from support.simulated_nvml import require_compiler
+from support.compiled import require_compiler
 from support.truth import need_root
 
 ENVIRONMENT = Environment(OURS.name, Path(sys.executable).parent.parent, '6')

@@ -15,7 +15,8 @@ from benchmarks.peers import BEFORE
 from benchmarks.session import FailedError
 from benchmarks.timing import timed
 
-from support.simulated_nvml import Gpu, SimulatedDriver, require_compiler
+from support.compiled import require_compiler
+from support.simulated_nvml import Gpu, SimulatedDriver
 
 LONGEST = 60
 STAND_IN = Path(benchmarks.__file__).parent / 'nvidia_smi.c'

@@ -17,8 +17,8 @@ from benchmarks.peers import BCC, BPFTRACE, OURS
 from benchmarks.results import Results
 from benchmarks.session import Session
 
+from support.compiled import require_compiler
 from support.cuda.probed_program import opened
-from support.simulated_nvml import require_compiler
 
 OURSELVES = Environment(OURS.name, Path(sys.executable).parent.parent, '6')
 SYSTEM = Path('/usr')

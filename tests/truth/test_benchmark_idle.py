@@ -20,7 +20,7 @@ from benchmarks.results import Results
 from benchmarks.running import PROGRAMS
 from benchmarks.session import FailedError, Session
 
-from support.simulated_nvml import require_compiler
+from support.compiled import require_compiler
 from support.waiting import eventually
 
 OURSELVES = Environment(OURS.name, Path(sys.executable).parent.parent, '6')
