@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.cli_program import PROGRAM, Terminal, gpu_tracker, started
+from support.gpus.forking_interpreter import ForkingInterpreter, forking_interpreter
 from support.simulated_nvml import SimulatedDriver
 from support.tracked_program import answer, environment
 
@@ -26,31 +27,14 @@ NOBODY = 65534
 NO_SUCH_PROCESS = 4_194_304
 """Linux numbers processes up to one less."""
 
-# Runs each command line in a fork of one interpreter: to start that takes ten times as long.
-_EACH = """
-import json, os, sys, tempfile
-import gpu_tracker.cli.available, gpu_tracker.cli.gpus, gpu_tracker.gpus.nvidia.backend
-from gpu_tracker.cli import main
-
-def told(words):
-    with tempfile.TemporaryFile('w+') as printed, tempfile.TemporaryFile('w+') as errors:
-        child = os.fork()
-        if child == 0:
-            os.dup2(printed.fileno(), 1)
-            os.dup2(errors.fileno(), 2)
-            while '=' in words[0]:
-                name, _, os.environ[name] = words.pop(0).partition('=')
-            os._exit(main(words))
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        printed.seek(0)
-        errors.seek(0)
-        return code, printed.read(), errors.read()
-
-print(json.dumps([told(words) for words in json.loads(sys.argv[1])]))
-"""
-
 _OF_THE_TESTER = {'CUDA_VISIBLE_DEVICES', 'CUDA_DEVICE_ORDER', 'NO_COLOR', 'TERM', 'COLUMNS', 'LINES'}
 """Variables that change what gpu-tracker says."""
+
+_LOADERS = ('LD_', 'PYTHON')
+"""How variables begin that have an effect only when an interpreter starts."""
+
+_FORKED = {'agent', 'atopgpud', 'gpus', 'ls'}
+"""Commands for which it makes no difference who started them, nor that modules are imported already."""
 
 _IN_INITIAL_PID_NAMESPACE = os.stat('/proc/self/ns/pid').st_ino == 0xEFFFFFFC
 
@@ -82,6 +66,8 @@ class Machine:
 
         :param options: Those of subprocess.run.
         """
+        if not options and arguments[0] in _FORKED and not (env and any(name.startswith(_LOADERS) for name in env)):
+            return self._interpreter.command([*arguments], self.environment(env))
         finished = gpu_tracker(*arguments, env=self.environment(env), **options)
         return finished.returncode, finished.stdout, finished.stderr
 
@@ -90,7 +76,26 @@ class Machine:
 
         In front of the arguments variables may stand, as in a shell: ``NAME=value``.
         """
-        return [tuple(answer) for answer in self.answer(_EACH, json.dumps(command_lines))]
+        answers = []
+        for words in command_lines:
+            count = next(place for place, word in enumerate(words) if '=' not in word)
+            changes = dict(word.split('=', 1) for word in words[:count])
+            answers.append(self._interpreter.command(words[count:], self.environment(changes)))
+        return answers
+
+    def forked(self, text: str, *arguments: str) -> tuple[int, str, str]:
+        """Run a Python program in a fork of an interpreter that has imported gpu-tracker; return what told does."""
+        return self._interpreter.program(text, [*arguments], self.environment())
+
+    def forked_answer(self, text: str, *arguments: str) -> Any:
+        """Return what such a program prints as JSON."""
+        code, printed, errors = self.forked(text, *arguments)
+        assert code == 0, errors
+        return json.loads(printed)
+
+    @property
+    def _interpreter(self) -> ForkingInterpreter:
+        return forking_interpreter(self.driver.environment()['LD_LIBRARY_PATH'])
 
     def available(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
         """Return what ``gpu-tracker available`` prints, without the end of the line, where it has nothing to say."""
