@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from support.fleet.page_browser import chromium
+from support.gpus.forking_interpreter import end_interpreters
 from support.gpus.gpu_machine import Machine
 from support.gpus.gpu_monitors import Monitors
 from support.idle.guarded_program import nothing_left
@@ -23,6 +24,7 @@ from support.outcomes import (  # noqa: F401 - hooks
 )
 from support.own_network import OwnNetwork
 from support.simulated_nvml import SimulatedDriver
+from support.simulated_nvml.probe import end_probes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,14 +57,21 @@ def driver(tmp_path: Path) -> SimulatedDriver:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Machine]:
+def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
     """Return a machine whose simulated driver has the GPUs of the mark ``machine``, or none."""
     made = Machine(tmp_path)
     mark = request.node.get_closest_marker('machine')
     if mark is not None:
         made.write(**mark.kwargs)
-    with made.forks():
-        yield made
+    return made
+
+
+@pytest.fixture(autouse=True, scope='module')
+def interpreters() -> Iterator[None]:
+    """End the interpreters that run commands and probes in forks, after each file."""
+    yield
+    end_interpreters()
+    end_probes()
 
 
 @pytest.fixture(scope='module')

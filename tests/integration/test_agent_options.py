@@ -13,12 +13,13 @@ import pytest
 import gpu_tracker
 from gpu_tracker.cli import agent as command
 from gpu_tracker.installation import install_command
-from support.fleet.agent_program import agent
+from support.fleet.agent_program import AgentProgram, agent
 from support.gpus.gpu_machine import GB, Machine
 from support.simulated_nvml import Gpu
 from support.tracked_program import run_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 INTERVAL = '--interval must be a number of seconds from 0.1 to 3600, not {}'
@@ -93,12 +94,12 @@ def test_help_imports_nothing_of_the_agent() -> None:
 @pytest.mark.parametrize('name', ['starlette', 'uvicorn', 'prometheus_client'])
 def test_what_is_not_installed_is_named(machine: Machine, name: str) -> None:
     program = f'import sys; sys.modules[{name!r}] = None; from gpu_tracker.cli import main; print(main(["agent"]))'
-    finished = run_words([sys.executable, '-c', program], env=machine.environment())
-    assert finished.stdout == '125\n'
-    assert finished.stderr.startswith(
+    _, printed, errors = machine.forked(program)
+    assert printed == '125\n'
+    assert errors.startswith(
         f"gpu-tracker: 'gpu-tracker agent' needs packages that are not installed (no module named '{name}"
     )
-    assert finished.stderr.endswith(f'): {install_command("fleet")}\n')
+    assert errors.endswith(f'): {install_command("fleet")}\n')
 
 
 def test_a_port_that_is_taken_is_an_error(machine: Machine) -> None:
@@ -124,25 +125,34 @@ def test_everything_but_its_health_needs_the_token(machine: Machine, tmp_path: P
         assert served.get('/', Authorization=f'Basic {as_browsers}').status == 200
 
 
-def test_no_agents_no_page(machine: Machine, tmp_path: Path) -> None:
-    configuration = tmp_path / 'agents.cfg'
+@pytest.fixture(scope='module')
+def without_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProgram]:
+    """Give an agent that knows no other."""
+    folder = tmp_path_factory.mktemp('without-page')
+    configuration = folder / 'agents.cfg'
     configuration.write_text('AGENTS = []\n')
+    machine = Machine(folder)
+    machine.write(gpus=[Gpu(total=GB)])
     with agent(machine, f'--config={configuration}') as served:
-        assert [served.get(path).status for path in ('/', '/api/v1/fleet', '/static/index.html')] == [404] * 3
-        assert served.get('/cluster_status').json == []
-        assert len(served.nvgpu()['gpus']) == 1
+        served.seen()
+        yield served
 
 
-def test_the_hosts_of_a_configuration_in_toml(machine: Machine, tmp_path: Path) -> None:
-    with agent(machine) as other:
-        other.seen()
-        configuration = tmp_path / 'agents.toml'
-        hosts = f'["{other.url}", "http://127.0.0.1:1", "self"]'
-        configuration.write_text(f'hosts = {hosts}\ndeadline_seconds = 5\n')
-        with agent(machine, f'--config={configuration}') as served:
-            served.seen()
-            first, second, third = served.get('/cluster_status').json
-            served.process.terminate()
-            assert served.process.stderr.read() == ''
+def test_no_agents_no_page(without_page: AgentProgram) -> None:
+    served = without_page
+    assert [served.get(path).status for path in ('/', '/api/v1/fleet', '/static/index.html')] == [404] * 3
+    assert served.get('/cluster_status').json == []
+    assert len(served.nvgpu()['gpus']) == 1
+
+
+def test_the_hosts_of_a_configuration_in_toml(machine: Machine, tmp_path: Path, without_page: AgentProgram) -> None:
+    configuration = tmp_path / 'agents.toml'
+    hosts = f'["{without_page.url}", "http://127.0.0.1:1", "self"]'
+    configuration.write_text(f'hosts = {hosts}\ndeadline_seconds = 60\n')
+    with agent(machine, f'--config={configuration}') as served:
+        served.seen()
+        first, second, third = served.get('/cluster_status').json
+        served.process.terminate()
+        assert served.process.stderr.read() == ''
     assert second == {'error': 'Host not available'}
     assert [gpu['is_available'] for gpu in first['gpus']] == [gpu['is_available'] for gpu in third['gpus']] == [True]

@@ -25,10 +25,21 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.machine(gpus=[H200, OLD], fail=[COMPUTE_ONLY])]
 
 
-@pytest.fixture
-def daemon(machine: Machine) -> Iterator[AtopDaemon]:
+@pytest.fixture(scope='module')
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AtopDaemon]:
+    machine = Machine(tmp_path_factory.mktemp('machine'))
+    machine.write(gpus=[H200, OLD], fail=[COMPUTE_ONLY])
     with AtopDaemon(machine) as daemon:
         yield daemon
+
+
+@pytest.fixture
+def daemon(shared: AtopDaemon) -> AtopDaemon:
+    """Return the daemon of this file, which has read the two GPUs as they are at first."""
+    shared.machine.write(gpus=[H200, OLD], fail=[COMPUTE_ONLY])
+    with shared.over_tcp() as client:
+        eventually(lambda: [len(gpu.processes) for gpu in client.statistics()] == [2, 1])
+    return shared
 
 
 def states(client: AtopClient, pid: int) -> list[str | None]:
@@ -43,8 +54,9 @@ def changed(client: AtopClient, pid: int, before: list[str | None]) -> tuple[Gpu
 
 
 def test_the_end_of_a_process_is_told_once_to_each_client_in_the_section_of_its_gpu(
-    machine: Machine, daemon: AtopDaemon
+    daemon: AtopDaemon,
 ) -> None:
+    machine = daemon.machine
     with daemon.over_tcp() as first, daemon.over_socket() as second, daemon.over_socket(1) as third:
         for client in (first, second, third):
             assert states(client, ONE) == ['A', 'A']
@@ -74,7 +86,8 @@ def sums(client: AtopClient, pid: int) -> tuple[int, int]:
     return sum(record.samples for record in records), sum(record.memory_total for record in records)
 
 
-def test_a_process_that_leaves_a_gpu_and_lives_on_has_not_ended(machine: Machine, daemon: AtopDaemon) -> None:
+def test_a_process_that_leaves_a_gpu_and_lives_on_has_not_ended(daemon: AtopDaemon) -> None:
+    machine = daemon.machine
     with running() as pid, daemon.over_tcp() as client, daemon.over_socket() as other:
         on_first, on_second = ([Process(pid, memory=memory, sm=70, memory_util=35)] for memory in (3 * GIB, GIB))
         machine.write(gpus=[replace(H200, processes=on_first), replace(OLD, processes=on_second)])
@@ -93,7 +106,8 @@ def test_a_process_that_leaves_a_gpu_and_lives_on_has_not_ended(machine: Machine
         assert eventually(lambda: states(late, pid) == [None, None])
 
 
-def test_looking_for_gpus_again_ends_no_process(machine: Machine, daemon: AtopDaemon) -> None:
+def test_looking_for_gpus_again_ends_no_process(daemon: AtopDaemon) -> None:
+    machine = daemon.machine
     with running() as pid, daemon.over_tcp() as client:
         on_both = [replace(gpu, processes=[Process(pid, memory=GIB)]) for gpu in (H200, OLD)]
         machine.write(gpus=on_both)
@@ -110,7 +124,8 @@ def test_looking_for_gpus_again_ends_no_process(machine: Machine, daemon: AtopDa
         assert eventually(lambda: states(client, pid) == ['A', 'A'])
 
 
-def test_a_process_that_cannot_be_seen_has_ended_when_it_leaves(machine: Machine, daemon: AtopDaemon) -> None:
+def test_a_process_that_cannot_be_seen_has_ended_when_it_leaves(daemon: AtopDaemon) -> None:
+    machine = daemon.machine
     with daemon.over_tcp() as client, daemon.over_tcp() as watcher:
         assert states(client, ONE) == ['A', 'A']
         machine.write(gpus=[replace(H200, processes=[]), OLD], fail=[COMPUTE_ONLY])

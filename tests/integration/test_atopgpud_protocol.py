@@ -27,10 +27,21 @@ ONCE = 60
 pytestmark = [pytest.mark.machine(gpus=[H200, OLD], fail=[COMPUTE_ONLY])]
 
 
-@pytest.fixture
-def daemon(machine: Machine) -> Iterator[AtopDaemon]:
+@pytest.fixture(scope='module')
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AtopDaemon]:
+    machine = Machine(tmp_path_factory.mktemp('machine'))
+    machine.write(gpus=[H200, OLD], fail=[COMPUTE_ONLY])
     with AtopDaemon(machine) as daemon:
         yield daemon
+
+
+@pytest.fixture
+def daemon(shared: AtopDaemon) -> AtopDaemon:
+    """Return the daemon of this file, which has read the two GPUs as they are at first."""
+    shared.machine.write(gpus=[H200, OLD], fail=[COMPUTE_ONLY])
+    with shared.over_tcp() as client:
+        eventually(lambda: [len(gpu.processes) for gpu in client.statistics()] == [2, 1])
+    return shared
 
 
 def over_tcp(daemon: AtopDaemon) -> AtopClient:
@@ -133,8 +144,9 @@ def test_cumulative_figures_grow_by_each_sample_from_zero_on(daemon: AtopDaemon)
 
 
 def test_a_lost_gpu_is_unknown_and_when_it_is_back_its_figures_go_on_without_a_jump(
-    machine: Machine, daemon: AtopDaemon
+    daemon: AtopDaemon,
 ) -> None:
+    machine = daemon.machine
     lost = Failure('nvmlDevice*', GPU_IS_LOST, gpu=0)
     with daemon.over_tcp() as client, daemon.over_socket() as other:
         before, _ = other.statistics()

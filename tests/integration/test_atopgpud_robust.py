@@ -40,7 +40,7 @@ def test_a_driver_that_hangs_from_the_start_costs_the_figures_of_its_gpu_only(ma
             assert one.statistics()[1] == (-1, -1, 0, 0, 0, -1, -1, 0, ())
         daemon.process.send_signal(signal.SIGHUP)
         before = samples(client)
-        while samples(client)[0] < before[0] + 30:
+        while samples(client)[0] < before[0] + 5:
             assert busy(other) == [75, -1]
             with daemon.over_tcp() as late:
                 assert bus_ids(late) == BUS_IDS
@@ -92,7 +92,7 @@ def test_a_gpu_that_is_lost_for_a_while_is_logged_once_and_so_is_its_return(mach
             machine.write(gpus=GPUS, fail=[Failure('nvmlDevice*', GPU_IS_LOST, gpu=0)])
             eventually(lambda: busy(client) == [-1, 30])
             before = samples(client)
-            eventually(lambda before=before: samples(client)[1] > before[1] + 10)
+            eventually(lambda before=before: samples(client)[1] > before[1] + 3)
             assert samples(client)[0] == before[0]
             machine.write(gpus=GPUS)
             eventually(lambda: busy(client) == BUSY)
@@ -133,14 +133,14 @@ class Week:
 def test_what_is_kept_does_not_grow_with_time() -> None:
     """A week has 604,800 readings; sums grow by digits only, and what is kept of processes not at all."""
     week = Week()
-    week.read(1000)
+    week.read(100)
     before = week.size()
     visitor = week.ledger.welcome()
-    week.read(2000)
+    week.read(400)
     assert week.size() < 1.01 * before
     for client in (visitor, week.idle):
         (gpu,) = parsed_statistics(week.ledger.statistics(1, client)[4:].decode(), 1)
-        assert gpu[:8] == (100, 100, 2**40, 2**40, 3000, 300_000, 300_000, 3000 * 2**40)
+        assert gpu[:8] == (100, 100, 2**40, 2**40, 500, 50_000, 50_000, 500 * 2**40)
         assert 'E' in {process.state for process in gpu.processes}
         (gpu,) = parsed_statistics(week.ledger.statistics(2, client)[4:].decode(), 2)
         assert [process.state for process in gpu.processes] == 20 * ['A']
@@ -164,6 +164,6 @@ def test_the_daemon_does_not_grow_while_processes_come_and_go(machine) -> None:
                 machine.write(gpus=gpus(number))
             return daemon.resident_bytes
 
-        before = come_and_go(100)
-        assert come_and_go(150) - before < 8 * MEGABYTE
+        before = come_and_go(40)
+        assert come_and_go(60) - before < 4 * MEGABYTE
         assert 'E' in {process.state for gpu in idle.statistics() for process in gpu.processes}

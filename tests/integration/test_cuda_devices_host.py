@@ -31,7 +31,7 @@ def test_all_tags_of_gpus_in_bus_order(machine: Machine) -> None:
             Gpu(missing=True),
         ],
     )
-    gpus, problem = machine.answer(_LOOK)
+    gpus, problem = machine.forked_answer(_LOOK)
     assert problem is None
     nothing = {'mig': None, 'gpu_instance': None, 'compute_instance': None, 'vendor': 'nvidia', 'driver': '580.65.06'}
     first = {'uuid': 'GPU-a', 'model': 'NVIDIA L4', 'cores': None, 'memory': None, 'minor': 1}
@@ -59,7 +59,7 @@ def test_mig_devices_have_profile_instances_and_cores_of_their_own(machine: Mach
             Gpu(uuid='GPU-d', mig=[]),
         ]
     )
-    gpus, _ = machine.answer(_LOOK)
+    gpus, _ = machine.forked_answer(_LOOK)
     keys = ('uuid', 'model', 'mig', 'cores', 'memory', 'minor', 'gpu_instance', 'compute_instance')
     assert [[tuple(part[key] for key in keys) for part in parts] for _, parts in gpus] == [
         [
@@ -77,7 +77,7 @@ def test_what_the_driver_does_not_tell_is_none(machine: Machine) -> None:
         gpus=[Gpu(uuid='GPU-a', cores=10)],
         fail=[*(Failure(f'nvmlDeviceGet{name}', 3) for name in functions), Failure('nvmlSystemGetDriverVersion', 999)],
     )
-    gpus, _ = machine.answer(_LOOK)
+    gpus, _ = machine.forked_answer(_LOOK)
     [[gpu, parts]] = gpus
     known = {name: value for name, value in gpu.items() if value is not None}
     assert (known, parts) == ({'uuid': 'GPU-a', 'vendor': 'nvidia'}, None)
@@ -86,7 +86,7 @@ def test_what_the_driver_does_not_tell_is_none(machine: Machine) -> None:
 @pytest.mark.parametrize(('code', 'is_told'), [(DRIVER_NOT_LOADED, False), (VERSION_MISMATCH, True)])
 def test_a_driver_that_does_not_work_is_told(machine: Machine, code: int, is_told: bool) -> None:
     machine.write(gpus=[Gpu()], fail=[Failure('nvmlInit*', code)])
-    gpus, problem = machine.answer(_LOOK)
+    gpus, problem = machine.forked_answer(_LOOK)
     assert (gpus, problem is not None) == ([], is_told)
 
 

@@ -53,7 +53,7 @@ def test_gpu_info_has_the_keys_and_units_that_nvgpu_has(machine: Machine) -> Non
         ]
     )
     nothing = {'type': None, 'uuid': None, 'mem_total': None, 'mem_used': None, 'mem_used_percent': None}
-    assert machine.answer(f'{START}print(json.dumps(gput.gpu_info()))') == [
+    assert machine.forked_answer(f'{START}print(json.dumps(gput.gpu_info()))') == [
         {
             'index': '0',
             'type': 'NVIDIA A100',
@@ -95,7 +95,7 @@ def test_available_gpus(four: Machine) -> None:
         'max_temperature=0': [],
     }
     text = ', '.join(f'gput.available_gpus({arguments})' for arguments in calls)
-    assert four.answer(f'{START}print(json.dumps([{text}]))') == list(calls.values())
+    assert four.forked_answer(f'{START}print(json.dumps([{text}]))') == list(calls.values())
 
 
 def test_wrong_parameters_are_value_errors(four: Machine) -> None:
@@ -115,7 +115,7 @@ def test_wrong_parameters_are_value_errors(four: Machine) -> None:
         'gput.claim_gpus, 1, wait_seconds=-1': 'wait_seconds must be a positive number of seconds, not -1',
     }
     text = ', '.join(f'error_of({call})' for call in errors)
-    answers = four.answer(f'{START}assert issubclass(ParameterError, ValueError)\nprint(json.dumps([{text}]))')
+    answers = four.forked_answer(f'{START}assert issubclass(ParameterError, ValueError)\nprint(json.dumps([{text}]))')
     assert answers == [['ParameterError', error] for error in errors.values()]
 
 
@@ -127,7 +127,7 @@ def among(value):
 
 print(json.dumps([among(value) for value in ('2,0', '1,2', 'GPU-a', '', '-1')]))
 """
-    assert four.answer(text) == [['0', '2'], ['2'], ['0'], [], []]
+    assert four.forked_answer(text) == [['0', '2'], ['2'], ['0'], [], []]
 
 
 def test_without_a_driver_there_is_nothing_and_with_a_broken_one_an_error(machine: Machine) -> None:
@@ -141,9 +141,9 @@ print(json.dumps([error_of(call) for call in (gput.gpu_info, gput.available_gpus
     none = (
         'no GPU is available\n  this machine has no GPU with a driver. See "no-gpu-driver" in docs/troubleshooting.rst.'
     )
-    assert machine.answer(text) == [[], [], ['GpusUnavailableError', none]]
+    assert machine.forked_answer(text) == [[], [], ['GpusUnavailableError', none]]
     machine.write(gpus=[Gpu(total=GB)], fail=[Failure('nvmlInit*', 18)])
-    errors = machine.answer(text)
+    errors = machine.forked_answer(text)
     assert [name for name, _ in errors] == ['GpuError'] * 3
     assert all('different versions (NVML code 18)' in error for _, error in errors)
 
@@ -175,7 +175,7 @@ except GpusUnavailableError as error:
     answers.append([error.summary, *error.reasons])
 print(json.dumps([os.getpid(), answers]))
 """
-    pid, answers = four.answer(text)
+    pid, answers = four.forked_answer(text)
     in_use = REASON.format(1, '95.0')
     split = '  GPU 3 (NVIDIA Simulated GPU): in MIG mode; its MIG devices are chosen by UUID'
     claimed = f'  GPU 0 (NVIDIA Simulated GPU): claimed by {{}} (pid {pid}, -c)'
@@ -240,7 +240,7 @@ print(json.dumps(claimed(wait=True)), flush=True)
 def test_unified_memory_is_free_while_nothing_computes_on_it(machine: Machine) -> None:
     machine.write(gpus=[Gpu(total=None, processes=[Process(NO_SUCH_PROCESS)]), Gpu(total=None)])
     text = f'{START}print(json.dumps([gput.available_gpus(), gput.available_gpus(100)]))'
-    assert machine.answer(text) == [['1'], ['0', '1']]
+    assert machine.forked_answer(text) == [['1'], ['0', '1']]
 
 
 BEHIND_A_LOST_GPU = """
@@ -268,4 +268,9 @@ print(json.dumps([
 def test_indices_behind_a_gpu_that_cannot_be_read_are_warned_of(machine: Machine) -> None:
     machine.write(gpus=[Gpu(missing=True), Gpu(uuid='GPU-b', total=GB)])
     text = 'GPU 0 cannot be read: CUDA may count the others without it; uuid=True is certain'
-    assert machine.answer(BEHIND_A_LOST_GPU) == [[['1'], [text]], [['GPU-b'], []], [['1'], [text]], [['GPU-b'], []]]
+    assert machine.forked_answer(BEHIND_A_LOST_GPU) == [
+        [['1'], [text]],
+        [['GPU-b'], []],
+        [['1'], [text]],
+        [['GPU-b'], []],
+    ]

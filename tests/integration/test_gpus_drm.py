@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from gpu_tracker.gpus.drm import open_backend
-from support.cli_program import gpu_tracker, started, text_of
+from support.cli_program import started, text_of
 from support.fleet.agent_program import AgentProgram
 from support.gpus.drm_tree import DrmTree, browser, devices_beside, dump
+from support.gpus.forking_interpreter import forking_interpreter
 from support.tracked_program import as_root, environment
 from support.waiting import TIMEOUT, eventually
 
@@ -75,12 +76,24 @@ class Machine(NamedTuple):
     tree: DrmTree
     environment: dict[str, str]
 
+    def told(self, *words: str) -> Told:
+        """Run gpu-tracker to its end."""
+        return Told(*forking_interpreter(self.environment['LD_LIBRARY_PATH']).command([*words], self.environment))
+
+
+class Told(NamedTuple):
+    """What a command has said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     tree = DrmTree(tmp_path)
     usual = {name: value for name, value in environment().items() if not name.endswith('_VISIBLE_DEVICES')}
-    own = {'GPU_TRACKER_CLAIMS': str(tmp_path / 'claims'), 'COLUMNS': '200', 'LD_LIBRARY_PATH': str(tmp_path)}
+    own = {'GPU_TRACKER_CLAIMS': str(tmp_path / 'claims'), 'COLUMNS': '200', 'LD_LIBRARY_PATH': '/nowhere'}
     return Machine(tree, usual | tree.environment() | own)
 
 
@@ -104,7 +117,7 @@ def lines_of(case: str) -> list[str]:
 @pytest.mark.parametrize('case', TABLES)
 def test_the_table(machine: Machine, two_processes: dict[int, int], case: str) -> None:
     machine.tree.add(lines_of(case), two_processes)
-    shown = gpu_tracker('gpus', '--no-color', env=machine.environment)
+    shown = machine.told('gpus', '--no-color')
     assert (shown.returncode, shown.stderr) == (0, '')
     _, *lines = shown.stdout.splitlines()
     assert [' '.join(line.split())[: len(row)] for line, row in zip(lines, TABLES[case], strict=True)] == TABLES[case]
@@ -113,7 +126,7 @@ def test_the_table(machine: Machine, two_processes: dict[int, int], case: str) -
 
 def test_the_processes_of_the_table_are_those_of_the_machine(machine: Machine, two_processes: dict[int, int]) -> None:
     machine.tree.add('xe', two_processes)
-    shown = gpu_tracker('gpus', '--json', env=machine.environment)
+    shown = machine.told('gpus', '--json')
     by_uuid = {gpu['uuid']: gpu for gpu in json.loads(shown.stdout)['gpus']}
     (process,) = by_uuid['intel-0000:03:00.0']['processes']
     assert (process['pid'], process['memory_bytes']) == (two_processes[1001], 3_818_913_792)
@@ -122,12 +135,12 @@ def test_the_processes_of_the_table_are_those_of_the_machine(machine: Machine, t
 
 def test_a_dump_of_another_machine_has_processes_that_are_not_here(machine: Machine) -> None:
     machine.tree.add('amdgpu_apu', {1001: 4_194_304, 1002: 4_194_305})
-    shown = gpu_tracker('gpus', '--no-color', env=machine.environment)
+    shown = machine.told('gpus', '--no-color')
     assert shown.stdout.splitlines()[1].split()[-4:] == ['?', 'N/A', '4194304,4194305', 'N/A']
 
 
 def test_no_drm_driver_and_no_other_is_no_gpu(machine: Machine) -> None:
-    shown = gpu_tracker('gpus', env=machine.environment)
+    shown = machine.told('gpus')
     assert shown.stderr == (
         'gpu-tracker: no GPU driver is installed or loaded on this machine. '
         'See "no-gpu-driver" in docs/troubleshooting.rst.\n'
@@ -138,7 +151,7 @@ def test_no_drm_driver_and_no_other_is_no_gpu(machine: Machine) -> None:
     'words', [['gpus'], ['ls', '--json'], ['available'], ['-e', 'true'], ['--pid=1']], ids=' '.join
 )
 def test_all_commands_take_the_same_brands(machine: Machine, words: list[str]) -> None:
-    done = gpu_tracker(*words, '--gb=voodoo', env=machine.environment)
+    done = machine.told(*words, '--gb=voodoo')
     accepted = 'nvidia, amd, intel, drm, or several with commas between them'
     assert f"--gb must be {accepted}, not 'voodoo'" in done.stderr
     assert done.returncode != 0
@@ -151,20 +164,20 @@ def test_all_commands_take_the_same_brands(machine: Machine, words: list[str]) -
 def test_the_table_of_a_brand(machine: Machine, brand: str, expected: list[str]) -> None:
     machine.tree.add('amdgpu_gaming', {1001: 4_194_304, 1002: 4_194_305})
     machine.tree.add(devices_beside('xe'))
-    shown = gpu_tracker('gpus', '--no-color', f'--gb={brand}', env=machine.environment)
+    shown = machine.told('gpus', '--no-color', f'--gb={brand}')
     assert [line.split()[0] for line in shown.stdout.splitlines()[1:]] == expected
 
 
 def test_no_gpu_of_a_brand(machine: Machine) -> None:
     machine.tree.add([line for line in dump('xe') if line.startswith('/sys/')])
-    shown = gpu_tracker('gpus', '--gb=amd,nvidia', env=machine.environment)
+    shown = machine.told('gpus', '--gb=amd,nvidia')
     assert (shown.stdout, shown.stderr) == ('', 'gpu-tracker: this machine has no GPU of AMD or NVIDIA\n')
 
 
 @as_root
 def test_a_gpu_that_may_be_in_use_outside_of_a_container_is_not_free(machine: Machine) -> None:
     machine.tree.add([line for line in dump('xe') if line.startswith('/sys/')])
-    assert gpu_tracker('available', '--gb=intel', env=machine.environment).stdout == '0,1\n'
+    assert machine.told('available', '--gb=intel').stdout == '0,1\n'
     machine.tree.proc.rmdir()
     machine.tree.proc.symlink_to('/proc')
     words = ('unshare', '--pid', '--fork', '--mount-proc', sys.executable, '-m', 'gpu_tracker')

@@ -13,7 +13,6 @@ from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 WAITING = 'gpu-tracker: waiting until the idle program on GPU 0 has left\n'
 SHOW = ('printenv', 'CUDA_VISIBLE_DEVICES')
@@ -42,19 +41,31 @@ class Occupied(Machine):
         self.write(gpus=[gpu(0), gpu(1, Process(1, memory=8 * GB))])
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Occupied:
-    make_gpus(tmp_path, 2)
-    machine = Occupied(tmp_path)
+@pytest.fixture(scope='module')
+def occupied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Occupied, IdleMonitor]]:
+    folder = tmp_path_factory.mktemp('machine')
+    make_gpus(folder, 2)
+    machine = Occupied(folder)
     machine.write(gpus=[gpu(0), gpu(1)])
+    environment = machine.driver.environment() | {'GPU_TRACKER_CLAIMS': str(machine.claims)}
+    with IdleMonitor(folder, config(process('spare', 'sleep 3600')), environment=environment) as monitor:
+        yield machine, monitor
+
+
+@pytest.fixture
+def machine(occupied: tuple[Occupied, IdleMonitor]) -> Occupied:
+    """Return the machine of this file, without claims and with the idle program."""
+    machine, monitor = occupied
+    for claim in machine.claims.glob('*'):
+        claim.unlink()
+    machine.write(gpus=[gpu(0), gpu(1)])
+    monitor.running('spare')
     return machine
 
 
 @pytest.fixture
-def monitor(machine: Occupied, tmp_path: Path) -> Iterator[IdleMonitor]:
-    environment = machine.driver.environment() | {'GPU_TRACKER_CLAIMS': str(machine.claims)}
-    with IdleMonitor(tmp_path, config(process('spare', 'sleep 3600')), environment=environment) as started:
-        yield started
+def monitor(occupied: tuple[Occupied, IdleMonitor]) -> IdleMonitor:
+    return occupied[1]
 
 
 def test_such_a_gpu_is_free_and_marked_in_the_table(machine: Occupied, monitor: IdleMonitor) -> None:

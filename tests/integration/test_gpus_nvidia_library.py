@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from support.gpus.forking_interpreter import forking_interpreter
 from support.simulated_nvml import WHOLE_GPU, Account, Failure, Gpu, Mig, Process, SimulatedDriver, ramp, steps
 
 if TYPE_CHECKING:
@@ -28,14 +27,10 @@ def run(driver: SimulatedDriver, code: str) -> object:
         '        return error.value\n'
         f'{code}\nprint(json.dumps(answer))'
     )
-    done = subprocess.run(
-        [sys.executable, '-c', program],
-        env=os.environ | driver.environment(),
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return json.loads(done.stdout)
+    variables = os.environ | driver.environment()
+    code, printed, errors = forking_interpreter(variables['LD_LIBRARY_PATH']).program(program, [], variables)
+    assert code == 0, errors
+    return json.loads(printed)
 
 
 def test_a_gpu_has_what_the_state_says(driver: SimulatedDriver) -> None:

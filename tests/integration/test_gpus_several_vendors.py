@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -11,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import gpu_tracker as gput
-from support.cli_program import gpu_tracker, started
+from support.cli_program import started
 from support.fleet.agent_program import AgentProgram
 from support.gpus.drm_tree import DrmTree, dump
+from support.gpus.forking_interpreter import ForkingInterpreter
 from support.made_up_vendor import PackageWithTwoVendors
 from support.simulated_nvml import UNKNOWN, Failure, Gpu, Process, SimulatedDriver
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 GB = 1_000_000_000
@@ -92,8 +95,15 @@ class Machine:
         }
 
     def told(self, *arguments: str, **variables: str) -> tuple[int, str, str]:
-        run = gpu_tracker(*arguments, env=self.environment | variables)
-        return run.returncode, run.stdout, run.stderr
+        return self._interpreter.command([*arguments], self.environment | variables)
+
+    @functools.cached_property
+    def _interpreter(self) -> ForkingInterpreter:
+        return ForkingInterpreter({name: self.environment[name] for name in ('LD_LIBRARY_PATH', 'PYTHONPATH')})
+
+    def close(self) -> None:
+        if '_interpreter' in self.__dict__:
+            self._interpreter.close()
 
     @property
     def _readings(self) -> int:
@@ -127,8 +137,10 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, driver: SimulatedDriver) -> Machine:
-    return Machine(tmp_path, driver)
+def machine(tmp_path: Path, driver: SimulatedDriver) -> Iterator[Machine]:
+    made = Machine(tmp_path, driver)
+    yield made
+    made.close()
 
 
 def sums(result: dict[str, Any]) -> tuple[object, ...]:

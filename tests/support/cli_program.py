@@ -140,9 +140,9 @@ class Marked:
         found = []
         for name in filter(str.isdigit, os.listdir('/proc')):
             with contextlib.suppress(OSError):
-                environment = Path(f'/proc/{name}/environ').read_bytes().split(b'\0')
-                line = Path(f'/proc/{name}/cmdline').read_bytes()
-                if self._mark.encode() in environment and word.encode() in line:
+                if self._mark.encode() not in Path(f'/proc/{name}/environ').read_bytes().split(b'\0'):
+                    continue
+                if word.encode() in Path(f'/proc/{name}/cmdline').read_bytes():
                     found.append(int(name))
         return found
 

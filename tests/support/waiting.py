@@ -15,9 +15,11 @@ TIMEOUT = 300
 
 
 def eventually(condition: Callable[[], Result]) -> Result:
-    """Return the first true value of ``condition``."""
+    """Return the first true value of ``condition``, which is called ever more rarely."""
     deadline = time.monotonic() + TIMEOUT
+    pause = 0.005
     while not (value := condition()):
         assert time.monotonic() < deadline, 'it never happened'
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(1.3 * pause, 0.05)
     return value

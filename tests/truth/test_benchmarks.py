@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from benchmarks.environments import CHECKOUT
 
+from support.compiled import require_compiler
 from support.cuda.probed_program import opened
-from support.simulated_nvml import require_compiler
 from support.truth import need_root
 
 if TYPE_CHECKING:

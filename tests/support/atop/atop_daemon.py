@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import uuid
@@ -19,10 +20,9 @@ if TYPE_CHECKING:
     from support.own_network import OwnNetwork
 
 INTERVAL = 0.05
-PORT = 59123
 SOCKET = 'atopgpud_nvidia'
 
-_SERVES = re.compile(r'serving \d+ GPUs? on \S+:\d+ ')
+_SERVES = re.compile(r'serving \d+ GPUs? on \S+:(\d+) ')
 
 
 class AtopDaemon(ServingProgram):
@@ -37,6 +37,7 @@ class AtopDaemon(ServingProgram):
     def __init__(
         self, machine: Machine, *options: str, network: OwnNetwork | None = None, interval: float = INTERVAL
     ) -> None:
+        self.machine = machine
         self._network = network
         self._name = SOCKET if network else f'test-{uuid.uuid4()}'
         words = [*PROGRAM, 'atopgpud', f'--interval={interval}', *options]
@@ -61,9 +62,10 @@ class AtopDaemon(ServingProgram):
         return connected(self._socket(socket.AF_UNIX), f'\0{self._name}', version)
 
     def finds_place(self) -> bool:
-        if self._network:
-            self.port = PORT if _SERVES.search(self.log) else 0
-        else:  # where there is a system log, only the port itself tells
+        if self._network or not os.path.exists('/dev/log'):
+            found = _SERVES.search(self.log)
+            self.port = int(found[1]) if found else 0
+        else:  # its messages are in the system log: only the port itself tells
             ports = (one.laddr.port for one in psutil.net_connections('tcp') if one.pid == self.pid)
             self.port = next(ports, 0)
         return self.port != 0

@@ -22,7 +22,7 @@ GPUS = [
         used=4 * GIB,
         util=75,
         memory_util=40,
-        processes=[Process(NO_SUCH_PROCESS - number, memory=GIB) for number in range(200)],
+        processes=[Process(NO_SUCH_PROCESS - number, memory=GIB) for number in range(50)],
     ),
     Gpu(total=80 * GIB, used=8 * GIB, util=30, memory_util=20),
 ]
@@ -58,6 +58,7 @@ def asking(daemon: AtopDaemon) -> Iterator[Callable[[], None]]:
                         assert bus_ids(client) == BUS_IDS
                         assert busy(client) == BUSY
                     answers += 1
+                    is_over.wait(0.01)
         except BaseException as error:  # noqa: BLE001 - it is raised where the test waits
             failures.append(error)
 

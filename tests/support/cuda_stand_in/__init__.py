@@ -72,12 +72,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from support.compiled import cache_folder, compiled_once
 from support.cuda_stand_in.running import Ran, Running, started
 from support.cuda_stand_in.truth import DeviceTruth, KernelTruth, LoopTruth, Truth
 from support.programs import need_program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
 __all__ = ['DeviceTruth', 'KernelTruth', 'LoopTruth', 'Ran', 'Running', 'StandIn', 'Truth', 'stand_in']
@@ -89,10 +90,6 @@ _PLAIN = ('-std=gnu11', '-O1', '-g', '-Wall', '-Wextra', '-Werror')
 # Each function has a frame, so it begins as the real ones do: "push" is what the kernel need not step through.
 _LIBRARY = (*_PLAIN, '-fPIC', '-fvisibility=hidden', '-fno-omit-frame-pointer', '-fno-shrink-wrap')
 _LAST = ('-ldl', '-lpthread')
-
-
-def _require_compiler() -> None:
-    need_program('cc')
 
 
 def _compile(*words: str | Path) -> None:
@@ -108,12 +105,12 @@ class StandIn:
     """
 
     def __init__(self, folder: Path, *, branch_tracking: bool = False, version: int = 12) -> None:
-        _require_compiler()
         self.folder = folder
         self._first_instruction = ()
         if os.uname().machine == 'x86_64':
             self._first_instruction = (f'-fcf-protection={"branch" if branch_tracking else "none"}',)
         self._version = version
+        self._cache = cache_folder('cuda-stand-in', _SOURCES.rglob('*.[ch]'), *_LIBRARY, *self._first_instruction)
 
     @functools.cached_property
     def runtime(self) -> Path:
@@ -131,12 +128,14 @@ class StandIn:
     @functools.cached_property
     def static_runtime(self) -> Path:
         """The runtime as an archive, to be linked into a program."""
-        archive = self.folder / 'libcudart_static.a'
-        objects = [self.folder / f'{Path(name).stem}.o' for name in _RUNTIME]
-        for name, compiled in zip(_RUNTIME, objects, strict=True):
-            _compile(*_LIBRARY, *self._first_instruction, '-c', '-o', compiled, _SOURCES / 'library' / name)
-        subprocess.run(['ar', 'rcs', str(archive), *map(str, objects)], check=True)
-        return archive
+
+        def make(path: Path) -> None:
+            objects = [self.folder / f'{Path(name).stem}.o' for name in _RUNTIME]
+            for name, compiled in zip(_RUNTIME, objects, strict=True):
+                _compile(*_LIBRARY, *self._first_instruction, '-c', '-o', compiled, _SOURCES / 'library' / name)
+            subprocess.run(['ar', 'rcs', str(path), *map(str, objects)], check=True)
+
+        return self._copy('libcudart_static.a', make)
 
     def program(self, *, static: bool = False, late: bool = False, stripped: bool = False) -> Path:
         """Return the program that performs scripts.
@@ -179,21 +178,25 @@ class StandIn:
 
     @functools.cache  # noqa: B019 - a stand-in lives as long as the tests
     def _programs(self, *, static: bool, late: bool, stripped: bool) -> Path:
-        path = self.folder / '-'.join(['program', *['static'] * static, *['late'] * late, *['stripped'] * stripped])
+        name = '-'.join(['program', *['static'] * static, *['late'] * late, *['stripped'] * stripped])
         sources = [*sorted((_SOURCES / 'program').glob('*.c')), _SOURCES / 'library' / 'driver_calls.c']
         runtime = [] if late else [self.static_runtime if static else self.runtime]
         if late:
             assert self.runtime.exists()
         kind = [*['-DLATE'] * late, *['-s'] * stripped]
-        _compile(*_PLAIN, *kind, '-o', path, *sources, *runtime, '-Wl,-rpath,$ORIGIN')
-        return path
+        words = (*_PLAIN, *kind, *sources, *runtime, '-Wl,-rpath,$ORIGIN')
+        # the program names the runtime's version
+        return self._copy(name, lambda to: _compile(*words, '-o', to), f'{self._version}-{name}')
 
     def _library(self, name: str, sources: Sequence[str], option: str) -> Path:
-        path = self.folder / name
         linking = ('-shared', f'-Wl,-soname,{name}', '-Wl,-rpath,$ORIGIN', option)
         paths = [_SOURCES / 'library' / source for source in sources]
-        _compile(*_LIBRARY, *self._first_instruction, *linking, '-o', path, *paths)
-        return path
+        words = (*_LIBRARY, *self._first_instruction, *linking, *paths)
+        return self._copy(name, lambda to: _compile(*words, '-o', to))
+
+    def _copy(self, name: str, make: Callable[[Path], None], cached: str | None = None) -> Path:
+        """Return this stand-in's own copy of a compiled file: probes of other workers must not meet in one file."""
+        return Path(shutil.copy(compiled_once(self._cache / (cached or name), make), self.folder / name))
 
 
 @functools.cache

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
-import re
 import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.cli_program import PROGRAM, Terminal, gpu_tracker, started
-from support.gpus.forked_program import ForkedProgram
+from support.gpus.forking_interpreter import ForkingInterpreter, forking_interpreter
 from support.programs import need_program
 from support.simulated_nvml import SimulatedDriver
 from support.tracked_program import answer, environment
@@ -32,7 +30,11 @@ NO_SUCH_PROCESS = 4_194_304
 _OF_THE_TESTER = {'CUDA_VISIBLE_DEVICES', 'CUDA_DEVICE_ORDER', 'NO_COLOR', 'TERM', 'COLUMNS', 'LINES'}
 """Variables that change what gpu-tracker says."""
 
-_ASSIGNMENT = re.compile('[A-Z_]+=')
+_LOADERS = ('LD_', 'PYTHON')
+"""How variables begin that have an effect only when an interpreter starts."""
+
+_FORKED = {'agent', 'atopgpud', 'available', 'gpus', 'ls'}
+"""Commands for which it makes no difference who started them, nor that modules are imported already."""
 
 _IN_INITIAL_PID_NAMESPACE = os.stat('/proc/self/ns/pid').st_ino == 0xEFFFFFFC
 
@@ -53,14 +55,6 @@ class Machine:
         self.driver = SimulatedDriver(folder, generation)
         self.write = self.driver.write
         self.claims = folder / 'claims'
-        self._forks: ForkedProgram | None = None
-
-    @contextlib.contextmanager
-    def forks(self) -> Iterator[None]:
-        """Run gpu-tracker in forks of one interpreter within the block, if that makes no difference."""
-        with ForkedProgram(self.environment()) as self._forks:
-            yield
-        self._forks = None
 
     def environment(self, changes: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the variables with which a process is on this machine."""
@@ -72,8 +66,8 @@ class Machine:
 
         :param options: Those of subprocess.run.
         """
-        if self._forks is not None and not options and 'LD_LIBRARY_PATH' not in (env or {}):
-            return self._forks.told([*arguments], self.environment(env))
+        if not options and arguments[0] in _FORKED and not (env and any(name.startswith(_LOADERS) for name in env)):
+            return self._interpreter.command([*arguments], self.environment(env))
         finished = gpu_tracker(*arguments, env=self.environment(env), **options)
         return finished.returncode, finished.stdout, finished.stderr
 
@@ -82,13 +76,26 @@ class Machine:
 
         In front of the arguments variables may stand, as in a shell: ``NAME=value``.
         """
-        with ForkedProgram(self.environment()) if self._forks is None else contextlib.nullcontext(self._forks) as forks:
-            return [forks.told(*self._split(words)) for words in command_lines]
+        answers = []
+        for words in command_lines:
+            count = next(place for place, word in enumerate(words) if '=' not in word)
+            changes = dict(word.split('=', 1) for word in words[:count])
+            answers.append(self._interpreter.command(words[count:], self.environment(changes)))
+        return answers
 
-    def _split(self, words: list[str]) -> tuple[list[str], dict[str, str]]:
-        """Return the arguments, and the variables with those that stand in front of them."""
-        given = list(itertools.takewhile(_ASSIGNMENT.match, words))
-        return words[len(given) :], self.environment(dict(word.split('=', 1) for word in given))
+    def forked(self, text: str, *arguments: str) -> tuple[int, str, str]:
+        """Run a Python program in a fork of an interpreter that has imported gpu-tracker; return what told does."""
+        return self._interpreter.program(text, [*arguments], self.environment())
+
+    def forked_answer(self, text: str, *arguments: str) -> Any:
+        """Return what such a program prints as JSON."""
+        code, printed, errors = self.forked(text, *arguments)
+        assert code == 0, errors
+        return json.loads(printed)
+
+    @property
+    def _interpreter(self) -> ForkingInterpreter:
+        return forking_interpreter(self.driver.environment()['LD_LIBRARY_PATH'])
 
     def available(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
         """Return what ``gpu-tracker available`` prints, without the end of the line, where it has nothing to say."""

@@ -54,7 +54,7 @@ def survey(machine: Machine, **wanted: bool) -> list[dict[str, Any]]:
 
     :param wanted: The arguments of ``GpuBackend.survey``.
     """
-    return machine.answer(_SURVEY, json.dumps(wanted))
+    return machine.forked_answer(_SURVEY, json.dumps(wanted))
 
 
 def process(

@@ -17,12 +17,11 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-import tempfile
 import time
 from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 
-from support.programs import need_program
+from support.compiled import cache_folder, compiled_once
 
 _SOURCES = Path(__file__).parent
 
@@ -280,29 +279,13 @@ def _gpu_lines(index: int, gpu: Gpu) -> list[str]:
     return lines
 
 
-def require_compiler() -> None:
-    """Skip the test if the machine has no C compiler."""
-    need_program('cc')
-
-
-@functools.cache
-def _build_folder() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder for the libraries; it goes when the test session ends."""
-    return tempfile.TemporaryDirectory(prefix='simulated-nvml-')
-
-
 @functools.cache
 def library_folder(generation: int = 0) -> Path:
-    """Compile the library, once a session, and return the folder that it lies in; generations: SimulatedDriver."""
-    require_compiler()
-    folder = Path(_build_folder().name) / str(generation)
-    folder.mkdir()
-    sources = sorted(str(path) for path in _SOURCES.glob('*.c'))
+    """Return the folder of the compiled library; generations: SimulatedDriver."""
+    sources = sorted(_SOURCES.glob('*.c'))
     warnings = ['-Wall', '-Wextra', '-Werror']
     kind = ['-std=gnu11', '-O1', '-g', '-shared', '-fPIC', '-fvisibility=hidden', '-Wl,-soname,libnvidia-ml.so.1']
-    output = ['-o', str(folder / 'libnvidia-ml.so.1')]
-    subprocess.run(
-        ['cc', *kind, *warnings, f'-DOLD_DRIVER={generation}', *output, *sources, '-lpthread'],
-        check=True,
-    )
+    words = ['cc', *kind, *warnings, f'-DOLD_DRIVER={generation}', *map(str, sources), '-lpthread']
+    folder = cache_folder('simulated-nvml', [*sources, *_SOURCES.glob('*.h')], *words)
+    compiled_once(folder / 'libnvidia-ml.so.1', lambda to: subprocess.run([*words, '-o', str(to)], check=True))
     return folder

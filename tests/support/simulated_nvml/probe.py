@@ -17,33 +17,59 @@ _DEADLINE = 30.0
 """Seconds after which something that should have happened has not."""
 
 
-class Probe:
-    """A running source_probe; a context manager that ends it."""
+_AT_START = ('LD_LIBRARY_PATH', 'PYTHONPATH')
+"""Variables that have an effect only when a process starts."""
 
-    def __init__(self, environment: dict[str, str], *, container: str | None = None) -> None:
-        arguments = [] if container is None else ['--container', container]
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name('source_probe.py')), *arguments],
-            env=os.environ | environment,
+_running: dict[tuple[str, ...], subprocess.Popen[str]] = {}
+"""Processes that fork probes, by those variables."""
+
+
+def _forking(key: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[str]:
+    if key not in _running:
+        _running[key] = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name('source_probe.py'))],
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
+    return _running[key]
+
+
+def end_probes() -> None:
+    """End the processes that fork probes, so that no test finds one among its descendants."""
+    while _running:
+        _running.popitem()[1].communicate()
+
+
+class Probe:
+    """A running source_probe; a context manager that ends it."""
+
+    def __init__(self, environment: dict[str, str], *, container: str | None = None) -> None:
+        variables = os.environ | environment
+        self._key = tuple(variables.get(name, '') for name in _AT_START)
+        self._process = _forking(self._key, variables)
+        self.ask(json.dumps([variables, container]))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._process.kill()
-        self._process.communicate()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.ask('end')
+        else:  # it may be in the middle of a command
+            _running.pop(self._key).communicate()
 
     def ask(self, command: str) -> object:
         """Return the answer to a command (see source_probe)."""
-        assert self._process.stdin is not None
+        self._send(command)
         assert self._process.stdout is not None
-        self._process.stdin.write(command + '\n')
-        self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
+
+    def _send(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f'{line}\n')
+        self._process.stdin.flush()
 
     def totals(self) -> dict[str, object]:
         """Return the source's totals."""

@@ -11,13 +11,17 @@ Reads commands from standard input, one a line, and answers each with a line of 
     messages                          the messages
     finish SECONDS                    the totals after the last reading
     imported MODULE                   whether the module has been imported
+    end                               null
 
-With ``--container PID,PID...`` the source takes itself to be in a container in which only those processes exist.
+Each probe is a fork. A line of JSON starts it: its environment, and the processes that exist in its container, or null:
+it is in none. Its commands follow until ``end``. The test writes no line before the last one is answered: two processes
+read them.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 from gpu_tracker.gpus import BACKENDS
@@ -29,12 +33,31 @@ def _pids(text: str) -> frozenset[int]:
 
 
 def main() -> None:
-    """Answer commands until the standard input ends."""
-    in_container = '--container' in sys.argv
-    existing = _pids(sys.argv[2]) if in_container and len(sys.argv) > 2 else frozenset()
+    """Start one probe after the other until the standard input ends."""
+    while line := sys.stdin.readline():
+        environment, container = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            os.environ.clear()
+            os.environ.update(environment)
+            try:
+                print('null', flush=True)
+                _probe(container)
+            finally:
+                os._exit(0)  # also where a thread hangs in the driver
+        os.waitpid(child, 0)
+        print('null', flush=True)
+
+
+def _probe(container: str | None) -> None:
+    """Answer commands until the end of the probe."""
+    in_container = container is not None
+    existing = _pids(container or '')
     source: GpuReader | None = None
     for line in sys.stdin:
         command, *words = line.split()
+        if command == 'end':
+            return
         if command == 'start':
             interval = float(words[0]) if words else 0.1
             uuids = tuple(words[1].split(',')) if len(words) > 1 else None
