@@ -117,8 +117,11 @@ def test_four_processes_write_to_one_file_at_once(path: str, overwrite: str):
             assert sum(line.startswith('process_id') for line in file) == 1
 
 
-@pytest.mark.parametrize('method', ['spawn', 'fork', 'forkserver'])
-def test_workers_of_one_run_do_not_remove_what_others_of_it_have_written(path: str, tmp_path: Path, method: str):
+@pytest.mark.parametrize(
+    ('ending', 'method'), [('.csv', 'spawn'), ('.csv', 'fork'), ('.csv', 'forkserver'), ('.sqlite', 'spawn')]
+)
+def test_workers_of_one_run_do_not_remove_what_others_of_it_have_written(tmp_path: Path, ending: str, method: str):
+    path = str(tmp_path / f'blocks{ending}')
     write_blocks_of_an_earlier_run(path)
     program = tmp_path / 'workers.py'
     program.write_text(_WORKERS)

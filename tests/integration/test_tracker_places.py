@@ -39,10 +39,6 @@ def test_a_script_read_from_stdin():
     assert run_words([sys.executable, '-'], input=UNGUARDED).stdout == SEEN
 
 
-def test_python_c():
-    assert run(UNGUARDED).stdout == SEEN
-
-
 def test_a_module_run_with_m(script: Path):
     assert run_words([sys.executable, '-m', 'script'], cwd=script.parent).stdout == SEEN
 
