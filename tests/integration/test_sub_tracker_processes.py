@@ -17,7 +17,7 @@ from support.waiting import TIMEOUT, eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-N_CALLS = 100
+N_CALLS = 50
 
 _WRITE = """
 import sys
@@ -78,7 +78,7 @@ def write():
 threads = [threading.Thread(target=write) for _ in range(3)]
 for thread in threads:
     thread.start()
-for _ in range(40):
+for _ in range(20):
     child = os.fork()
     if not child:
         with SubTracker('child', sub_tracking_file=path):
@@ -205,7 +205,7 @@ def test_a_fork_waits_for_the_end_of_a_row(path: str):
     run_program(_FORK_WHILE_WRITING, path)
 
     blocks = read_blocks(path)
-    assert (len(blocks['child'].calls), blocks['child'].n_unfinished) == (40, 0)
+    assert (len(blocks['child'].calls), blocks['child'].n_unfinished) == (20, 0)
     assert blocks['thread'].n_unfinished == 0
 
 
