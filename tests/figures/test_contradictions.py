@@ -35,7 +35,7 @@ def command_line(folder: Path, *arguments: str) -> tuple[dict[str, Any], int]:
     return json.loads(report.read_text(encoding='utf-8'))['max_ram'], int(ended.stdout)
 
 
-@pytest.mark.parametrize('seconds', [0.8, 0.3])
+@pytest.mark.parametrize('seconds', [0.8, 0.05])
 def test_a_program_that_a_block_runs_is_measured_though_it_ends_between_two_samples(seconds: float) -> None:
     run = tracked(
         f"""
@@ -68,18 +68,12 @@ def test_a_program_that_a_shell_starts_between_two_samples_is_in_descendants_as_
     assert contradictions(ram) == []
 
 
-@pytest.mark.parametrize('seconds', [0.8, 0.3, 0.05])
+@pytest.mark.parametrize('seconds', [0.8, 0.05])
 def test_the_parts_of_a_command_that_ends_between_two_samples_make_up_its_total(tmp_path: Path, seconds: float) -> None:
     ram, truth = command_line(tmp_path, '--', *growing(459 * MEGABYTE, seconds))
     assert 0.9 * truth <= ram['main']['total_rss'] <= 1.01 * truth
     assert ram['combined']['total_rss'] == ram['main']['total_rss']
     assert ram['descendants'] == dict.fromkeys(PARTS, 0)
-    assert contradictions(ram) == []
-
-
-def test_the_parts_of_a_shells_child_make_up_its_total(tmp_path: Path) -> None:
-    ram, truth = command_line(tmp_path, '-e', f'{shlex.join(growing(459 * MEGABYTE, 0.8))}; true')
-    assert 0.9 * truth <= ram['descendants']['total_rss'] <= 1.01 * truth
     assert contradictions(ram) == []
 
 

@@ -15,23 +15,25 @@ if TYPE_CHECKING:
 TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
 
 
-@pytest.mark.parametrize('interval', [0.1, 1.0])
-def test_two_hundred_short_children_count_whatever_the_interval(interval: float) -> None:
+def test_a_hundred_short_children_count_whatever_the_interval() -> None:
     run = tracked(
-        f"""
+        """
         truth = 0.0
-        with {TRACKER} as tracker:
-            for _ in range(100):
+        with gput.Tracker(sleep_time=1.0) as rare, gput.Tracker(sleep_time=0.1) as frequent:
+            for _ in range(50):
                 pair = [child(lambda: burn(0.02)) for _ in range(2)]
                 for pid in pair:
                     used = os.wait4(pid, 0)[2]
                     truth += used.ru_utime + used.ru_stime
-        report(tracker, truth=truth)
-        """,
-        interval,
+        found = [
+            tracker.resource_usage.cpu_utilization.descendants.mean_sum_percent / 100 * tracker._run.totals['seconds']
+            for tracker in (rare, frequent)
+        ]
+        print(json.dumps({'found': found, 'truth': truth}))
+        """
     )
-    assert run['truth'] >= 4
-    assert run['cpu']['descendants'] == pytest.approx(run['truth'], rel=0.02)
+    assert run['truth'] >= 2
+    assert run['found'] == pytest.approx([run['truth']] * 2, rel=0.02)
 
 
 def test_main_with_threads_is_its_own_process_time_and_never_more_than_all_cores() -> None:
@@ -68,9 +70,9 @@ def test_one_busy_thread_is_never_more_than_one_core() -> None:
     run = tracked(
         f"""
         with {TRACKER} as tracker:
-            end = time.monotonic() + 2
-            while time.monotonic() < end:
-                pass
+            before = totals(tracker)['samples']
+            while totals(tracker)['samples'] < before + 20:
+                burn(0.05)
         report(tracker)
         """,
         0.01,
@@ -88,13 +90,13 @@ def test_children_of_a_program_that_ignores_their_end_keep_their_time() -> None:
         wait, let_go = gate()
         result, tell = os.pipe()
         def work():
-            burn(0.3)
+            burn(0.1)
             wait()
             os.write(tell, f'{{time.process_time()}}\\n'.encode())
         with {TRACKER} as tracker:
             for _ in range(2):
                 child(work)
-            until(tracker, lambda seen: seen['cpu']['descendants'][0] > 0.6)
+            until(tracker, lambda seen: seen['cpu']['descendants'][0] > 0.2)
             let_go()
             os.close(tell)
             with open(result) as lines:
@@ -103,7 +105,7 @@ def test_children_of_a_program_that_ignores_their_end_keep_their_time() -> None:
         """,
         0.05,
     )
-    assert run['truth'] >= 0.6
+    assert run['truth'] >= 0.2
     assert run['cpu']['descendants'] == pytest.approx(run['truth'], abs=0.03)
 
 
@@ -115,7 +117,7 @@ def test_a_daemon_that_init_reaps_counts_and_keeps_its_time(tmp_path: Path) -> N
         result, tell = os.pipe()
         def daemon():
             os.setsid()
-            burn(0.3)
+            burn(0.1)
             wait()
             os.write(tell, f'{{os.getpid()}} {{time.process_time()}}'.encode())
         def parent():
@@ -126,7 +128,7 @@ def test_a_daemon_that_init_reaps_counts_and_keeps_its_time(tmp_path: Path) -> N
             until(tracker, lambda seen: seen['cpu']['threads'][1] >= 2)
             open(seen_file, 'x').close()
             os.waitpid(first, 0)
-            until(tracker, lambda seen: seen['cpu']['descendants'][0] > 0.3)
+            until(tracker, lambda seen: seen['cpu']['descendants'][0] > 0.1)
             let_go()
             pid, truth = os.read(result, 100).split()
             eventually(lambda: not os.path.exists(f'/proc/{{int(pid)}}'))
@@ -150,7 +152,7 @@ def test_what_a_subreaper_has_waited_for_in_place_of_another_counts_once() -> No
         wait, let_go = gate()
         wait_above, let_go_above = gate()
         def parent():
-            os.waitid(os.P_PID, child(lambda: burn(0.4)), os.WEXITED | os.WNOWAIT)
+            os.waitid(os.P_PID, child(lambda: burn(0.2)), os.WEXITED | os.WNOWAIT)
             os.write(tell, b'.')
             wait()
         def above():
@@ -169,5 +171,5 @@ def test_what_a_subreaper_has_waited_for_in_place_of_another_counts_once() -> No
         """,
         0.2,
     )
-    assert 0.4 <= run['truth'] < 0.5
+    assert 0.2 <= run['truth'] < 0.3
     assert run['cpu']['descendants'] == pytest.approx(run['truth'], abs=0.05)

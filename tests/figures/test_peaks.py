@@ -9,7 +9,7 @@ import pytest
 from support.truth import MEGABYTE, need_root, tracked
 
 TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
-REPETITIONS = range(int(os.environ.get('SPIKES', '2')))
+REPETITIONS = range(int(os.environ.get('SPIKES', '1')))
 
 
 @pytest.mark.parametrize('_', REPETITIONS)
@@ -57,10 +57,7 @@ def test_a_spike_of_a_descendant_that_lives_on_is_seen(_: int) -> None:
     assert run['ram']['main']['total_rss'] < 100 * MEGABYTE
 
 
-@pytest.mark.parametrize('interval', [0.01, 0.05])
-def test_memory_that_comes_and_goes_while_it_is_read_never_adds_up_to_more_nor_less_than_there_was(
-    interval: float,
-) -> None:
+def test_memory_that_comes_and_goes_while_it_is_read_never_adds_up_to_more_nor_less_than_there_was() -> None:
     run = tracked(
         f"""
         wait, let_go = gate()
@@ -81,7 +78,7 @@ def test_memory_that_comes_and_goes_while_it_is_read_never_adds_up_to_more_nor_l
         let_go()
         report(tracker, truth=truth, main=status(os.getpid(), 'VmHWM'))
         """,
-        interval,
+        0.01,
     )
     ram = run['ram']
     assert ram['descendants']['total_rss'] == pytest.approx(run['truth'], rel=0.02)
@@ -132,8 +129,8 @@ def test_programs_that_a_large_parent_starts_never_count_with_its_memory() -> No
         for thread in threads:
             thread.start()
         with {TRACKER} as tracker:
-            end = time.monotonic() + 2
-            while time.monotonic() < end:
+            before = totals(tracker)['samples']
+            while totals(tracker)['samples'] < before + 100:
                 subprocess.run(['true'])
             done = True
         for thread in threads:

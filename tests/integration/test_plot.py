@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.cli import main
 from gpu_tracker.errors import ParameterError, RecordingError
 from gpu_tracker.installation import install_command
 from gpu_tracker.recording.reading.recording import load
-from support.cli_program import gpu_tracker
 from support.pictured_run import training
 from support.recordings import busy_rows, region, write_recording
 
@@ -63,19 +63,26 @@ def test_what_is_drawn_is_what_was_recorded(run: str):
     )
 
 
-@pytest.mark.parametrize('kind', BEGINNINGS)
-def test_the_command_writes_the_same_file_each_time(run: str, tmp_path: Path, kind: str):
-    contents = []
-    for number in range(2):
-        path = tmp_path / f'{number}.{kind}'
-        done = gpu_tracker('plot', run, '-o', str(path), '--only=ram,gpu')
-        assert (done.returncode, done.stdout, done.stderr) == (0, '', '')
-        contents.append(path.read_bytes())
-    assert contents[0] == contents[1]
-    assert contents[0].startswith(BEGINNINGS[kind])
-    if kind == 'svg':
-        assert b'GPU utilization' in contents[0]
-        assert b'>CPU' not in contents[0]
+DRAW = """
+import sys
+from gpu_tracker.cli import main
+run, *paths = sys.argv[1:]
+sys.exit(max(main(['plot', run, '-o', path, '--only=ram,gpu']) for path in paths))
+"""
+
+
+def test_each_process_writes_the_same_files(run: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    here, there = ([tmp_path / f'{place}.{kind}' for kind in BEGINNINGS] for place in ('here', 'there'))
+    subprocess.run([sys.executable, '-c', DRAW, run, *map(str, there)], check=True)
+    for path in here:
+        assert main(['plot', run, '-o', str(path), '--only=ram,gpu']) == 0
+    assert capfd.readouterr() == ('', '')
+    for mine, other, beginning in zip(here, there, BEGINNINGS.values(), strict=True):
+        assert mine.read_bytes() == other.read_bytes()
+        assert mine.read_bytes().startswith(beginning)
+    svg = (tmp_path / 'here.svg').read_bytes()
+    assert b'GPU utilization' in svg
+    assert b'>CPU' not in svg
 
 
 def test_a_part_of_the_run(run: str):
@@ -108,10 +115,11 @@ def test_what_cannot_be_drawn_is_said(run: str, tmp_path: Path):
         (['{run}', '-o', '/nowhere/x.png'], 'cannot write /nowhere/x.png: No such file or directory'),
     ],
 )
-def test_mistakes_are_said_in_a_line(run: str, words: list[str], message: str):
-    done = gpu_tracker('plot', *(word.format(run=run) for word in words))
-    assert (done.returncode, done.stdout) == (125, '')
-    assert done.stderr.splitlines()[0] == f'gpu-tracker: {message}'
+def test_mistakes_are_said_in_a_line(run: str, capfd: pytest.CaptureFixture[str], words: list[str], message: str):
+    assert main(['plot', *(word.format(run=run) for word in words)]) == 125
+    out, errors = capfd.readouterr()
+    assert out == ''
+    assert errors.splitlines()[0] == f'gpu-tracker: {message}'
 
 
 def test_without_matplotlib_it_is_named(run: str, tmp_path: Path):
@@ -122,12 +130,14 @@ def test_without_matplotlib_it_is_named(run: str, tmp_path: Path):
     assert sys.executable in install_command('plot')
 
 
-def test_names_have_colours_of_their_own_and_letters_that_the_font_lacks_are_no_trouble(tmp_path: Path):
+def test_names_have_colours_of_their_own_and_letters_that_the_font_lacks_are_no_trouble(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
     names = ['日本語', 'x' * 5000, *(f'step {number}' for number in range(7))]
     regions = [region(10 + number, name, number, number + 1 - number / 20) for number, name in enumerate(names)]
     path = write_recording(tmp_path / 'run.db', rows=busy_rows(), regions=regions)
-    done = gpu_tracker('plot', path, '-o', str(tmp_path / 'x.png'))
-    assert (done.returncode, done.stderr) == (0, '')
+    assert main(['plot', path, '-o', str(tmp_path / 'x.png')]) == 0
+    assert capfd.readouterr().err == ''
     with load(path) as recording:
         drawn = recording.plot(['ram'])
     (legend,) = drawn.legends

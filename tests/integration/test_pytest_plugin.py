@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -14,10 +15,14 @@ import pytest
 
 import gpu_tracker as gput
 from support.deadlines import UNTIL
+from support.recordings import write_recording
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    Pytest = Callable[..., subprocess.CompletedProcess[str]]
 
 IS_INSTALLED = any(point.value == 'gpu_tracker.pytest_plugin' for point in entry_points(group='pytest11'))
 
@@ -90,21 +95,68 @@ def test_thread():
 """
 
 
-def pytest_run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest on one file with ``text``."""
+FORKS = """
+import importlib, json, os, sys
+import pytest
+from _pytest.config import default_plugins
+
+for name in default_plugins:
+    importlib.import_module(f'_pytest.{name}')
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        folder, options = json.loads(line)
+        os.chdir(folder)
+        for number, path in enumerate((os.devnull, 'out', 'err')):
+            os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), number)
+        sys.exit(pytest.main(options))
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+"""Runs pytest once for each line, in a fork: importing pytest takes longer than the tests here."""
+
+
+def write(folder: Path, text: str) -> None:
+    """Write a test file and the configuration of pytest."""
     (folder / 'test_it.py').write_text(text)
     (folder / 'pytest.ini').write_text('[pytest]\naddopts = --strict-markers\nfilterwarnings = error\n')
-    plugin = [] if IS_INSTALLED else ['-p', 'gpu_tracker.pytest_plugin']
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(('PYTEST', 'GPU_TRACKER'))}
-    return subprocess.run(
-        [sys.executable, '-m', 'pytest', '-p', 'no:cacheprovider', '-v', *plugin, *options],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """Return an environment without the variables of this run of pytest."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(('PYTEST', 'GPU_TRACKER'))}
+    return {**kept, **variables}
+
+
+@pytest.fixture(scope='module')
+def forks() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, '-c', FORKS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=TIMEOUT,
-    )
+        env=environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD='1'),
+    ) as process:
+        yield process
+        process.communicate()
+
+
+@pytest.fixture
+def pytest_run(forks: subprocess.Popen[str], tmp_path: Path) -> Pytest:
+    """Return a function that runs pytest on one file with ``text`` in ``tmp_path``."""
+
+    def run(text: str, *options: str) -> subprocess.CompletedProcess[str]:
+        write(tmp_path, text)
+        xdist = ['-p', 'xdist'] if '-n' in options else []
+        words = ['-p', 'no:cacheprovider', '-v', '-p', 'gpu_tracker.pytest_plugin', *xdist, *options]
+        forks.stdin.write(f'{json.dumps([str(tmp_path), words])}\n')
+        forks.stdin.flush()
+        code = int(forks.stdout.readline())
+        out, err = ((tmp_path / name).read_text() for name in ('out', 'err'))
+        for name in ('out', 'err'):
+            (tmp_path / name).unlink()
+        return subprocess.CompletedProcess(words, code, out, err)
+
+    return run
 
 
 def regions(path: Path) -> list[str]:
@@ -114,7 +166,17 @@ def regions(path: Path) -> list[str]:
 
 
 def test_each_test_is_a_region(tmp_path: Path) -> None:
-    done = pytest_run(tmp_path, TESTS, '--track', '--track-file=run.db')
+    write(tmp_path, TESTS)
+    plugin = [] if IS_INSTALLED else ['-p', 'gpu_tracker.pytest_plugin']
+    done = subprocess.run(
+        [*(sys.executable, '-m', 'pytest', '-p', 'no:cacheprovider', '-v'), *plugin, '--track', '--track-file=run.db'],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+    )
     assert done.returncode == 0, done.stdout
     names = ['test_small[1]', 'test_small[2]', 'test_large', 'test_skipped']
     assert regions(tmp_path / 'run.db') == [f'test_it.py::{name}' for name in names]
@@ -122,20 +184,20 @@ def test_each_test_is_a_region(tmp_path: Path) -> None:
     assert float(large.split()[2]) > 300
 
 
-def test_without_a_file_nothing_is_left(tmp_path: Path) -> None:
-    done = pytest_run(tmp_path, TESTS, '--track')
+def test_without_a_file_nothing_is_left(tmp_path: Path, pytest_run: Pytest) -> None:
+    done = pytest_run(TESTS, '--track')
     assert done.returncode == 0, done.stdout
     assert 'tracked tests' in done.stdout
     assert sorted(name for name in os.listdir(tmp_path) if name != '__pycache__') == ['pytest.ini', 'test_it.py']
 
 
-def test_a_file_that_is_there_is_refused_before_tests_run(tmp_path: Path) -> None:
-    assert pytest_run(tmp_path, TESTS, '--track', '--track-file=run.db').returncode == 0
-    done = pytest_run(tmp_path, TESTS, '--track', '--track-file=run.db')
+def test_a_file_that_is_there_is_refused_before_tests_run(tmp_path: Path, pytest_run: Pytest) -> None:
+    write_recording(tmp_path / 'run.db')
+    done = pytest_run(TESTS, '--track', '--track-file=run.db')
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert '--track-file must be the path of a file that is not there yet' in done.stderr
     assert 'test_small' not in done.stdout
-    assert pytest_run(tmp_path, TESTS, '--track', '--track-file=run.db', '--track-overwrite').returncode == 0
+    assert pytest_run(TESTS, '--track', '--track-file=run.db', '--track-overwrite').returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -149,20 +211,20 @@ def test_a_file_that_is_there_is_refused_before_tests_run(tmp_path: Path) -> Non
         (['--track', '--track-file=nowhere/run.db'], 'a path in a folder that exists'),
     ],
 )
-def test_what_does_not_go_together_is_said(tmp_path: Path, options: list[str], said: str) -> None:
-    done = pytest_run(tmp_path, TESTS, *options)
+def test_what_does_not_go_together_is_said(pytest_run: Pytest, options: list[str], said: str) -> None:
+    done = pytest_run(TESTS, *options)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert said in done.stderr
 
 
-def test_where_no_test_runs_there_is_no_file(tmp_path: Path) -> None:
-    done = pytest_run(tmp_path, TESTS, '--track', '--track-file=run.db', '-k', 'nonesuch')
+def test_where_no_test_runs_there_is_no_file(tmp_path: Path, pytest_run: Pytest) -> None:
+    done = pytest_run(TESTS, '--track', '--track-file=run.db', '-k', 'nonesuch')
     assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
     assert not (tmp_path / 'run.db').exists()
 
 
-def test_each_worker_has_a_file(tmp_path: Path) -> None:
-    done = pytest_run(tmp_path, TESTS, '--track', '--track-file=run.db', '-n', '2')
+def test_each_worker_has_a_file(tmp_path: Path, pytest_run: Pytest) -> None:
+    done = pytest_run(TESTS, '--track', '--track-file=run.db', '-n', '2')
     assert done.returncode == 0, done.stdout
     files = sorted(tmp_path.glob('run-gw*.db'))
     assert sorted(name for path in files for name in regions(path)) == [
@@ -171,17 +233,19 @@ def test_each_worker_has_a_file(tmp_path: Path) -> None:
     assert 'test_it.py::test_large' in done.stdout.partition('tracked tests')[2]
 
 
-def test_a_file_of_a_worker_that_cannot_be_made_is_said_before_workers_start(tmp_path: Path) -> None:
+def test_a_file_of_a_worker_that_cannot_be_made_is_said_before_workers_start(
+    tmp_path: Path, pytest_run: Pytest
+) -> None:
     (tmp_path / 'run-gw1.db').write_text('something else')
-    done = pytest_run(tmp_path, TESTS, '--track', '--track-file=run.db', '--track-overwrite', '-n', '2')
+    done = pytest_run(TESTS, '--track', '--track-file=run.db', '--track-overwrite', '-n', '2')
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "not 'run-gw1.db'" in done.stderr
     assert (tmp_path / 'run-gw1.db').read_text() == 'something else'
 
 
-@pytest.mark.parametrize('workers', [[], ['-n', '2']])
-def test_limits_fail_what_has_used_more(tmp_path: Path, workers: list[str]) -> None:
-    done = pytest_run(tmp_path, LIMITS, *workers)
+@pytest.mark.parametrize('workers', [[], ['-n', '1']])
+def test_limits_fail_what_has_used_more(pytest_run: Pytest, workers: list[str]) -> None:
+    done = pytest_run(LIMITS, *workers)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     results = dict(
         reversed(pair)
@@ -202,22 +266,22 @@ def test_limits_fail_what_has_used_more(tmp_path: Path, workers: list[str]) -> N
 
 
 @pytest.mark.parametrize('given', ["'many'", "'2 s'", '200', '', "'0 MB'", "'1 MB', '2 MB'", "limit='1 MB'"])
-def test_a_wrong_limit_is_said_before_any_test_runs(tmp_path: Path, given: str) -> None:
+def test_a_wrong_limit_is_said_before_any_test_runs(pytest_run: Pytest, given: str) -> None:
     text = f'import pytest\n\ndef test_first(): pass\n\n@pytest.mark.limit_ram({given})\ndef test_wrong(): pass\n'
-    done = pytest_run(tmp_path, text)
+    done = pytest_run(text)
     assert done.returncode == pytest.ExitCode.INTERRUPTED
     assert "test_it.py::test_wrong: limit_ram takes one limit such as '200 MB', not (" in done.stdout
     assert 'PASSED' not in done.stdout
 
 
-def test_a_wrong_limit_is_said_by_workers(tmp_path: Path) -> None:
-    done = pytest_run(tmp_path, "import pytest\n\n@pytest.mark.limit_ram('many')\ndef test_wrong(): pass\n", '-n', '2')
+def test_a_wrong_limit_is_said_by_workers(pytest_run: Pytest) -> None:
+    done = pytest_run("import pytest\n\n@pytest.mark.limit_ram('many')\ndef test_wrong(): pass\n", '-n', '1')
     assert done.returncode == pytest.ExitCode.TESTS_FAILED  # as xdist has it where a file cannot be collected
     assert "test_it.py::test_wrong: limit_ram takes one limit such as '200 MB', not ('many')" in done.stdout
     assert 'INTERNALERROR' not in done.stdout
 
 
-def test_a_limit_that_cannot_be_checked_fails_after_the_test(tmp_path: Path) -> None:
+def test_a_limit_that_cannot_be_checked_fails_after_the_test(tmp_path: Path, pytest_run: Pytest) -> None:
     text = """
         import pytest
 
@@ -226,15 +290,15 @@ def test_a_limit_that_cannot_be_checked_fails_after_the_test(tmp_path: Path) -> 
             print('has run')
     """
     (tmp_path / 'conftest.py').write_text("import os\n\nos.environ['GPU_TRACKER_READER'] = 'none'\n")
-    done = pytest_run(tmp_path, textwrap.dedent(text))
+    done = pytest_run(textwrap.dedent(text))
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert 'limit_ram: the most RAM of pytest and of all that the test has started is not known (' in done.stdout
     assert 'GPU_TRACKER_READER must be proc or psutil' in done.stdout
     assert 'has run' in done.stdout
 
 
-def test_children_count_and_other_regions_are_no_tests(tmp_path: Path) -> None:
-    done = pytest_run(tmp_path, OF_CHILDREN, '--track', '--track-file=run.db')
+def test_children_count_and_other_regions_are_no_tests(pytest_run: Pytest) -> None:
+    done = pytest_run(OF_CHILDREN, '--track', '--track-file=run.db')
     assert done.returncode == 0, done.stdout
     shown = done.stdout.partition('tracked tests')[2]
     (child,) = [line for line in shown.splitlines() if line.endswith('::test_child')]
@@ -242,16 +306,14 @@ def test_children_count_and_other_regions_are_no_tests(tmp_path: Path) -> None:
     assert 'a thread of its own' not in shown
 
 
-def test_a_folder_that_tests_change_is_not_that_of_the_file(tmp_path: Path) -> None:
+def test_a_folder_that_tests_change_is_not_that_of_the_file(tmp_path: Path, pytest_run: Pytest) -> None:
     (tmp_path / 'other').mkdir()
-    done = pytest_run(
-        tmp_path, "import os\n\nos.chdir('other')\n\ndef test_it(): pass\n", '--track', '--track-file=run.db'
-    )
+    done = pytest_run("import os\n\nos.chdir('other')\n\ndef test_it(): pass\n", '--track', '--track-file=run.db')
     assert done.returncode == 0, done.stdout
     assert regions(tmp_path / 'run.db') == ['test_it.py::test_it']
 
 
-def test_a_forked_process_leaves_the_recording_alone(tmp_path: Path) -> None:
+def test_a_forked_process_leaves_the_recording_alone(pytest_run: Pytest) -> None:
     text = """
         import os
 
@@ -261,12 +323,12 @@ def test_a_forked_process_leaves_the_recording_alone(tmp_path: Path) -> None:
                 raise SystemExit(0)
             os.waitpid(child, 0)
     """
-    done = pytest_run(tmp_path, textwrap.dedent(text), '--track')
+    done = pytest_run(textwrap.dedent(text), '--track')
     assert done.returncode == 0, done.stdout
     assert '::test_it' in done.stdout.rpartition('tracked tests')[2]
 
 
-def test_a_worker_that_cannot_record_runs_its_tests(tmp_path: Path) -> None:
+def test_a_worker_that_cannot_record_runs_its_tests(tmp_path: Path, pytest_run: Pytest) -> None:
     text = """
         import os
         import pytest
@@ -277,7 +339,7 @@ def test_a_worker_that_cannot_record_runs_its_tests(tmp_path: Path) -> None:
                 os._exit(3)
     """
     (tmp_path / 'run-gw1.db').write_text('something else')  # of the worker that takes the place of the first
-    done = pytest_run(tmp_path, textwrap.dedent(text), '--track', '--track-file=run.db', '-n', '1')
+    done = pytest_run(textwrap.dedent(text), '--track', '--track-file=run.db', '-n', '1')
     assert '1 failed, 3 passed' in done.stdout
     assert (tmp_path / 'run-gw1.db').read_text() == 'something else'
     assert 'gw0 has ended early' in done.stdout

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gpu_tracker as gput
+from gpu_tracker.cli import main
 from support.cli_program import Marked, gpu_tracker, number_in, started
 from support.deadlines import UNTIL, until
 from support.recorder_runs import meta_of, rows_of
+from support.recordings import write_recording
 from support.tracked_program import run
 from support.waiting import TIMEOUT, eventually
 
@@ -75,15 +77,14 @@ def test_a_signal_that_has_ended_the_command_is_its_exit_code(tmp_path: Path) ->
     assert meta_of(path)['exit_code'] == -9
 
 
-@pytest.mark.parametrize('words', [['no-such-program'], ['/etc/passwd']])
-def test_a_command_that_cannot_be_started_leaves_no_file(tmp_path: Path, words: list[str]) -> None:
-    assert gpu_tracker(f'--tf={tmp_path}/run.db', '--', *words).returncode in {126, 127}
+def test_a_command_that_cannot_be_started_leaves_no_file(tmp_path: Path) -> None:
+    assert gpu_tracker(f'--tf={tmp_path}/run.db', '--', 'no-such-program').returncode == 127
     assert names(tmp_path) == []
 
 
 def test_a_command_that_cannot_be_started_leaves_the_older_recording(tmp_path: Path) -> None:
     path, script = tmp_path / 'run.db', tmp_path / 'script'
-    gpu_tracker(f'--tf={path}', '-e', 'true')
+    write_recording(path)
     before = path.read_bytes()
     script.write_text('#!/no/such/interpreter\n')
     script.chmod(0o755)
@@ -92,12 +93,13 @@ def test_a_command_that_cannot_be_started_leaves_the_older_recording(tmp_path: P
     assert names(tmp_path) == ['run.db', 'script']
 
 
-def test_an_existing_file_is_refused_before_the_command_starts(tmp_path: Path) -> None:
+def test_an_existing_file_is_refused_before_the_command_starts(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / 'run.db'
     path.write_text('mine')
-    done = gpu_tracker(f'--tf={path}', '-e', f'touch {tmp_path}/started')
-    assert done.returncode == 125
-    assert done.stderr == (
+    assert main([f'--tf={path}', '-e', f'touch {tmp_path}/started']) == 125
+    assert capfd.readouterr().err == (
         'gpu-tracker: --tf must be the path of a file that is not there yet, unless --overwrite is given, '
         f'not {str(path)!r}\n'
     )
@@ -107,25 +109,22 @@ def test_an_existing_file_is_refused_before_the_command_starts(tmp_path: Path) -
 
 def test_a_recording_is_overwritten_where_that_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / 'run.db'
-    for code in (1, 2):
-        words = ['--overwrite'] if code == 2 else []
-        assert gpu_tracker('--tracking-file', str(path), *words, '-e', f'exit {code}').returncode == code
-        assert meta_of(path)['exit_code'] == code
+    write_recording(path)
+    assert gpu_tracker('--tracking-file', str(path), '--overwrite', '-e', 'exit 2').returncode == 2
+    assert meta_of(path)['exit_code'] == 2
     assert names(tmp_path) == ['run.db']
 
 
 @pytest.mark.parametrize('option', ['--overwrite', '--per-process'])
-def test_options_of_recordings_need_one(option: str) -> None:
-    done = gpu_tracker(option, '-e', 'true')
-    assert done.returncode == 125
-    assert done.stderr.startswith(f'gpu-tracker: {option} needs --tf')
+def test_options_of_recordings_need_one(option: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([option, '-e', 'true']) == 125
+    assert capfd.readouterr().err.startswith(f'gpu-tracker: {option} needs --tf')
 
 
-def test_a_recording_does_not_go_where_the_report_goes(tmp_path: Path) -> None:
+def test_a_recording_does_not_go_where_the_report_goes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / 'run.db')
-    done = gpu_tracker('-o', path, f'--tf={path}', '-e', 'true')
-    assert done.returncode == 125
-    assert done.stderr == f'gpu-tracker: --tf must be another file than --output, not {path!r}\n'
+    assert main(['-o', path, f'--tf={path}', '-e', 'true']) == 125
+    assert capfd.readouterr().err == f'gpu-tracker: --tf must be another file than --output, not {path!r}\n'
     assert names(tmp_path) == []
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_tracker.cli import main
 from support.cli_program import gpu_tracker, started, state_of, text_of
 from support.region_log import made_log
 from support.region_shells import CORE_SHELLS, RegionsInShell
@@ -103,7 +104,7 @@ def test_without_a_log_the_command_takes_the_place_of_gpu_tracker(tmp_path):
         (['--nonesuch', 'a', '--', 'true'], 125, 'gpu-tracker: unknown option --nonesuch'),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_one_line(arguments, code, text):
-    done = gpu_tracker('region', *arguments)
-    assert done.returncode == code
-    assert done.stderr.splitlines()[0] == text
+def test_what_cannot_be_done_is_one_line(monkeypatch, capfd, arguments, code, text):
+    monkeypatch.delenv('GPU_TRACKER_REGIONS', raising=False)
+    assert main(['region', *arguments]) == code
+    assert capfd.readouterr().err.splitlines()[0] == text

@@ -31,7 +31,7 @@ def run(program, written):
     return done.stdout
 
 
-@pytest.mark.parametrize('kind', ['ValueError', 'TimeoutError', 'FileNotFoundError', 'KeyboardInterrupt'])
+@pytest.mark.parametrize('kind', ['ValueError', 'FileNotFoundError', 'KeyboardInterrupt'])
 def test_a_time_limit_that_a_handler_raises_reaches_the_program(written, kind):
     told = run(
         f"""
@@ -47,7 +47,7 @@ def test_a_time_limit_that_a_handler_raises_reaches_the_program(written, kind):
 
         with gput.region('first'): pass  # what is imported in it is not to be interrupted
         signal.signal(signal.SIGALRM, limit)
-        for turn in range(200):
+        for turn in range(100):
             before = raised
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.0005 + turn % 10 * 0.0001)
@@ -59,4 +59,4 @@ def test_a_time_limit_that_a_handler_raises_reaches_the_program(written, kind):
         """,
         written,
     )
-    assert told == '200 200\n'
+    assert told == '100 100\n'

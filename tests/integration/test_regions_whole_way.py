@@ -155,7 +155,7 @@ if __name__ == '__main__':
 
 
 @pytest.mark.parametrize(
-    ('how', 'processes', 'each'), [('end', 1, 200_000), ('flush', 1, 50_000), ('fork', 2, 50_000), ('spawn', 2, 50_000)]
+    ('how', 'processes', 'each'), [('end', 1, 20_000), ('flush', 1, 20_000), ('fork', 2, 20_000), ('spawn', 2, 20_000)]
 )
 def test_many_calls_are_few_lines_that_add_up_to_all_of_them(tmp_path, how, processes, each):
     (tmp_path / 'hot.py').write_text(_HOT)

@@ -19,7 +19,6 @@ from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Self
 
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 
@@ -60,6 +59,20 @@ def session() -> Iterator[Session]:
     session.end()
 
 
+@pytest.fixture(scope='module')
+def running() -> Iterator[int]:
+    """Give the PID of a sampler; its program has an inheritable file open, and variables of Python set."""
+    with pytest.MonkeyPatch.context() as patch, open('/dev/full', 'rb') as inheritable:
+        patch.setenv('PYTHONPATH', '/nowhere')
+        patch.setenv('PYTHONHASHSEED', '7')
+        patch.setenv('PYTHONPYCACHEPREFIX', '/somewhere')
+        os.set_inheritable(inheritable.fileno(), True)
+        started = Session(configuration())
+        pid: int = started.wait_until_ready()['pid']
+    yield pid
+    started.end()
+
+
 def lines_of(pid: int, file: str) -> dict[str, str]:
     """Return the lines of a file in /proc/PID by their first words."""
     with open(f'/proc/{pid}/{file}', encoding='utf-8') as lines:
@@ -89,10 +102,9 @@ def test_a_sampler_is_ready_with_its_first_sample_and_leaves_totals(session: Ses
     assert totals['record']['tracked_seconds'] == 1.5
 
 
-def test_it_is_no_child_and_leads_a_session_of_its_own(session: Session) -> None:
-    pid = session.wait_until_ready()['pid']
-    assert int(lines_of(pid, 'status')['PPid']) != os.getpid()
-    assert os.getsid(pid) == os.getpgid(pid) != os.getsid(0)
+def test_it_is_no_child_and_leads_a_session_of_its_own(running: int) -> None:
+    assert int(lines_of(running, 'status')['PPid']) != os.getpid()
+    assert os.getsid(running) == os.getpgid(running) != os.getsid(0)
 
 
 def opened_by(pid: int) -> set[str]:
@@ -104,35 +116,26 @@ def opened_by(pid: int) -> set[str]:
     return found
 
 
-def test_it_keeps_nothing_of_the_program_but_its_channels_and_its_store(session: Session) -> None:
-    with open('/dev/full', 'rb') as inheritable:
-        os.set_inheritable(inheritable.fileno(), True)
-        with Another(configuration()) as other:
-            targets = opened_by(other.pid)
+def test_it_keeps_nothing_of_the_program_but_its_channels_and_its_store(running: int) -> None:
+    targets = opened_by(running)
     assert '/dev/null' in targets
     assert '/dev/full' not in targets
-    assert os.readlink(f'/proc/{session.wait_until_ready()["pid"]}/cwd') == '/'
+    assert os.readlink(f'/proc/{running}/cwd') == '/'
 
 
-def test_it_is_known_by_its_command_line_and_by_its_name(session: Session) -> None:
-    pid = session.wait_until_ready()['pid']
-    assert SAMPLER_MARK.encode() in content(pid, 'cmdline').split(b'\0')
-    assert content(pid, 'comm').strip() == SAMPLER_NAME
+def test_it_is_known_by_its_command_line_and_by_its_name(running: int) -> None:
+    assert SAMPLER_MARK.encode() in content(running, 'cmdline').split(b'\0')
+    assert content(running, 'comm').strip() == SAMPLER_NAME
 
 
-def test_it_ignores_the_signals_that_end_programs(session: Session) -> None:
-    pid = session.wait_until_ready()['pid']
-    ignored = int(lines_of(pid, 'status')['SigIgn'], 16)
+def test_it_ignores_the_signals_that_end_programs(running: int) -> None:
+    ignored = int(lines_of(running, 'status')['SigIgn'], 16)
     assert [number for number in IGNORED if not ignored >> (number - 1) & 1] == []
-    assert int(lines_of(pid, 'status')['SigBlk'], 16) == 0
+    assert int(lines_of(running, 'status')['SigBlk'], 16) == 0
 
 
-def test_variables_of_python_do_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv('PYTHONPATH', '/nowhere')
-    monkeypatch.setenv('PYTHONHASHSEED', '7')
-    monkeypatch.setenv('PYTHONPYCACHEPREFIX', '/somewhere')
-    with Another(configuration()) as other:
-        variables = content(other.pid, 'environ').split(b'\0')
+def test_variables_of_python_do_not_reach_it(running: int) -> None:
+    variables = content(running, 'environ').split(b'\0')
     assert [variable for variable in variables if variable.startswith((b'PYTHONPATH', b'PYTHONHASHSEED'))] == []
     assert b'PYTHONPYCACHEPREFIX=/somewhere' in variables
 
@@ -228,20 +231,6 @@ def test_without_an_interpreter_nothing_is_started_and_nothing_stays_open(
 
 def test_the_interpreter_is_the_one_that_runs_this_process() -> None:
     assert interpreter() == sys.executable
-
-
-class Another:
-    """A session beside that of a test, ready."""
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        self._session = Session(config)
-
-    def __enter__(self) -> Self:
-        self.pid: int = self._session.wait_until_ready()['pid']
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._session.end()
 
 
 def test_a_limit_that_was_exceeded_is_reported_once_and_is_in_the_way_of_no_other_message() -> None:

@@ -17,7 +17,7 @@ from support.waiting import TIMEOUT, eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-N_CALLS = 100
+N_CALLS = 50
 
 _WRITE = """
 import sys
@@ -78,7 +78,7 @@ def write():
 threads = [threading.Thread(target=write) for _ in range(3)]
 for thread in threads:
     thread.start()
-for _ in range(40):
+for _ in range(20):
     child = os.fork()
     if not child:
         with SubTracker('child', sub_tracking_file=path):
@@ -117,8 +117,11 @@ def test_four_processes_write_to_one_file_at_once(path: str, overwrite: str):
             assert sum(line.startswith('process_id') for line in file) == 1
 
 
-@pytest.mark.parametrize('method', ['spawn', 'fork', 'forkserver'])
-def test_workers_of_one_run_do_not_remove_what_others_of_it_have_written(path: str, tmp_path: Path, method: str):
+@pytest.mark.parametrize(
+    ('ending', 'method'), [('.csv', 'spawn'), ('.csv', 'fork'), ('.csv', 'forkserver'), ('.sqlite', 'spawn')]
+)
+def test_workers_of_one_run_do_not_remove_what_others_of_it_have_written(tmp_path: Path, ending: str, method: str):
+    path = str(tmp_path / f'blocks{ending}')
     write_blocks_of_an_earlier_run(path)
     program = tmp_path / 'workers.py'
     program.write_text(_WORKERS)
@@ -202,7 +205,7 @@ def test_a_fork_waits_for_the_end_of_a_row(path: str):
     run_program(_FORK_WHILE_WRITING, path)
 
     blocks = read_blocks(path)
-    assert (len(blocks['child'].calls), blocks['child'].n_unfinished) == (40, 0)
+    assert (len(blocks['child'].calls), blocks['child'].n_unfinished) == (20, 0)
     assert blocks['thread'].n_unfinished == 0
 
 

@@ -178,8 +178,7 @@ print(json.dumps([len(records), usage.max_ram.main.total_rss > 50_000_000, usage
 """
 
 
-@pytest.mark.parametrize('reaped', ['reaped', 'zombie'])
-@pytest.mark.parametrize('way', ['killed', 'exit'])
+@pytest.mark.parametrize(('way', 'reaped'), [('killed', 'reaped'), ('exit', 'zombie')])
 def test_a_tracked_process_that_ends_early_keeps_its_result_and_makes_no_busy_loop(
     samplers: Samplers, way: str, reaped: str
 ):

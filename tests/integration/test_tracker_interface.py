@@ -11,7 +11,6 @@ import time
 import pytest
 
 import gpu_tracker as gput
-from support.tracked_program import answer, as_root, run
 
 
 @pytest.fixture(scope='module')
@@ -171,44 +170,12 @@ def test_the_result_is_made_of_the_public_classes(finished: gput.Tracker):
     assert gput.__version__ == '6.0.0'
 
 
-def test_the_units_are_those_asked_for():
-    one_size = answer("""
-import gpu_tracker as gput, json
-sizes = {}
-for unit in ('bytes', 'kilobytes', 'megabytes', 'gigabytes', 'terabytes'):
-    with gput.Tracker(ram_unit=unit) as tracker:
-        pass
-    sizes[unit] = tracker.resource_usage.max_ram.system_capacity
-print(json.dumps(sizes))
-""")
-    assert one_size['kilobytes'] == one_size['bytes'] / 1e3
-    assert one_size['megabytes'] == one_size['bytes'] / 1e6
-    assert one_size['gigabytes'] == one_size['bytes'] / 1e9
-    assert one_size['terabytes'] == one_size['bytes'] / 1e12
-
-
 def test_the_text_begins_with_the_ram_and_ends_with_the_time(finished: gput.Tracker):
     lines = str(finished).splitlines()
     assert lines[:2] == ['Max RAM:', '   Unit: gigabytes']
     assert lines[4] == '   Main:'
     assert lines[5].startswith('      Total RSS: ')
     assert lines[-3:-1] == ['Compute time:', '   Unit: hours']
-
-
-LOGGED = """
-import logging, sys
-logging.basicConfig(format='%(levelname)s %(name)s', level=logging.INFO, stream=sys.stdout)
-import gpu_tracker as gput
-with gput.Tracker(sleep_time=0.01, resource_usage_file='/dev/full', disable_logs=sys.argv[1] == 'silent') as tracker:
-    pass
-print(tracker.state)
-"""
-
-
-@as_root  # only root may name a file in /dev
-def test_disable_logs_silences_warnings():
-    assert 'WARNING gpu_tracker\n' in run(LOGGED, 'loud').stdout
-    assert run(LOGGED, 'silent').stdout == 'State.STOPPED\n'
 
 
 def test_a_handler_of_the_log_that_raises_leaves_a_tracker_that_can_be_stopped() -> None:

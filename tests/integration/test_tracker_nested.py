@@ -37,7 +37,7 @@ def test_a_tracker_inside_a_tracked_block_is_not_counted():
         + """
 with gput.Tracker(sleep_time=0.01, time_unit='seconds') as outer:
     with gput.Tracker(sleep_time=0.001, time_unit='seconds') as inner:
-        burn(0.6)
+        burn(0.2)
     burn(0.1)
 print(json.dumps([descendants(outer), descendants(inner)]))
 """
@@ -54,9 +54,9 @@ first = gput.Tracker(sleep_time=0.001, time_unit='seconds')
 second = gput.Tracker(sleep_time=0.001, time_unit='seconds')
 first.start()
 second.start()
-burn(0.3)
+burn(0.1)
 first.stop()
-burn(0.3)
+burn(0.1)
 second.stop()
 print(json.dumps([descendants(first), descendants(second)]))
 """
@@ -73,7 +73,7 @@ import ctypes
 assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
 with gput.Tracker(sleep_time=0.001, time_unit='seconds') as outer:
     with gput.Tracker(sleep_time=0.1, time_unit='seconds') as inner:
-        burn(0.6)
+        burn(0.2)
     burn(0.1)
 print(json.dumps([descendants(outer), descendants(inner)]))
 """
@@ -103,7 +103,7 @@ def test_a_tracker_in_a_child_of_a_tracked_program_is_not_counted():
         + """
 import resource
 with gput.Tracker(sleep_time=0.01, ram_unit='bytes', time_unit='seconds') as tracker:
-    pid, _ = child(lambda _: burn(0.5))
+    pid, _ = child(lambda _: burn(0.2))
     os.waitpid(pid, 0)
 usage = tracker.resource_usage
 children = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -130,7 +130,7 @@ def idle(writing):
 with gput.Tracker(sleep_time=0.01, ram_unit='bytes', time_unit='seconds') as tracker:
     pid, reading = child(idle)
     os.read(reading, 7)
-    burn(0.5)
+    burn(0.2)
     with open(f'/proc/{pid}/statm') as statm:
         rss = int(statm.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
 alive = os.waitpid(pid, os.WNOHANG) == (0, 0)
@@ -163,7 +163,7 @@ with gput.Tracker(sleep_time=0.001, time_unit='seconds'):
             DESCENDANTS
             + """
 with gput.Tracker(process_id=int(sys.argv[1]), sleep_time=0.01, time_unit='seconds') as tracker:
-    burn(0.6)
+    burn(0.2)
 print(json.dumps(descendants(tracker)))
 """,
             program.pid,

@@ -125,14 +125,30 @@ except ChildProcessError:
 @pytest.mark.parametrize(
     'variables',
     [
-        {'PYTHONWARNINGS': 'error', 'PYTHONDEVMODE': '1'},
-        {'PYTHONSTARTUP': '/nonexistent', 'PYTHONSAFEPATH': '1', 'PYTHONNOUSERSITE': '1'},
-        {'PYTHONIOENCODING': 'utf-16', 'PYTHONUTF8': '0', 'LC_ALL': 'C'},
-        {'PYTHONMALLOC': 'debug', 'PYTHONHASHSEED': '1', 'PYTHONOPTIMIZE': '2'},
-        {'PYTHONPROFILEIMPORTTIME': '1', 'PYTHONVERBOSE': '1'},
-        {'PYTHONINSPECT': '1', 'PYTHONUNBUFFERED': '1', 'PYTHONFAULTHANDLER': '1'},
+        {
+            'PYTHONWARNINGS': 'error',
+            'PYTHONDEVMODE': '1',
+            'PYTHONSTARTUP': '/nonexistent',
+            'PYTHONSAFEPATH': '1',
+            'PYTHONNOUSERSITE': '1',
+        },
+        {
+            'PYTHONIOENCODING': 'utf-16',
+            'PYTHONUTF8': '0',
+            'LC_ALL': 'C',
+            'PYTHONMALLOC': 'debug',
+            'PYTHONHASHSEED': '1',
+            'PYTHONOPTIMIZE': '2',
+        },
+        {
+            'PYTHONPROFILEIMPORTTIME': '1',
+            'PYTHONVERBOSE': '1',
+            'PYTHONINSPECT': '1',
+            'PYTHONUNBUFFERED': '1',
+            'PYTHONFAULTHANDLER': '1',
+        },
     ],
-    ids='-'.join,
+    ids=['warnings and paths', 'encoding and memory', 'verbosity'],
 )
 def test_variables_of_the_interpreter_do_not_matter_to_the_sampler(variables: dict[str, str]):
     program = """

@@ -68,7 +68,6 @@ REFUSALS = ('EPERM', 'ENOSYS')
 """What containers answer to a call that they forbid, and kernels to one that they do not have."""
 
 
-@pytest.mark.parametrize('refusal', REFUSALS)
 @pytest.mark.parametrize(
     'calls',
     [
@@ -82,8 +81,8 @@ REFUSALS = ('EPERM', 'ENOSYS')
     ],
     ids=' '.join,
 )
-def test_a_call_that_is_forbidden_costs_no_figure(calls: tuple[str, ...], refusal: str):
-    assert run(TRACKED, words=words_before(*calls, answer=refusal)).stdout == 'True\n'
+def test_a_call_that_is_forbidden_costs_no_figure(calls: tuple[str, ...]):
+    assert run(TRACKED, words=words_before(*calls)).stdout == 'True\n'
 
 
 @pytest.mark.parametrize('refusal', REFUSALS)
@@ -212,7 +211,17 @@ def test_a_limit_on_processes_is_a_clear_error(most: int, error: str):
     assert state == 'State: NEW'
 
 
-@pytest.mark.parametrize('limit', [8, 9, 10, 11, 12])
-def test_a_very_small_limit_on_open_files_is_a_clear_error(limit: int):
-    finished = run(f'import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))\n{NOT_STARTED}')
-    assert finished.stdout == ('The sampler could not be started: [Errno 24] Too many open files\nState: NEW\n')
+def test_a_very_small_limit_on_open_files_is_a_clear_error():
+    finished = run("""
+import resource
+import gpu_tracker as gput
+for limit in range(8, 13):
+    tracker = gput.Tracker()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, 1000))
+    try:
+        tracker.start()
+    except RuntimeError as error:
+        print(error)
+    print(repr(tracker))
+""")
+    assert finished.stdout == 5 * 'The sampler could not be started: [Errno 24] Too many open files\nState: NEW\n'

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.tracked_program import PACKAGE_PARENT, Samplers, answer, as_root, environment, run, start
+import gpu_tracker as gput
+from support.tracked_program import PACKAGE_PARENT, answer, as_root, environment, run, start
 from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 LOGGING = """
-import json, logging, os, select, shutil, signal, sys, time
+import json, logging, os, sys
 import gpu_tracker as gput
 records = []
 handler = logging.Handler(logging.WARNING)
@@ -29,38 +31,25 @@ def texts():
 """
 
 
-def test_a_killed_sampler_costs_one_warning_and_not_the_result():
-    assert answer(
-        LOGGING
-        + """
-data = b'x' * 50_000_000
-with gput.Tracker(ram_unit='bytes') as tracker:
-    handle = os.pidfd_open(tracker._run.session.pid)
-    os.kill(tracker._run.session.pid, signal.SIGKILL)
-    select.select([handle], [], [])
-print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 50_000_000]))
-"""
-    ) == [
-        ['WARNING gpu_tracker The sampler was ended from outside; the result is what it had measured until then.'],
-        True,
+def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was logged, without the levels below a warning."""
+    return [f'{record.levelname} {record.name} {record.message}' for record in caplog.records if record.levelno >= 30]
+
+
+def kill_sampler(tracker: gput.Tracker) -> None:
+    """Kill the sampler, and wait until it has ended."""
+    pid = tracker._run.session.pid
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not os.path.exists(f'/proc/{pid}/exe'))
+
+
+def test_a_killed_sampler_costs_one_warning_and_not_the_result(caplog: pytest.LogCaptureFixture):
+    with gput.Tracker() as tracker:
+        kill_sampler(tracker)
+    assert warnings_in(caplog) == [
+        'WARNING gpu_tracker The sampler was ended from outside; the result is what it had measured until then.'
     ]
-
-
-def test_a_sampler_that_does_not_answer_is_ended():
-    samplers = Samplers()
-    found = answer(
-        LOGGING
-        + """
-data = b'x' * 50_000_000
-with gput.Tracker(ram_unit='bytes', n_join_attempts=2, join_timeout=0.1) as tracker:
-    os.kill(tracker._run.session.pid, signal.SIGSTOP)
-print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 50_000_000]))
-""",
-        env=samplers.environment,
-    )
-    warning = 'The sampler has not answered for 0.2 s and was ended; the result is what it had measured until then.'
-    assert found == [[f'WARNING gpu_tracker {warning}'], True]
-    assert samplers.none_left()
+    assert tracker.resource_usage.max_ram.main.total_rss > 0
 
 
 def test_a_sampler_that_fails_says_why_and_the_result_is_what_it_had_until_then():
@@ -84,66 +73,34 @@ print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 0]))
     )
 
 
-def test_disable_logs_keeps_quiet_about_an_ended_sampler():
-    assert (
-        answer(
-            LOGGING
-            + """
-with gput.Tracker(disable_logs=True) as tracker:
-    os.kill(tracker._run.session.pid, signal.SIGKILL)
-print(json.dumps(texts()))
-"""
-        )
-        == []
-    )
+def test_disable_logs_keeps_quiet_about_an_ended_sampler(caplog: pytest.LogCaptureFixture):
+    with gput.Tracker(disable_logs=True) as tracker:
+        kill_sampler(tracker)
+    assert warnings_in(caplog) == []
 
 
-def test_a_file_that_cannot_be_written_any_more_costs_one_warning_and_not_the_result(tmp_path: Path):
+def test_a_file_that_cannot_be_written_any_more_costs_one_warning_and_not_the_result(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     folder = tmp_path / 'folder'
     folder.mkdir()
     usage = folder / 'usage.json'
-    warnings, seen = answer(
-        LOGGING
-        + """
-folder, usage = sys.argv[1:]
-with gput.Tracker(sleep_time=0.01, resource_usage_file=usage) as tracker:
-    shutil.rmtree(folder)
-print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 0]))
-""",
-        folder,
-        usage,
-    )
+    with gput.Tracker(sleep_time=0.01, resource_usage_file=usage) as tracker:
+        shutil.rmtree(folder)
     reason = 'No such file or directory'
-    assert warnings == [f'WARNING gpu_tracker The resource usage could not be written to {usage}: {reason}.']
-    assert seen
+    assert warnings_in(caplog) == [f'WARNING gpu_tracker The resource usage could not be written to {usage}: {reason}.']
+    assert tracker.resource_usage.max_ram.main.total_rss > 0
 
 
 @as_root  # only root may name a file in /dev
-def test_a_full_disk_costs_one_warning_and_not_the_result():
-    warnings, seen = answer(
-        LOGGING
-        + """
-with gput.Tracker(sleep_time=0.01, resource_usage_file='/dev/full') as tracker:
-    pass
-print(json.dumps([texts(), tracker.resource_usage.max_ram.main.total_rss > 0]))
-"""
-    )
+def test_a_full_disk_costs_one_warning_and_not_the_result(caplog: pytest.LogCaptureFixture):
+    with gput.Tracker(sleep_time=0.01, resource_usage_file='/dev/full') as tracker:
+        pass
     reason = 'No space left on device'
-    assert warnings == [f'WARNING gpu_tracker The resource usage could not be written to /dev/full: {reason}.']
-    assert seen
-
-
-def test_no_file_is_written_unless_asked_for(tmp_path: Path):
-    answer(
-        """
-import gpu_tracker as gput
-with gput.Tracker(sleep_time=0.001):
-    pass
-print(0)
-""",
-        cwd=tmp_path,
-    )
-    assert os.listdir(tmp_path) == []
+    assert warnings_in(caplog) == [
+        f'WARNING gpu_tracker The resource usage could not be written to /dev/full: {reason}.'
+    ]
+    assert tracker.resource_usage.max_ram.main.total_rss > 0
 
 
 def test_readers_of_the_file_always_find_a_whole_result(tmp_path: Path):
@@ -172,20 +129,11 @@ with gput.Tracker(sleep_time=0.001, resource_usage_file=sys.argv[1]):
 
 
 def test_the_file_says_at_the_end_what_the_tracker_says(tmp_path: Path):
-    told, written = answer(
-        """
-import json, sys
-import gpu_tracker as gput
-data = b'x' * 20_000_000
-with gput.Tracker(resource_usage_file=sys.argv[1], ram_unit='megabytes', time_unit='minutes') as tracker:
-    pass
-with open(sys.argv[1]) as file:
-    print(json.dumps([tracker.to_json(), json.load(file)]))
-""",
-        tmp_path / 'usage.json',
-    )
-    assert told['compute_time']['unit'] == 'minutes'
-    assert told == written
+    path = tmp_path / 'usage.json'
+    with gput.Tracker(resource_usage_file=path, ram_unit='megabytes', time_unit='minutes') as tracker:
+        pass
+    assert tracker.to_json()['compute_time']['unit'] == 'minutes'
+    assert json.loads(path.read_text()) == tracker.to_json()
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -75,7 +76,6 @@ from typing import TYPE_CHECKING
 from support.compiled import cache_folder, compiled_once
 from support.cuda_stand_in.running import Ran, Running, started
 from support.cuda_stand_in.truth import DeviceTruth, KernelTruth, LoopTruth, Truth
-from support.programs import need_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
