@@ -12,6 +12,7 @@ import pytest
 
 import gpu_tracker
 from gpu_tracker.cli import agent as command
+from gpu_tracker.cli import main as command_line
 from gpu_tracker.installation import install_command
 from support.fleet.agent_program import AgentProgram, agent
 from support.gpus.gpu_machine import GB, Machine
@@ -42,24 +43,34 @@ WRONG = {
 pytestmark = pytest.mark.machine(gpus=[Gpu(total=GB)])
 
 
-def test_wrong_options_are_told_before_anything_is_done(machine: Machine, tmp_path: Path) -> None:
+def refused(capfd: pytest.CaptureFixture[str], *words: str) -> str:
+    assert command_line(['agent', '--port=0', *words]) == 125
+    out, told = capfd.readouterr()
+    assert out == ''
+    return told
+
+
+def test_a_wrong_option_is_told_before_anything_is_done(machine: Machine) -> None:
+    assert machine.told('agent', '--interval=') == (125, '', f'gpu-tracker: {WRONG["--interval="]}\n')
+    assert machine.driver.calls() == []
+
+
+@pytest.mark.parametrize(('word', 'text'), WRONG.items(), ids=list(WRONG))
+def test_wrong_options(capfd: pytest.CaptureFixture[str], word: str, text: str) -> None:
+    assert refused(capfd, word) == f'gpu-tracker: {text}\n'
+
+
+def test_configurations_and_variables_that_are_wrong(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     configuration = tmp_path / 'agents.cfg'
     configuration.write_text("AGENTS = ['self', 'node02']\n")
-    *answers, of_file, of_variable, claims = machine.told_each(
-        *(['agent', word] for word in WRONG),
-        ['agent', f'--config={configuration}'],
-        ['NVGPU_CLUSTER_CFG=/nowhere', 'agent'],
-        ['GPU_TRACKER_CLAIMS=claims', 'agent', '--port=0'],
-    )
-    assert answers == [(125, '', f'gpu-tracker: {text}\n') for text in WRONG.values()]
-    assert (of_file[0], of_file[2].startswith(f'gpu-tracker: {configuration}:1: ')) == (125, True)
-    assert of_variable == (
-        125,
-        '',
-        "gpu-tracker: NVGPU_CLUSTER_CFG: cannot read '/nowhere': No such file or directory\n",
-    )
-    assert (claims[0], claims[2].startswith('gpu-tracker: GPU_TRACKER_CLAIMS must be an absolute path')) == (125, True)
-    assert machine.driver.calls() == []
+    assert refused(capfd, f'--config={configuration}').startswith(f'gpu-tracker: {configuration}:1: ')
+    monkeypatch.setenv('NVGPU_CLUSTER_CFG', '/nowhere')
+    assert refused(capfd) == "gpu-tracker: NVGPU_CLUSTER_CFG: cannot read '/nowhere': No such file or directory\n"
+    monkeypatch.delenv('NVGPU_CLUSTER_CFG')
+    monkeypatch.setenv('GPU_TRACKER_CLAIMS', 'claims')
+    assert refused(capfd).startswith('gpu-tracker: GPU_TRACKER_CLAIMS must be an absolute path')
 
 
 def test_it_listens_only_on_loopback_without_a_secret(machine: Machine, tmp_path: Path) -> None:
