@@ -216,7 +216,8 @@ class DocumentationExamples:
         }
 
     @pytest.fixture(scope='class')
-    def training(self, tmp_path_factory: pytest.TempPathFactory) -> TrainingRuns:
+    @classmethod
+    def training(cls, tmp_path_factory: pytest.TempPathFactory) -> TrainingRuns:
         return TrainingRuns(tmp_path_factory.mktemp('training'))
 
     @pytest.fixture
