@@ -79,23 +79,6 @@ def test_all_samples_are_one_dataset(folder: Path, tmp_path: Path) -> None:
     assert rows[1][2] > 60 * MEGABYTE
 
 
-def test_ranks_are_seen_while_they_run_and_summed_at_one_moment(tmp_path: Path) -> None:
-    folder, end = tmp_path / 'job', tmp_path / 'end'
-    code = f'import os, time; block = bytearray(50 * 10**6)\nwhile not os.path.exists({str(end)!r}): time.sleep(0.01)'
-    words = ['--st=0.05', f'--job={folder}', '--', sys.executable, '-c', code]
-    with started(*words, env=rank_variables(0, 2)) as first, started(*words, env=rank_variables(1, 2)) as second:
-        eventually(lambda: all(reported_ram(folder, rank) > 50 * MEGABYTE for rank in range(2)))
-        report = merged(folder)
-        assert (report['is_running'], report['states']['running']) == (True, 2)
-        end.touch()
-        assert (first.wait(), second.wait()) == (0, 0)
-    report = merged(folder)
-    (node,) = report['nodes']
-    assert not report['is_running']
-    assert 100 * MEGABYTE < node['max_ram']['value'] <= node['max_ram']['upper']
-    assert node['max_ram']['lower'] < 70 * MEGABYTE
-
-
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [

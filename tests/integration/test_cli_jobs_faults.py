@@ -193,17 +193,6 @@ def test_a_rank_that_was_killed_before_its_first_report_was_there(tmp_path: Path
     assert 'Nothing is known of what rank 1 used' in page
 
 
-def test_signals_to_gpu_tracker_are_those_of_the_command(tmp_path: Path) -> None:
-    folder = tmp_path / 'job'
-    with started(f'--job={folder}', '--', sys.executable, '-c', WAITS, env=rank_variables(0)) as run:
-        assert run.stdout is not None
-        run.stdout.readline()
-        run.terminate()
-        assert run.wait() == 143
-    (rank,) = merged(folder)['ranks']
-    assert (rank['state'], rank['signal'], rank['exit_code']) == ('killed', 'SIGTERM', -15)
-
-
 @as_root
 def test_who_cannot_see_the_process_goes_by_the_time_of_the_last_report(tmp_path: Path, samplers: Samplers) -> None:
     folder = tmp_path / 'job'

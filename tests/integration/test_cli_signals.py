@@ -28,9 +28,12 @@ def note(number, frame):
         sys.exit(9)
 for name in ('SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'):
     signal.signal(getattr(signal, name), note)
+reading, writing = os.pipe()
+os.set_blocking(writing, False)
+signal.set_wakeup_fd(writing)  # pause() would not see a signal that comes just before it
 os.write(log, b'ready\\n')
 while True:
-    signal.pause()
+    os.read(reading, 1)
 """
 
 
