@@ -10,7 +10,7 @@ import pytest
 from gpu_tracker.gpus.table import table_text
 from support.gpus.example_gpus import GPUS, NOW, UNIFIED, user_name
 
-TABLES = Path(__file__).resolve().parent.parent / 'data' / 'gpu_table'
+TABLES = Path(__file__).resolve().parents[2] / 'data' / 'gpu_table'
 WIDTHS = (80, 120, 200)
 
 UNIFIED_AT_80 = """\
