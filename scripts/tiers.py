@@ -59,7 +59,7 @@ class Tier:
     environments: Mapping[str, tuple[str, ...]] | None = None
 
 
-WAITING = CORES + CORES // 2
+WAITING = 2 * CORES
 """Workers for tests that mostly wait for other processes."""
 _EXTRAS = '.[cuda,fleet,otel,plot,table]'
 _CORE = ('test', 'lint', 'types', 'docs')
