@@ -1,4 +1,4 @@
-"""The examples of docs/ that start atop or curl, or probe a program."""
+"""The examples of the wings' pages in docs/, and those that start atop or curl, or probe a program."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class TestExamples(DocumentationExamples):
     @pytest.fixture(autouse=True)
     def needs(self, example: Example) -> None:
-        (words,) = (words for words in CLIENTS if words in example.code)
-        if words == './train':
+        for words in CLIENTS:
+            if words in example.code and words != './train':
+                need_program(words.split()[1])
+        if './train' in example.code:
             with opened():
                 return
-        need_program(words.split()[1])

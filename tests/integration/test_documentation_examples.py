@@ -1,4 +1,4 @@
-"""The examples of README.rst and docs/ that need no program from a package."""
+"""The examples of README.rst and of the core's pages in docs/."""
 
 from __future__ import annotations
 
