@@ -39,9 +39,11 @@ for name, handler in (('SIGINT', signal.default_int_handler), ('SIGHUP', signal.
     if signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
         signal.signal(getattr(signal, name), handler)
 
-# The time of an example depends on the machine's load. pytest-timeout ends a test that hangs.
-settings.register_profile('gpu-tracker', deadline=None)
-settings.load_profile('gpu-tracker')
+# Each run tries the same examples, so that no change fails by chance: --hypothesis-profile=fresh tries others. There is
+# no deadline, since the time of an example depends on the machine's load.
+settings.register_profile('same', deadline=None, derandomize=True, max_examples=50)
+settings.register_profile('fresh', deadline=None, max_examples=500)
+settings.load_profile('same')
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -40,8 +40,7 @@ def count(name):
         log.write('x')
         log.seek(0)
         return len(log.read())
-"""
-FAILS_ALWAYS = """
+
 def test_fails_always():
     raise ValueError('always')
 """
@@ -54,6 +53,7 @@ JUNIT = """<testsuites><testsuite>
 <error message="ValueError: no">...</error></testcase>
 </testsuite></testsuites>
 """
+END = '</testsuite></testsuites>'
 
 
 @pytest.fixture
@@ -66,30 +66,31 @@ def tiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def run(tiers: ModuleType, folder: Path, program: str) -> None:
-    (folder / 'tests').mkdir()
-    (folder / 'tests' / 'conftest.py').write_text(HOOKS)
-    (folder / 'tests' / 'test_it.py').write_text(program)
+def test_failed_tests_are_retried_alone_and_named(tiers, tmp_path, capsys):
+    (tmp_path / 'tests').mkdir()
+    (tmp_path / 'tests' / 'conftest.py').write_text(HOOKS)
+    (tmp_path / 'tests' / 'test_it.py').write_text(PROGRAM)
     stage = tiers.Stage(('tests',), workers=0)
-    tiers.run_stage(stage, stage.folders, sys.executable, [], 'it')
-
-
-def test_a_test_that_fails_once_is_retried_alone_and_named(tiers, tmp_path, capsys):
-    run(tiers, tmp_path, PROGRAM)
+    with pytest.raises(tiers.Failed, match='failed twice'):
+        tiers.run_stage(stage, stage.folders, sys.executable, [], 'it')
     assert (tmp_path / 'passes.tries').read_text() == 'x'
     assert (tmp_path / 'fails_once.tries').read_text() == 'xx'
     printed = capsys.readouterr().out
     assert '\nE       AssertionError: first try' in printed
-    retried = [line for line in printed.splitlines() if line.startswith('RETRIED')]
-    assert retried == ['RETRIED tests/test_it.py::test_fails_once: passed alone: AssertionError: first try']
+    assert [line for line in printed.splitlines() if line.startswith('RETRIED')] == [
+        'RETRIED tests/test_it.py::test_fails_once: passed alone: AssertionError: first try',
+        'RETRIED tests/test_it.py::test_fails_always: FAILED again: ValueError: always',
+    ]
 
 
-def test_a_test_that_fails_twice_fails_the_tier(tiers, tmp_path, capsys):
-    with pytest.raises(tiers.Failed, match='failed twice'):
-        run(tiers, tmp_path, PROGRAM + FAILS_ALWAYS)
-    printed = capsys.readouterr().out
-    assert 'RETRIED tests/test_it.py::test_fails_always: FAILED again: ValueError: always' in printed
-    assert 'RETRIED tests/test_it.py::test_fails_once: passed alone: AssertionError: first try' in printed
+def test_a_tier_passes_if_its_failed_test_passes_alone(tiers, tmp_path, monkeypatch, capsys):
+    def pytest_ends(place: Path, name: str, words: list[str]) -> int:
+        (place / f'{name}.xml').write_text(JUNIT.partition('<testcase classname="tests.figures')[0] + END)
+        return {'first': 1, 'second': 0}[name]
+
+    monkeypatch.setattr(tiers, 'pytest', pytest_ends)
+    tiers.run_stage(tiers.Stage(('tests',)), (), sys.executable, [], 'it')
+    assert 'RETRIED tests/unit/test_a.py::test_fails[1]: passed alone: assert 1 == 2\n' in capsys.readouterr().out
 
 
 def test_failures_are_read_from_the_junit_file(tiers, tmp_path):
