@@ -1,8 +1,8 @@
 """Run the tests of one or more tiers: ``sh scripts/test.sh [TIER...] [ARGUMENTS FOR PYTEST...]``.
 
-CONTRIBUTING.rst has a table of the tiers. ``core`` is the default, and ``changed`` stands for those of ``engines``,
-``vm`` and ``pythons`` whose files have changed since the commit named in .ci/verified. ``all`` runs everything and
-writes that file if everything has passed. Paths among the arguments replace the folders of the tier.
+CONTRIBUTING.rst has a table of the tiers. ``core`` is the default. ``changed`` stands for those of ``wings``,
+``engines``, ``vm`` and ``pythons`` whose files have changed since the commit named in .ci/verified. ``all`` runs
+everything and writes that file if everything has passed. Paths among the arguments replace the folders of the tier.
 
 A failed test runs once more at the end of its tier, alone, and both results are printed. Tests of figures get no second
 try, and more than three failures none either. Logs and junit files are kept in .test-results.
@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,6 +94,7 @@ TIERS = {
         # Exactly these: later ones do not work together. NVIDIA's compiler is not needed where a toolkit is installed.
         _OLD | {'.venv-nvgpu': ('nvgpu==0.9.0', 'pynvml==11.4.1', 'setuptools'), '.venv-cuda': ('--group', 'cuda')},
     ),
+    'wings': Tier((Stage(('tests/wings',), WAITING),), _COMPILER, _CORE),
     'engines': Tier(
         (Stage(('tests/engines',)),),
         _COMPILER
@@ -120,6 +122,20 @@ TIERS = {
 }
 
 TESTED_BY = {
+    'wings': (
+        'deploy',
+        'src/gpu_tracker/atopgpud',
+        'src/gpu_tracker/background.py',
+        'src/gpu_tracker/cli',
+        'src/gpu_tracker/cuda_probe',
+        'src/gpu_tracker/fleet',
+        'src/gpu_tracker/gpus',
+        'src/gpu_tracker/idle',
+        'src/gpu_tracker/processes',
+        'src/gpu_tracker/system',
+        'tests/support',
+        'tests/wings',
+    ),
     'engines': (
         'src/gpu_tracker/jobs',
         'src/gpu_tracker/job.py',
@@ -202,7 +218,7 @@ def install_packages(tiers: list[str]) -> None:
             raise SystemExit(1)  # it has printed the reason
 
 
-_PIP = ('-m', 'pip', 'install', '--quiet', '--disable-pip-version-check')
+_PIP = ('-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-compile')
 
 
 def environment(folder: str, python: str, requirements: tuple[str, ...]) -> str:
@@ -229,6 +245,16 @@ def test_environment(python: str, groups: tuple[str, ...]) -> str:
     minor = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
     requirements = (_EXTRAS, *(word for group in groups for word in ('--group', group)))
     return environment(f'.venv-test-3.{minor}', python, requirements)
+
+
+def make_environments(tiers: list[str]) -> None:
+    """Make the environments beside that of the tests, all at the same time."""
+    needs = {folder: names for tier in tiers for folder, names in (TIERS[tier].environments or {}).items()}
+    if not IS_X86:
+        needs.pop('.venv-cuda', None)
+    with ThreadPoolExecutor() as pool:
+        for made in [pool.submit(environment, folder, sys.executable, names) for folder, names in needs.items()]:
+            made.result()
 
 
 def other_pythons() -> list[str]:
@@ -441,12 +467,9 @@ def main(words: list[str]) -> int:
             install_packages(tiers)
             groups = tuple(dict.fromkeys(group for tier in tiers for group in TIERS[tier].groups))
             python = test_environment(sys.executable, groups) if tiers else ''
-            for tier in tiers:
-                for folder, requirements in (TIERS[tier].environments or {}).items():
-                    if folder != '.venv-cuda' or IS_X86:
-                        environment(folder, sys.executable, requirements)
-                if tier == 'vm':
-                    make_kernel()
+            make_environments(tiers)
+            if 'vm' in tiers:
+                make_kernel()
         for tier in tiers:
             run_tier(tier, python, arguments)
     except Failed as error:

@@ -1,4 +1,4 @@
-"""The examples of the wings' pages in docs/, and those that start atop or curl, or probe a program."""
+"""The examples of docs/ that start atop or curl, or probe a program."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from support.documentation_examples import Example
 
 
-@pytest.mark.parametrize('example', parameters(with_clients=True))
+@pytest.mark.parametrize('example', parameters('clients'))
 class TestExamples(DocumentationExamples):
     @pytest.fixture(autouse=True)
     def needs(self, example: Example) -> None:
-        for words in CLIENTS:
-            if words in example.code and words != './train':
-                need_program(words.split()[1])
-        if './train' in example.code:
+        (words,) = (words for words in CLIENTS if words in example.code)
+        if words == './train':
             with opened():
                 return
+        need_program(words.split()[1])

@@ -7,7 +7,7 @@ import pytest
 from support.documentation_examples import EXAMPLES, DocumentationExamples, check_output, parameters
 
 
-@pytest.mark.parametrize('example', parameters(with_clients=False))
+@pytest.mark.parametrize('example', parameters('core'))
 class TestExamples(DocumentationExamples):
     pass
 

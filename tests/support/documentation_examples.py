@@ -119,8 +119,8 @@ NETWORKS = {'atopgpud.rst': 'atop_network', 'fleet.rst': 'agent_network'}
 MARKS = dict.fromkeys([*NETWORKS, 'cuda.rst'], as_root)
 CLIENTS = ('$ atop ', '$ atopsar ', '$ curl ', './train')
 """Commands that only the tier clients has: the last one is probed, with libbpf."""
-OF_CLIENTS = {'atopgpud.rst', 'cuda.rst', 'fleet.rst', 'idle.rst', 'pictures.rst', 'prometheus.rst', 'recipes.rst'}
-"""Pages of the wings, and of tools that are used with gpu-tracker: their examples run in the tier clients."""
+OF_WINGS = {'atopgpud.rst', 'cuda.rst', 'fleet.rst', 'idle.rst', 'pictures.rst', 'prometheus.rst', 'recipes.rst'}
+"""Pages of the wings, and of tools that are used with gpu-tracker."""
 TRAINING = """
 alloc weights 800000000; alloc batch 120000000; stream compute
 repeat 200 {
@@ -131,12 +131,19 @@ fail_alloc; free batch
 """What ``./train`` of cuda.rst does with CUDA."""
 
 
-def parameters(*, with_clients: bool) -> list[ParameterSet]:
-    """Return the examples of the tier clients, or all others, as parameters of a test."""
+def tier_of(example: Example) -> str:
+    """Return the tier in which an example runs."""
+    if any(words in example.code for words in CLIENTS):
+        return 'clients'
+    return 'wings' if example.page in OF_WINGS else 'core'
+
+
+def parameters(tier: str) -> list[ParameterSet]:
+    """Return the examples of a tier as parameters of a test."""
     return [
         pytest.param(example, marks=MARKS.get(example.page, ()), id=example.place)
         for example in reversed(DIFFERENT.values())
-        if (example.page in OF_CLIENTS or any(words in example.code for words in CLIENTS)) == with_clients
+        if tier_of(example) == tier
     ]
 
 

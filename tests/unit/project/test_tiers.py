@@ -134,7 +134,7 @@ def test_tiers_come_first_and_the_rest_is_for_pytest(tiers):
     assert tiers.split_arguments(['-k', 'units']) == (['core'], ['-k', 'units'])
     assert tiers.split_arguments(['clients', 'core', '-x']) == (['clients', 'core'], ['-x'])
     assert tiers.split_arguments(['tests/unit/test_x.py']) == (['core'], ['tests/unit/test_x.py'])
-    assert set(tiers.split_arguments(['all'])[0]) == {'core', 'clients', 'engines', 'vm', 'pythons', 'truth'}
+    assert set(tiers.split_arguments(['all'])[0]) == {'core', 'clients', 'wings', 'engines', 'vm', 'pythons', 'truth'}
 
 
 def test_tiers_run_whose_files_have_changed_since_the_verified_commit(tiers, tmp_path):
@@ -149,9 +149,9 @@ def test_tiers_run_whose_files_have_changed_since_the_verified_commit(tiers, tmp
         (tmp_path / name).touch()
         git('add', '.')
         git('commit', '-qm', name)
-    assert tiers.changed_tiers() == ['engines', 'vm', 'pythons']  # nothing was ever verified
+    assert tiers.changed_tiers() == ['wings', 'engines', 'vm', 'pythons']  # nothing was ever verified
     for revision, changed in (('HEAD', []), ('HEAD~1', ['vm']), ('HEAD~2', ['vm'])):
         (tmp_path / 'verified').write_text(git('rev-parse', revision) + '\n')
         assert tiers.changed_tiers() == changed
     (tmp_path / 'verified').write_text('0' * 40 + '\n')
-    assert tiers.changed_tiers() == ['engines', 'vm', 'pythons']
+    assert tiers.changed_tiers() == ['wings', 'engines', 'vm', 'pythons']
