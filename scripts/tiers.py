@@ -1,8 +1,8 @@
 """Run the tests of one or more tiers: ``sh scripts/test.sh [TIER...] [ARGUMENTS FOR PYTEST...]``.
 
-CONTRIBUTING.rst has a table of the tiers. ``core`` is the default. ``changed`` stands for those of ``wings``,
-``engines``, ``vm`` and ``pythons`` whose files have changed since the commit named in .ci/verified. ``all`` runs
-everything and writes that file if everything has passed. Paths among the arguments replace the folders of the tier.
+CONTRIBUTING.rst has a table of the tiers. ``core`` is the default. ``changed`` is ``wings``, ``engines``, ``vm`` and
+``pythons``, but only tiers whose files differ from the commit in .ci/verified. ``all`` runs everything and writes that
+file if everything has passed. Paths among the arguments replace the folders of the tier.
 
 A failed test runs once more at the end of its tier, alone, and both results are printed. Tests of figures get no second
 try, and more than three failures none either. Logs and junit files are kept in .test-results.
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / '.test-results'
 VERIFIED = ROOT / '.ci' / 'verified'
-CORES = os.cpu_count() or 1
+CORES = min(8, len(os.sched_getaffinity(0)))
 IS_X86 = os.uname().machine == 'x86_64'
 MOST_RETRIED = 3
+NO_TESTS = 5
+"""The exit code of pytest if it has collected no test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Stage:
 class Tier:
     """What a tier runs and needs.
 
-    :ivar packages: Debian packages, and the programs, libraries or files that show that they are there.
+    :ivar packages: Debian packages, with the programs, libraries or files that prove their presence.
     :ivar groups: Dependency groups of pyproject.toml in the environment of the tests.
     :ivar environments: Virtual environments beside that one, and what pip installs there.
     """
@@ -91,8 +94,8 @@ TIERS = {
             'zsh': ('zsh',),
         },
         (*_CORE, 'clients'),
-        # Exactly these: later ones do not work together. NVIDIA's compiler is not needed where a toolkit is installed.
-        _OLD | {'.venv-nvgpu': ('nvgpu==0.9.0', 'pynvml==11.4.1', 'setuptools'), '.venv-cuda': ('--group', 'cuda')},
+        # Exactly these: later versions do not work together.
+        _OLD | {'.venv-nvgpu': ('nvgpu==0.9.0', 'pynvml==11.4.1', 'setuptools'), '.venv-cuda': ('--group cuda',)},
     ),
     'wings': Tier((Stage(('tests/wings',), WAITING),), _COMPILER, _CORE),
     'engines': Tier(
@@ -103,11 +106,16 @@ TIERS = {
             'parallel': ('parallel',),
         },
         _CORE,
-        {'.venv-engines': ('.[fleet,table]', '--group', 'engines')},
+        {'.venv-engines': ('.[fleet,table]', '--group engines')},
     ),
     'vm': Tier(
         (Stage(('tests/vm',)),),
-        {'qemu-system-x86': ('qemu-system-x86_64',), 'dbus-daemon': ('dbus-daemon',), 'crun': ('crun',)},
+        {
+            'crun': ('crun',),
+            'dbus-daemon': ('dbus-daemon',),
+            'qemu-system-x86': ('qemu-system-x86_64',),
+            'systemd': ('/lib/systemd/systemd', 'busctl'),
+        },
         _CORE,
     ),
     'pythons': Tier((Stage(('tests/unit',), WAITING),), _COMPILER, _CORE),
@@ -115,7 +123,12 @@ TIERS = {
         (Stage(('tests/truth',), workers=0, has_second_try=False),),
         _COMPILER
         | _KERNEL_PROBE
-        | {'bpftrace': ('bpftrace',), 'python3-bpfcc': ('/usr/lib/python3/dist-packages/bcc',)},
+        | {
+            'bpftrace': ('bpftrace',),
+            'chromium fonts-dejavu-core': ('chromium',),
+            'make': ('make',),
+            'python3-bpfcc': ('/usr/lib/python3/dist-packages/bcc',),
+        },
         (*_CORE, 'clients'),
         _OLD,
     ),
@@ -137,28 +150,35 @@ TESTED_BY = {
         'tests/wings',
     ),
     'engines': (
-        'src/gpu_tracker/jobs',
-        'src/gpu_tracker/job.py',
-        'src/gpu_tracker/dask.py',
-        'src/gpu_tracker/mpi.py',
-        'src/gpu_tracker/ray.py',
-        'src/gpu_tracker/sampler',
-        'src/gpu_tracker/tracked_run.py',
         'deploy',
         'examples/engines',
         'examples/jobs',
+        'pyproject.toml',
+        'src/gpu_tracker/cli/merge.py',
+        'src/gpu_tracker/control_groups',
+        'src/gpu_tracker/dask.py',
+        'src/gpu_tracker/job.py',
+        'src/gpu_tracker/jobs',
+        'src/gpu_tracker/mpi.py',
+        'src/gpu_tracker/ray.py',
+        'src/gpu_tracker/recording',
+        'src/gpu_tracker/sampler',
+        'src/gpu_tracker/tracked_run.py',
         'tests/engines',
         'tests/support/engines',
+        'tests/support/own_group.py',
     ),
     'vm': (
         'src/gpu_tracker/control_groups',
         'src/gpu_tracker/cli/command_group.py',
         'src/gpu_tracker/limits.py',
         'src/gpu_tracker/resources/control_group.py',
+        'scripts/vm_kernel.sh',
+        'tests/support/own_group.py',
         'tests/support/vm',
         'tests/vm',
     ),
-    'pythons': ('pyproject.toml', 'src', 'tests/unit'),
+    'pythons': ('pyproject.toml', 'src', 'tests/conftest.py', 'tests/data', 'tests/support', 'tests/unit'),
 }
 """The files that a tier tests: if they have changed since the verified commit, ``changed`` runs it."""
 
@@ -195,7 +215,7 @@ def print_steps() -> None:
 
 
 def is_there(name: str) -> bool:
-    """Tell whether a program, a shared library or a file is there."""
+    """Return whether a program, a shared library or a file is there."""
     if '/' in name:
         return os.path.exists(name)
     if '.so' in name:
@@ -209,7 +229,7 @@ def is_there(name: str) -> bool:
 
 
 def install_packages(tiers: list[str]) -> None:
-    """Install the Debian packages that are missing; name them if that is not possible."""
+    """Install missing Debian packages, or name them if that is not possible."""
     needs = {packages: names for tier in tiers for packages, names in TIERS[tier].packages.items()}
     missing = [packages for packages, names in needs.items() if not all(map(is_there, names))]
     if missing:
@@ -222,19 +242,24 @@ _PIP = ('-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-
 
 
 def environment(folder: str, python: str, requirements: tuple[str, ...]) -> str:
-    """Return the interpreter of a virtual environment; what it has already is installed once.
+    """Return the interpreter of a virtual environment; what it has already is not installed again.
 
     :param requirements: For pip. If the first one is this checkout, it is installed as it is now.
     """
     interpreter = f'{folder}/bin/python'
     stamp = ROOT / folder / 'made-from'
-    text = '\n'.join([python, *requirements, hashlib.sha256((ROOT / 'pyproject.toml').read_bytes()).hexdigest()])
-    if not stamp.exists() or stamp.read_text() != text:
+    project = tomllib.loads((ROOT / 'pyproject.toml').read_text())
+    made_from = json.dumps([python, project['project'], project['dependency-groups']])
+    text, _, had = stamp.read_text().partition('\n') if stamp.exists() else ('', '', '')
+    if text != made_from:
+        had = ''
         run(python, '-m', 'venv', '--clear', folder)
         run(interpreter, *_PIP, '--upgrade', 'pip>=25.1')
-        run(interpreter, *_PIP, *requirements)
-        stamp.write_text(text)
-    elif requirements[0].startswith('.'):
+    missing = [requirement for requirement in requirements if requirement not in had.splitlines()]
+    if missing:
+        run(interpreter, *_PIP, *' '.join(missing).split())
+        stamp.write_text('\n'.join([made_from, *had.splitlines(), *missing]))
+    if requirements[0].startswith('.') and requirements[0] not in missing:
         run(interpreter, *_PIP, '--no-deps', '--force-reinstall', '.')
     return interpreter
 
@@ -243,12 +268,12 @@ def test_environment(python: str, groups: tuple[str, ...]) -> str:
     """Return the interpreter that has gpu-tracker and the dependency groups."""
     words = [python, '-c', 'import sys; print(sys.version_info.minor)']
     minor = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
-    requirements = (_EXTRAS, *(word for group in groups for word in ('--group', group)))
+    requirements = (_EXTRAS, *(f'--group {group}' for group in groups))
     return environment(f'.venv-test-3.{minor}', python, requirements)
 
 
 def make_environments(tiers: list[str]) -> None:
-    """Make the environments beside that of the tests, all at the same time."""
+    """Make the other environments, all at the same time."""
     needs = {folder: names for tier in tiers for folder, names in (TIERS[tier].environments or {}).items()}
     if not IS_X86:
         needs.pop('.venv-cuda', None)
@@ -281,11 +306,14 @@ def run(*words: str) -> None:
 
 
 class Checks:
-    """Checks without tests, which run one after the other beside the tests."""
+    """Checks without tests, which run one after the other beside the tests.
+
+    :ivar failed: Names of failed checks.
+    """
 
     def __init__(self, commands: Mapping[str, list[str]]) -> None:
+        self.failed: list[str] = []
         self._commands = commands
-        self._failed: list[str] = []
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -297,14 +325,12 @@ class Checks:
             )
             steps.append((f'{name}, beside the tests', time.monotonic() - started))
             if done.returncode:
-                self._failed.append(name)
+                self.failed.append(name)
                 print(f'\n== {name} failed\n{done.stdout}', flush=True)
 
-    def finish(self) -> None:
-        """Wait for the end of all checks; all have to have passed."""
+    def wait(self) -> None:
+        """Wait for the end of all checks."""
         self._thread.join()
-        if self._failed:
-            raise Failed(f'failed: {", ".join(self._failed)}')
 
 
 def static_checks(tier: str, python: str) -> Checks:
@@ -333,27 +359,32 @@ def static_checks(tier: str, python: str) -> Checks:
 
 
 def run_tier(tier: str, python: str, arguments: list[str]) -> None:
-    """Run what a tier consists of."""
-    paths = any(argument.startswith('tests/') for argument in arguments)
+    """Run all that a tier consists of; the first failure is raised at the end."""
+    paths = any((ROOT / argument.partition('::')[0]).exists() for argument in arguments)
     checks = None if arguments else static_checks(tier, python)
-    for stage in TIERS[tier].stages[: 1 if paths else None]:
-        folders = () if paths else stage.folders
-        name = f'{tier}: {" ".join(folders) or "pytest"}'
-        if tier == 'pythons':
-            for other in other_pythons():
-                with step(f'{other}: its environment'):
-                    interpreter = test_environment(other, ('test',))
-                with step(f'{name} with {other}'):
+    interpreters = other_pythons() if tier == 'pythons' else [python]
+    if not interpreters:
+        print('No other Python from 3.11 to 3.13 is on this machine')
+    problems: list[Failed] = []
+    for interpreter in interpreters:
+        for stage in TIERS[tier].stages[: 1 if paths else None]:
+            folders = () if paths else stage.folders
+            name = f'{tier}: {" ".join(folders) or "pytest"}'
+            try:
+                if tier == 'pythons':
+                    name += f' with {os.path.basename(interpreter)}'
+                    with step(f'environment of {interpreter}'):
+                        interpreter = test_environment(interpreter, ('test',))  # noqa: PLW2901 - that of the tests
+                with step(name):
                     run_stage(stage, folders, interpreter, arguments, name)
-            continue
-        if tier == 'engines':
-            python = '.venv-engines/bin/python'
-        with step(name):
-            run_stage(stage, folders, python, arguments, name)
-        if checks is not None:
-            checks.finish()  # before the figures, which want a quiet machine
-    if checks is not None:
-        checks.finish()
+            except Failed as error:
+                problems.append(error)
+            if checks is not None:
+                checks.wait()  # before the figures, which want a quiet machine
+    if checks is not None and checks.failed:
+        problems.append(Failed(f'{tier}: {", ".join(checks.failed)}'))
+    if problems:
+        raise Failed('; '.join(map(str, problems)))
 
 
 def run_stage(stage: Stage, folders: tuple[str, ...], python: str, arguments: list[str], name: str) -> None:
@@ -366,14 +397,16 @@ def run_stage(stage: Stage, folders: tuple[str, ...], python: str, arguments: li
         subprocess.run([*words, '--collect-only', '-qq'], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
     spread = [f'--numprocesses={stage.workers}', '--dist=loadfile'] if stage.workers else []
     status = pytest(place, 'first', [*words, *spread])
-    if status == 0 or (status == 5 and arguments):  # noqa: PLR2004 - pytest's exit code: no tests collected
+    if status == 0 or (status == NO_TESTS and arguments):
         return
     failed = failures(place / 'first.xml') if status == 1 else {}
     if not may_retry(stage, failed):
         raise Failed(f'{name}: pytest ended with {status}, {len(failed)} tests failed, without a second try')
     print(f'\n== {name}: {len(failed)} failed, once more and alone', flush=True)
     status = pytest(place, 'second', [*words, '--last-failed', '--last-failed-no-failures=none'])
-    again = failures(place / 'second.xml') if status == 1 else {}
+    if status not in (0, 1):
+        raise Failed(f'{name}: the second try ended with {status}, after {", ".join(failed)} failed')
+    again = failures(place / 'second.xml')
     for test, (reason, _) in failed.items():
         print(f'RETRIED {test}: {"FAILED again" if test in again else "passed alone"}: {reason}', flush=True)
     if status:
@@ -381,7 +414,7 @@ def run_stage(stage: Stage, folders: tuple[str, ...], python: str, arguments: li
 
 
 def may_retry(stage: Stage, failed: Mapping[str, tuple[str, bool]]) -> bool:
-    """Tell whether failed tests get a second try: up to three of them, and no test of figures."""
+    """Return whether failed tests get a second try: up to three of them, and no test of figures."""
     has_figures = any(compares_figures for _, compares_figures in failed.values())
     return stage.has_second_try and not has_figures and 0 < len(failed) <= MOST_RETRIED
 
@@ -391,7 +424,9 @@ def pytest(place: Path, name: str, words: list[str]) -> int:
     words = [*words, f'--junitxml={place}/{name}.xml', '--durations=40']
     with (
         (place / f'{name}.log').open('w') as log,
-        subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process,
+        subprocess.Popen(
+            words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace'
+        ) as process,
     ):
         is_printed = True
         for line in process.stdout:
@@ -425,18 +460,25 @@ def changed_tiers() -> list[str]:
 
 
 def _is_unchanged(commit: str, paths: tuple[str, ...]) -> bool:
-    words = ['git', 'diff', '--quiet', commit, 'HEAD', '--', *paths]
+    words = ['git', 'diff', '--quiet', commit, '--', *paths]
     return subprocess.run(words, cwd=ROOT, check=False, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def write_verified() -> None:
-    """Name the commit in .ci/verified, unless the working tree differs from it."""
-    said = subprocess.run(['git', 'status', '--porcelain'], cwd=ROOT, check=True, capture_output=True, text=True)
-    if said.stdout:
-        print('.ci/verified is not written: the working tree has changes that are not committed')
+def state_of_checkout() -> str:
+    """Return the commit, and the changes that are not committed."""
+    words = ['sh', '-c', 'git rev-parse HEAD; git status --porcelain']
+    return subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True).stdout
+
+
+def write_verified(before: str) -> None:
+    """Name the commit in .ci/verified, if all of it was tested.
+
+    :param before: The state of the checkout when the tests began.
+    """
+    if before != state_of_checkout() or len(before.splitlines()) != 1 or os.geteuid() != 0 or not IS_X86:
+        print('.ci/verified is not written: that needs root, x86-64, and no change that is not committed')
         return
-    head = subprocess.run(['git', 'rev-parse', 'HEAD'], cwd=ROOT, check=True, capture_output=True, text=True)
-    VERIFIED.write_text(head.stdout)
+    VERIFIED.write_text(before)
     print('.ci/verified names this commit now: commit it')
 
 
@@ -446,7 +488,7 @@ def split_arguments(words: list[str]) -> tuple[list[str], list[str]]:
     while words and words[0] in (*TIERS, 'all', 'changed'):
         tiers.append(words[0])
         words = words[1:]
-    groups = {'all': list(TIERS), 'changed': changed_tiers()}
+    groups = {'all': list(TIERS), 'changed': changed_tiers() if 'changed' in tiers else []}
     named = [each for tier in tiers or ['core'] for each in groups.get(tier, [tier])]
     if 'vm' in named and not IS_X86:
         print('vm is left out: it boots a kernel for x86-64')
@@ -460,8 +502,13 @@ def main(words: list[str]) -> int:
         print(__doc__)
         return 0
     tiers, arguments = split_arguments(words)
+    if arguments and arguments[0].isalpha() and not (ROOT / arguments[0]).exists():
+        sys.stderr.write(f'test.sh: no tier {arguments[0]}; there are {", ".join([*TIERS, "all", "changed"])}\n')
+        return 2
+    before = state_of_checkout()
     RESULTS.mkdir(exist_ok=True)
     print(f'== Tiers: {", ".join(tiers) or "none: nothing that they test has changed"}', flush=True)
+    problems = []
     try:
         with step('packages and environments'):
             install_packages(tiers)
@@ -470,15 +517,21 @@ def main(words: list[str]) -> int:
             make_environments(tiers)
             if 'vm' in tiers:
                 make_kernel()
-        for tier in tiers:
-            run_tier(tier, python, arguments)
     except Failed as error:
-        print_steps()
         sys.stderr.write(f'test.sh: {error}\n')
         return 1
+    for tier in tiers:
+        try:
+            run_tier(tier, '.venv-engines/bin/python' if tier == 'engines' else python, arguments)
+        except Failed as error:
+            problems.append(error)
     print_steps()
+    for error in problems:
+        sys.stderr.write(f'test.sh: {error}\n')
+    if problems:
+        return 1
     if 'all' in words and not arguments:
-        write_verified()
+        write_verified(before)
     print(f'\n== Passed: {", ".join(tiers) or "nothing to run"}')
     return 0
 

@@ -18,8 +18,8 @@ from support.idle.guarded_program import nothing_left
 from support.outcomes import (  # noqa: F401 - hooks
     pytest_configure,
     pytest_make_collect_report,
-    pytest_runtest_logreport,
     pytest_runtest_makereport,
+    pytest_runtest_setup,
     pytest_sessionfinish,
 )
 from support.own_network import OwnNetwork

@@ -348,7 +348,7 @@ def test_containers_of_one_image_are_each_counted_once(tmp_path: Path, nested: s
             upper, work, merged = folders
             options = f'lowerdir={image},upperdir={upper},workdir={work}'
             if subprocess.run(['mount', '-t', 'overlay', 'overlay', '-o', options, merged], check=False).returncode:
-                pytest.skip('needs the right to mount overlay file systems')
+                pytest.skip('needs root, with the right to mount overlay file systems')
             undoing.callback(subprocess.run, ['umount', '--lazy', str(merged)], check=True)
             script = f'wait; launches 500 gemm default 1 1 1 8 1 1; {WORK}'
             environment = {'CUDA_STAND_IN_NESTED': nested}

@@ -42,6 +42,7 @@ def client() -> Iterator[distributed.Client]:
         yield made
 
 
+@pytest.mark.figures
 def test_workers_are_tracked_and_tasks_are_regions(client: distributed.Client, tmp_path: Path):
     client.register_plugin(TrackerPlugin(job_folder=tmp_path, sleep_time=0.1))
     submitted = time.monotonic()

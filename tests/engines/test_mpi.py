@@ -60,6 +60,7 @@ def test_ranks_under_gpu_tracker_are_who_they_are(mpi: MPILauncher, tmp_path: Pa
     _agrees(report, truth)
 
 
+@pytest.mark.figures
 def test_rank_0_gets_the_figures_of_all(mpi: MPILauncher):
     # Rank 3 enters its region before all others and leaves it after them.
     program = """

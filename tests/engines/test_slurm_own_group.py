@@ -55,6 +55,7 @@ def _is_removed(folder: str) -> bool:
     return True
 
 
+@pytest.mark.figures
 def test_the_figures_are_those_of_the_groups_own_files_and_nothing_is_left(slurm: SlurmCluster, tmp_path: Path):
     report = tmp_path / 'usage-{rank}.json'
     words = ('srun', '-n2', '--mem=1000', *PROGRAM, *OPTIONS, '-o', str(report), '--', sys.executable, '-c', _PROGRAM)

@@ -10,6 +10,7 @@ import pytest
 
 from support.programs import need_program
 from support.truth import MEGABYTE, environment, need_root, tracked
+from support.waiting import TIMEOUT
 
 TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
 
@@ -84,7 +85,7 @@ def test_a_daemon_of_a_command_is_handed_to_the_launcher_and_counts() -> None:
     run = subprocess.run(
         [sys.executable, '-m', 'gpu_tracker', '-f', 'json', '--st', '0.1', '--ru=bytes', '--tu=seconds',
          '--', sys.executable, '-c', program],
-        capture_output=True, text=True, timeout=30, check=True, env=environment(),
+        capture_output=True, text=True, timeout=TIMEOUT, check=True, env=environment(),
     )  # fmt: skip
     usage = json.loads(run.stdout)
     seconds = usage['cpu_utilization']['descendants']['mean_sum_percent'] / 100 * usage['compute_time']['time']
@@ -185,6 +186,7 @@ def test_a_process_whose_first_thread_has_ended_is_no_zombie() -> None:
 
 OTHER_USERS = """
 import mmap, os, sys, time
+from support.waiting import TIMEOUT
 block = bytearray(b'1') * 100_000_000
 def child():
     own = bytearray(b'1') * 200_000_000

@@ -280,6 +280,7 @@ def test_the_size_of_our_caller_is_not_the_size_of_the_command() -> None:
     assert 0 < peak < 30
 
 
+@pytest.mark.figures
 def test_the_cpu_time_of_a_short_command_is_exact() -> None:
     # Counted from its own start: the clock of the process includes the time that it was held.
     burn = f"{sys.executable} -c 'import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass'"

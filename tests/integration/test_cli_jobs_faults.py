@@ -83,6 +83,7 @@ def file_of(folder: Path, pattern: str) -> str:
     return text_of(next(iter(folder.glob(pattern)), folder / 'none'))
 
 
+@pytest.mark.figures
 def test_four_ranks_at_once_of_which_three_end_badly_are_merged_to_what_the_kernel_says(tmp_path: Path) -> None:
     folder = tmp_path / 'job'
     words = ['--st=0.05', f'--job={folder}', '--', sys.executable, '-c', RANK, str(tmp_path)]

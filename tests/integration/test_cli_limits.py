@@ -108,6 +108,7 @@ def check_gone(pids: Path, count: int | None = 5) -> None:
     assert [pid for pid in noted if state_of(pid)] == []
 
 
+@pytest.mark.figures
 def test_a_time_limit_ends_what_ignores_it_with_all_that_it_has_started(marked: Marked, tmp_path: Path) -> None:
     pids = tmp_path / 'pids'
     run, usage = limited('--time-limit=5s', QUICK, *stubborn(pids))
@@ -122,6 +123,7 @@ def test_a_time_limit_ends_what_ignores_it_with_all_that_it_has_started(marked: 
     check_gone(pids)
 
 
+@pytest.mark.figures
 def test_a_cpu_limit_counts_the_whole_tree(marked: Marked, tmp_path: Path) -> None:
     pids = tmp_path / 'pids'
     run, usage = limited('--cpu-limit=800ms', QUICK, *stubborn(pids, BURN))

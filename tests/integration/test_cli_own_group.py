@@ -66,6 +66,7 @@ def track(*words: str, code: int = 0) -> tuple[Any, dict[str, Any]]:
             return done.stdout, json.load(file)['own_group']
 
 
+@pytest.mark.figures
 def test_the_figures_are_those_of_the_groups_own_files(tmp_path: Path) -> None:
     program = f"""{OWN_FILES}
 import threading
@@ -100,6 +101,7 @@ print(json.dumps({{
     assert (found['oom_kills'], found['left_processes']) == (0, 0)
 
 
+@pytest.mark.figures
 def test_the_cpu_time_of_a_daemon_counts_exactly() -> None:
     """Nobody waits for it, and it has ended before the command."""
     printed, found = track(sys.executable, '-c', DAEMON)
@@ -162,6 +164,7 @@ print(let_one_be_killed(f'{{folder_of("memory")}}/memory.usage_in_bytes', '100')
     assert found['memory_peak'] <= 60 * MEBIBYTE
 
 
+@pytest.mark.figures
 def test_what_the_group_of_a_nested_tracker_uses_and_its_kills_count_in_both() -> None:
     """The inner one has removed its group long before the outer one looks into it."""
     program = f"""{OWN_FILES}{LET_ONE_BE_KILLED}

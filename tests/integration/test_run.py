@@ -68,6 +68,7 @@ def test_it_returns_the_exit_code_and_the_usage(capfd: pytest.CaptureFixture[str
     assert (result.exit_code, result.resource_usage.compute_time.unit) == (-9, 'hours')
 
 
+@pytest.mark.figures
 @pytest.mark.usefixtures('_without_exit_records')
 def test_cpu_time_is_what_the_kernel_reports_of_the_command_and_its_children(tmp_path: Path) -> None:
     program = f"""{BURN}
@@ -89,6 +90,7 @@ print(*(each.ru_utime + each.ru_stime for each in used))
     assert seconds_of(usage, 'descendants') == pytest.approx(children, abs=1e-5)
 
 
+@pytest.mark.figures
 @pytest.mark.usefixtures('_without_exit_records')
 def test_orphans_that_nobody_has_seen_are_counted(tmp_path: Path) -> None:
     program = f"""{BURN}

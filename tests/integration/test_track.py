@@ -151,6 +151,7 @@ def test_calls_in_threads_are_tracked_by_themselves(used: Used) -> None:
     assert len(used) == 3
 
 
+@pytest.mark.figures
 def test_a_coroutine_is_tracked_to_its_end(used: Used) -> None:
     @gput.track(report=used.append, time_unit='seconds')
     async def work(value: int) -> int:

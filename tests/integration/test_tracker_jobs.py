@@ -66,6 +66,7 @@ def reports(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in names]
 
 
+@pytest.mark.figures
 def test_forked_processes_are_ranks_however_they_end(tmp_path: Path) -> None:
     folder = tmp_path / 'job'
     assert run(RANKS, folder).stdout == '[0, 1, -9, 5]\n'

@@ -65,6 +65,7 @@ print(tracker.state.name)
     assert lines == ['This tracker was started by process PARENT; only that one can stop it.', 'STOPPED']
 
 
+@pytest.mark.figures
 def test_a_block_shorter_than_an_interval_has_true_ram_cpu_and_time():
     used, reported, rss, rss_truth, inner, seconds, sampled, outer = answer(
         BURN

@@ -37,22 +37,42 @@ def _refuse_skip(config: pytest.Config, report: pytest.TestReport | pytest.Colle
     return report
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Print a failure when it happens."""
-    if report.failed and _terminal is not None:
-        _terminal.write_line('')
-        _terminal.write_sep('_', report.nodeid, red=True)
-        report.toterminal(_terminal._tw)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note in the junit file that a test compares figures: scripts/tiers.py gives it no second try."""
+    if item.get_closest_marker('figures'):
+        item.user_properties.append(('figures', 'true'))
 
 
-_terminal: pytest.TerminalReporter | None = None
-"""The terminal of this process; None in the workers of pytest-xdist."""
+class FailurePrinter:
+    """Prints failures when they happen.
+
+    :param terminal: That of the process that prints.
+    """
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._print(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._print(report)
+
+    def _print(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.failed:
+            self._terminal.write_line('')
+            self._terminal.write_sep('_', report.nodeid, red=True)
+            report.toterminal(self._terminal._tw)
+            for title, text in report.sections:
+                self._terminal.write_sep('-', title)
+                self._terminal.write_line(text.rstrip('\n'))
 
 
 @pytest.hookimpl(trylast=True)  # after the terminal's own
 def pytest_configure(config: pytest.Config) -> None:
-    global _terminal  # noqa: PLW0603 - the hook above gets no configuration
-    _terminal = config.pluginmanager.get_plugin('terminalreporter')
+    terminal = config.pluginmanager.get_plugin('terminalreporter')
+    if terminal is not None:  # a worker of pytest-xdist has none
+        config.pluginmanager.register(FailurePrinter(terminal))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -37,6 +37,7 @@ def test_as_docker_starts_them_the_command_runs_without_a_group(engine: VirtualM
     assert report['control_group']['memory_limit'] == 299_999_232
 
 
+@pytest.mark.figures
 def test_where_groups_can_be_written_the_figures_are_those_of_the_groups_own_files(engine: VirtualMachine):
     """The tracker is alone in the container's group, and moves itself below it."""
     done = container.run(engine, ['gpu-tracker', *OPTIONS, '--', 'python', '-c', WITHOUT_DISK], is_privileged=True)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from support.vm import VirtualMachine
 
 
+@pytest.mark.figures
 def test_the_figures_are_those_of_the_groups_own_files(machine: VirtualMachine):
     done, found = track(machine, 'python', '-c', BUSY)
     own = json.loads(done.output)
@@ -30,6 +31,7 @@ def test_the_figures_are_those_of_the_groups_own_files(machine: VirtualMachine):
     assert (found['oom_kills'], found['left_processes']) == (0, 0)
 
 
+@pytest.mark.figures
 def test_the_cpu_time_of_a_daemon_counts_exactly(machine: VirtualMachine):
     """Nobody waits for it, and it has ended before the command."""
     done, found = track(machine, 'python', '-S', '-c', DAEMON)

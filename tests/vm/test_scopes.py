@@ -39,6 +39,7 @@ def track(machine: VirtualMachine, program: str):
     return done, own, json.loads(report)['own_group']
 
 
+@pytest.mark.figures
 def test_a_command_of_a_login_gets_a_scope(login: VirtualMachine):
     done, own_text, found = track(login, WITHOUT_DISK)
     own = json.loads(own_text)

@@ -216,7 +216,7 @@ def _make_node(path, number) -> None:
         os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*number))
         path.open('rb').close()
     except PermissionError:
-        pytest.skip('needs the right to make and open device nodes')
+        pytest.skip('needs root, with the right to make and open device nodes')
 
 
 def _state(pid) -> str:

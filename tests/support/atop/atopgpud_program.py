@@ -8,6 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from support.atop.atop_client import connected
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     import signal
@@ -75,7 +76,7 @@ class Manager:
         name = f'test-{uuid.uuid4()}'
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(f'\0{name}')
-        self._socket.settimeout(60)
+        self._socket.settimeout(TIMEOUT)
         self.environment = {'NOTIFY_SOCKET': f'@{name}'}
 
     def state(self) -> str:

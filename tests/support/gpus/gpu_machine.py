@@ -40,7 +40,7 @@ _IN_INITIAL_PID_NAMESPACE = os.stat('/proc/self/ns/pid').st_ino == 0xEFFFFFFC
 
 sees_all_processes = pytest.mark.skipif(
     not _IN_INITIAL_PID_NAMESPACE,
-    reason="needs the machine's own process IDs: in a container the driver's may mean other processes",
+    reason="this machine is a container: the driver's process IDs may mean other processes",
 )
 
 

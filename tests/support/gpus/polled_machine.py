@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from gpu_tracker.gpus.machine import Seen
+from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,7 @@ class PolledMachine:
 
     def read_again(self) -> Seen:
         self.looks += 1
-        self.may_answer.wait(30)
+        self.may_answer.wait(TIMEOUT)
         if self.failure is not None:
             raise self.failure
         return Seen(NOW, None if self.gpus is None else list(self.gpus))

@@ -195,7 +195,7 @@ def make_node(path: Path, number: tuple[int, int]) -> None:
         os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*number))
         path.open('rb').close()
     except PermissionError:
-        pytest.skip('needs the right to make and open device nodes')
+        pytest.skip('needs root, with the right to make and open device nodes')
 
 
 def make_program(folder: Path, name: str, text: str = SLEEP) -> str:

@@ -24,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 MEGABYTE = 1_000_000
-TIMEOUT = 50  # below that of the test, which would say less of it
+TIMEOUT = 250  # below that of the test, whose failure would have no reason
 
 
 def burn(seconds: float) -> None:

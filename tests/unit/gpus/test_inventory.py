@@ -29,7 +29,7 @@ class Backend:
     def survey(self, *, with_load):
         self.asked_for_load = with_load
         self.looks += 1
-        self.may_answer.wait(30)
+        self.may_answer.wait(TIMEOUT)
         self.answered += 1
         return list(self._states)
 

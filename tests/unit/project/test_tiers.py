@@ -33,6 +33,7 @@ def test_passes():
     assert count('passes') == 1
 
 def test_fails_once():
+    print('what it prints')
     assert count('fails_once') > 1, 'first try'
 
 def count(name):
@@ -77,6 +78,7 @@ def test_failed_tests_are_retried_alone_and_named(tiers, tmp_path, capsys):
     assert (tmp_path / 'fails_once.tries').read_text() == 'xx'
     printed = capsys.readouterr().out
     assert '\nE       AssertionError: first try' in printed
+    assert '\nwhat it prints\n' in printed
     assert [line for line in printed.splitlines() if line.startswith('RETRIED')] == [
         'RETRIED tests/test_it.py::test_fails_once: passed alone: AssertionError: first try',
         'RETRIED tests/test_it.py::test_fails_always: FAILED again: ValueError: always',
@@ -85,7 +87,8 @@ def test_failed_tests_are_retried_alone_and_named(tiers, tmp_path, capsys):
 
 def test_a_tier_passes_if_its_failed_test_passes_alone(tiers, tmp_path, monkeypatch, capsys):
     def pytest_ends(place: Path, name: str, words: list[str]) -> int:
-        (place / f'{name}.xml').write_text(JUNIT.partition('<testcase classname="tests.figures')[0] + END)
+        failed = JUNIT.partition('<testcase classname="tests.figures')[0] + END
+        (place / f'{name}.xml').write_text(failed if name == 'first' else f'<testsuites><testsuite>{END}')
         return {'first': 1, 'second': 0}[name]
 
     monkeypatch.setattr(tiers, 'pytest', pytest_ends)
@@ -129,12 +132,32 @@ def test_a_skip_fails_in_a_tier_that_was_asked_for(pytester, monkeypatch, in_ci,
     pytester.runpytest_inprocess().assert_outcomes(skipped=1)
 
 
-def test_tiers_come_first_and_the_rest_is_for_pytest(tiers):
+def test_a_second_try_that_did_not_run_is_no_success(tiers, tmp_path, monkeypatch, capsys):
+    def pytest_ends(place: Path, name: str, words: list[str]) -> int:
+        (place / f'{name}.xml').write_text(JUNIT.partition('<testcase classname="tests.figures')[0] + END)
+        return {'first': 1, 'second': 2}[name]
+
+    monkeypatch.setattr(tiers, 'pytest', pytest_ends)
+    with pytest.raises(tiers.Failed, match='the second try ended with 2'):
+        tiers.run_stage(tiers.Stage(('tests',)), (), sys.executable, [], 'it')
+    assert 'passed alone' not in capsys.readouterr().out
+
+
+def test_what_a_tier_tests_is_there(tiers):
+    paths = [path for tier in tiers.TIERS.values() for stage in tier.stages for path in stage.folders]
+    paths += [path for changed in tiers.TESTED_BY.values() for path in changed]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_tiers_come_first_and_the_rest_is_for_pytest(tiers, monkeypatch):
     assert tiers.split_arguments([]) == (['core'], [])
     assert tiers.split_arguments(['-k', 'units']) == (['core'], ['-k', 'units'])
     assert tiers.split_arguments(['clients', 'core', '-x']) == (['clients', 'core'], ['-x'])
     assert tiers.split_arguments(['tests/unit/test_x.py']) == (['core'], ['tests/unit/test_x.py'])
-    assert set(tiers.split_arguments(['all'])[0]) == {'core', 'clients', 'wings', 'engines', 'vm', 'pythons', 'truth'}
+    monkeypatch.setattr(tiers, 'IS_X86', True)
+    assert tiers.split_arguments(['all']) == (list(tiers.TIERS), [])
+    monkeypatch.setattr(tiers, 'IS_X86', False)
+    assert tiers.split_arguments(['all'])[0] == [tier for tier in tiers.TIERS if tier != 'vm']
 
 
 def test_tiers_run_whose_files_have_changed_since_the_verified_commit(tiers, tmp_path):

@@ -15,7 +15,7 @@ from gpu_tracker.resources.gpu.reader import GpuReader, next_reading
 from support.gpus.gpu_readings import capable, sampled
 from support.waiting import eventually
 
-TIMEOUT = 30.0
+TIMEOUT = 300.0
 
 
 class OneGpu:
