@@ -183,6 +183,8 @@ def main(words: Sequence[str] | None = None) -> int:
         ]
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
         parser.error(f'{given.file} cannot be mutated: {error}')
+    if not found:
+        parser.error(f'{given.file} has no such mutant')
     with tempfile.TemporaryDirectory(prefix='mutate-') as folder:
         tests = SourceCopy(given.file, arguments, Path(folder, 'src'))
         begun = time.monotonic()

@@ -44,6 +44,7 @@ class Stage:
     """One run of pytest."""
 
     folders: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
     workers: int = CORES
     has_second_try: bool = True
 
@@ -72,9 +73,11 @@ _COMPILER = {'gcc libc6-dev': ('cc', '/usr/include/stdio.h')}
 _KERNEL_PROBE = {'libbpf1': ('libbpf.so.1',), 'clang': ('clang',), 'g++': ('g++',)}
 
 TIERS = {
-    'core': Tier((Stage(('tests/unit', 'tests/integration'), WAITING), Stage(('tests/figures',))), _COMPILER, _CORE),
+    'core': Tier(
+        (Stage(('tests/unit', 'tests/integration'), workers=WAITING), Stage(('tests/figures',))), _COMPILER, _CORE
+    ),
     'clients': Tier(
-        (Stage(('tests/clients',), WAITING),),
+        (Stage(('tests/clients',), workers=WAITING),),
         _COMPILER
         | _KERNEL_PROBE
         | {
@@ -97,7 +100,7 @@ TIERS = {
         # Exactly these: later versions do not work together.
         _OLD | {'.venv-nvgpu': ('nvgpu==0.9.0', 'pynvml==11.4.1', 'setuptools'), '.venv-cuda': ('--group cuda',)},
     ),
-    'wings': Tier((Stage(('tests/wings',), WAITING),), _COMPILER, _CORE),
+    'wings': Tier((Stage(('tests/wings',), workers=WAITING),), _COMPILER, _CORE),
     'engines': Tier(
         (Stage(('tests/engines',)),),
         _COMPILER
@@ -118,9 +121,12 @@ TIERS = {
         },
         _CORE,
     ),
-    'pythons': Tier((Stage(('tests/unit',), WAITING),), _COMPILER, _CORE),
+    'pythons': Tier((Stage(('tests/unit',), workers=WAITING),), _COMPILER, _CORE),
     'truth': Tier(
-        (Stage(('tests/truth',), workers=0, has_second_try=False),),
+        (
+            Stage(('tests/truth',), workers=0, has_second_try=False),
+            Stage(('tests/unit',), ('--hypothesis-profile=fresh',), WAITING, has_second_try=False),
+        ),
         _COMPILER
         | _KERNEL_PROBE
         | {
@@ -360,12 +366,13 @@ def static_checks(tier: str, python: str) -> Checks:
 
 def run_tier(tier: str, python: str, arguments: list[str]) -> None:
     """Run all that a tier consists of; the first failure is raised at the end."""
-    paths = any((ROOT / argument.partition('::')[0]).exists() for argument in arguments)
+    paths = [argument for argument in arguments if (ROOT / argument.partition('::')[0]).exists()]
     checks = None if arguments else static_checks(tier, python)
     interpreters = other_pythons() if tier == 'pythons' else [python]
     if not interpreters:
         print('No other Python from 3.11 to 3.13 is on this machine')
     problems: list[Failed] = []
+    has_tests = not interpreters
     for interpreter in interpreters:
         for stage in TIERS[tier].stages[: 1 if paths else None]:
             folders = () if paths else stage.folders
@@ -376,29 +383,33 @@ def run_tier(tier: str, python: str, arguments: list[str]) -> None:
                     with step(f'environment of {interpreter}'):
                         interpreter = test_environment(interpreter, ('test',))  # noqa: PLW2901 - that of the tests
                 with step(name):
-                    run_stage(stage, folders, interpreter, arguments, name)
+                    has_tests |= run_stage(stage, folders, interpreter, arguments, name)
             except Failed as error:
                 problems.append(error)
+                has_tests = True
             if checks is not None:
                 checks.wait()  # before the figures, which want a quiet machine
     if checks is not None and checks.failed:
         problems.append(Failed(f'{tier}: {", ".join(checks.failed)}'))
+    if not has_tests:
+        problems.append(Failed(f'{tier}: no test is meant by {" ".join(arguments)}'))
     if problems:
         raise Failed('; '.join(map(str, problems)))
 
 
-def run_stage(stage: Stage, folders: tuple[str, ...], python: str, arguments: list[str], name: str) -> None:
-    """Run pytest, and the tests that failed once more."""
+def run_stage(stage: Stage, folders: tuple[str, ...], python: str, arguments: list[str], name: str) -> bool:
+    """Run pytest, and the tests that failed once more. Return whether there were tests."""
     place = RESULTS / name.replace(':', '').replace('/', '-').replace(' ', '-')
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    words = [python, '-m', 'pytest', *folders, *arguments, '--no-skips', f'--override-ini=cache_dir={place}/cache']
+    words = [python, '-m', 'pytest', *folders, *stage.arguments, *arguments]
+    words += ['--no-skips', f'--override-ini=cache_dir={place}/cache']
     if folders and not any((ROOT / folders[0]).rglob('*.pyc')):  # fill the cache once, not in each worker
         subprocess.run([*words, '--collect-only', '-qq'], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
     spread = [f'--numprocesses={stage.workers}', '--dist=loadfile'] if stage.workers else []
     status = pytest(place, 'first', [*words, *spread])
     if status == 0 or (status == NO_TESTS and arguments):
-        return
+        return status == 0
     failed = failures(place / 'first.xml') if status == 1 else {}
     if not may_retry(stage, failed):
         raise Failed(f'{name}: pytest ended with {status}, {len(failed)} tests failed, without a second try')
@@ -411,6 +422,7 @@ def run_stage(stage: Stage, folders: tuple[str, ...], python: str, arguments: li
         print(f'RETRIED {test}: {"FAILED again" if test in again else "passed alone"}: {reason}', flush=True)
     if status:
         raise Failed(f'{name}: failed twice')
+    return True
 
 
 def may_retry(stage: Stage, failed: Mapping[str, tuple[str, bool]]) -> bool:
@@ -482,6 +494,14 @@ def write_verified(before: str) -> None:
     print('.ci/verified names this commit now: commit it')
 
 
+def tier_of(path: str) -> str | None:
+    """Return the tier that a path below tests/ belongs to."""
+    for name, tier in TIERS.items():
+        if any(f'{path}/'.startswith(f'{folder}/') for stage in tier.stages for folder in stage.folders):
+            return name
+    return None
+
+
 def split_arguments(words: list[str]) -> tuple[list[str], list[str]]:
     """Return the tiers that are asked for, and the arguments for pytest."""
     tiers: list[str] = []
@@ -489,7 +509,8 @@ def split_arguments(words: list[str]) -> tuple[list[str], list[str]]:
         tiers.append(words[0])
         words = words[1:]
     groups = {'all': list(TIERS), 'changed': changed_tiers() if 'changed' in tiers else []}
-    named = [each for tier in tiers or ['core'] for each in groups.get(tier, [tier])]
+    tiers = tiers or [tier for tier in map(tier_of, words) if tier] or ['core']
+    named = [each for tier in tiers for each in groups.get(tier, [tier])]
     if 'vm' in named and not IS_X86:
         print('vm is left out: it boots a kernel for x86-64')
         named.remove('vm')

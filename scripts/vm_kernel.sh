@@ -4,15 +4,15 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/machine.sh
 
+unpacked=$(mktemp -d)
+trap 'rm -rf "$unpacked"' EXIT
+
 unpack_kernel() {
     # The package with the lasting name depends on the package with the kernel.
     name=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[^ ]*\)/\1/p' | head -n 1)
     [ -n "$name" ] || return 1
-    unpacked=$(mktemp -d)
-    (cd "$unpacked" && apt-get download -qq "$name" && dpkg-deb -x ./*.deb .) || return 1
-    mkdir -p .vm-kernel
-    mv "$unpacked"/boot/vmlinuz-* .vm-kernel/vmlinuz
-    rm -rf "$unpacked"
+    (cd "$unpacked" && apt-get download -qq "$name" && dpkg-deb -x ./*.deb .) &&
+        mkdir -p .vm-kernel && mv "$unpacked"/boot/vmlinuz-* .vm-kernel/vmlinuz
 }
 
 # apt may have no list of packages yet, or an old one.

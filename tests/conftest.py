@@ -42,7 +42,7 @@ for name, handler in (('SIGINT', signal.default_int_handler), ('SIGHUP', signal.
 # Each run tries the same examples, so that no change fails by chance: --hypothesis-profile=fresh tries others. There is
 # no deadline, since the time of an example depends on the machine's load.
 settings.register_profile('same', deadline=None, derandomize=True, max_examples=50)
-settings.register_profile('fresh', deadline=None, max_examples=500)
+settings.register_profile('fresh', deadline=None, max_examples=200)
 settings.load_profile('same')
 
 

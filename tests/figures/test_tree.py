@@ -186,7 +186,6 @@ def test_a_process_whose_first_thread_has_ended_is_no_zombie() -> None:
 
 OTHER_USERS = """
 import mmap, os, sys, time
-from support.waiting import TIMEOUT
 block = bytearray(b'1') * 100_000_000
 def child():
     own = bytearray(b'1') * 200_000_000

@@ -154,6 +154,7 @@ def test_tiers_come_first_and_the_rest_is_for_pytest(tiers, monkeypatch):
     assert tiers.split_arguments(['-k', 'units']) == (['core'], ['-k', 'units'])
     assert tiers.split_arguments(['clients', 'core', '-x']) == (['clients', 'core'], ['-x'])
     assert tiers.split_arguments(['tests/unit/test_x.py']) == (['core'], ['tests/unit/test_x.py'])
+    assert tiers.split_arguments(['tests/vm/test_x.py::test_y', '-x'])[0] == ['vm']
     monkeypatch.setattr(tiers, 'IS_X86', True)
     assert tiers.split_arguments(['all']) == (list(tiers.TIERS), [])
     monkeypatch.setattr(tiers, 'IS_X86', False)
