@@ -83,7 +83,7 @@ TIERS = {
         | {
             'atop': ('atop',),
             'busybox': ('busybox',),
-            'chromium fonts-dejavu-core': ('chromium',),
+            'chromium-headless-shell fonts-dejavu-core': ('chromium-headless-shell',),
             'curl': ('curl',),
             'fish': ('fish',),
             'groff-base': ('groff',),
