@@ -74,7 +74,12 @@ _KERNEL_PROBE = {'libbpf1': ('libbpf.so.1',), 'clang': ('clang',), 'g++': ('g++'
 
 TIERS = {
     'core': Tier(
-        (Stage(('tests/unit', 'tests/integration'), workers=WAITING), Stage(('tests/figures',))), _COMPILER, _CORE
+        (
+            Stage(('tests/unit', 'tests/integration'), ('-m', 'not figures'), WAITING),
+            Stage(('tests/figures', 'tests/integration'), ('-m', 'figures')),
+        ),
+        _COMPILER,
+        _CORE,
     ),
     'clients': Tier(
         (Stage(('tests/clients',), workers=WAITING),),
@@ -402,7 +407,7 @@ def run_stage(stage: Stage, folders: tuple[str, ...], python: str, arguments: li
     place = RESULTS / name.replace(':', '').replace('/', '-').replace(' ', '-')
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    words = [python, '-m', 'pytest', *folders, *stage.arguments, *arguments]
+    words = [python, '-m', 'pytest', *folders, *(stage.arguments if folders else ()), *arguments]
     words += ['--no-skips', f'--override-ini=cache_dir={place}/cache']
     if folders and not any((ROOT / folders[0]).rglob('*.pyc')):  # fill the cache once, not in each worker
         subprocess.run([*words, '--collect-only', '-qq'], cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
