@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.engines.mpi_launchers import open_mpi
+from support.programs import need_package
 from support.tracked_program import environment
 from support.waiting import TIMEOUT
 
@@ -33,7 +34,7 @@ NUMBER = r'\d+\.\d+(?:e-\d+)?'
     ],
 )
 def test_an_example_prints_what_was_used(tmp_path: Path, program: str, package: str, printed: str) -> None:
-    pytest.importorskip(package, reason=f'needs the package {package}')
+    need_package(package)
     finished = subprocess.run(
         [sys.executable, str(EXAMPLES / program)],
         cwd=tmp_path,

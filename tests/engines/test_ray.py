@@ -16,12 +16,13 @@ import gpu_tracker
 import gpu_tracker.ray
 from gpu_tracker.installation import install_command
 from gpu_tracker.jobs.records import read_folder
+from support.programs import need_package
 from support.tracked_program import MEGABYTE, run
 from support.waiting import eventually
 
-pytest.importorskip('ray', reason='needs the package ray')
+need_package('ray')
 
-import ray
+import ray  # noqa: E402 - other tests do without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,8 +1,9 @@
-"""Programs that tests start, with the packages that have them."""
+"""Programs and packages that tests need, with the Debian packages of programs."""
 
 from __future__ import annotations
 
 import shutil
+import sys
 
 import pytest
 
@@ -22,6 +23,13 @@ PACKAGES = {
     'unshare': 'util-linux',
 }
 """Debian's package of each program that is not in a package of its own name."""
+
+
+def need_package(name: str) -> None:
+    """Skip the test if a package for Python is missing. The group engines installs ray on older Pythons only."""
+    if name == 'ray' and sys.version_info >= (3, 13):
+        pytest.skip('this machine has Python 3.13 or newer', allow_module_level=True)
+    pytest.importorskip(name, reason=f'needs the package {name}')
 
 
 def need_program(*names: str) -> None:
