@@ -72,7 +72,7 @@ class Machine:
         return finished.returncode, finished.stdout, finished.stderr
 
     def told_each(self, *command_lines: list[str]) -> list[tuple[int, str, str]]:
-        """Run gpu-tracker with each list of arguments, one after the other, and return what told does.
+        """Run gpu-tracker with each list of arguments. Return the exit code, the output and the errors of each run.
 
         In front of the arguments variables may stand, as in a shell: ``NAME=value``.
         """
@@ -84,7 +84,7 @@ class Machine:
         return answers
 
     def forked(self, text: str, *arguments: str) -> tuple[int, str, str]:
-        """Run a Python program in a fork of an interpreter that has imported gpu-tracker; return what told does."""
+        """Fork an interpreter that has imported gpu-tracker, run a program in it. Return exit code, output, errors."""
         return self._interpreter.program(text, [*arguments], self.environment())
 
     def forked_answer(self, text: str, *arguments: str) -> Any:
