@@ -10,8 +10,7 @@ from gpu_tracker.parameters import Parameters
 from gpu_tracker.processes import default_reader, stat
 from gpu_tracker.processes.process import Process
 from gpu_tracker.resources import chosen
-from gpu_tracker.resources import settle as settle_sections
-from gpu_tracker.resources.rusage import forget_bounds, settle_command
+from gpu_tracker.resources.settle import CommandUse
 from gpu_tracker.tracked_run import Run
 
 TYPE_CHECKING = False
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.sampling import Sampling
-    from gpu_tracker.totals import ProcessUse, Totals
+    from gpu_tracker.totals import ProcessUse
     from gpu_tracker.usage import ResourceUsage
 
 _LONGEST_STOP = 5.0
@@ -137,12 +136,8 @@ class StartedTracker(ReportingTracker):
         """Stop tracking; the time from the start of the command counts, and what it has used of the CPU itself."""
         now = time.monotonic()
         super().stop()
-        totals = self.run.require_totals()
-        cpu, before = totals['cpu'], totals['record']['cpu_before']
-        cpu['main'][0] += before
-        cpu['combined'][0] += before
-        self.run.seconds = totals['record']['tracked_seconds'] = now - self._started_at
-        _count_over(totals, self.run.seconds)
+        self.run.seconds = seconds = now - self._started_at
+        self.run.settle(self.run.facts._replace(tracked_seconds=seconds, counts_over=seconds, counts_before=True))
 
 
 class CommandTracker:
@@ -174,12 +169,12 @@ class CommandTracker:
         limits: Mapping[str, float] | None = None,
         **options: Any,  # noqa: ANN401 - see above
     ) -> None:
-        from gpu_tracker.resources.ram.memory_files import MemoryFiles  # noqa: PLC0415 - Linux only
-
+        self._launcher_peak = _peak_of(launcher or os.getpid()) if default_reader() == 'proc' else None
+        self._main_seconds: float | None = None
+        self._has_reaped = False
         held = {
             'settles': True,
             'launcher': launcher or os.getpid(),
-            'launcher_peak': MemoryFiles().peak(launcher or os.getpid()) if default_reader() == 'proc' else None,
             'exec_handle': exec_handle,
             'regions': regions,
             'recorded_command': tuple(command),
@@ -240,9 +235,8 @@ class CommandTracker:
     def stop(self) -> None:
         """Stop tracking; the command has ended and was not waited for yet."""
         self._tracker.stop()
-        run = self._tracker.run
-        if run.problem is not None:
-            _extend(run.require_totals(), run.seconds, self._process_id)
+        if self._tracker.run.problem is not None:
+            self._read_command()
 
     def settle(self, exact: ProcessUse, orphans_seconds: float | None) -> None:
         """Put what the kernel reported when the command was waited for in place of what was sampled.
@@ -251,26 +245,39 @@ class CommandTracker:
         :param orphans_seconds: CPU time of its descendants that this process has waited for; None where not known.
         """
         run = self._tracker.run
-        totals = run.require_totals()
-        _count_over(totals, run.seconds)
-        seen = totals['cpu']['descendants'][0]
         if run.problem is not None:
             orphans_seconds = None  # they may have ended after the sampler
-        settle_command(totals, exact.ru_utime + exact.ru_stime, exact.ru_maxrss * _RU_MAXRSS_UNIT, orphans_seconds)
-        record = totals['record']
-        switches = exact.ru_nvcsw, exact.ru_nivcsw
-        if not record['has_descendants']:
-            settle_sections(totals, {'main': switches, 'descendants': (0, 0), 'combined': switches})
-        elif orphans_seconds == 0 and None not in (record['most_waited_for'], record['faults_of_waited_for']):
-            settle_sections(totals, {'combined': switches})  # it has waited for all that it has started
-        if run.problem is not None:
-            _keep_at_least(totals, seen)
-        if totals['ram']['main'][0] is None and run.problem is None and not run.parameters.disable_logs:
-            bound = self.sampling.main_ram
+        peak = exact.ru_maxrss * _RU_MAXRSS_UNIT
+        use = CommandUse(
+            cpu_seconds=exact.ru_utime + exact.ru_stime,
+            peak=peak,
+            launcher_peak=self._launcher_peak,
+            switches=(exact.ru_nvcsw, exact.ru_nivcsw),
+            orphans_seconds=orphans_seconds,
+            main_seconds=self._main_seconds,
+            has_reaped=self._has_reaped,
+        )
+        run.settle(run.facts._replace(counts_over=run.seconds, command=use))
+        if run.require_totals()['ram']['main'][0] is None and run.problem is None and not run.parameters.disable_logs:
+            from gpu_tracker.units import from_bytes  # noqa: PLC0415 - hardly ever needed
+
+            unit = run.parameters.ram_unit
             self._warn(
                 'The command has ended before its memory could be read: '
-                f'its peak RAM was at most {bound.upper:.3g} {self.sampling.unit}.'
+                f'its peak RAM was at most {from_bytes(peak, unit):.3g} {unit}.'
             )
+
+    def _read_command(self) -> None:
+        """Read the command, a zombie now, because the sampler could not: its own CPU time, and if it had children."""
+        try:
+            with open(f'/proc/{self._process_id}/stat', 'rb') as file:
+                line = file.read()
+        except OSError:
+            return  # not Linux
+        command = Process(self._process_id)
+        stat.update(command, line)
+        self._main_seconds = command.own_cpu
+        self._has_reaped = stat.has_reaped(line)
 
     def add_own_group(self, figures: Mapping[str, Any]) -> None:
         """Add to the result what the control group of the command has used.
@@ -282,7 +289,7 @@ class CommandTracker:
         sampled = totals['control_group']['oom_kills'] if 'control_group' in totals else None
         if kills is not None and sampled is not None:  # groups below may be gone that a sample has still seen
             figures = {**figures, 'oom_kills': max(kills, sampled)}
-        totals['own_group'] = figures
+        self._tracker.run.add(own_group=figures)
 
     def keep_file(self) -> None:
         """Let go of the file that the recording replaces: the command runs."""
@@ -330,46 +337,11 @@ def _import_for_report() -> None:
         entry.load()
 
 
-def _extend(totals: Totals, seconds: float, pid: int) -> None:
-    """Make ``totals`` of a sampler that has ended too early ready for what the kernel reports of the whole run.
+def _peak_of(pid: int) -> int | None:
+    from gpu_tracker.resources.ram.pages import MemoryFiles  # noqa: PLC0415 - Linux only
 
-    :param seconds: How long the run was.
-    :param pid: The command, a zombie now, which tells what was its own in the CPU time that its parent will hear of.
-    """
-    record, cpu = totals['record'], totals['cpu']
-    _count_over(totals, seconds)
-    record['unreaped'] = record['adopted'] = 0.0  # of descendants that may have been waited for since
-    try:
-        with open(f'/proc/{pid}/stat', 'rb') as file:
-            line = file.read()
-    except OSError:
-        return  # not Linux
-    command = Process(pid)
-    stat.update(command, line)
-    cpu['main'][0] = max(cpu['main'][0], command.own_cpu - record['cpu_before'])
-    record['has_reaped'] = stat.has_reaped(line)
-    record['has_descendants'] = record['has_descendants'] or record['has_reaped']
-
-
-def _count_over(totals: Totals, seconds: float) -> None:
-    """Let mean figures count over the ``seconds`` of the whole run, of which the kernel reports the CPU time exactly.
-
-    The first sample is before it and the last one after it, on a busy machine by some milliseconds.
-    """
-    sampled, totals['seconds'] = totals['seconds'], seconds
-    of_system = totals['cpu']['system']
-    known = of_system[0] is not None and sampled > 0
-    of_system[0] = of_system[0] * seconds / sampled if known else None
-
-
-def _keep_at_least(totals: Totals, descendants_seconds: float) -> None:
-    """Leave of what was seen of descendants no less than ``descendants_seconds``, and no bound of what was not seen."""
-    cpu = totals['cpu']
-    cpu['descendants'][0] = max(cpu['descendants'][0], descendants_seconds)
-    cpu['combined'][0] = cpu['main'][0] + cpu['descendants'][0]
-    most_of_main = totals['ram']['upper']['main']
-    forget_bounds(totals)
-    totals['ram']['upper']['main'] = most_of_main  # the kernel has reported it for the whole run
+    found = MemoryFiles().mark(pid)
+    return None if found is None else found[0]
 
 
 def _folder() -> str:

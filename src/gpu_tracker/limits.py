@@ -152,7 +152,7 @@ def used_in(totals: Totals) -> dict[str, float | None]:
     """
     return {
         CPU: totals['cpu']['combined'][0],
-        MEMORY: totals['ram']['lower']['combined'][0],
+        MEMORY: totals['ram']['combined'][0],
         GPU_MEMORY: totals['gpu']['combined'],
     }
 

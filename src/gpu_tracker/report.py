@@ -35,6 +35,8 @@ def build(totals: Totals, wanted: Units) -> ResourceUsage:
         from gpu_tracker.limits import all_known  # noqa: PLC0415 - as above
 
         sections['exceeded_limits'] = all_known(totals['exceeded_limits'])
+    if totals.get('lower_bounds'):
+        sections['lower_bounds'] = tuple(totals['lower_bounds'])
     if 'own_group' in totals:
         from gpu_tracker.control_groups import own_group  # noqa: PLC0415 - only where there is one
 
@@ -173,8 +175,8 @@ def _in_suitable_units(fields: Mapping[str, Any], names: Collection[str] | None)
 def _fields(usage: ResourceUsage) -> dict[str, Any]:
     from dataclasses import asdict  # noqa: PLC0415 - costs 10 ms, and whoever only looks at FORMATS needs none of it
 
-    # Sections that were not asked for: the report is as it always was.
-    return {name: value for name, value in asdict(usage).items() if value is not None}
+    # Without sections that were not asked for, the report is as it always was.
+    return {name: value for name, value in asdict(usage).items() if value is not None and name != 'lower_bounds'}
 
 
 def _lines_without_calls(cuda: CUDAUsage) -> Iterator[str]:

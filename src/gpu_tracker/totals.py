@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Protocol, TypedDict
 
+from typing_extensions import ReadOnly
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Group = Literal['main', 'descendants', 'combined']
 """The tracked process, all that it started, or both together."""
 
-Sizes = list[int | None]
+Sizes = tuple[int | None, int | None, int | None]
 """Total, private and shared bytes; None where unknown."""
 
 
@@ -76,14 +78,10 @@ class Configuration(TypedDict):
     """That of the tracked one."""
     launcher: int | None
     """That of the program which holds the target back before its exec."""
-    launcher_peak: int | None
-    """The peak of that program in bytes."""
     exec_handle: int | None
     """The reading end of a pipe whose other end that exec closes."""
     reader: str
     """``'proc'`` or ``'psutil'``."""
-    exit_records: bool
-    """The kernel is asked to report the processes that end, where it is permitted."""
     interval: float
     """Seconds between two samples."""
     brands: tuple[str, ...] | None
@@ -148,42 +146,53 @@ class Message(TypedDict, total=False):
 
 
 class CpuTotals(TypedDict):
-    """Of each group and of the machine: CPU seconds, and the most of them in a second."""
+    """CPU seconds of each group and of the machine, and the most of them in a second; None is unknown."""
 
-    main: list[Any]
-    descendants: list[Any]
-    combined: list[Any]
-    system: list[Any]
-    threads: list[int]
+    main: ReadOnly[tuple[Any, Any]]
+    descendants: ReadOnly[tuple[Any, Any]]
+    combined: ReadOnly[tuple[Any, Any]]
+    system: ReadOnly[tuple[Any, Any]]
+    threads: ReadOnly[tuple[int, int, int]]
     """The most of the three groups."""
-    cores: int | None
+    cores: ReadOnly[int | None]
 
 
-class SizesByGroup(TypedDict):
-    """Sizes of the three groups."""
+class CpuEvidence(CpuTotals):
+    """What was read of it."""
 
-    main: Sizes
-    descendants: Sizes
-    combined: Sizes
+    before: ReadOnly[float]
+    """What main had used before the first sample."""
+    unreceived: ReadOnly[float]
+    """CPU seconds of members that are gone and that no member has got, as they were last read."""
+    has_reaped: ReadOnly[bool]
+    """Main has reaped a child."""
+    has_orphans: ReadOnly[bool]
+    """A process outside the tree has reaped a member."""
+    is_ignored: ReadOnly[bool]
+    """A member ignores SIGCHLD."""
+    counts_reaped: ReadOnly[bool]
+    """The system adds the time of a reaped child to its parent's."""
 
 
-class BytesByGroup(TypedDict):
-    """One number of bytes for each of the three groups; None where unknown."""
+class RamTotals(TypedDict):
+    """The largest sizes in bytes; None is unknown."""
 
-    main: int | None
-    descendants: int | None
-    combined: int | None
+    main: ReadOnly[Sizes]
+    descendants: ReadOnly[Sizes]
+    combined: ReadOnly[Sizes]
+    system: ReadOnly[int | None]
+    capacity: ReadOnly[int | None]
 
 
-class RamTotals(SizesByGroup):
-    """Maxima in bytes, with what is certain of them and what they can have been at most."""
+class RamEvidence(RamTotals):
+    """What was read of it: exactly, and with each page counted once."""
 
-    lower: SizesByGroup
-    upper: BytesByGroup
-    beside_descendants: int | None
-    """What main had beside the descendants when these had most."""
-    system: int | None
-    capacity: int | None
+    ceilings: ReadOnly[tuple[int, int, int]]
+    """The most that main, descendants and all of them may have had."""
+    most_of_main: ReadOnly[int | None]
+    """The most that main can have had, whatever kind of pages it has got; None is unknown."""
+    reasons: ReadOnly[tuple[str, ...]]
+    """Why groups may have had more than that, see :data:`gpu_tracker.resources.settle.REASONS`."""
 
 
 class GpuTotals(TypedDict):
@@ -253,69 +262,65 @@ class ControlGroupTotals(TypedDict):
 
 
 class Record(TypedDict):
-    """How a run was sampled, and what the corrections at its end have to know."""
+    """How a run was sampled."""
 
-    late: int
-    skipped: int
-    is_limited: bool
-    mean_interval: float | None
-    cpu_seconds: float
-    early: int
-    postponed: int
-    held: bool
+    late: ReadOnly[int]
+    skipped: ReadOnly[int]
+    is_limited: ReadOnly[bool]
+    mean_interval: ReadOnly[float | None]
+    cpu_seconds: ReadOnly[float]
+    held: ReadOnly[bool]
     """The target is still held back before its exec."""
-    launcher_peak: int | None
-    tracked_seconds: float | None
-    has_descendants: bool
-    faults_of_waited_for: int | None
-    older_has_ended: bool
-    unreaped: float
-    adopted: float
-    has_clocks: bool
-    cpu_is_lower_bound: bool
-    cpu_before: float
-    has_reaped: bool
-    unreadable: bool
-    doubled: int
-    most_waited_for: int | None
-    may_miss_orphans: NotRequired[bool]
-    """Descendants may have been there that no sample has seen and for which no member has waited."""
-    exit_records: NotRequired[int | None]
-    """How many descendants the kernel has reported at their end; None or absent: it reports none."""
-    exit_records_lost: NotRequired[bool]
-    ended_main_peak: NotRequired[int | None]
-    """Bytes that the target had at most, as known when it ended."""
-    ended_peak: NotRequired[int]
-    """The same of the largest descendant that has ended."""
-    ended_copies_peak: NotRequired[int]
-    """The same of those that may have been in the target's memory."""
-    ended_unseen_peaks: NotRequired[int]
-    """The sum of what those have had at most that no sample has seen, and for which nobody in the tree has waited; of
-    others what they had beyond their mark as it was read last."""
+    tracked_seconds: ReadOnly[float | None]
 
 
-class Totals(TypedDict):
-    """What a run has used so far, in base units."""
+class LineageEvidence(TypedDict):
+    """What is known of the descendants."""
 
-    seconds: float
+    has_descendants: ReadOnly[bool]
+    faults_of_waited_for: ReadOnly[int | None]
+    """Page faults of the children that main has reaped; None if it has not reaped all that it has started."""
+    older_has_ended: ReadOnly[bool]
+    """A descendant of the first sample has ended: its peak may be from before."""
+    may_miss_orphans: ReadOnly[bool]
+    """A process may be an orphan of the tree, and may as well be another program's."""
+
+
+class _Run(TypedDict):
+    seconds: ReadOnly[float]
     """From the first sample to the last."""
-    samples: int
-    cpu: CpuTotals
-    ram: RamTotals
-    gpu: GpuTotals
-    io: NotRequired[IoTotals]
-    energy: NotRequired[EnergyTotals]
-    cuda: NotRequired[Mapping[str, Any]]
+    samples: ReadOnly[int]
+    gpu: ReadOnly[GpuTotals]
+    io: ReadOnly[NotRequired[IoTotals]]
+    energy: ReadOnly[NotRequired[EnergyTotals]]
+    cuda: ReadOnly[NotRequired[Mapping[str, Any]]]
     """The fields of :class:`gpu_tracker.cuda_usage.CUDAUsage` in base units."""
-    control_group: NotRequired[ControlGroupTotals]
-    job: NotRequired[Mapping[str, Any]]
-    """The place of the tracked process in a job; absent where no launcher is to be seen."""
-    own_group: NotRequired[Mapping[str, Any]]
-    """See :meth:`gpu_tracker.control_groups.own_group.OwnGroup.end`; absent where none was asked for."""
-    termination_reason: NotRequired[str]
-    """Which limit has ended the run; absent where none has."""
-    exceeded_limits: NotRequired[list[str]]
-    """Which limits were exceeded of a run that has ended by itself; absent where none was."""
-    record: Record
-    messages: list[tuple[str, str]]
+    control_group: ReadOnly[NotRequired[ControlGroupTotals]]
+    job: ReadOnly[NotRequired[Mapping[str, Any]]]
+    """The place of the tracked process in a job; absent if no launcher is to be seen."""
+    record: ReadOnly[Record]
+    messages: ReadOnly[Sequence[tuple[str, str]]]
     """Those for the user, as (level, text)."""
+
+
+class Evidence(_Run):
+    """What was read of a run so far, in base units. It is written whole, and changes no more."""
+
+    cpu: ReadOnly[CpuEvidence]
+    ram: ReadOnly[RamEvidence]
+    lineage: ReadOnly[LineageEvidence]
+
+
+class Totals(_Run):
+    """What a run has used, in base units: see :func:`gpu_tracker.resources.settle.settle`."""
+
+    cpu: ReadOnly[CpuTotals]
+    ram: ReadOnly[RamTotals]
+    lower_bounds: ReadOnly[Mapping[str, str]]
+    """The figures that may be too low, by their paths in the result, with the reasons."""
+    own_group: ReadOnly[NotRequired[Mapping[str, Any]]]
+    """See :meth:`gpu_tracker.control_groups.own_group.OwnGroup.end`; absent if none was asked for."""
+    termination_reason: ReadOnly[NotRequired[str]]
+    """The limit that has ended the run; absent if none has."""
+    exceeded_limits: ReadOnly[NotRequired[Sequence[str]]]
+    """Limits that were exceeded by a run that has ended by itself; absent if none was."""

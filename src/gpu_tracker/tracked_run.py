@@ -12,21 +12,20 @@ from gpu_tracker.processes import default_reader, proc_fault
 from gpu_tracker.recording.schema import STOPPED
 from gpu_tracker.recording.writing.run_regions import RunRegions, load_regions
 from gpu_tracker.recording.writing.tracking_file import TrackingFile
-from gpu_tracker.resources import settle as settle_sections
-from gpu_tracker.resources.rusage import forget_bounds, settle_children
 from gpu_tracker.sampler.session import Session
 from gpu_tracker.sampler.spawn import OwnChildren
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from gpu_tracker.jobs.rank_files import RankFiles
     from gpu_tracker.parameters import Parameters
     from gpu_tracker.recording.reading.model import Region
+    from gpu_tracker.resources.settle import KernelFacts
     from gpu_tracker.sampling import Sampling
-    from gpu_tracker.totals import Configuration, RankRequest, RecordingRequest, Totals
+    from gpu_tracker.totals import Configuration, Evidence, RankRequest, RecordingRequest, Totals
     from gpu_tracker.usage import ResourceUsage
 
 _LONGEST_DISCARD = 2.0
@@ -34,7 +33,6 @@ _LONGEST_DISCARD = 2.0
 _OF_RECORDING = ('recorded_command', 'commit_interval')
 """What the sampler is told of the recording alone."""
 _READERS = ('proc', 'psutil')
-_ON, _OFF = 'on', 'off'
 _UNWRITTEN = 'The record of this rank could not be written to {}: {}.'
 _NO_RESULT = 'The sampler has left no result.'
 
@@ -63,6 +61,10 @@ class Run:
         self.session: Session | None = None
         self.seconds = 0.0
         self.totals: Totals | None = None
+        self._evidence: Evidence | None = None
+        self._facts: KernelFacts | None = None
+        self._additions: dict[str, Any] = {}
+        """What totals have beside what was measured."""
         self.problem: str | None = None
         self.are_kills_reported = False
         self.is_in_folder = True
@@ -139,28 +141,60 @@ class Run:
         self.seconds = now - self._started_at
         largest_child = self._largest_child_so_far()
         own_faults = OwnChildren.faults - self._own_faults
-        switches = self._own_switches()
+        switches, before = self._own_switches(), self._switches
         if self._regions is not None:
             self._regions.leave()
+        is_cut_off = True
         try:
             self.problem = session.stop(self.seconds, self.parameters.n_join_attempts, self.parameters.join_timeout)
-        finally:
-            self.totals = session.totals()
-            if not session.is_recording or self.totals is None:
+            is_cut_off = self.problem is not None
+        finally:  # also if the user interrupts it
+            self._evidence = session.evidence()
+            if not session.is_recording or self._evidence is None:
                 session.end()
                 self._end_regions()
+            if self._evidence is not None:
+                from gpu_tracker.resources.settle import ChildrenUse, KernelFacts  # noqa: PLC0415 - imports typing
+
+                children = None
+                if largest_child is not None and self._largest_child is not None:
+                    children = ChildrenUse(max(self._largest_child, OwnChildren.peak), largest_child, own_faults)
+                self.settle(
+                    KernelFacts(
+                        tracked_seconds=self.seconds,
+                        children=children,
+                        own_switches=None if switches is None or before is None else _since(before, switches),
+                        is_cut_off=is_cut_off,
+                    )
+                )
+        if self._evidence is None:
+            raise SamplerError(_NO_RESULT)
         totals = self.require_totals()
-        totals['record']['tracked_seconds'] = self.seconds  # also where the sampler was ended from outside
-        if switches is not None and self._switches is not None:
-            since = (switches[0] - self._switches[0], switches[1] - self._switches[1])
-            settle_sections(totals, {'main': since})
-        if self.problem:
-            forget_bounds(totals)
-        elif largest_child is not None and self._largest_child is not None:
-            settle_children(totals, max(self._largest_child, OwnChildren.peak), largest_child, own_faults)
         self._notify_new([*totals['messages'], ('warning', self.problem)] if self.problem else totals['messages'])
         if 'control_group' in totals and totals['control_group']['oom_kills']:
-            self._note_kills(totals, totals['control_group']['oom_kills'])
+            self._note_kills(totals['control_group']['oom_kills'])
+
+    @property
+    def facts(self) -> KernelFacts:
+        """What the totals were settled with."""
+        if self._facts is None:
+            raise SamplerError(_NO_RESULT)
+        return self._facts
+
+    def settle(self, facts: KernelFacts) -> None:
+        """Make the totals of what was read, and of what the kernel has reported."""
+        from gpu_tracker.resources.settle import settle  # noqa: PLC0415 - imports typing
+
+        if self._evidence is None:
+            raise SamplerError(_NO_RESULT)
+        self._facts = facts
+        measured: Any = {**settle(self._evidence, facts), **self._additions}
+        self.totals = measured
+
+    def add(self, **more: Any) -> None:  # noqa: ANN401 - see Totals
+        """Add to the totals what was not measured, or replace it."""
+        self._additions |= more
+        self.settle(self.facts)
 
     def finish(self, exit_code: int | None = None) -> None:
         """Have the totals, which are settled now, put into the recording, and complete that.
@@ -200,7 +234,7 @@ class Run:
 
     def note_termination(self, reason: str) -> None:
         """Take note, after :meth:`stop`, that a limit has ended the run, see :mod:`gpu_tracker.limits`."""
-        self.require_totals()['termination_reason'] = reason
+        self.add(termination_reason=reason)
 
     def exceeded_at_end(self, limits: Mapping[str, float]) -> list[tuple[str, float]]:
         """Return the limits that the settled totals exceed, each with what was used.
@@ -216,9 +250,7 @@ class Run:
 
         :param messages: What is said of each, by its reason.
         """
-        totals = self.require_totals()
-        totals['exceeded_limits'] = list(messages)
-        totals['messages'] += [('warning', text) for text in messages.values()]
+        self.add(exceeded_limits=list(messages), messages=self._with_warnings(messages.values()))
 
     def keep_file(self) -> None:
         """Let go of the file that the recording replaces: the run has begun."""
@@ -274,12 +306,15 @@ class Run:
             except OSError:
                 pass  # there is no room for a log: then there are no regions
 
-    def _note_kills(self, totals: Totals, count: int) -> None:
+    def _with_warnings(self, texts: Iterable[str]) -> list[tuple[str, str]]:
+        return [*self.require_totals()['messages'], *[('warning', text) for text in texts]]
+
+    def _note_kills(self, count: int) -> None:
         """Add to the messages what was killed for lack of memory; not in the sampler, which may be killed like that."""
         from gpu_tracker.control_groups.oom_kills import sentence  # noqa: PLC0415 - hardly ever needed
 
         text = sentence(count)
-        totals['messages'].append(('warning', text))
+        self.add(messages=self._with_warnings([text]))
         if not (self.parameters.disable_logs or self.are_kills_reported):
             self._notify('warning', text)
 
@@ -359,13 +394,13 @@ class Run:
         return build(self.require_totals(), Units(*self._units()))
 
     def sampling(self) -> Sampling:
-        """Return how the run was sampled, and how exact its RAM peaks are.
+        """Return how the run was sampled, and which figures are lower bounds.
 
         :raises SamplerError: where there is no result.
         """
         from gpu_tracker.sampling import record_of  # noqa: PLC0415 - as above
 
-        return record_of(self.require_totals(), self.parameters.ram_unit)
+        return record_of(self.require_totals())
 
     def _configuration(self) -> Configuration:
         parameters = self.parameters
@@ -375,10 +410,8 @@ class Run:
             'owner': os.getpid(),
             'target': parameters.process_id,
             'launcher': None,
-            'launcher_peak': None,
             'exec_handle': None,
             'reader': reader(),
-            'exit_records': wants_exit_records(),
             'interval': parameters.sleep_time,
             'brands': parameters.gpu_brand,
             'uuids': parameters.gpu_uuids,
@@ -472,6 +505,10 @@ class Run:
                 self._notify(level, text)
 
 
+def _since(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:
+    return now[0] - before[0], now[1] - before[1]
+
+
 def _write_unmeasured(rank: RankFiles, about: Mapping[str, Any]) -> None:
     from gpu_tracker.jobs.rank_files import UNMEASURED  # noqa: PLC0415 - only in jobs
 
@@ -487,11 +524,3 @@ def reader() -> str:
     if chosen not in _READERS:
         raise ParameterError('the environment variable GPU_TRACKER_READER', chosen, ' or '.join(_READERS))
     return chosen
-
-
-def wants_exit_records() -> bool:
-    """Return whether the kernel is asked to report the processes that end: unless the environment says otherwise."""
-    chosen = os.environ.get('GPU_TRACKER_TASKSTATS') or _ON
-    if chosen not in (_ON, _OFF):
-        raise ParameterError('the environment variable GPU_TRACKER_TASKSTATS', chosen, f'{_ON} or {_OFF}')
-    return chosen == _ON

@@ -192,7 +192,7 @@ class Tracker:
 
     @property
     def sampling(self) -> Sampling:
-        """How the run was sampled, and how exact its RAM peaks are: a :class:`~gpu_tracker.sampling.Sampling`.
+        """How the run was sampled, and which figures are lower bounds: a :class:`~gpu_tracker.sampling.Sampling`.
 
         :raises RuntimeError: before the end.
         """

@@ -93,7 +93,7 @@ Options:
   --live                  Show what it uses while it runs, on a terminal to which it
                           does not write: redirect its output, as in > out.txt 2>&1.
   --verbose               Print also how the run was sampled: samples, late and
-                          skipped ones, what they cost, and how exact the peaks are.
+                          skipped ones, their cost, and why figures may be too low.
   --disable-logs          Print no warnings; errors and the report are printed
                           all the same.
   -q --quiet              Print nothing but errors and the report: no warnings, and

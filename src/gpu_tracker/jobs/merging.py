@@ -345,9 +345,9 @@ def _problems(runs: Sequence[Run], last: Sequence[Run], now: float) -> Iterator[
     silent = [run.label for run in runs if run.record.totals is None and run.state != RUNNING]
     if silent:
         yield f'Nothing is known of what {named(silent)} used: it is in no figure.'
-    bounded = [run.label for run in runs if run.record.part('record').get('cpu_is_lower_bound') is True]
+    bounded = [run.label for run in runs if any(path.startswith('cpu_') for path in run.record.part('lower_bounds'))]
     if bounded:
-        yield f'CPU time of {named(bounded)} is a lower bound: processes have ended unseen.'
+        yield f'CPU time of {named(bounded)} is a lower bound.'
     for of_array in grouped(last, lambda run: run.record.job.job).values():
         size = _largest(run.record.job.array_size for run in of_array)
         there = len({run.record.job.array_task for run in of_array})

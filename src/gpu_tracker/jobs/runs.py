@@ -111,9 +111,10 @@ def _label(record: RankRecord, *, with_job: bool, with_step: bool) -> str:
 
 
 def _ram(record: RankRecord) -> Bounded:
-    lower, upper = record.figure('ram', 'lower', 'combined', 0), record.figure('ram', 'upper', 'combined')
     value = record.figure('ram', 'combined', 0)
-    return Bounded(value, value if lower is None else lower, upper)
+    lower_bounds = (record.totals or {}).get('lower_bounds')  # earlier revisions wrote none
+    is_exact = isinstance(lower_bounds, dict) and 'max_ram.combined.total_rss' not in lower_bounds
+    return Bounded(value, value, value if is_exact else None)
 
 
 def named(labels: Sequence[str]) -> str:

@@ -27,34 +27,34 @@ if TYPE_CHECKING:
         members: dict[int, Process]
         """The root and its descendants by pid, parents before their children; without those that are gone."""
         gone: list[Process]
-        """The members that have disappeared since the refresh before the last one, as they were last seen."""
+        """The members that have disappeared since the previous refresh, as they were last read."""
         begun: float
-        """When the last refresh began: what it has read is as old as that at most."""
+        """When the last refresh began."""
         foreign_cpu: float
         """CPU seconds of samplers that members have reaped and that are therefore in those members' times."""
         counts_reaped_faults: bool
-        """``Process.reaped_faults`` grows with each child that a process has waited for."""
+        """``Process.reaped_faults`` grows with each child that a process has reaped."""
         counts_reaped_time: bool
-        """The same of ``Process.reaped_cpu``."""
+        """``Process.reaped_cpu`` grows with each child that a process has reaped."""
         listings: int
-        """Grows whenever something may have been started."""
-        listed: float
-        """When the last listing was complete: all members had been forked by then."""
+        """Grows if something may have been started."""
         changes: int
-        """Grows whenever a refresh has found anything changed: while it stands still, so does all else here."""
-        memory_changes: int
-        """Grows whenever the members, what they have resident, or their page faults have changed."""
-
-        @property
-        def given_to_strangers(self) -> int | None:
-            """Process IDs that were given so far to threads, and to processes that are no members; None: unknown."""
+        """Grows if a refresh has found anything changed."""
 
         @property
         def samplers(self) -> dict[int, Process]:
-            """Those samplers that members have started and that still run, by pid."""
+            """The samplers that members have started and that still run, by pid."""
+
+        @property
+        def may_miss_orphans(self) -> bool:
+            """Whether a process was seen that may be an orphan of the tree, and may as well be another program's."""
+
+        @property
+        def root_is_copy(self) -> bool:
+            """Whether the root has the program image of its parent: pages of both may be the same."""
 
         def refresh(self) -> None:
-            """Read every member again and take in those that are new."""
+            """Read every member again, and take in new ones."""
 
         def refresh_root(self) -> None:
             """Read the root alone again."""

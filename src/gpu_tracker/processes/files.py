@@ -35,7 +35,6 @@ class ProcessFiles:
     def __init__(self, proc: str) -> None:
         self._proc = proc
         self._most_handles = limit_of_handles() - _SPARE_HANDLES
-        self._user = os.geteuid()
         self._newest: int | None = None
         if self._link('self') == str(os.getpid()):
             self._open_newest()
@@ -76,7 +75,7 @@ class ProcessFiles:
             return None
         process = Process(pid)
         process.handle = handle
-        process.unreadable = self._user != 0 and os.fstat(handle).st_uid != self._user
+        process.user = os.fstat(handle).st_uid
         try:
             stat.update(process, os.pread(handle, _MOST_BYTES, 0))
         except ProcessLookupError:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import time
 
 from gpu_tracker.processes import stat
-from gpu_tracker.processes.candidates import NewPids, Orphans
+from gpu_tracker.processes.candidates import NewPids
 from gpu_tracker.processes.files import ProcessFiles, has_same_memory
+from gpu_tracker.processes.orphans import Orphans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ _LONGEST_UNREAD = 1.0
 """Seconds after which a process is read again even though it has not run."""
 _COMPARISONS = 3
 """How often two processes are compared that may share their memory: it may change between the two readings."""
-_GIVEN_BACK = 1 << 24
-"""Bytes from which on it matters that a process frees what it has allocated: most free a little all the time."""
-_SHRUNK = 0.5
-"""A process that has less than this part of what it had may have become another program."""
 
 
 def cpu_clock(pid: int) -> float:
@@ -39,11 +36,6 @@ def cpu_clock(pid: int) -> float:
     :raises OSError: if the process is gone, or the kernel has no such clocks.
     """
     return time.clock_gettime(~pid << 3 | 2)
-
-
-def boot_time() -> float:
-    """Return the seconds since the machine was started, on the clock by which stat(5) tells the starts of processes."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LinuxProcessTree:
@@ -82,112 +74,106 @@ class LinuxProcessTree:
         self.root = root
         self.root_gone = False
         self.members: dict[int, Process] = {}
-        self.arrived: list[Process] = []
         self.begun = monotonic()
         self._all_read = self.begun
-        self._boot = boot_time() - self.begun
         self._take_in(root)
         self._new_pids = NewPids(self._files, None if self._cpu(root) is None else self._is_process, monotonic)
         self.gone: list[Process] = []
         self.foreign_cpu = 0.0
         self.listings = 0
-        self.listed = self.begun
-        self._admitted = 0
         self.counts_reaped_faults = self.counts_reaped_time = True
-        self.changes = self.memory_changes = 0
+        self.changes = 0
         self._held_image = stat.image(root.raw) if held else None
         root.shares_memory = held
+        self._may_miss_orphans = False
+        self._suspected = self._ended = self._reaped_unseen = 0
+        self._refreshes = 1
+        """The refreshes at which such a process was seen last, a descendant had ended, and a member had reaped one that
+        was never seen; and their number."""
         self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
         self._admit_new()
-        self._orphans = Orphans(root, launcher, self._files)
-
-    @property
-    def given_to_strangers(self) -> int | None:
-        """Process IDs that were given so far to threads, and to processes that are no members; None where unknown."""
-        given = self._new_pids.given
-        return None if given is None else given - self._admitted
+        self._orphans = Orphans(root, launcher, own_pid, self._files)
 
     @property
     def samplers(self) -> dict[int, Process]:
-        """Those samplers that members have started and that still run, by pid."""
+        """The samplers that members have started and that still run, by pid."""
         return self._samplers
 
+    @property
+    def may_miss_orphans(self) -> bool:
+        """Whether a process was seen that may be an orphan of the tree, and may as well be another program's."""
+        return self._may_miss_orphans
+
+    @property
+    def root_is_copy(self) -> bool:
+        """Whether the root has the program image of its parent: pages of both may be the same."""
+        return self._orphans is not None and self._orphans.root_is_copy
+
     def refresh(self) -> None:
-        """Read every member again and take in those that are new."""
+        """Read every member again, and take in new ones."""
         self.begun = self._monotonic()
         everything = self.begun - self._all_read >= _LONGEST_UNREAD
         if everything:
             self._all_read = self.begun
         self.gone = []
         ended: set[int] = set()
-        """Whose children have another parent now, without having run themselves."""
+        """Their children have another parent now, without having run themselves."""
         clock = self._clock
         for process in self.members.values():
             try:
                 cpu: float | None = clock(process.pid)
             except OSError:
                 cpu = None
-            if process.reaped_later is not None and cpu is not None:
-                process.reaped_cpu, process.reaped_faults = process.reaped_later
-                process.reaped_later = None
-                self._note_change()
+            process.resident_before, process.faults_before = process.resident, process.faults
             ran = cpu is None or cpu != process.read_cpu
             if ran or everything or process.shares_memory or process.parent in ended:
+                had_ended = process.ended
                 self._read(process, cpu)
                 if process.ended:
                     ended.add(process.pid)
+                    self._ended = self._ended if had_ended else self._refreshes
         if self._samplers:
             self._refresh_samplers()
-        for process in self.gone:
-            self._forget(process)
+        if self.gone:
+            self._ended = self._refreshes
+            self._part_with_gone()
         self._admit_new()
+        self._note_suspects()
 
-    def refresh_memory(self) -> None:
-        """Read the clocks of all members and the memory of those that have run, and take in those that are new.
+    def _note_suspects(self) -> None:
+        """Find out whether an orphan may be missing: a stranger appears when a descendant, its parent, has ended.
 
-        Who has ended counts with no memory from now on. What else that means is found out by :meth:`refresh`, which
-        also takes over the times of children that members have waited for: it has to know of the children as well.
+        The end may be seen a refresh later or earlier. A parent that was never seen may be reaped at any time after it.
         """
-        clock = self._clock
-        for process in self.members.values():
-            if process.ended or process.left:
-                continue
-            try:
-                cpu = clock(process.pid)
-            except OSError:
-                self._leave(process)
-                continue
-            if cpu == process.own_cpu:
-                continue
-            self.changes += 1
-            if process.is_young or process.shares_memory:  # its page faults are of interest; its program may be new
-                self._read_young(process, cpu)
-                continue
-            process.own_cpu = cpu
-            resident, anonymous = process.resident, process.anonymous
-            self._read_memory(process)
-            self.memory_changes += (process.resident, process.anonymous) != (resident, anonymous)
-            if process.resident < _SHRUNK * resident:
-                self._read_young(process, cpu)
-        for pid in self._samplers:  # a new image may be a sampler's
-            self.members.pop(pid, None)
-        self._admit_new()
+        orphans = self._orphans
+        if orphans is not None and orphans.has_suspect:
+            orphans.has_suspect = False
+            self._suspected = self._refreshes
+        if self._suspected:
+            is_child_of_ended = self._ended and abs(self._suspected - self._ended) <= 1
+            self._may_miss_orphans |= bool(is_child_of_ended) or self._reaped_unseen >= self._suspected - 1
+        self._refreshes += 1
 
-    def _read_young(self, process: Process, cpu: float) -> None:
-        gone = len(self.gone)
-        reaped = process.reaped_cpu, process.reaped_faults
-        self._read(process, cpu)
-        if len(self.gone) > gone:
-            self.gone.pop()
-            process.ended = False
-            self._leave(process)
-        elif reaped != (process.reaped_cpu, process.reaped_faults):
-            process.reaped_later = process.reaped_cpu, process.reaped_faults
-            process.reaped_cpu, process.reaped_faults = reaped
+    def _part_with_gone(self) -> None:
+        """Forget those that are gone, and read again who may have reaped them after it was read.
 
-    def find_new(self) -> None:
-        """Take in those that are new, without reading the others."""
-        self._admit_new()
+        Children that have ended between their reading and that of their parent are gone as well: it has their times.
+        """
+        parted = 0
+        while parted < len(self.gone):
+            gone, parted = self.gone[parted:], len(self.gone)
+            for process in gone:
+                self._forget(process)
+            receivers = {self.members[process.parent] for process in gone if process.parent in self.members}
+            if any(process.parent not in self.members for process in gone):
+                receivers = set(self.members.values())
+            for process in receivers:
+                self._read(process, self._cpu(process))
+            pids = {process.pid for process in receivers}
+            children = {process for process in self.members.values() if process.parent in pids}
+            for process in children.difference(self.gone):
+                if self._cpu(process) is None:
+                    self._read(process, None)
 
     def refresh_root(self) -> None:
         """Read the root alone again."""
@@ -209,58 +195,41 @@ class LinuxProcessTree:
         except ProcessLookupError:
             process.ended = True
             self.gone.append(process)
-            self._note_change()
+            self.changes += 1
             return
         if line != process.raw or process.shares_memory:
             self.changes += 1
-            name, stack = process.name, process.stack
-            memory = _memory_of(process)
-            before = process.own_cpu
+            name, stack, before, reaped = process.name, process.stack, process.own_cpu, process.reaped_faults
             stat.update(process, line)
-            is_replaced = process.stack != stack != b''
+            if process.reaped_faults != reaped and not self.gone:
+                self._reaped_unseen = self._refreshes
             process.own_cpu = max(before, process.own_cpu)
             shared = process.shares_memory
             if shared and process.name == name and not process.ended:  # a zombie has no image that could tell
                 process.shares_memory = self._is_held(process) or self._runs_in_memory_of_parent(process)
-            if process.name != name or process.shares_memory != shared or is_replaced:
-                process.forked = process.shares_memory = False
+            if process.name != name or process.shares_memory != shared or process.stack != stack != b'':
                 self._begin_image(process)
                 is_sampler = self._is_sampler(process)
                 if is_sampler:
                     self._samplers[process.pid] = process
-                    self.memory_changes += 1
                     return
                 if is_sampler is None and (name or stat.has_no_arguments(line) or self._has_moved_on(process)):
                     _put_off(process)
             self._read_memory(process)
             if process.shares_memory and process is not self.root and not process.is_twin:
                 process.threads = 0
-            self.memory_changes += process.shares_memory or _memory_of(process) != memory
         process.read_cpu = cpu
         if cpu is not None and cpu != process.own_cpu:
             process.own_cpu = cpu
             self.changes += 1
 
     def _begin_image(self, process: Process) -> None:
-        """Take note that ``process`` has called execve(2): it is young again, and has inherited nothing."""
+        """Take note that ``process`` has called execve(2): it has inherited nothing, and its mark begins anew."""
         process.programs += 1
+        process.forked = process.shares_memory = False
         process.relative = None
-        process.has_copies = process.has_given_back = False
-        process.inherited = process.first_anonymous = 0
         process.image = None
-        process.born = self._monotonic()
-        self.arrived.append(process)
-
-    def _leave(self, process: Process) -> None:
-        """Take note that ``process`` has ended and was waited for, before a whole refresh finds that out as well."""
-        process.left = True
-        process.read_cpu = None
-        process.resident = process.anonymous = 0
-        self._note_change()
-
-    def _note_change(self) -> None:
-        self.changes += 1
-        self.memory_changes += 1
+        process.mark = None
 
     def _is_process(self, pid: int) -> bool:
         """Distinguish a process from a thread, and from a number that nobody has: no other has such a clock."""
@@ -273,14 +242,10 @@ class LinuxProcessTree:
     def _read_memory(self, process: Process) -> None:
         memory = b'' if process.ended else self._files.memory(process)
         if not memory:
-            process.resident = process.anonymous = process.huge = 0
+            process.resident = process.files = process.huge = 0
             return
-        before = process.anonymous
-        process.resident, process.anonymous = stat.resident(memory)
-        process.has_given_back = process.has_given_back or process.anonymous < before - _GIVEN_BACK
-        if process.huge:
-            process.resident += process.huge
-            process.anonymous += process.huge
+        resident, process.files = stat.resident(memory)
+        process.resident = resident + process.huge
 
     def _cpu(self, process: Process) -> float | None:
         try:
@@ -296,16 +261,13 @@ class LinuxProcessTree:
         process.read_cpu = cpu
         if cpu is not None:
             process.own_cpu = cpu
-        process.born = min(process.start / stat.TICKS_PER_SECOND - self._boot, self._monotonic())
         process.image = stat.image(process.raw)
         self.members[process.pid] = process
-        self.arrived.append(process)
 
     def _forget(self, process: Process) -> None:
-        self._note_change()
         self._files.close(process)
         process.ended = True
-        process.resident = process.anonymous = process.threads = 0
+        process.resident = process.files = process.threads = 0
         if process is self.root:
             self.root_gone = True
         del self.members[process.pid]
@@ -335,7 +297,6 @@ class LinuxProcessTree:
         new = [pid for pid in started if pid not in self.members and pid != self._own_pid]
         while new:
             new = self._admit_those(new)
-        self.listed = self._monotonic()
 
     def _admit_those(self, new: list[int]) -> list[int]:
         """Take in those of the ``new`` pids that belong to the tree; return those that have got another parent since.
@@ -383,18 +344,10 @@ class LinuxProcessTree:
         if is_sampler:
             self._samplers[process.pid] = process
             return
-        self._note_change()
-        self._admitted += 1
+        self.changes += 1
         self._take_in(process)
         process.relative = self._relative_of(process)
         process.forked = process.relative is not None
-        if process.relative is not None:
-            relative = process.relative
-            relative.has_copies = True
-            before = max(relative.anonymous, relative.anonymous_before)
-            self._read_memory(relative)  # it may have grown before it forked, since it was read
-            process.first_anonymous = process.anonymous
-            process.inherited = min(process.anonymous, max(before, relative.anonymous))
         process.shares_memory = process.forked and self._runs_in_memory_of_parent(process)
         if is_sampler is None or (process.forked and not process.shares_memory and self._has_moved_on(process)):
             _put_off(process)
@@ -427,7 +380,7 @@ class LinuxProcessTree:
             return parent
         family = [m for m in self.members.values() if m is not process and self._image_of(m) == process.image]
         # Its parent has ended, which was a copy of one of these: of the largest, for all that is known.
-        return max(family, key=lambda member: member.anonymous, default=None)
+        return max(family, key=lambda member: member.resident - member.files, default=None)
 
     def _image_of(self, process: Process) -> tuple[bytes, ...]:
         if process.image is None:
@@ -468,20 +421,6 @@ class LinuxProcessTree:
     def _is_held(self, process: Process) -> bool:
         """Return whether ``process`` is the root and has not become the program that is to be tracked yet."""
         return process is self.root and stat.image(process.raw) in (self._held_image, stat.NO_IMAGE)
-
-
-def _memory_of(process: Process) -> tuple[int | bool, ...]:
-    """Return what is read of the memory of ``process``, and what that means."""
-    return (
-        process.faults,
-        process.reaped_faults,
-        process.resident,
-        process.anonymous,
-        process.programs,
-        process.parent,
-        process.ended,
-        process.shares_memory,
-    )
 
 
 def _put_off(process: Process) -> None:

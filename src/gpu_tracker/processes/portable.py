@@ -41,10 +41,10 @@ class PortableProcessTree:
         self.foreign_cpu = 0.0
         self.samplers: dict[int, Process] = {}
         self.listings = 0
-        self.given_to_strangers: int | None = None
+        self.may_miss_orphans = self.root_is_copy = False
         self.counts_reaped_faults = False
         self.counts_reaped_time = sys.platform == 'linux'  # elsewhere psutil has 0.0
-        self.changes = self.memory_changes = 0
+        self.changes = 0
         self.begun = time.monotonic()
         self.root.shares_memory = held
         self._held_words = handle.cmdline() if held else []
@@ -55,7 +55,6 @@ class PortableProcessTree:
         """Read every member again and take in those that are new."""
         self.begun = time.monotonic()
         self.changes += 1  # comparing would cost as much as reading on
-        self.memory_changes += 1
         self.gone = []
         for process in list(self.members.values()):
             self._read(process)
@@ -93,7 +92,6 @@ class PortableProcessTree:
                 process.reaped_cpu = getattr(times, 'children_user', 0.0) + getattr(times, 'children_system', 0.0)
                 memory = handle.memory_info()
                 process.resident = 0 if process.ended else memory.rss
-                process.virtual = memory.vms
                 process.faults += 1  # not known portably: every sample may bring new pages
                 process.threads = 0 if process.ended else handle.num_threads()
                 if process.shares_memory:
@@ -115,7 +113,6 @@ class PortableProcessTree:
                 if parent in self.members or (parent == self._launcher and self._launcher is not None):
                     del parents[pid]
                     growing = self._admit(pid) or growing
-        self.listed = time.monotonic()
 
     def _admit(self, pid: int) -> bool:
         if pid == self._own_pid:

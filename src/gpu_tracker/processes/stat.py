@@ -11,11 +11,6 @@ if TYPE_CHECKING:
 PAGE_SIZE: int = os.sysconf('SC_PAGE_SIZE') if hasattr(os, 'sysconf') else 4096
 TICKS_PER_SECOND: int = os.sysconf('SC_CLK_TCK') if hasattr(os, 'sysconf') else 100
 
-_CORES = os.cpu_count() or 1
-INEXACT = 3 * _CORES * max(32, 2 * _CORES) * PAGE_SIZE
-"""Bytes by which the kernel's sizes of one process may be inexact: of each of three counters every core keeps so many
-pages for itself (percpu_counter_batch, since Linux 6.2; before, each thread keeps 64)."""
-
 _STATES_OF_ENDED = (b'Z', b'X', b'x')
 _LAST_FIELD_USED = 26
 _EXITING = 0x4
@@ -35,7 +30,6 @@ def update(process: Process, line: bytes) -> None:
     process.name = line[line.index(b'(') + 1 : name_end]
     threads = int(fields[17])
     process.ended = fields[0] in _STATES_OF_ENDED and threads <= 1  # else only its first thread has ended
-    process.is_zombie = process.ended
     process.parent = int(fields[1])
     process.group = int(fields[2])
     process.session = int(fields[3])
@@ -45,7 +39,6 @@ def update(process: Process, line: bytes) -> None:
     process.reaped_cpu = (int(fields[13]) + int(fields[14])) / TICKS_PER_SECOND
     process.threads = 0 if process.ended else threads
     process.start = float(fields[19])
-    process.virtual = int(fields[20])
     if fields[25] != b'0':  # it is 0 for some moments of execve(2), and once the process is ending
         process.stack = fields[25]
 
@@ -53,12 +46,6 @@ def update(process: Process, line: bytes) -> None:
 def parent(line: bytes) -> int:
     """Return the pid of the process' parent."""
     return int(line[line.rindex(b')') + 4 :].split(b' ', 1)[0])
-
-
-def faults(line: bytes) -> int:
-    """Return the page faults of the process since it started, minor and major ones."""
-    fields = line[line.rindex(b')') + 2 :].split(b' ', 10)
-    return int(fields[7]) + int(fields[9])
 
 
 def all_faults(line: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -110,13 +97,12 @@ def has_no_arguments(line: bytes) -> bool:
 
 
 def resident(statm: bytes) -> tuple[int, int]:
-    """Return the resident bytes that the content of ``/proc/PID/statm`` has, and the anonymous ones among them.
+    """Return the resident bytes in ``/proc/PID/statm``, and how many of them belong to files and shared memory.
 
-    Anonymous are those that belong to no file and no shared memory segment. A zombie has none.
+    A zombie has none.
     """
     _, pages, of_files, _ = statm.split(b' ', 3)
-    pages_resident = int(pages)
-    return pages_resident * PAGE_SIZE, (pages_resident - int(of_files)) * PAGE_SIZE
+    return int(pages) * PAGE_SIZE, int(of_files) * PAGE_SIZE
 
 
 def has_reaped(line: bytes) -> bool:

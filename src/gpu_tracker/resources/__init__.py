@@ -12,12 +12,12 @@ from gpu_tracker.errors import GpuTrackerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from types import ModuleType
     from typing import Any, ClassVar
 
     from gpu_tracker.processes.process import Process
-    from gpu_tracker.totals import Group, Totals
+    from gpu_tracker.totals import Group
 
     Message = tuple[str, str]
     """A message for the user: ``'info'`` or ``'warning'``, and a text."""
@@ -140,9 +140,6 @@ class Resource:
         """
         raise NotImplementedError
 
-    def sample_between(self) -> None:
-        """Read what would be lost until the next sample, after young processes were sampled."""
-
     def watch(self, process: Process) -> None:
         """Read a command that has just been started: it may end at any moment.
 
@@ -174,10 +171,6 @@ class Resource:
         """Return what the whole run has used so far, as plain values in base units."""
         raise NotImplementedError
 
-    def record(self) -> dict[str, object]:
-        """Return what the corrections at the end of a run have to know beside the totals."""
-        return {}
-
     def take_messages(self) -> list[Message]:
         """Return the messages for the user that were not taken yet, each cause once."""
         return []
@@ -195,25 +188,22 @@ class Entry:
 
     :ivar name: The name of the resource, which is that of its module and the key of its totals.
     :ivar is_optional: It is sampled only where it is asked for by that name, in ``Tracker(sections=…)``.
-    :ivar takes_switches: Its module has a function ``settle``, which adds what the kernel says at the end of a run.
     :ivar opener: What a wing adds to a tracked run, as ``module:function``: it is imported only where it is asked for.
     :ivar metrics: The same, of what the wing adds to the metrics of the agent.
     """
 
-    __slots__ = ('is_optional', 'metrics', 'name', 'opener', 'takes_switches')
+    __slots__ = ('is_optional', 'metrics', 'name', 'opener')
 
     def __init__(
         self,
         name: str,
         *,
         is_optional: bool = False,
-        takes_switches: bool = False,
         opener: str = '',
         metrics: str = '',
     ) -> None:
         self.name = name
         self.is_optional = is_optional
-        self.takes_switches = takes_switches
         self.opener = opener
         self.metrics = metrics
 
@@ -232,7 +222,7 @@ RESOURCES = (
         opener='gpu_tracker.cuda_probe.section:open_section',
         metrics='gpu_tracker.cuda_probe.agent_metrics:open_metrics',
     ),
-    Entry('io', is_optional=True, takes_switches=True),
+    Entry('io', is_optional=True),
     Entry('energy', is_optional=True),
     Entry('control_group'),
 )
@@ -256,16 +246,6 @@ def function_at(place: str) -> Any:  # noqa: ANN401 - what calls it knows its ty
     """Return the function that is named as ``module:function``."""
     module, _, function = place.partition(':')
     return getattr(_module(module), function)
-
-
-def settle(totals: Totals, switches: Mapping[Group, tuple[int, int]]) -> None:
-    """Add to the totals of the resources that are sampled, in place, what the kernel has said at the end of a run.
-
-    :param switches: Voluntary and involuntary context switches of the groups of which they are known.
-    """
-    for entry in RESOURCES:
-        if entry.takes_switches and entry.name in totals:
-            entry.load().settle(totals, switches)
 
 
 def _module(name: str) -> ModuleType:

@@ -1,8 +1,8 @@
 """What measuring may cost: a share of one core, saved up while it is not spent.
 
-The basic sample is what the user asked for with the sampling interval. The optional readings (the exact split into
-private and shared pages, and the kernel's high-water marks) are paid from an :class:`Budget`. Where the user sets
-the share, it is an :class:`OverheadLimit`, which bounds everything.
+The basic sample is what the user asked for with the sampling interval. The optional readings (exact readings of pages,
+and the kernel's high-water marks) are paid from a :class:`Budget`. If the user sets the share, it is an
+:class:`OverheadLimit`, which bounds everything.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ class Budget:
         self._most = most
         self._left = most
         self._at = now
-        self.reserve = most / 2
-        """What is kept for later where spending can wait."""
 
     def affords(self, now: float, cost: float) -> bool:
         """Return whether ``cost`` CPU seconds may be spent now.
@@ -62,11 +60,6 @@ class Budget:
         """Take note that ``cost`` CPU seconds were spent."""
         self._left -= cost
 
-    def seconds_until(self, now: float, cost: float) -> float:
-        """Return after how many seconds ``cost`` CPU seconds will have been saved up."""
-        self._save_up(now)
-        return max(0.0, min(cost, self._most) - self._left) / self._share
-
     def _save_up(self, now: float) -> None:
         self._left = min(self._most, self._left + (now - self._at) * self._share)
         self._at = now
@@ -87,7 +80,6 @@ class OverheadLimit:
 
     def __init__(self, share: float, cpu_time: Callable[[], float]) -> None:
         self.share = share
-        self.reserve = 0.0
         self._cpu_time = cpu_time
         self._at: float | None = None
         self._left = 0.0
@@ -125,10 +117,6 @@ class OverheadLimit:
         """Take note that ``cost`` CPU seconds were no part of the basic sample."""
         self._optional += cost
         self._kept = max(0.0, self._kept - cost)
-
-    def seconds_until(self, now: float, cost: float) -> float:
-        """Return after how many seconds ``cost`` CPU seconds will have been saved up."""
-        return min(_LONGEST_PAUSE, max(0.0, cost - self._saved_up(now)) / self.share)
 
     def seconds_to_next_sample(self, now: float) -> float:
         """Take note that a sample has ended, and return after how long another one can be paid."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from gpu_tracker.processes import ProcessTree
-    from gpu_tracker.processes.ended import EndedProcesses
-    from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.totals import Configuration
 
     class System(Protocol):
@@ -24,13 +22,6 @@ if TYPE_CHECKING:
         """Bytes of RAM of the machine."""
         cores: int | None
         """Logical cores of the machine."""
-
-        @property
-        def spent(self) -> tuple[float, float]:
-            """CPU seconds that were not idle when :meth:`cpu` was last called, and those of them that no program got.
-
-            The latter are interrupts, and what the host of a virtual machine has taken for others.
-            """
 
         def ram(self) -> int | None:
             """Return the bytes in use."""
@@ -57,26 +48,8 @@ class Context:
         # Some resources have threads that may be busy: what a reading costs is then told by the loop's own clock.
         self.cpu_time: Callable[[], float] = time.thread_time if config['sections'] else time.process_time
         """The CPU seconds that the loop has used."""
-        self.early: EarlySamples | None = None
-        """Samples young processes between two points of the grid, where the system allows that."""
         self._tree: ProcessTree | None = None
         self._machine: System | None = None
-        self._ended: EndedProcesses | None = None
-        self._is_ended_open = False
-
-    @property
-    def ended(self) -> EndedProcesses | None:
-        """The processes of the tree that end, also unseen; None where the kernel does not report them here."""
-        if not self._is_ended_open:
-            self._is_ended_open = True
-            config = self.config
-            if config['reader'] == 'proc' and config['exit_records']:
-                from gpu_tracker.processes.ended import open_ended  # noqa: PLC0415 - Linux only
-
-                self._ended = open_ended(
-                    self.tree, is_launched=config['launcher'] is not None, counts_amounts='io' in config['sections']
-                )
-        return self._ended
 
     @property
     def tree(self) -> ProcessTree:
@@ -109,7 +82,6 @@ class PortableSystem:
         self._psutil = psutil
         self.ram_capacity: int | None = psutil.virtual_memory().total
         self.cores: int | None = psutil.cpu_count()
-        self.spent = (0.0, 0.0)
 
     def ram(self) -> int | None:
         """Return the bytes in use."""

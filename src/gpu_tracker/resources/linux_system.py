@@ -24,13 +24,6 @@ class LinuxSystem:
         if self._meminfo is not None:
             self.ram_capacity = _bytes(os.pread(self._meminfo, _FIRST_LINES, 0), b'MemTotal:')
         self.cores: int | None = os.cpu_count()
-        self._busy = self._of_host = self._of_interrupts = 0
-
-    @property
-    def spent(self) -> tuple[float, float]:
-        """CPU seconds that were not idle when :meth:`cpu` was last called, and those of them that no program got."""
-        lost = self._of_interrupts + self._of_host
-        return (self._busy + self._of_host) / self._ticks, lost / self._ticks
 
     def ram(self) -> int | None:
         """Return the bytes in use."""
@@ -44,10 +37,8 @@ class LinuxSystem:
         """Return the CPU seconds that all cores together have been busy since the machine started."""
         if self._stat is None:
             return None
-        _, user, nice, system, _, _, irq, softirq, steal, _ = os.pread(self._stat, _FIRST_LINES, 0).split(None, 9)
-        self._of_interrupts, self._of_host = int(irq) + int(softirq), int(steal)
-        self._busy = int(user) + int(nice) + int(system) + self._of_interrupts
-        return self._busy / self._ticks
+        _, user, nice, system, _, _, irq, softirq, _ = os.pread(self._stat, _FIRST_LINES, 0).split(None, 8)
+        return (int(user) + int(nice) + int(system) + int(irq) + int(softirq)) / self._ticks
 
 
 def _opened(path: str) -> int | None:

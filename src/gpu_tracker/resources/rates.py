@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu_tracker import usage
@@ -16,7 +14,7 @@ class MaximalRate:
     """The largest rate at which a counter has grown over any window of at least :data:`SHORTEST_WINDOW`."""
 
     def __init__(self) -> None:
-        self._samples: deque[tuple[float, float, float]] = deque()
+        self._samples: list[tuple[float, float, float]] = []
         """For each: when reading it began, when that was done, and the counter."""
         self._first: tuple[float, float] | None = None
         self._last = (0.0, 0.0)
@@ -40,7 +38,7 @@ class MaximalRate:
         samples.append((now if begun is None else begun, now, count))
         latest_start = now - SHORTEST_WINDOW
         while len(samples) > 1 and samples[1][1] <= latest_start:
-            samples.popleft()
+            del samples[0]
         since, _, before = samples[0]
         # Where there was no sample for a while, a whole window has grown by what part of it has, at least.
         self._largest = max(self._largest, (count - before) / max(now - since, SHORTEST_WINDOW))

@@ -5,19 +5,15 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu_tracker.processes import ProcessTree
-    from gpu_tracker.processes.ended import EndedProcesses
     from gpu_tracker.processes.process import Process
+    from gpu_tracker.totals import LineageEvidence
 
 
 class Lineage:
-    """Follows the members of a tree from the first sample on.
+    """Follows the members of a tree from the first sample on."""
 
-    :param ended: Those that have ended, where the kernel reports them.
-    """
-
-    def __init__(self, tree: ProcessTree, ended: EndedProcesses | None = None) -> None:
+    def __init__(self, tree: ProcessTree) -> None:
         self._tree = tree
-        self._ended = ended
         self._changes = -1
         self.members: tuple[int | None, frozenset[int]] = (None, frozenset())
         """The pid of the root, None where it has ended, and those of its descendants."""
@@ -34,8 +30,6 @@ class Lineage:
         root = self._tree.root
         self._reaped_at_start = root.reaped_faults
         self._older = [process for process in self._tree.members.values() if process is not root]
-        if self._ended is not None:
-            self._ended.begin()
 
     def update(self) -> bool:
         """Take note of the members after a refresh; return whether they are others than before."""
@@ -53,17 +47,16 @@ class Lineage:
         """Return whether all processes of the tree have ended, so that there is nothing to sample until the stop."""
         return all(process.ended for process in self._tree.members.values())  # zombies, or none at all
 
-    def record(self) -> dict[str, object]:
-        """Return what the corrections at the end of a run have to know."""
+    def record(self) -> LineageEvidence:
+        """Return what is known of the descendants."""
         faults = self._faults_of_waited_for()
-        ended = self._ended
         return {
-            **({} if ended is None else ended.record()),
             # A child that nobody has seen is known by the page faults that the root has taken over from it, but not
             # where the root ignores its children.
             'has_descendants': self._has_seen_descendants or faults != 0,
             'faults_of_waited_for': faults,
             'older_has_ended': self._older_has_ended(),
+            'may_miss_orphans': self._tree.may_miss_orphans,
         }
 
     def _faults_of_waited_for(self) -> int | None:

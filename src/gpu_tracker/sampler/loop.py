@@ -1,4 +1,4 @@
-"""The sampler's loop: samples on the grid of time, and in between where a command starts or processes are young."""
+"""The sampler's loop: samples on the grid of time, and more often while a command starts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from gpu_tracker.processes import ProcessTree
-    from gpu_tracker.processes.ended import EndedProcesses
     from gpu_tracker.resources import Resource
-    from gpu_tracker.resources.ram.early import EarlySamples
     from gpu_tracker.sampler.grid import Grid
     from gpu_tracker.sampler.limit_watch import LimitWatch
     from gpu_tracker.sampler.lineage import Lineage
@@ -108,9 +106,7 @@ class Loop:
     :param publish: Called after each sample.
     :param monotonic: The clock.
     :param recorders: What records the run; None: nothing.
-    :param early: Samples young processes between the points of the grid, where the system allows that.
-    :param limits: Compares each sample, early ones too, with the limits of the run; None: there are none.
-    :param ended: The processes that have ended, where the kernel reports them.
+    :param limits: Compares each sample with the limits of the run; None: there are none.
     """
 
     def __init__(
@@ -125,16 +121,12 @@ class Loop:
         watching: Callable[[], None],
         exec_handle: int | None,
         monotonic: Callable[[], float],
-        early: EarlySamples | None = None,
         recorders: Recorders | None = None,
         limits: LimitWatch | None = None,
-        ended: EndedProcesses | None = None,
     ) -> None:
         self._tree = tree
-        self._ended = ended
         self._lineage = lineage
         self._resources = resources
-        self._early = early
         self._recorders = recorders
         self._limits = limits
         self._grid = grid
@@ -170,12 +162,11 @@ class Loop:
             if self._close_due == _NEVER and self._lineage.has_ended():
                 wait = None
                 grid.finish(now)
-                if self._ended is not None:
-                    self._ended.close()  # nobody reads them any more
             else:
-                wait = min(point, *self._dues()) - now
+                wait = min(point, self._commit_due()) - now
             event = control.wait(wait)
-            if event is None and self._monotonic() < point and self._do_between():
+            if event is None and self._recorders is not None and self._commit_due() <= self._monotonic() < point:
+                self._recorders.commit(self._monotonic())
                 continue
             if event == LAUNCH:
                 self._watch_launch()
@@ -191,26 +182,9 @@ class Loop:
                 return event
             grid.go_on(self._monotonic())
 
-    def _dues(self) -> tuple[float, float, float]:
-        """Return when an early sample, a commit of what is recorded, and a taking of records is due between samples."""
-        return (
-            _NEVER if self._early is None else self._early.due(),
-            _NEVER if self._recorders is None else self._recorders.due(),
-            _NEVER if self._ended is None else self._ended.due(),
-        )
-
-    def _do_between(self) -> bool:
-        """Do what is due before the next sample; return False where that is nothing."""
-        early, commit, take = self._dues()
-        if self._ended is not None and take < min(early, commit):
-            self._ended.take(self._monotonic())
-        elif self._recorders is not None and commit < early:
-            self._recorders.commit(self._monotonic())
-        elif self._early is not None:
-            self._sample_early(self._early)
-        else:
-            return False
-        return True
+    def _commit_due(self) -> float:
+        """Return when what is recorded is to be committed between two samples."""
+        return _NEVER if self._recorders is None else self._recorders.due()
 
     def _sample_closely(self) -> None:
         """Sample soon after the start, since much changes then and many programs end soon."""
@@ -227,13 +201,6 @@ class Loop:
         if self._close_pause > min(self._interval, _LONGEST_CLOSE_PAUSE):
             self._close_due = _NEVER
             self._grid.begin_limit(self._monotonic())
-
-    def _sample_early(self, early: EarlySamples) -> None:
-        early.sample(self._monotonic())
-        for resource in self._resources:
-            resource.sample_between()
-        if self._limits is not None:
-            self._limits.check()
 
     def _watch_launch(self) -> None:
         """Sample without a pause until the command that is being started has run for a while, or has ended."""
@@ -265,8 +232,6 @@ class Loop:
         self._samples += 1
         for resource in self._resources:
             resource.sample(now, kind)
-        if self._early is not None:
-            self._early.grid_sampled(now)
         if kind == LAST:
             for resource in self._resources:
                 resource.wait_for_last()
@@ -283,8 +248,6 @@ class Loop:
         )
 
     def _refresh(self) -> None:
-        if self._ended is not None:
-            self._ended.take(self._monotonic())
         self._tree.refresh()
         if self._lineage.update():
             for resource in self._resources:

@@ -22,7 +22,6 @@ from gpu_tracker.sampler.store import Store
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from gpu_tracker.resources import Resource
     from gpu_tracker.sampler.limit_watch import LimitWatch
@@ -112,7 +111,7 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
     context = Context(config)
     resources = {entry.name: entry.load().open_resource(context) for entry in chosen(config['sections'])}
     tree = context.tree
-    lineage = Lineage(tree, context.ended)
+    lineage = Lineage(tree)
     grid = Grid(config['interval'], context.limit)
     try:
         recorders = _open_recorders(config, context, resources)
@@ -126,7 +125,7 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         config,
         store=store,
         resources=resources,
-        record=lambda: _record(context, control, lineage, grid, resources),
+        record=lambda: _record(context, control, lineage, grid),
         recorders=recorders,
     )
     loop = Loop(
@@ -137,12 +136,10 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         interval=config['interval'],
         publish=publisher.publish,
         exec_handle=config['exec_handle'],
-        early=context.early,
         watching=lambda: _tell(status_handle, {'watching': True}),
         monotonic=time.monotonic,
         recorders=recorders,
         limits=_open_limits(config, resources, status_handle),
-        ended=context.ended,
     )
     loop.first()
     gc.freeze()
@@ -153,35 +150,24 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         {'pid': os.getpid(), 'parent': os.getppid(), 'messages': publisher.messages},
     )
     _silence(status_handle)
-    _announce(config, None)
     end = loop.run(control)
     _report_end(status_handle, recorders, control, store, end)
-    _announce(config, time.process_time())
     _remove_store(store, config['store_path'] if end == ABANDONED else None)
 
 
-def _record(
-    context: Context, control: Waiter, lineage: Lineage, grid: Grid, resources: Mapping[str, Resource]
-) -> Record:
-    """Return how the run was sampled so far."""
-    config, early = context.config, context.early
-    found: Any = {
+def _record(context: Context, control: Waiter, lineage: Lineage, grid: Grid) -> dict[str, object]:
+    """Return how the run was sampled so far, and what is known of descendants."""
+    config = context.config
+    record: Record = {
         'late': grid.late,
         'skipped': grid.skipped,
         'is_limited': grid.is_limited,
         'mean_interval': grid.mean_interval,
         'cpu_seconds': time.process_time(),
         'held': config['launcher'] is not None and context.tree.root.shares_memory,
-        'early': 0 if early is None else early.samples,
-        'postponed': 0 if early is None else early.postponed,
-        'launcher_peak': config['launcher_peak'],
         'tracked_seconds': control.tracked_seconds,
-        **lineage.record(),
     }
-    for resource in resources.values():
-        found |= resource.record()
-    complete: Record = found
-    return complete
+    return {'record': record, 'lineage': lineage.record()}
 
 
 def _report_end(status_handle: int, recorders: Recorders | None, control: Waiter, store: Store, end: str) -> None:
@@ -242,16 +228,6 @@ def _open_control(handle: int, owner: int, target: int) -> Waiter:
     from gpu_tracker.sampler.control import Control  # noqa: PLC0415 - not for Windows
 
     return Control(handle, owner, target)
-
-
-def _announce(config: SamplerConfiguration, seconds: float | None) -> None:
-    """Say to trackers around that this sampler is none of the processes that they measure."""
-    if config['reader'] == 'proc':
-        try:
-            from gpu_tracker.processes.announced import announce  # noqa: PLC0415 - when nobody waits for the start
-        except ImportError:
-            return  # no more files may be opened: then a tracker around takes this sampler for one of its processes
-        announce(config['owner'], seconds)
 
 
 def _open_store(config: SamplerConfiguration) -> Store:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 
-from gpu_tracker.resources.rusage import count_ended, doubt_bounds, reconcile
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
     from gpu_tracker.resources import Message, Resource
     from gpu_tracker.sampler.recorders import Recorders
     from gpu_tracker.sampler.store import Store
-    from gpu_tracker.totals import Configuration, Record, Totals
+    from gpu_tracker.totals import Configuration, Evidence, Totals
 
 _INTERVAL = 1.0
 """Seconds between two publications, but for the last one."""
@@ -30,7 +28,7 @@ class Publisher:
     :param config: The sampler's configuration: ``report`` is the path of a file, the fields of a
         :class:`gpu_tracker.report.Form`, and whether the file is a table of runs, or None; ``units`` are for that file.
     :param resources: What is sampled, by name.
-    :param record: Returns how the run was sampled so far, and what else only the sampler knows of it.
+    :param record: Returns how the run was sampled so far (``record``), and what is known of descendants (``lineage``).
     :param recorders: What records the run; None: nothing.
     """
 
@@ -40,7 +38,7 @@ class Publisher:
         *,
         store: Store,
         resources: Mapping[str, Resource],
-        record: Callable[[], Record],
+        record: Callable[[], Mapping[str, Any]],
         recorders: Recorders | None = None,
     ) -> None:
         self._store = store
@@ -70,35 +68,26 @@ class Publisher:
             return
         self._next = now + _INTERVAL
         record = self._record()
-        if record['is_limited']:
+        if record['record']['is_limited']:
             self._add('warning', self._limited)
         for resource in self._resources.values():
             for level, text in resource.take_messages():
                 self._add(level, text)
         for level, text in () if recorders is None else recorders.take_messages():
             self._add(level, text)
-        found: Any = {'seconds': seconds, 'samples': samples}
-        found |= {name: resource.totals() for name, resource in self._resources.items()}
-        found |= {'record': record, 'messages': self.messages}
-        if self._job is not None:
-            found['job'] = self._job
-        totals: Totals = found
-        self._correct(totals)
-        self._store.write(totals)  # first: what the tracker finds is never older than what the file has shown
-        held = record['held']  # a command that cannot be started leaves the file alone
+        evidence: Any = {'seconds': seconds, 'samples': samples, **record}
+        evidence |= {name: resource.totals() for name, resource in self._resources.items()}
+        evidence |= {} if self._job is None else {'job': self._job}
+        evidence['messages'] = self.messages
+        self._store.write(evidence)  # first: what the tracker finds is never older than what the file has shown
+        held = record['record']['held']  # a command that cannot be started leaves the file alone
         if self._report is not None and not held and self._report_is_due(last=last, abandoned=abandoned):
-            problem = self._report.write(totals)
+            problem = self._report.write(_settled(evidence))
             if problem:
                 self._add('warning', problem)
-                self._store.write(totals)
+                self._store.write(evidence)
         if recorders is not None:
-            recorders.published(now, totals, last=last)
-
-    def _correct(self, totals: Totals) -> None:
-        count_ended(totals)
-        if not self._tracker_settles:  # else somebody waits for orphans, and reports at the end whether there were any
-            doubt_bounds(totals)
-        reconcile(totals)
+            recorders.published(now, lambda: _settled(evidence), last=last)
 
     def _report_is_due(self, *, last: bool, abandoned: bool) -> bool:
         """Return whether the file is to be written now, and not by the tracker at the end."""
@@ -109,6 +98,12 @@ class Publisher:
     def _add(self, level: str, text: str) -> None:
         if (level, text) not in self.messages:
             self.messages.append((level, text))
+
+
+def _settled(evidence: Evidence) -> Totals:
+    from gpu_tracker.resources.settle import settle  # noqa: PLC0415 - most runs write no file before their end
+
+    return settle(evidence)
 
 
 class _ReportFile:

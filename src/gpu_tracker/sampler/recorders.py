@@ -10,7 +10,7 @@ from gpu_tracker.resources import RefusedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol
 
     from gpu_tracker.recording.writing.csv_file import CsvFile
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         @property
         def is_recording(self) -> bool:
             """Whether there is a recording, which wants the totals that the tracker reports."""
+
+        @property
+        def takes_totals(self) -> bool:
+            """Whether :meth:`published` does anything."""
 
         def sampled(self, now: float) -> None:
             """Take in what the resources have measured at ``now``."""
@@ -80,10 +84,15 @@ class Recorders:
         """Return whether a sample at ``now`` is to be followed by a commit."""
         return any(member.is_due(now) for member in self._members)
 
-    def published(self, now: float, totals: Totals, *, last: bool) -> None:
-        """Commit what was measured, where it is time."""
-        for member in self._members:
-            if last or member.is_due(now):
+    def published(self, now: float, settled: Callable[[], Totals], *, last: bool) -> None:
+        """Commit what was measured, if it is time.
+
+        :param settled: Returns the totals so far.
+        """
+        due = [member for member in self._members if member.takes_totals and (last or member.is_due(now))]
+        totals = settled() if due else None
+        for member in due:
+            if totals is not None:
                 member.published(now, totals)
 
     def commit(self, now: float) -> None:
@@ -137,6 +146,11 @@ class RegionsOnly:
 
     @property
     def is_recording(self) -> bool:
+        """Whether there is a recording."""
+        return self._recorder is not None
+
+    @property
+    def takes_totals(self) -> bool:
         """Whether there is a recording."""
         return self._recorder is not None
 

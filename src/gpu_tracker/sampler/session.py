@@ -19,7 +19,7 @@ if sys.platform == 'linux':
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker.totals import Configuration, Message, Totals
+    from gpu_tracker.totals import Configuration, Evidence, Message, Totals
 
 _LONGEST_END = 2.0
 """Seconds to wait for the end of a sampler that is a child, which has nothing left to do."""
@@ -183,8 +183,8 @@ class Session:
         self.is_recording = answer.get('is_recording', False)
         return None if 'done' in answer else _FAILED.format(_last_line(answer['text']))
 
-    def totals(self) -> Totals | None:
-        """Return the last totals that the sampler has written completely."""
+    def evidence(self) -> Evidence | None:
+        """Return what the sampler has written last."""
         return self._store.read() if self._open else None
 
     def end(self) -> None:

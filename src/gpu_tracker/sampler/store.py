@@ -17,9 +17,10 @@ from gpu_tracker.sampler.descriptors import above_standard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
-    from gpu_tracker.totals import SamplerConfiguration, Totals
+    from gpu_tracker.totals import SamplerConfiguration
 
 PLACE = 1 << 16
 """Bytes for one place: totals are a few hundred. Small, because a limit on the size of files counts for a memfd too."""
@@ -53,34 +54,33 @@ class Store:
         plain: Any = config
         _write_at(self.handle, marshal.dumps(plain), self.configuration_place)
 
-    def write(self, totals: Totals) -> None:
-        """Put ``totals`` in place of those before the last ones."""
-        plain: Any = totals
-        content = marshal.dumps(plain)
-        if _HEADER + len(content) > self.place:
+    def write(self, content: Mapping[str, Any]) -> None:
+        """Put evidence or totals in place of those before the last ones."""
+        plain: Any = content
+        data = marshal.dumps(plain)
+        if _HEADER + len(data) > self.place:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         self._number += 1
         place = self._number % 2 * self.place
         _write_at(self.handle, bytes(_HEADER), place)
-        _write_at(self.handle, content, place + _HEADER)
-        header = self._number.to_bytes(8, 'big') + len(content).to_bytes(4, 'big') + _CHECK
+        _write_at(self.handle, data, place + _HEADER)
+        header = self._number.to_bytes(8, 'big') + len(data).to_bytes(4, 'big') + _CHECK
         _write_at(self.handle, header, place)
 
-    def replace(self, totals: Totals) -> None:
+    def replace(self, totals: Mapping[str, Any]) -> None:
         """Put ``totals`` in after those that another process, which has ended its writing, has put in last."""
         newest = self._newest()
         if newest is not None:
             self._number = newest[0]
         self.write(totals)
 
-    def read(self) -> Totals | None:
-        """Return the last totals that were written completely; None where there are none."""
+    def read(self) -> Any:  # noqa: ANN401 - who has written it knows
+        """Return what was written last, completely; None if there is nothing."""
         newest = self._newest()
         if newest is None:
             return None
         _, place, length = newest
-        totals: Totals = marshal.loads(_read_at(self.handle, length, place + _HEADER))  # noqa: S302 - our own file
-        return totals
+        return marshal.loads(_read_at(self.handle, length, place + _HEADER))  # noqa: S302 - our own file
 
     def _newest(self) -> tuple[int, int, int] | None:
         """Return number, place and length of the last totals."""

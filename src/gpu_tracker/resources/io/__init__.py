@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from gpu_tracker import usage
     from gpu_tracker.processes import ProcessTree
-    from gpu_tracker.processes.ended import EndedProcesses
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources import Message
     from gpu_tracker.resources.context import Context
@@ -64,7 +63,6 @@ _MEANINGS = {
     'read_by_calls': 'read by calls',
     'written_by_calls': 'written by calls',
 }
-_NOTHING_RECORDED = (0,) * (len(BYTES) + len(FAULTS))
 _NO_FILES = 'This system keeps no account of I/O that can be read here (/proc/PID/io): it is unknown (N/A).'
 UNREADABLE = (
     'I/O of processes that belong to another user cannot be read: it is unknown (N/A) for every group that has had one.'
@@ -76,7 +74,6 @@ class Io(Resource):
 
     :param reader: Reads the counters of one process.
     :param monotonic: The clock of the samples; None: reading takes no time.
-    :param ended: The processes that have ended, where the kernel reports them.
     """
 
     columns = (
@@ -97,14 +94,10 @@ class Io(Resource):
         tree: ProcessTree,
         reader: Reader,
         monotonic: Callable[[], float] | None = None,
-        ended: EndedProcesses | None = None,
     ) -> None:
         self._tree = tree
         self._reader = reader
         self._monotonic = monotonic
-        self._ended = ended
-        self._recorded_start: Counters | None = None
-        """What the members had at the first sample, where the ends of processes are reported."""
         self._changes = -1
         self._last: dict[Process, Counters] = {}
         """What each member had when it was last read; zeros where it may not be read."""
@@ -141,15 +134,10 @@ class Io(Resource):
             self._reaped_faults_at_start = root.reaped_faults
         main = self._main_now(own, whole)
         combined = _larger(_larger(self._bytes['combined'], _less(of_all, self._start)), main)
-        recorded = self._recorded()
-        combined = _larger(combined, recorded[: len(BYTES)])
         self._bytes = {'main': main, 'descendants': _less(combined, main), 'combined': combined}
         read_at = now if self._monotonic is None else self._monotonic()
         for group in GROUPS:
             self._faults[group] = _larger(self._faults[group], _less(faults[group], self._faults_start[group]))
-            if group != 'main':
-                of_main = self._faults['main'] if group == 'descendants' else (0, 0)
-                self._faults[group] = _larger(self._faults[group], _less(recorded[len(BYTES) :], of_main))
             for name, rate in zip(RATES, self._rates[group], strict=True):
                 rate.add(read_at, self._bytes[group][BYTES.index(name)], now)
 
@@ -212,21 +200,6 @@ class Io(Resource):
                 if self._is_inherited(process, by_pid):
                     self._last.pop(process, None)
         return summed([self._kept, *[self._last[process] for process in self._last if process not in missing]])
-
-    def _recorded(self) -> Counters:
-        """Return what members, and those that have ended, have had together since the first sample, by records."""
-        if self._ended is None:
-            return _NOTHING_RECORDED
-        if self._recorded_start is not None and not self._ended.count:
-            return _NOTHING_RECORDED
-        now = self._ended.sums.amounts(self._whole_of, self._reader.has_waited)
-        if self._recorded_start is None:
-            self._recorded_start = now
-        return _less(now, self._recorded_start)
-
-    def _whole_of(self, process: Process) -> Counters | None:
-        counters = self._last.get(process)
-        return None if counters is None else counters + summed(_faults(process))
 
     def _own_of_root(self) -> Counters | None:
         try:
@@ -314,7 +287,7 @@ def open_resource(context: Context) -> Io | PortableIo:
         try:
             with open('/proc/self/io', 'rb') as file:
                 parsed(file.read())
-            return Io(context.tree, IoFiles(), time.monotonic, context.ended)
+            return Io(context.tree, IoFiles(), time.monotonic)
         except (OSError, ValueError):
             pass  # the kernel was built without, or container software shows another file
     elif sys.platform != 'linux':
@@ -322,15 +295,6 @@ def open_resource(context: Context) -> Io | PortableIo:
 
         return PortableIo(context.tree, PsutilFigures())
     return UnknownIo(context.tree)
-
-
-def settle(totals: Totals, switches: Mapping[Group, tuple[int, int]]) -> None:
-    """Add what the kernel has said at the end, in place.
-
-    :param switches: Voluntary and involuntary context switches of the groups of which they are known.
-    """
-    for group, counts in switches.items():
-        totals['io'][group]['switches'] = list(counts)
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.IOUsage]:

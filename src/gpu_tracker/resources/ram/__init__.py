@@ -1,61 +1,57 @@
 """RAM: the most that was resident at once, of the tracked process, its descendants, both together and the machine.
 
-On Linux exact where it matters (:mod:`.linux`), elsewhere the sum of what psutil says.
+On Linux exact if that can matter (:mod:`.linux`), elsewhere the sum of what psutil reports.
 """
 
 from __future__ import annotations
 
-import time
-
+from gpu_tracker.processes import stat
 from gpu_tracker.resources import FIRST, GAUGE, GROUPS, WHOSE, Column, Resource, larger
-from gpu_tracker.resources.ram.reading import RamMaxima, RamReading, Resident
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Protocol
 
     from gpu_tracker import usage
     from gpu_tracker.processes import ProcessTree
-    from gpu_tracker.processes.linux import LinuxProcessTree
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources import Message
-    from gpu_tracker.resources.budget import Budget, OverheadLimit
     from gpu_tracker.resources.context import Context, System
-    from gpu_tracker.resources.ram.early import EarlySamples
-    from gpu_tracker.resources.ram.linux import LinuxRamReader
-    from gpu_tracker.totals import Group, Totals
+    from gpu_tracker.resources.ram.ceilings import Ceilings
+    from gpu_tracker.totals import Group, Sizes, Totals
     from gpu_tracker.units import Units
 
     class RamReader(Protocol):
-        """Reads the memory of a tree."""
+        """Reads the memory of a tree, and keeps the largest sizes of main, descendants and all of them."""
 
-        def read(self, now: float, kind: str) -> RamReading:
-            """Return what is resident now; the tree has just been refreshed."""
+        maxima: tuple[Sizes, Sizes, Sizes]
+        reasons: set[str]
+        """Why groups of several processes may have had more than that."""
 
-        def estimate(self) -> Sequence[Resident]:
-            """Return what root, descendants and both have now, estimated, without reading anything."""
+        def read(self, now: float, kind: str) -> None:
+            """Read what is resident now, and fold it into the maxima; the tree has just been refreshed."""
+
+        def current(self) -> tuple[Sizes, Sizes, Sizes]:
+            """Return about what main, descendants and all of them have now."""
 
         def watch(self, process: Process) -> None:
-            """Read the peak of a command that has just been started."""
+            """Read the mark of a command that has just been started."""
 
 
-_EARLY_SHARE = 0.008
-"""The part of a core that samples of a young process may use between the points of the grid."""
-_EARLY_SHARE_OF_SEVERAL = 0.02
-"""The same while several processes are young."""
-_EARLY_SAVED = 0.04
-"""CPU seconds that may be saved up for these: some processes' whole youth."""
 _UNREADABLE = (
-    'Some of the tracked processes belong to another user: private and shared memory of groups are unknown with such a '
-    'process while it runs.'
+    'The memory of some processes may not be read: they belong to another user, or are protected. '
+    'RAM of groups with such a process is a lower bound.'
 )
+VANISHED = 'vanished'
+"""The tracked process has ended, and was reaped, between two samples."""
 
 
 class Ram(Resource):
-    """Resident memory, folded into maxima.
+    """Resident memory.
 
-    :param machine: Returns the memory that is in use on the whole machine.
+    :param machine: Returns the memory in use on the whole machine.
+    :param ceilings: What groups may have had beside what was read; None: that is unknown.
     """
 
     columns = (
@@ -67,108 +63,77 @@ class Ram(Resource):
         Column('system_ram', 'bytes', GAUGE, 'memory in use on the whole machine'),
     )
 
-    def __init__(self, reader: RamReader, machine: System) -> None:
+    def __init__(self, reader: RamReader, machine: System, tree: ProcessTree, ceilings: Ceilings | None = None) -> None:
         self._reader = reader
+        self._ceilings = ceilings
         self._machine = machine
-        self._maxima = RamMaxima()
-        self._first: RamReading | None = None
+        self._tree = tree
         self._system: int | None = None
         self._most_of_system: int | None = None
-        self._is_unreadable = False
-        self.take_in = self._maxima.add
-        """Folds a reading that was made between two samples."""
+        self._is_warned = False
 
     def begin(self, now: float) -> None:
-        """Make the first reading, which may be an exact one."""
-        self._first = self._reader.read(now, FIRST)
+        """Make the first reading, which may take a while."""
+        self._reader.read(now, FIRST)
 
     def sample(self, now: float, kind: str) -> None:
         """Read what is resident, and what is in use on the machine."""
         self._system = self._machine.ram()  # before the reading, which may take a while
         self._most_of_system = larger(self._most_of_system, self._system)
-        reading, self._first = self._first, None
-        self._maxima.add(self._reader.read(now, kind) if reading is None else reading)
+        if kind != FIRST:
+            self._reader.read(now, kind)
 
     def watch(self, process: Process) -> None:
-        """Read the peak of a command that has just been started."""
+        """Read the mark of a command that has just been started."""
         self._reader.watch(process)
 
     def row(self) -> Sequence[float | None]:
         """Return total, private and shared memory of the three groups, and what is in use on the machine.
 
-        Where nothing could raise a maximum, a sample leaves the memory of a group open; then the row has the estimate
-        that the totals would use. None is what is not known: the root once it has ended, private and shared memory with
-        another user's processes.
+        Between two exact readings, sizes of groups are about right: they follow the sizes of their processes.
         """
-        reading = self._maxima.last
-        if reading is None:
-            return [None] * len(self.columns)
-        groups: list[Resident] = [reading.main, reading.descendants, reading.combined]
-        if any(group.total is None for group in groups):
-            estimates = self._reader.estimate()
-            groups = [
-                estimate if group.total is None else group for group, estimate in zip(groups, estimates, strict=True)
-            ]
-        return [size for group in groups for size in (group.total, group.private, group.shared)] + [self._system]
+        return [size for group in self._reader.current() for size in group] + [self._system]
 
     def used_so_far(self) -> int | None:
-        """Return the most bytes that all had together for certain: no run is ended for what was only estimated."""
-        return self._maxima.most_for_certain
+        """Return the most bytes that all of them had together, each page counted once."""
+        return self._reader.maxima[2][0]
 
     def totals(self) -> dict[str, object]:
-        """Return what :class:`.RamMaxima` has, with ``system`` and ``capacity`` of the machine, in bytes."""
-        return {**self._maxima.totals(), 'system': self._most_of_system, 'capacity': self._machine.ram_capacity}
-
-    def record(self) -> dict[str, object]:
-        """Return what :mod:`gpu_tracker.resources.rusage` has to know of the readings."""
-        reader = self._reader
+        """Return the evidence: see :class:`gpu_tracker.totals.RamEvidence`."""
+        reader, root = self._reader, self._tree.root
+        reasons, ceilings = set(reader.reasons), self._ceilings
+        if self._tree.root_gone and root.raw and stat.state(root.raw) != b'Z':
+            reasons.add(VANISHED)
         return {
-            'unreadable': getattr(reader, 'unreadable', False),
-            'doubled': getattr(reader, 'doubled', 0),
-            'may_miss_orphans': getattr(reader, 'may_miss_orphans', False),
-            'most_waited_for': getattr(reader, 'most_waited_for', None),
+            **dict(zip(GROUPS, reader.maxima, strict=True)),
+            'ceilings': (0, 0, 0) if ceilings is None else tuple(ceilings.most),
+            'most_of_main': None if ceilings is None or VANISHED in reasons else ceilings.most_of_main or None,
+            'reasons': tuple(sorted(reasons)),
+            'system': self._most_of_system,
+            'capacity': self._machine.ram_capacity,
         }
 
     def take_messages(self) -> list[Message]:
         """Return the warning that some process may not be read, once."""
-        if self._is_unreadable or not getattr(self._reader, 'unreadable', False):
+        if self._is_warned or 'unreadable' not in self._reader.reasons:
             return []
-        self._is_unreadable = True
+        self._is_warned = True
         return [('warning', _UNREADABLE)]
 
 
 def open_resource(context: Context) -> Ram:
-    """Return the RAM of the tree, with early samples of young processes where reading them costs little: on Linux."""
-    tree = context.tree
-    if context.config['reader'] != 'proc':
-        from gpu_tracker.resources.ram import PortableRamReader  # noqa: PLC0415 - elsewhere
+    """Return the RAM of the tree."""
+    tree, config = context.tree, context.config
+    if config['reader'] != 'proc':
+        from gpu_tracker.resources.ram.portable import PortableRamReader  # noqa: PLC0415 - not on Linux
 
-        return Ram(PortableRamReader(tree), context.machine)
-    from gpu_tracker.processes.linux import LinuxProcessTree  # noqa: PLC0415 - Linux only
-    from gpu_tracker.resources.ram.linux import LinuxRamReader  # noqa: PLC0415 - as above
-    from gpu_tracker.resources.ram.memory_files import MemoryFiles  # noqa: PLC0415 - as above
+        return Ram(PortableRamReader(tree), context.machine, tree)
+    from gpu_tracker.resources.ram.linux import LinuxRamReader  # noqa: PLC0415 - Linux only
+    from gpu_tracker.resources.ram.pages import MemoryFiles  # noqa: PLC0415 - as above
 
-    reader = LinuxRamReader(tree, MemoryFiles(), context.budget, context.cpu_time)
-    ram = Ram(reader, context.machine)
-    if isinstance(tree, LinuxProcessTree):
-        context.early = _open_early(context, tree, reader, ram.take_in)
-    return ram
-
-
-def _open_early(
-    context: Context, tree: LinuxProcessTree, reader: LinuxRamReader, take_in: Callable[[RamReading], None]
-) -> EarlySamples:
-    from gpu_tracker.resources.budget import Budget  # noqa: PLC0415 - for this one use
-    from gpu_tracker.resources.ram.early import EarlySamples  # noqa: PLC0415 - Linux only
-
-    budget = context.budget
-    for_one: Budget | OverheadLimit = budget
-    for_several: Budget | OverheadLimit = budget
-    if isinstance(budget, Budget):
-        for_one = Budget(time.monotonic(), _EARLY_SHARE, _EARLY_SAVED)
-        for_several = Budget(time.monotonic(), _EARLY_SHARE_OF_SEVERAL, 2 * _EARLY_SAVED)
-    interval = context.config['interval']
-    return EarlySamples(tree, reader, take_in, interval, for_one, for_several, budget, context.cpu_time)
+    limit = (config.get('limits') or {}).get('memory_limit')
+    reader = LinuxRamReader(tree, MemoryFiles(), context.budget, context.cpu_time, limit)
+    return Ram(reader, context.machine, tree, reader.ceilings)
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxRAM]:
@@ -189,36 +154,3 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxRAM]:
         combined=values('combined'),
     )
     return {'max_ram': section}
-
-
-_UNKNOWN = (None, None, None)
-
-
-class PortableRamReader:
-    """Adds up resident sizes; pages that several processes share count once for each of them.
-
-    What is private and what is shared is not known.
-    """
-
-    unreadable = False
-
-    def __init__(self, tree: ProcessTree) -> None:
-        self._tree = tree
-
-    def watch(self, process: Process) -> None:
-        """Do nothing: there are no marks here."""
-
-    def read(self, now: float, kind: str) -> RamReading:
-        """Return what is resident now; the tree has just been refreshed."""
-        del now, kind
-        main, descendants, combined = self.estimate()
-        return RamReading(main, descendants, combined, _UNKNOWN)
-
-    def estimate(self) -> Sequence[Resident]:
-        """Return what root, descendants and both have now."""
-        root = self._tree.root
-        members = self._tree.members.values()
-        descendants = sum(process.resident for process in members if process is not root)
-        if root.ended or root.shares_memory:
-            return Resident(None), Resident(descendants), Resident(None)
-        return Resident(root.resident), Resident(descendants), Resident(root.resident + descendants)

@@ -1,210 +1,288 @@
-"""When the exact split of a tree's memory is worth reading, and whether it can be afforded."""
+"""Exact readings of a tree: each page counts once, wherever fork and mremap have put it. Linux only.
+
+Anonymous pages are shared by fork alone. If the root has called exec, no process outside the tree has them, so that
+their proportional sizes (Pss_Anon) add up to the pages. Pages of files and shared memory are counted by the part of the
+file that they belong to. Mappings are read again only if a member, or what it has of files, has changed.
+"""
 
 from __future__ import annotations
 
-from gpu_tracker.processes.stat import PAGE_SIZE
-from gpu_tracker.resources import LAST, MIDDLE
-from gpu_tracker.resources.budget import MOST_AT_EDGE
-from gpu_tracker.resources.ram.split import SplitReader
+import time
+
+from gpu_tracker.resources.budget import CostEstimate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.process import Process
-    from gpu_tracker.resources.budget import Budget, OverheadLimit
-    from gpu_tracker.resources.ram.memory_files import MemoryFiles
-    from gpu_tracker.resources.ram.split import Seen, Split
+    from gpu_tracker.resources.ram.files import Extent
+    from gpu_tracker.resources.ram.pages import MemoryFiles, Pages
+    from gpu_tracker.totals import Sizes
 
-_MOST_AT_END = 0.2
-"""CPU seconds that a reading may take at the last sample, where there has been none at all."""
-_MOST_DETAILED = 0.25
-"""CPU seconds above which sums are read in place of mappings."""
-SEVERAL = 2
-"""From this many processes on, resident sizes added up may count pages more than once."""
-_GROWTH = 1.01
-_LEAST_GROWTH = 1 << 16
-"""What has not grown by this factor and by these bytes is not worth another reading."""
-_GROWTH_OF_ONE = 2.0
-"""The same for a single process while it grows: its total is known, and a reading makes its page faults wait."""
-_GROWTH_OF_YOUNG = 1.5
-"""The same between two samples on the grid."""
-_MUCH_SHARED = 32 << 20
-"""Shared bytes of a single process above which its mappings are read: more than libraries take."""
-_SOON = 0.25
-_AT_ONCE = 0.001
-"""Seconds: see :meth:`ExactReadings._changes_fast`."""
-_CHANGED_SHARE = 0.02
-"""Changed memory since the last reading that is worth another one, as a share of the group's size."""
+_MOST_FOR_ONE = 0.2
+"""Seconds that reading a single process may take: its page faults wait meanwhile."""
+_MOST_MAPPINGS = 0.25
+"""CPU seconds above which mappings are not read, and the sums of files are lower bounds."""
+_ATTEMPTS = 3
+_MOST_MOVED = 0.01
+"""The part of all memory that processes may hand over while they are read, one after the other."""
+UNREADABLE = 'unreadable'
+TOO_LARGE = 'too_large'
+COPY = 'copy'
+OLD_KERNEL = 'old_kernel'
+"""Reasons why the pages of a group are only partly known, see :data:`.settle.REASONS`."""
 
 
-class ExactReadings:
-    """The exact readings of a tree, the last two of which are kept.
+NOTHING: Sizes = (0, 0, 0)
+UNKNOWN: Sizes = (None, None, None)
 
-    :param tree: Refreshed before each reading.
-    :param cpu_time: The CPU seconds that this process has used, by which readings are paid.
+
+class Seen:
+    """What one process had when it was read.
+
+    :ivar resident: Bytes.
+    :ivar private: Bytes of pages that no other process had mapped.
+    :ivar copied: Anonymous bytes that it shared with others: writing to them makes copies.
+    :ivar faults: Its page faults before the reading.
+    :ivar mark: Its high-water mark, as read before.
+    :ivar programs: The number of its calls of execve(2).
     """
 
+    __slots__ = ('copied', 'faults', 'mark', 'private', 'programs', 'resident')
+
+    def __init__(self, process: Process, resident: int, private: int = 0, copied: int = 0) -> None:
+        self.resident = resident
+        self.private = private
+        self.copied = copied
+        self.faults = process.faults
+        self.mark = process.mark
+        self.programs = process.programs
+
+
+class ExactReading:
+    """One exact reading.
+
+    :ivar groups: Sizes of main, descendants and all of them.
+    :ivar seen: What each process had.
+    :ivar files: Bytes of files and shared memory in all of them.
+    :ivar reasons: Why groups of several processes may have had more.
+    """
+
+    __slots__ = ('files', 'groups', 'reasons', 'seen')
+
     def __init__(
-        self,
-        tree: ProcessTree,
-        files: MemoryFiles,
-        budget: Budget | OverheadLimit,
-        cpu_time: Callable[[], float],
+        self, groups: tuple[Sizes, Sizes, Sizes], seen: Mapping[Process, Seen], files: int, reasons: frozenset[str]
     ) -> None:
-        self._tree = tree
-        self._budget = budget
-        self._reader = SplitReader(files, cpu_time)
-        self.last: Split | None = None
-        self.before: Split | None = None
-        self._most_read = [0, 0, 0]
-        """The largest resident sizes of root, descendants and both at which there was an exact reading."""
-        self._most_exact = [0, 0, 0]
-        self._most_private = [0, 0, 0]
-        """The largest totals and private sizes that were read exactly, for the three as well."""
-        self.doubled = 0
-        """The most bytes that any one process was seen to have mapped twice."""
-        self.spent = 0.0
-        """CPU seconds of the readings that were paid from the budget."""
-        self._estimated = [0, 0, 0]
-        """The most that the three were estimated to have since the last reading."""
-        self._faults = 0
-        self._faults_at = float('-inf')
-        """Page faults of the tree when a reading was last considered, and when that was."""
-        self._last_size = 0
-        """Resident bytes of the tree at the sample before."""
+        self.groups = groups
+        self.seen = seen
+        self.files = files
+        self.reasons = reasons
 
-    @property
-    def unreadable(self) -> bool:
-        """Some process may not be read, because it is another user's."""
-        return self._reader.unreadable
 
-    def read(self, now: float, kind: str, counted: Sequence[Process], sizes: Sequence[int]) -> tuple[bool, bool]:
-        """Read the split where that could find more than the last ones; tell whether it could, and whether it was read.
+class ExactReader:
+    """Reads the pages of a tree.
 
-        :param counted: The processes whose memory counts.
-        :param sizes: The resident sizes of root, descendants and both, added up.
+    :param cpu_time: The CPU seconds that this process has used.
+    """
+
+    def __init__(self, files: MemoryFiles, cpu_time: Callable[[], float] = time.process_time) -> None:
+        self._files = files
+        self._cpu_time = cpu_time
+        self._sums_cost = CostEstimate(per_process=60e-6, per_byte=5.4e-12)
+        self._mappings_cost = CostEstimate(per_process=240e-6, per_byte=11e-12)
+        self._extents: dict[Process, list[Extent]] = {}
+        self._read_for: list[tuple[Process, int, int]] = []
+        """The members whose mappings were read last, with their programs and bytes of files."""
+
+    def cost(self, processes: Sequence[Process]) -> float:
+        """Return the CPU seconds that :meth:`read` will probably take."""
+        size = sum([process.resident for process in processes])
+        cost = self._sums_cost.of(len(processes), size)
+        if len(processes) > 1 and _files_of(processes) != self._read_for:
+            cost += min(self._mappings_cost.of(len(processes), size), _MOST_MAPPINGS)
+        return cost
+
+    def read(self, root: Process, processes: Sequence[Process], *, is_copy: bool) -> tuple[ExactReading, float]:
+        """Read ``processes``, and return the CPU seconds that it took as well.
+
+        A reading is not one moment: what one process has given back after it was read, another may have got before it
+        was read. Such a reading is repeated, and what was handed over is taken off.
+
+        :param is_copy: The root is a copy of a process outside the tree.
         """
-        due = self._is_due(counted, sizes)
-        waits = due and len(counted) < SEVERAL and kind == MIDDLE and self._still_grows(sizes)
-        self._last_size = sizes[2]
-        # Nothing is saved up for the check of an estimate: it is made where it can be paid at once.
-        wanted = (due and not waits) or (not due and self.is_unconfirmed)
-        return due, wanted and self._read_split(now, kind, counted, sizes)
+        begun = self._cpu_time()
+        for _ in range(_ATTEMPTS):
+            reading, moved = self._read_once(root, processes, is_copy=is_copy)
+            if moved <= _MOST_MOVED * (reading.groups[2][0] or 0):
+                break
+        return reading, self._cpu_time() - begun
 
-    def expect(self, estimated: Sequence[int]) -> None:
-        """Take note of what root, descendants and both are estimated to have; the next reading checks that."""
-        self._estimated = list(map(max, self._estimated, estimated))
-
-    @property
-    def is_unconfirmed(self) -> bool:
-        """Whether more was estimated than any exact reading has found."""
-        return _exceeds(self._estimated, self._most_exact)
-
-    def read_early(self, now: float, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
-        """Read the split between two samples on the grid where a group has grown much; tell whether it was read."""
-        if not _exceeds(sizes, self._most_read, _GROWTH_OF_YOUNG):
-            return False
-        if self._reader.cost(counted, detailed=True) > MOST_AT_EDGE:
-            return (
-                False  # large groups are read at the points of the grid: else the budget is spent on a group that grows
-            )
-        return self._read_split(now, MIDDLE, counted, sizes)
-
-    def _is_due(self, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
-        """Return whether an exact reading could find more than the last ones."""
-        split = self.last
-        if split is None:
-            return bool(counted)
-        if _exceeds(sizes, self._most_read):
-            return True
-        worth_it = max(_LEAST_GROWTH, _CHANGED_SHARE * (split.combined.total or 0))
-        if split.copied > worth_it and _exceeds(sizes, self._most_private) and _left_behind(split) > worth_it:
-            return True
-        if len(counted) < SEVERAL or not _exceeds(sizes, self._most_exact):
-            return False
-        return self._most_changed(counted, split.counted) > worth_it
-
-    def _still_grows(self, sizes: Sequence[int]) -> bool:
-        """Return whether an exact reading of a single process would soon be followed by another one."""
-        grows = _exceeds(sizes[2:], [self._last_size])
-        return grows and self.last is not None and not _exceeds(sizes, self._most_read, _GROWTH_OF_ONE)
-
-    def _most_changed(self, counted: Sequence[Process], then: dict[Process, Seen]) -> int:
-        """Return how many bytes at most were not there at the last exact reading or were shared then.
-
-        A process that was forked brings no page but by a fault; of any other new one all may be new. What came while
-        pages were counted may have come after they were.
-        """
-        changed = 0
-        for process in counted:
-            seen = then.get(process)
-            if seen is not None:
-                changed += max(0, process.faults - seen.faults_before) * PAGE_SIZE
-            elif process.forked:
-                changed += min(process.resident, process.faults * PAGE_SIZE)
-            else:
-                changed += process.resident
-        return changed
-
-    def _read_split(self, now: float, kind: str, counted: Sequence[Process], sizes: Sequence[int]) -> bool:
-        """Read the exact split where that is affordable, and tell whether it was."""
-        detailed = len(counted) > 1 and self._reader.cost(counted, detailed=True) <= _MOST_DETAILED
-        cost = self._reader.cost(counted, detailed=detailed)
-        if kind == LAST and self.last is None:
-            if detailed and cost > _MOST_AT_END:
-                detailed = False
-                cost = self._reader.cost(counted, detailed=False)
-            affordable = self._budget.affords_at_edge(now, cost, _MOST_AT_END)
-        elif kind == MIDDLE:
-            # While much changes, what a reading costs is held back: the memory is of more interest when it has settled.
-            held_back = max(cost, self._budget.reserve) if self._changes_fast(now, counted) else 0.0
-            affordable = self._budget.affords(now, cost + held_back)
+    def _read_once(self, root: Process, processes: Sequence[Process], *, is_copy: bool) -> tuple[ExactReading, int]:
+        pages, large, hidden = self._read_pages(processes)
+        if len(processes) > 1:
+            self._read_mappings(processes)
+        main = {root: pages[root]} if root in pages else {}
+        others = {process: found for process, found in pages.items() if process is not root}
+        unread = [*large, *hidden]
+        reasons = {COPY} if is_copy and len(processes) > 1 else set()
+        reasons |= ({TOO_LARGE} if large else set()) | ({UNREADABLE} if hidden else set())
+        files = moved = 0
+        if all(found.has_shares for found in pages.values()):
+            now = {process: self._files.resident(process.pid) for process in pages} if len(pages) > 1 else {}
+            # Of what is mapped or unmapped meanwhile, the shares of processes are of different moments.
+            remapped = sum([abs(size - process.files) for process, (_, size) in now.items()])
+            files, of_descendants, of_all = self._totals(main, others, reasons, remapped, is_copy=is_copy)
+            moved = self._moved(pages, now)
+            of_descendants, of_all = of_descendants - self._moved(others, now), of_all - moved
         else:
-            affordable = self._budget.affords_at_edge(now, cost, MOST_AT_EDGE)
-        if not affordable:
-            return False
-        split, took = self._reader.read(self._tree.root, counted, detailed=detailed)
-        if len(counted) < SEVERAL and self._may_be_mapped_twice(split, counted):
-            split, took_again = self._reader.read(self._tree.root, counted, detailed=True)
-            took += took_again
-        self.before, self.last = self.last, split
-        self.doubled = max([self.doubled, *[seen.doubled for seen in split.counted.values()]])
-        groups = (split.main, split.descendants, split.combined)
-        if split.is_firm:  # else the next reading has to confirm what was estimated
-            self._estimated = [0, 0, 0]
-        self._most_read = list(map(max, sizes, self._most_read))
-        self._most_exact = [max(most, group.total or 0) for most, group in zip(self._most_exact, groups, strict=True)]
-        self._most_private = [
-            max(most, group.private or 0) for most, group in zip(self._most_private, groups, strict=True)
-        ]
-        if kind == MIDDLE:
-            self._budget.spend(took)
-            self.spent += took
-        return True
+            reasons.add(OLD_KERNEL)
+            of_descendants, of_all = _without_shares(others), _without_shares(pages)
+        groups = (
+            _sizes(main, 0, [process for process in unread if process is root], large),
+            _sizes(others, of_descendants, [process for process in unread if process is not root], large),
+            _sizes(pages, of_all, unread, large),
+        )
+        seen = {process: Seen(process, process.resident) for process in unread}
+        for process, found in pages.items():
+            seen[process] = Seen(process, found.resident, found.private, self._copied(process, found))
+        return ExactReading(groups, seen, files, frozenset(reasons)), moved
 
-    def _may_be_mapped_twice(self, split: Split, counted: Sequence[Process]) -> bool:
-        """Return whether a single process shares so much that its mappings are worth reading: perhaps with itself."""
-        shares_much = (split.combined.shared or 0) > _MUCH_SHARED
-        return shares_much and self._reader.cost(counted, detailed=True) <= _MOST_DETAILED
+    def _totals(
+        self,
+        main: Mapping[Process, Pages],
+        others: Mapping[Process, Pages],
+        reasons: set[str],
+        remapped: int,
+        *,
+        is_copy: bool,
+    ) -> tuple[int, int, int]:
+        """Return the bytes of files in all processes, of descendants, and of all processes."""
+        files, of_descendants = self._bytes_of_files(main, others, reasons, remapped)
+        huge = {process: self._private_huge(process, found) for process, found in (*main.items(), *others.items())}
+        anonymous = sum([found.anonymous_share + huge[process] for process, found in others.items()])
+        most = sum([found.anonymous + huge[process] for process, found in others.items()])
+        of_all = anonymous + files
+        for root, found in main.items():
+            of_all += found.anonymous_share + huge[root]
+            if not is_copy:  # what main shares it shares with descendants
+                anonymous += max(0, found.anonymous_share - self._private_anonymous(root, found))
+        return files, of_descendants + min(most, anonymous), of_all
 
-    def _changes_fast(self, now: float, counted: Sequence[Process]) -> bool:
-        """Return whether, since this was asked last, so much has changed that it would be worth an exact reading.
+    def _read_pages(self, processes: Sequence[Process]) -> tuple[dict[Process, Pages], list[Process], list[Process]]:
+        """Return the pages of each process that still runs, those that are too large, and those that are refused."""
+        begun = self._cpu_time()
+        pages: dict[Process, Pages] = {}
+        large: list[Process] = []
+        hidden: list[Process] = []
+        for process in processes:
+            try:
+                if self._sums_cost.of(1, process.resident) > _MOST_FOR_ONE:
+                    large.append(process)
+                elif (found := self._files.pages(process.pid)) is not None and found.resident:
+                    pages[process] = found
+            except PermissionError:
+                hidden.append(process)
+        size = sum([found.resident for found in pages.values()])
+        self._sums_cost.learn(len(pages), size, self._cpu_time() - begun)
+        return pages, large, hidden
 
-        Where that was a moment ago, what will have changed soon counts, if it goes on like this.
+    def _read_mappings(self, processes: Sequence[Process]) -> None:
+        """Read the mappings of all ``processes``, unless they are as they were, or that costs too much."""
+        files = _files_of(processes)
+        size = sum([process.resident for process in processes])
+        if files == self._read_for or self._mappings_cost.of(len(processes), size) > _MOST_MAPPINGS:
+            return
+        begun = self._cpu_time()
+        self._read_for, self._extents = files, {}
+        for process in processes:
+            try:
+                extents = self._files.extents(process.pid)
+            except PermissionError:
+                continue
+            if extents is not None:
+                self._extents[process] = extents
+        self._mappings_cost.learn(len(processes), size, self._cpu_time() - begun)
+
+    def _bytes_of_files(
+        self, main: Mapping[Process, Pages], others: Mapping[Process, Pages], reasons: set[str], remapped: int
+    ) -> tuple[int, int]:
+        """Return the bytes of files and shared memory in all processes, and in the descendants.
+
+        Without mappings the proportional sizes have to do, which leave out the parts of processes outside the tree.
         """
-        faults, at = self._faults, self._faults_at
-        self._faults, self._faults_at = sum([process.faults for process in counted]), now
-        changed = (self._faults - faults) * PAGE_SIZE * max(1.0, _SOON / max(now - at, _AT_ONCE))
-        known = 0 if self.last is None else self.last.combined.total or 0
-        return changed > max(_LEAST_GROWTH, _CHANGED_SHARE * known)
+        if not others:
+            return sum([found.resident - found.anonymous - found.private_huge for found in main.values()]), 0
+        known = self._extents
+        if all(process in known for process in (*main, *others)):
+            from gpu_tracker.resources.ram.files import bytes_of_files  # noqa: PLC0415 - one process needs none of it
+
+            of_main = [extent for process in main for extent in known[process]]
+            return bytes_of_files(of_main, [known[process] for process in others], remapped)
+        reasons.add(TOO_LARGE)
+        of_descendants = sum([found.file_share for found in others.values()])
+        of_all = of_descendants + sum([found.file_share for found in main.values()])
+        return max(0, of_all - remapped), max(0, of_descendants - remapped)
+
+    def _private_huge(self, process: Process, pages: Pages) -> int:
+        """Return the huge pages that ``process`` alone has: it may have shared some with others after these were read.
+
+        Of huge pages the mappings report no shares.
+        """
+        shared = sum([extent.size for extent in self._extents.get(process, ()) if not extent.share])
+        return min(pages.private_huge, max(0, process.huge - shared)) if shared else pages.private_huge
+
+    def _private_anonymous(self, process: Process, pages: Pages) -> int:
+        of_files = sum([extent.private for extent in self._extents.get(process, ())])
+        return max(0, min(pages.private - pages.private_huge - of_files, pages.anonymous))
+
+    def _copied(self, process: Process, pages: Pages) -> int:
+        """Return the anonymous bytes that ``process`` shared with others."""
+        return min(pages.shared, max(0, pages.anonymous - self._private_anonymous(process, pages)))
+
+    def _moved(self, pages: Mapping[Process, Pages], now: Mapping[Process, tuple[int, int]]) -> int:
+        """Return the anonymous bytes that may have been counted twice.
+
+        That is what processes have got since the sample, if others have given it back since they were read; and what a
+        process has given back of pages that it shared: another may have been read as their only owner.
+
+        :param now: Resident bytes of each process after the reading, and how many of them belong to files.
+        """
+        got = given = shared = 0
+        for process, found in pages.items() if len(pages) > 1 else ():
+            resident, files = now[process]
+            lost = max(0, found.anonymous - (resident - files))
+            got += max(0, found.anonymous - (process.resident - process.huge - process.files))
+            given += lost
+            shared += min(lost, found.anonymous_share, self._copied(process, found))
+        return max(min(got, given), shared)
 
 
-def _left_behind(split: Split) -> int:
-    """Return how many bytes at most belong to one process alone since others have ended that shared them with it."""
-    return sum([seen.copied for process, seen in split.counted.items() if process.ended])
+def _without_shares(pages: Mapping[Process, Pages]) -> int:
+    """Return what a group has at least if the kernel reports no shares of anonymous pages."""
+    private = sum([found.private for found in pages.values()])
+    return private + max([found.shared for found in pages.values()], default=0)
 
 
-def _exceeds(sizes: Sequence[int], known: Sequence[int], factor: float = _GROWTH) -> bool:
-    return any(size > most * factor + _LEAST_GROWTH for size, most in zip(sizes, known, strict=True))
+def _files_of(processes: Sequence[Process]) -> list[tuple[Process, int, int]]:
+    return [(process, process.programs, process.files + process.huge) for process in processes]
+
+
+def _sizes(pages: Mapping[Process, Pages], total: int, unread: Sequence[Process], large: Sequence[Process]) -> Sizes:
+    """Return the sizes of a group.
+
+    :param total: The bytes of its ``pages``, each counted once.
+    :param unread: Members of which only the resident size is known.
+    :param large: Those that were not read because of their size.
+    """
+    if not pages and not unread:
+        return UNKNOWN
+    total = max([total, *[found.resident for found in pages.values()]])
+    if not unread:
+        private = min(total, sum([found.private for found in pages.values()]))
+        return total, private, total - private
+    copied_from = {process.relative for process in (*pages, *unread)}
+    # Nobody else has the anonymous pages of a program that is no copy and has none.
+    alone = [p for p in unread if p in large and not p.forked and p not in copied_from]
+    total += sum([process.resident - process.files for process in alone])
+    return max([total, *[process.resident for process in unread]]), None, None

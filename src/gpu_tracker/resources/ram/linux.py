@@ -1,22 +1,18 @@
-"""Resident memory of the root, of its descendants and of both together: cheap at every sample, exact where it matters.
+"""Resident memory of main, its descendants and all of them: cheap at every sample, exact if that can matter.
 
-Every sample knows the resident size of each member. For one process that is the truth. For a group it counts shared
-pages more than once, so the exact split is read where the group may have reached a new maximum: its cheap sum has
-grown; its members have had page faults (which also tells when copy-on-write has turned shared pages into private ones,
-while no resident size changes); new members have come; or one has ended with which others shared pages. What happens
-between two samples is read from the kernel's high-water marks.
+The resident size and the high-water mark of one process are its memory. Of several processes these count shared pages
+more than once, so the pages are read (:mod:`.exact`) if the group may have more than ever before. Only what was read
+like that, and what is true of one process, enters a figure. What the group may have had beside (:mod:`.ceilings`)
+decides when pages are read, and at the end whether the figure is marked as a lower bound.
 """
 
 from __future__ import annotations
 
-from gpu_tracker.processes.stat import PAGE_SIZE
-from gpu_tracker.resources import LAST
-from gpu_tracker.resources.ram.estimates import DESCENDANTS, Estimates, handed_over, reconcile
-from gpu_tracker.resources.ram.exact import SEVERAL, ExactReadings
-from gpu_tracker.resources.ram.peaks import PeakReader
-from gpu_tracker.resources.ram.reading import RamReading, Resident
-from gpu_tracker.resources.ram.split import has_begun
-from gpu_tracker.resources.ram.upper_bounds import UpperBounds
+from gpu_tracker.resources import LAST, MIDDLE, larger
+from gpu_tracker.resources.budget import MOST_AT_EDGE
+from gpu_tracker.resources.ram.ceilings import Ceilings
+from gpu_tracker.resources.ram.exact import NOTHING, UNKNOWN, ExactReader
+from gpu_tracker.resources.ram.marks import Marks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,18 +21,31 @@ if TYPE_CHECKING:
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources.budget import Budget, OverheadLimit
-    from gpu_tracker.resources.ram.memory_files import MemoryFiles
+    from gpu_tracker.resources.ram.pages import MemoryFiles
+    from gpu_tracker.totals import Sizes
 
-_COMBINED = 2
-_SLACK = 1 << 18
-"""Bytes by which the kernel's sizes are inexact."""
+_MOST_ARGUMENTS = 1 << 17
+"""Bytes that the arguments and the environment of hardly any program exceed."""
+_MOST_AT_END = 0.2
+"""CPU seconds that a reading may take at the last sample, if there has been none at all."""
+_GROWTH = 1.01
+_LEAST_GROWTH = 1 << 16
+"""What has not grown by this factor and by these bytes is not worth another reading."""
+_GROWTH_OF_ONE = 2.0
+"""The factor for a single process while it grows: its total is known, and a reading makes its page faults wait."""
+_REST_AFTER_LIMIT = 9
+"""Readings above a memory limit are followed by a pause that is so many times as long."""
+_GROUPS = range(3)
+_MAIN, _DESCENDANTS, _COMBINED = _GROUPS
 
 
 class LinuxRamReader:
-    """Reads the memory of a tree on Linux.
+    """Reads the memory of a tree, and keeps the largest sizes.
 
     :param tree: Refreshed before each reading.
-    :param cpu_time: The CPU seconds that this process has used, by which optional readings are paid.
+    :param budget: What exact readings and marks are paid from.
+    :param cpu_time: The CPU seconds that this process has used.
+    :param limit: The bytes above which the run is ended; None: there is no limit.
     """
 
     def __init__(
@@ -45,247 +54,206 @@ class LinuxRamReader:
         files: MemoryFiles,
         budget: Budget | OverheadLimit,
         cpu_time: Callable[[], float],
+        limit: float | None = None,
     ) -> None:
         self._tree = tree
+        self._budget = budget
         self._files = files
-        self._exact = ExactReadings(tree, files, budget, cpu_time)
-        self._estimates = Estimates(tree, self._exact)
-        self._peaks = PeakReader(files, budget, cpu_time)
-        self._upper = UpperBounds(tree, self._exact, files.huge_pages)
-        self._launch_peak = 0
-        self._largest_sizes = [0, 0, 0]
-        """The largest resident sizes of root, descendants and both that were looked at between samples on the grid."""
-        self._largest: dict[Process, int] = {}
-        """What each process had at most at any sample since the last exact reading."""
-        self._alone: dict[Process, int] = {}
-        """What it had of that which was its own, copies since then left out."""
-        self._given_back_by_ended = 0
-        """Bytes of those that have ended since, see :meth:`_given_back_by`."""
-        self._faults: dict[Process, int] = {}
-        """The page faults that each had had by then."""
-        self._last: RamReading | None = None
-        """What was read last; None where that is out of date though the tree has not changed."""
+        self._exact = ExactReader(files, cpu_time)
+        self._marks = Marks(files, budget, cpu_time)
+        self.ceilings = Ceilings(tree, self._marks, files.huge_pages)
+        self._limit = limit
+        self._limit_due = float('-inf')
+        self.maxima: tuple[Sizes, Sizes, Sizes] = (UNKNOWN, UNKNOWN, UNKNOWN)
+        """The largest sizes of main, descendants and all of them, each field by itself."""
+        self.reasons: set[str] = set()
+        """Why groups of several may have had more than any ceiling says."""
+        self._most_read = [0, 0, 0]
+        """The largest sizes that were expected when pages were read."""
+        self._changes = -1
+        self._is_waiting = False
+        """The last exact reading that was due could not be paid."""
         self._is_complete = False
-        """Nothing is left to be read of the tree as it was then."""
-        self._changes = 0
-        """The changes of the tree's memory at that time."""
-
-    @property
-    def unreadable(self) -> bool:
-        """Some process may not be read, because it is another user's."""
-        return self._exact.unreadable
-
-    @property
-    def spent(self) -> float:
-        """CPU seconds of the exact readings that were paid from the budget."""
-        return self._exact.spent
-
-    @property
-    def doubled(self) -> int:
-        """The most bytes that any one process was seen to have mapped twice: the kernel's marks count them twice."""
-        return self._exact.doubled
-
-    @property
-    def most_waited_for(self) -> int | None:
-        """How many descendants there can have been at once; None where not all of them have been waited for."""
-        return self._upper.most_at_once if self._upper.all_are_waited_for else None
-
-    @property
-    def may_miss_orphans(self) -> bool:
-        """Descendants may have ended, or live on, that no sample has seen and for which no member has waited."""
-        return self._upper.orphans.may_have_been
-
-    def read(self, now: float, kind: str) -> RamReading:
-        """Return what is resident now, and the peaks since the sample before.
-
-        :param now: Seconds on the clock of the budget.
-        :param kind: Where the sample stands in the run: ``FIRST``, ``MIDDLE`` or ``LAST``.
-        """
-        unchanged = self._last if self._changes == self._tree.memory_changes and kind != LAST else None
-        if unchanged is not None and self._is_complete:
-            self._upper.orphans.settle()
-            return unchanged
-        self._changes = self._tree.memory_changes
-        reading = self._last = self._read(now, kind, unchanged)
-        return reading
-
-    def read_early(self, now: float, due: Sequence[Process]) -> RamReading | None:
-        """Return what is resident between two samples on the grid, where the tree's memory has just been refreshed.
-
-        None where that is no more than before, and nobody has come or gone.
-
-        :param due: The processes whose marks are read.
-        """
-        counted, descendants = self._counted()
-        for process in counted:
-            process.anonymous_least = min(process.anonymous_least, process.anonymous)
-        sizes = self._sizes(counted, descendants)
-        copies = {process for process in counted if process.forked and process.peak is None}
-        exact = self._exact.read_early(now, counted, sizes)
-        risen = self._peaks.read_these([process for process in due if process in counted])
-        grown = any(size > most for size, most in zip(sizes, self._largest_sizes, strict=True))
-        if not (exact or risen or grown or self._upper.is_stale(counted)):
-            return None
-        self._last = None  # peaks that were read here are news for the next sample as well
-        self._largest_sizes = list(map(max, sizes, self._largest_sizes))
-        groups = self._split_groups(counted, descendants) if exact else self._estimated_groups(counted, descendants)
-        return self._finish(groups, counted, descendants, copies, risen, is_exact=exact, is_whole=False)
-
-    def estimate(self) -> Sequence[Resident]:
-        """Return what root, descendants and both have now, estimated, without reading anything."""
-        return self._estimated_groups(*self._counted())
+        self._counted: list[Process] = []
+        self._current: tuple[Sizes, Sizes, Sizes] | None = None
 
     def watch(self, process: Process) -> None:
-        """Read the high-water mark of a command that has just been started: it may end at any moment."""
-        self._launch_peak = max(self._launch_peak, self._files.peak(process.pid) or 0)
-        self._last = None
+        """Read the mark of a command that has just been started: it may end at any moment.
 
-    def _read(self, now: float, kind: str, unchanged: RamReading | None) -> RamReading:
-        """Return what is resident now.
-
-        :param unchanged: What was read last, where that is right as long as nothing else can be read and afforded.
+        Its first marks are small. If it ends before another is read, its page faults mark the figure.
         """
-        root = self._tree.root
-        counted, descendants = self._counted()
-        sizes = self._sizes(counted, descendants)
-        due, exact = self._exact.read(now, kind, counted, sizes)
-        copies = {process for process in counted if process.forked and process.peak is None}
-        risen = self._peaks.read(now, kind, root, counted, saving=due and not exact)
-        is_read = not self._peaks.pending and (exact or not (due or self._exact.is_unconfirmed))
-        if unchanged is not None and not (exact or risen or is_read):
-            self._upper.orphans.settle()
-            return unchanged
-        if exact:
-            groups = self._split_groups(counted, descendants)
-        elif due or risen or len(counted) < SEVERAL:
-            groups = self._estimated_groups(counted, descendants)
-        else:  # nothing that counts can be larger than at the exact reading, but for single processes
-            of_one = len(descendants) == 1
-            groups = [
-                self._of_main(),
-                self._estimates.of_group(DESCENDANTS, descendants) if of_one else Resident(None),
-                Resident(None),
-            ]
-            if not descendants:
-                groups[1] = Resident(0, 0, 0)
-        reading = self._finish(groups, counted, descendants, copies, risen, is_exact=exact, is_whole=True)
-        for process in counted:
-            process.anonymous_before = process.anonymous_least = process.anonymous
-        # What has just been estimated is to be confirmed, also where nothing changes any more.
-        self._is_complete = not self._peaks.pending and (exact or not (due or self._exact.is_unconfirmed))
-        return reading
+        found = self._files.mark(process.pid)
+        if found is not None:
+            size = (found[0], None, None)
+            self._fold((size, UNKNOWN, size))
 
-    def _counted(self) -> tuple[list[Process], list[Process]]:
-        """Return the processes whose memory counts, and those of them that are descendants."""
-        root = self._tree.root
-        counted = [
-            process
-            for process in self._tree.members.values()
-            if not process.ended and not process.left and not process.shares_memory and has_begun(process)
-        ]
-        return counted, [process for process in counted if process is not root]
+    def read(self, now: float, kind: str) -> None:
+        """Read what is resident now, and fold it into the maxima.
 
-    def _sizes(self, counted: Sequence[Process], descendants: Sequence[Process]) -> list[int]:
-        of_root = 0 if len(descendants) == len(counted) else self._tree.root.resident
-        of_descendants = sum([process.resident for process in descendants])
-        return [of_root, of_descendants, of_root + of_descendants]
-
-    def _of_main(self) -> Resident:
-        root = self._tree.root
-        if not root.resident or root.ended or root.shares_memory or not has_begun(root):
-            return Resident(None)  # it has ended, or it is not the program that is tracked yet: nothing is known now
-        return self._estimates.of_group(0, [root])
-
-    def _estimated_groups(self, counted: Sequence[Process], descendants: Sequence[Process]) -> list[Resident]:
-        main = self._of_main()
-        if descendants:
-            combined = self._estimates.of_group(_COMBINED, counted)
-        else:
-            combined = Resident(main.total, main.private, main.shared)
-            combined.lower = main.lower
-        return [main, self._estimates.of_group(DESCENDANTS, descendants), combined]
-
-    def _split_groups(self, counted: Sequence[Process], descendants: Sequence[Process]) -> list[Resident]:
-        """Return the figures of the exact reading that has just been made, to be changed freely."""
-        split = self._exact.last
-        if split is None:
-            return [Resident(None), Resident(None), Resident(None)]
-        groups = [Resident(r.total, r.private, r.shared) for r in (split.main, split.descendants, split.combined)]
-        for group, members, twice in zip(groups[1:], (descendants, counted), split.handed_over, strict=True):
-            certain = (group.total or 0) - handed_over(members) - twice
-            group.lower = None if group.total is None else max(0, certain)
-        if not descendants:
-            groups[1] = Resident(0, 0, 0)
-        return groups
-
-    def _finish(
-        self,
-        groups: list[Resident],
-        counted: Sequence[Process],
-        descendants: Sequence[Process],
-        copies: set[Process],
-        risen: Sequence[Process],
-        *,
-        is_exact: bool,
-        is_whole: bool,
-    ) -> RamReading:
-        """Return the reading, with the peaks of those who have ``risen`` and the bounds until now."""
-        estimates = self._estimates
-        marks = self._upper.marks(counted)
-        estimates.raise_groups(groups, risen, counted, copies)
-        if self._launch_peak:
-            for watched in (groups[0], groups[_COMBINED]):
-                watched.peak = max(watched.peak or 0, self._launch_peak)
-                watched.lower = max(watched.lower or 0, self._launch_peak)
-            self._launch_peak = 0
-        reconcile(groups, marks, [estimates.doubled([self._tree.root]), estimates.doubled(descendants)])
-        upper = self._upper.read(counted, is_whole=is_whole)
-        reading = RamReading(groups[0], groups[1], groups[2], upper)
-        self._note_sizes(counted, risen)
-        if not is_exact and len(counted) >= SEVERAL:
-            self._exact.expect([max(group.total or 0, group.peak or 0) for group in groups])
-        split = self._exact.last
-        if is_exact and split is not None and split.is_firm:
-            reading.is_exact = True
-            reading.given_back = self._given_back()
-            self._largest, self._alone, self._given_back_by_ended = {}, {}, 0
-            self._note_sizes(counted, risen)
-            self._faults = {process: process.faults for process in counted}
-        return reading
-
-    def _note_sizes(self, counted: Sequence[Process], risen: Sequence[Process]) -> None:
-        largest = self._largest
-        for process in counted:
-            if process.resident > largest.get(process, -1):
-                largest[process] = process.resident
-                self._alone[process] = self._estimates.alone(process)
+        :param now: Seconds on the clock of the budget.
+        :param kind: The place of the sample in the run: ``FIRST``, ``MIDDLE`` or ``LAST``.
+        """
+        tree = self._tree
+        if tree.changes == self._changes and self._is_complete and kind != LAST:
+            return
+        self._changes = tree.changes
+        self._current = None
+        root = tree.root
+        counted = self._counted = [process for process in tree.members.values() if _counts(process)]
+        self.ceilings.note_root(root, counts=root in counted)
+        risen = self._marks.read(now, kind, root, counted, is_saving=self._is_waiting)
+        self.ceilings.note(counted)
+        self._fold_single(counted)
+        expected = self.ceilings.expected(counted)
+        is_due = bool(counted) and self._is_due(counted, expected)
         for process in risen:
-            largest[process] = max(largest[process], process.peak or 0)
-        if len(largest) > len(counted):
-            for process in [process for process in largest if process.ended or process.left]:
-                self._given_back_by_ended += self._given_back_by(process)
-                del largest[process]
-                self._alone.pop(process, None)
+            self._fold_peak(process)  # before the reading, which may have copies that came after a peak
+        is_read = is_due and self._read_exactly(now, kind, counted, expected)
+        self._is_waiting = is_due and not is_read
+        self._is_complete = not self._marks.are_missing and not self._is_waiting
 
-    def _given_back(self) -> int:
-        """Return how many bytes fewer the processes have than each had at most since the last exact reading."""
-        return self._given_back_by_ended + sum([self._given_back_by(process) for process in self._largest])
+    def current(self) -> tuple[Sizes, Sizes, Sizes]:
+        """Return about what main, descendants and all of them have now, for a time series."""
+        if self._current is None:
+            root, counted = self._tree.root, self._counted
+            others = [process for process in counted if process is not root]
+            main = self._about(_MAIN, [root]) if root in counted else UNKNOWN
+            descendants = self._about(_DESCENDANTS, others) if others else NOTHING
+            self._current = main, descendants, self._about(_COMBINED, counted) if counted else UNKNOWN
+        return self._current
 
-    def _given_back_by(self, process: Process) -> int:
-        """Return the same of one process.
+    def _about(self, group: int, members: Sequence[Process]) -> Sizes:
+        last, sizes = self.ceilings.last, [process.resident for process in members]
+        if last is None or last.groups[group][0] is None:
+            return max(sizes), None, None
+        total = sizes[0]
+        if len(members) > 1:
+            total = (last.groups[group][0] or 0) - self.ceilings.freed_by_gone(group)
+            total += sum([self._change(process) for process in members])
+            total = min(sum(sizes), max(*sizes, total))
+        shared = last.groups[group][2]
+        if shared is None:
+            return total, None, None
+        return total, max(0, total - shared), min(total, shared)
 
-        Of a copy that has ended only that counts which it had not inherited, and what it can have copied: its files
-        are those of the others as well.
+    def _change(self, process: Process) -> int:
+        seen = self.ceilings.seen(process)
+        if seen is None:
+            return self.ceilings.growth(process, process.resident)
+        return process.resident - seen.resident
+
+    def _is_due(self, counted: Sequence[Process], expected: Sequence[int]) -> bool:
+        """Return whether pages are worth reading: a group may have more than ever, or more of it may be private."""
+        last = self.ceilings.last
+        if last is None:
+            return True
+        factor = _GROWTH
+        known: Sequence[int] = self._most_read
+        if len(counted) > 1:
+            known = [min(most, size[0] or 0) for most, size in zip(known, self.maxima, strict=True)]
+        elif counted[0].resident > counted[0].resident_before:
+            factor = _GROWTH_OF_ONE
+        if any(now > most * factor + _LEAST_GROWTH for now, most in zip(expected, known, strict=True)):
+            return True
+        left = sum([seen.copied for process, seen in last.seen.items() if process.ended])
+        of_all = last.groups[_COMBINED]
+        return left > max(_LEAST_GROWTH, (of_all[0] or 0) // 50) and (of_all[2] or 0) > 0
+
+    def _read_exactly(self, now: float, kind: str, counted: Sequence[Process], expected: Sequence[int]) -> bool:
+        """Read the pages if that is affordable; return whether they were read."""
+        cost = self._exact.cost(counted)
+        limit = self._limit
+        is_forced = (
+            limit is not None
+            and expected[_COMBINED] > limit >= (self.maxima[_COMBINED][0] or 0)
+            and now >= self._limit_due
+        )
+        if kind == MIDDLE:
+            affordable = is_forced or self._budget.affords(now, cost)
+        else:
+            most = _MOST_AT_END if kind == LAST and self.ceilings.last is None else MOST_AT_EDGE
+            affordable = is_forced or self._budget.affords_at_edge(now, cost, most)
+        if not affordable:
+            return False
+        reading, took = self._exact.read(self._tree.root, counted, is_copy=self._tree.root_is_copy)
+        if is_forced:
+            self._limit_due = now + took * (1 + _REST_AFTER_LIMIT)
+        elif kind == MIDDLE:
+            self._budget.spend(took)
+        self.reasons |= reading.reasons
+        self._fold(reading.groups)
+        if reading.groups[_COMBINED][0] is not None:
+            self.ceilings.begin_anew(reading)
+            self._most_read = list(map(max, self._most_read, expected))
+        return True
+
+    def _fold_single(self, counted: Sequence[Process]) -> None:
+        """Fold what is true of one process, and therefore of each group that has it."""
+        root = self._tree.root
+        peaks = [self._marks.peak(process) for process in counted if process is not root]
+        main = self._marks.peak(root) if root in counted else None
+        descendants = max(peaks, default=None)
+        of_all = larger(main, descendants)
+        self._fold(((main, None, None), (descendants, None, None), (of_all, None, None)))
+
+    def _fold_peak(self, process: Process) -> None:
+        """Fold what others had for certain while ``process`` had its peak.
+
+        Others count with the smaller of their sizes before and after, and the peak with what it has beyond the last
+        exact reading, less all files that others have and that it may have mapped.
         """
-        if process.forked and (process.ended or process.left):
-            return max(0, self._alone.get(process, 0)) + process.inherited - self._still_shared(process)
-        most = self._largest[process]
-        return most - process.resident if most > process.resident + _SLACK else 0
+        last, root = self.ceilings.last, self._tree.root
+        if last is None:
+            return
+        seen = self.ceilings.seen(process)
+        base = process.files if seen is None else seen.resident
+        if process.forked and process.relative is not None:
+            # fork lends a process the size of its original, as a mark also.
+            base = max(base, process.relative.resident, process.relative.mark or 0)
+        grown = self._marks.peak(process) - base - max(0, last.files - process.files)
+        if grown <= 0:
+            return
+        found = [UNKNOWN, UNKNOWN, UNKNOWN]
+        for group in (_DESCENDANTS, _COMBINED):
+            total = last.groups[group][0]
+            if total and not (group == _DESCENDANTS and process is root):
+                lost = sum([self._lost(other) for other in last.seen if group == _COMBINED or other is not root])
+                lost -= self._lost(process) if seen is not None else 0
+                found[group] = (total - lost + grown, None, None)
+        self._fold((found[0], found[1], found[2]))
 
-    def _still_shared(self, process: Process) -> int:
-        """Return the inherited bytes that neither ``process`` nor who has passed them on can have copied."""
-        if not process.inherited:
+    def _lost(self, process: Process) -> int:
+        """Return how much of what ``process`` had at the last exact reading it may have given back by now.
+
+        Of one that has ended, others may have what it shared, and may have ended as well. Of another, page faults since
+        the previous sample may have brought what it had given back before.
+        """
+        if self.ceilings.last is None:
             return 0
-        family = [process] if process.relative is None else [process, process.relative]
-        faults = sum([member.faults - self._faults.get(member, 0) for member in family])
-        return max(0, process.inherited - faults * PAGE_SIZE)
+        seen = self.ceilings.last.seen[process]
+        if process.ended or process.programs != seen.programs:
+            return seen.resident
+        brought = self.ceilings.brought_since_sample(process)
+        return max(0, seen.resident - max(0, min(process.resident_before, process.resident) - brought))
+
+    def _fold(self, groups: Sequence[Sizes]) -> None:
+        first, second, third = map(_larger, self.maxima, groups)
+        self.maxima = (first, second, third)
+
+
+def _larger(most: Sizes, sizes: Sizes) -> Sizes:
+    """Return the larger of each size; a group without processes leaves what was known."""
+    if not sizes[0]:
+        return most
+    total, private, shared = map(larger, most, sizes)
+    return total, private, shared
+
+
+def _counts(process: Process) -> bool:
+    """Return whether ``process`` has memory of its own, and runs its program.
+
+    In the middle of exec it has arguments only, and no page of a file. What it has then says nothing of the program.
+    """
+    if process.ended or process.shares_memory or not process.resident:
+        return False
+    return process.files > 0 or process.resident > _MOST_ARGUMENTS

@@ -338,15 +338,13 @@ def _bar(begin: float, end: float, said: str) -> Element:
 
 
 def sampling(recording: Recording) -> Element | None:
-    """Return how the run was sampled, and which bounds its figures have."""
+    """Return how the run was sampled, and which figures are lower bounds."""
     totals = recording.meta.totals
     lines: list[str] = []
     if totals is not None:
         try:
-            peak = totals['ram']['combined'][0] or 0
-            unit = next((name for name, size in _UNITS if peak >= size), 'bytes')
-            lines = str(record_of(totals, unit)).splitlines()  # type: ignore[arg-type] # what is not there raises
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            lines = str(record_of(totals)).splitlines()  # type: ignore[arg-type] # what is not there raises
+        except (AttributeError, KeyError, TypeError, ValueError):
             lines = []  # of a stranger's file
     meta = recording.meta
     interval = '' if meta.interval is None else f' every {meta.interval:g} s'

@@ -1,0 +1,114 @@
+"""Orphans: descendants whose parent had ended before a sample saw them."""
+
+from __future__ import annotations
+
+from gpu_tracker.processes import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gpu_tracker.processes.files import ProcessFiles
+    from gpu_tracker.processes.process import Process
+
+_INIT = 1
+
+
+class Orphans:
+    """Finds the orphans of a tree. The kernel hands them to init, or to a subreaper above the root.
+
+    The launcher of a command is a subreaper, so it has all orphans of the command and no others. In a program that
+    tracks itself, and with a process that runs already, there is no launcher. Then an orphan is known by what it has
+    from a member: its process group, its session, or its program image.
+
+    :param launcher: The pid of the launcher; None: there is none.
+    :param own_pid: The sampler. It is an orphan of the tracker, so its parent adopts the orphans of the root as well.
+    """
+
+    def __init__(self, root: Process, launcher: int | None, own_pid: int, files: ProcessFiles) -> None:
+        self._root = root
+        self._launcher = launcher
+        self._files = files
+        sampler = files.open(own_pid)
+        self._adopters = {_INIT}
+        self._tracked_since = root.start
+        if sampler is not None:
+            files.close(sampler)
+            self._tracked_since = sampler.start
+            if sampler.parent != root.pid:
+                self._adopters.add(sampler.parent)
+        parent = files.open(root.parent) if root.parent else None
+        image = stat.image(root.raw)
+        is_copy = parent is not None and image in (stat.image(parent.raw), stat.NO_IMAGE)
+        self.root_is_copy = is_copy and launcher is None
+        """The root may have the program image of its parent, and share pages with it."""
+        if parent is not None:
+            files.close(parent)
+        self._root_image = None if parent is None or is_copy else image
+        self._groups_before = {root.group, root.session} - {root.pid}
+        """Process group and session that the root was in from the start: others may be in them as well."""
+        self.has_suspect = False
+        """A process was seen, since this was reset, that may be an orphan of the tree or another program's."""
+
+    def may_adopt(self, pid: int) -> bool:
+        """Return whether orphans of the tree may be handed to the process ``pid``."""
+        return pid == self._launcher or pid in self._adopters
+
+    def member_for(self, process: Process, members: Mapping[int, Process], gone: Iterable[Process]) -> int:
+        """Return the pid of a member through which ``process`` belongs to the tree, else its parent's.
+
+        :param gone: The members that have disappeared since the previous sample.
+        """
+        if process.parent == self._launcher:
+            return self._root.pid
+        if process.parent not in self._adopters:
+            return process.parent
+        for group in (process.group, process.session):
+            member = self._maker_of(group, members, gone)
+            if member is not None:
+                return member
+        if self._launcher is None and process.start >= self._tracked_since and process.user == self._root.user:
+            if self._is_of_root(process):
+                return self._root.pid
+            if self._may_be_of_root(process) and not self._files.is_sampler(process):
+                self.has_suspect = True
+        return process.parent
+
+    def _is_of_root(self, process: Process) -> bool:
+        """Return whether ``process`` is a copy of the root, or comes from the root's session and not from its parent's.
+
+        A child has its parent's session or its own. With another one, it was started by somebody else.
+        """
+        if self._root_image is not None and stat.image(process.raw) == self._root_image:
+            return True
+        session = self._root.session
+        return session != 0 and process.session == session != self._session_of(process.parent)
+
+    def _may_be_of_root(self, process: Process) -> bool:
+        """Return whether it has a session of its own, as daemons have, or one from which nothing can be concluded."""
+        session = self._session_of(process.parent)
+        return process.session != session or session == self._root.session
+
+    def _session_of(self, pid: int) -> int | None:
+        process = self._files.open(pid)
+        if process is None:
+            return None
+        self._files.close(process)
+        return process.session
+
+    def _maker_of(self, group: int, members: Mapping[int, Process], gone: Iterable[Process]) -> int | None:
+        """Return a member that stands for the maker of a process group or session; None if no member has made it.
+
+        A member has made it if it leads it, or has led it until the previous sample (its number stays taken as long as
+        the group has a process), or if a member is in it that is not in the root's groups from the start.
+        """
+        if group in members:
+            return group
+        if any(process.pid == group for process in gone):
+            return next(iter(members), None)
+        if group in self._groups_before:
+            return None
+        for pid, process in members.items():
+            if group in (process.group, process.session):
+                return pid
+        return None

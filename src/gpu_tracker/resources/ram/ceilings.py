@@ -1,0 +1,185 @@
+"""What groups of processes may have had beside what was read: the ceilings of RAM. Linux only.
+
+A ceiling is the last exact reading, and what the processes can have got since: growth of their sizes and high-water
+marks, and copies of pages, which take page faults. It never enters a figure. It decides when pages are read, and at the
+end whether a figure is marked as a lower bound.
+"""
+
+from __future__ import annotations
+
+from gpu_tracker.processes.stat import PAGE_SIZE
+from gpu_tracker.resources.ram.marks import HUGE_PAGE, LARGEST_PAGE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpu_tracker.processes import ProcessTree
+    from gpu_tracker.processes.process import Process
+    from gpu_tracker.resources.ram.exact import ExactReading, Seen
+    from gpu_tracker.resources.ram.marks import Marks
+
+_MAIN, _DESCENDANTS, _COMBINED = range(3)
+
+
+class Ceilings:
+    """The most bytes that main, descendants and all of them may have had.
+
+    :param tree: Refreshed before each reading.
+    :param huge_pages: Returns how many transparent huge pages the machine has given to programs so far.
+    """
+
+    def __init__(self, tree: ProcessTree, marks: Marks, huge_pages: Callable[[], int]) -> None:
+        self._tree = tree
+        self._marks = marks
+        self._read_huge_pages = huge_pages
+        self._huge_pages = self._huge_pages_before = self._huge_pages_at_last = huge_pages()
+        self.most = [0, 0, 0]
+        self.most_of_main = 0
+        """The most bytes that main can have had, whatever kind of pages it has got."""
+        self._image_of_root: int | None = None
+        """How many programs the root has been when its memory was read last."""
+        self.last: ExactReading | None = None
+        self._grown: dict[Process, int] = {}
+        """The most by which each process may have grown since then, if it has not ended before the previous sample."""
+        self._inherited: dict[Process, int] = {}
+        """The most of each copy of the root that has not been read: its pages are new to the descendants."""
+        self._copied_since: set[Process] = set()
+        """Processes that others have become copies of since then: what they write to may be copied."""
+        self._reaped_faults: int | None = None
+
+    def begin_anew(self, reading: ExactReading) -> None:
+        """Count from an exact reading on."""
+        self.last = reading
+        self._grown, self._inherited = {}, {}
+        self._copied_since = set()
+        self._huge_pages_at_last = self._huge_pages
+
+    def seen(self, process: Process) -> Seen | None:
+        """Return what ``process`` had at the last exact reading; None if it was not there, or another program."""
+        seen = None if self.last is None else self.last.seen.get(process)
+        return None if seen is None or seen.programs != process.programs else seen
+
+    def note_root(self, root: Process, *, counts: bool) -> None:
+        """Take note of what the root can have had since its mark was read, if it has ended or called exec since.
+
+        :param counts: It runs a program.
+        """
+        is_other = self._image_of_root not in (None, root.programs)
+        if is_other or (root.ended and root.resident_before):
+            unread = max(0, root.faults - max(0, root.mark_faults))
+            self.most_of_main = max(self.most_of_main, root.resident_before + unread * LARGEST_PAGE)
+            if is_other:
+                self.most[_MAIN] = max(self.most[_MAIN], root.resident_before + self._brought_by(unread))
+        if counts:
+            self._image_of_root = root.programs
+
+    def note(self, counted: Sequence[Process]) -> None:
+        """Raise the ceilings by what processes may have got since the previous sample; their marks have been read.
+
+        :param counted: The processes that have memory.
+        """
+        self._huge_pages_before, self._huge_pages = self._huge_pages, self._read_huge_pages()
+        unseen = self._brought_by(self._unseen_faults())
+        self._note_copies(counted)
+        marks, root = self._marks, self._tree.root
+        for process in counted:
+            seen, size = self.seen(process), marks.peak(process)
+            if seen is not None and process.mark == seen.mark:  # its peak is from before
+                brought = self._brought_by(process.faults - seen.faults, self._huge_pages_at_last)
+                size = min(size, process.resident + brought)
+            self._note_grown(process, size, self._brought_by(marks.unread_faults(process)))
+        of_main = marks.peak(root) if root in counted else 0
+        for process in self._tree.members.values():
+            was_never_read = process is root and process.mark is None
+            if process.ended and (process.resident_before or was_never_read):  # all its page faults are known
+                more = self._brought_by(marks.unread_faults(process))
+                size = max(marks.peak(process), process.resident_before)
+                self._note_grown(process, size, more)
+                if process is root:
+                    of_main = max(size, process.resident_before + more)
+        self.most_of_main = max(self.most_of_main, of_main)
+        of_root, of_all = self._grown.get(root, 0), sum(self._grown.values()) + unseen
+        self.most = list(map(max, self.most, self._beside_last(of_main, of_root, of_all)))
+        for sizes in (self._grown, self._inherited):
+            for process in [process for process in sizes if process.ended]:
+                del sizes[process]  # what starts later is not there beside it
+
+    def expected(self, counted: Sequence[Process]) -> list[int]:
+        """Return the most that main, descendants and all of them can have now."""
+        root = self._tree.root
+        growth = {process: self.growth(process, process.resident) for process in counted}
+        of_main = root.resident if root in counted else 0
+        found = self._beside_last(of_main, growth.get(root, 0), sum(growth.values()))
+        return [of_main, *[found[group] - self.freed_by_gone(group) for group in (_DESCENDANTS, _COMBINED)]]
+
+    def _beside_last(self, of_main: int, grown_root: int, grown: int) -> list[int]:
+        """Return what main has, and what descendants and all of them have with their growth since the last reading."""
+        of_descendants, of_all, of_root = grown - grown_root, grown, grown_root
+        if self.last is not None:
+            of_all += self.last.groups[_COMBINED][0] or 0
+            of_descendants += self.last.groups[_DESCENDANTS][0] or 0
+            of_root += self.last.groups[_MAIN][0] or 0
+        return [of_main, of_descendants + min(of_root, sum(self._inherited.values())), of_all]
+
+    def growth(self, process: Process, size: int, more: int = 0) -> int:
+        """Return how many bytes of a process that has ``size``, and may have ``more``, the last exact reading has not.
+
+        A page that it has copied changes no size, but takes a page fault, as a new one does. Only huge pages, and those
+        of files, come several at a time.
+        """
+        seen = self.seen(process)
+        if seen is not None:
+            grown = max(0, size - seen.resident)
+            brought = self._brought_by(process.faults - seen.faults, self._huge_pages_at_last)
+            copied = seen.resident if process in self._copied_since else seen.copied
+            return max(grown, min(brought, grown + copied + more))
+        if not process.forked or process.relative is None:
+            return size + more
+        brought = self._brought_by(process.faults, self._huge_pages_at_last)
+        return max(min(size + more, brought), size - process.relative.resident)
+
+    def freed_by_gone(self, group: int) -> int:
+        """Return the bytes that the last exact reading has of processes which have ended or called exec since."""
+        if self.last is None:
+            return 0
+        root, found = self._tree.root, 0
+        for process, seen in self.last.seen.items():
+            if (process.ended or process.programs != seen.programs) and (group != _DESCENDANTS or process is not root):
+                found += seen.private
+        return found
+
+    def _note_copies(self, counted: Sequence[Process]) -> None:
+        """Take note of processes that are copies of others."""
+        root = self._tree.root
+        for process in counted:
+            if not process.forked or process.relative is None or self.seen(process) is not None:
+                continue
+            self._copied_since.add(process.relative)
+            if process.relative is root:
+                self._inherited[process] = max(self._marks.peak(process), self._inherited.get(process, 0))
+
+    def _note_grown(self, process: Process, size: int, more: int) -> None:
+        """Take note of what ``process`` may have got since the last exact reading, see :meth:`growth`."""
+        grown = self.growth(process, size, more)
+        if grown > self._grown.get(process, -1):
+            self._grown[process] = grown
+
+    def _unseen_faults(self) -> int:
+        """Return the page faults of children that no sample has seen, as their parents have got them since."""
+        tree, before = self._tree, self._reaped_faults
+        self._reaped_faults = reaped = sum([process.reaped_faults for process in tree.members.values()])
+        known = sum([process.faults for process in tree.gone if process is not tree.root])
+        return 0 if before is None else max(0, reaped - before - known)
+
+    def brought_since_sample(self, process: Process) -> int:
+        """Return the bytes that page faults since the previous sample can have brought ``process``."""
+        return self._brought_by(process.faults - process.faults_before)
+
+    def _brought_by(self, faults: int, huge_pages_before: int | None = None) -> int:
+        """Return the bytes that page faults can have brought: a page each, or a huge page if there were new ones.
+
+        :param huge_pages_before: The huge pages at the beginning; None: at the previous sample.
+        """
+        before = self._huge_pages_before if huge_pages_before is None else huge_pages_before
+        return faults * PAGE_SIZE + min(faults, max(0, self._huge_pages - before)) * HUGE_PAGE

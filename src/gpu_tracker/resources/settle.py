@@ -1,0 +1,332 @@
+"""From the evidence of a run to its totals: what was read, raised by what the kernel reports at the end.
+
+:func:`settle` is the only place that makes totals, and it changes nothing: no figure is below what was read. A figure
+that may be too low is named in ``lower_bounds``, with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpu_tracker.resources import GROUPS, larger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from gpu_tracker.totals import CpuEvidence, Evidence, Group, RamEvidence, Sizes, Totals
+
+_MAIN, _DESCENDANTS, _COMBINED = GROUPS
+_SLACK = 1 << 20
+"""Bytes by which sizes of the kernel may be inexact."""
+_LEAST_MORE = 1 << 16
+_MOST_MORE = 0.02
+"""A figure is marked if there may have been more than this part, and these bytes, beside it."""
+_UNLIMITED = 1 << 62
+"""Bytes that no process has."""
+_ROUNDING = 0.05
+"""CPU seconds that ticks of 10 ms may hide."""
+
+REASONS = {
+    'between': 'processes may have had more between two samples',
+    'unreadable': "a process may not be read: it is another user's, or protected",
+    'too_large': 'processes were too large to read all their pages in time',
+    'old_kernel': 'this kernel does not report shares of anonymous memory (Linux 5.4 does)',
+    'copy': 'the tracked process shares pages with the program that forked it',
+    'vanished': 'the tracked process ended between two samples',
+    'orphans': 'a process may have been missed whose parent had ended',
+    'ignored': 'a process ignores SIGCHLD, so the kernel does not report what its children used',
+    'killed': 'the sampler ended before the run',
+    'unreaped': 'a process was reaped outside the tracked tree',
+    'uncounted': 'this system does not report what ended children used',
+}
+"""Why a figure may be too low."""
+
+
+class CommandUse(NamedTuple):
+    """What the kernel has reported of a command when it was reaped, see wait4(2)."""
+
+    cpu_seconds: float
+    """CPU time of the command and of the children that it has reaped, since its process exists."""
+    peak: int
+    """The bytes of the largest of these processes. It is at least the peak of the launcher, of which it was a copy."""
+    launcher_peak: int | None
+    switches: tuple[int, int]
+    """Voluntary and involuntary context switches of the command and of the children that it has reaped."""
+    orphans_seconds: float | None
+    """CPU time of the orphans that the launcher has reaped; None if that is not known."""
+    main_seconds: float | None = None
+    """CPU time of the command alone, if the sampler could not read that at the end."""
+    has_reaped: bool = False
+    """The command is known to have reaped children."""
+
+
+class ChildrenUse(NamedTuple):
+    """What the kernel has reported of the children of a program that has tracked itself, see getrusage(2)."""
+
+    peak_before: int
+    """The bytes of the largest child that was reaped before the tracking."""
+    peak: int
+    """The same at the end. vfork lends a child the peak of the program itself."""
+    own_faults: int
+    """Page faults of children that belong to trackers and were reaped meanwhile."""
+
+
+class KernelFacts(NamedTuple):
+    """What is known at the end of a run beside the evidence."""
+
+    tracked_seconds: float | None = None
+    counts_over: float | None = None
+    """The seconds over which CPU time counts; None: from the first sample to the last."""
+    counts_before: bool = False
+    """CPU time from before the first sample counts as well."""
+    command: CommandUse | None = None
+    children: ChildrenUse | None = None
+    own_switches: tuple[int, int] | None = None
+    """Context switches of a program that has tracked itself."""
+    is_cut_off: bool = False
+    """The sampler ended before the run."""
+
+
+def settle(evidence: Evidence, facts: KernelFacts = KernelFacts()) -> Totals:  # noqa: B008 - it is immutable
+    """Return the totals of a run.
+
+    :param facts: What the kernel has reported at its end; nothing if it still goes on.
+    """
+    has_descendants = _has_descendants(evidence, facts)
+    cpu, cpu_reasons = _cpu(evidence['cpu'], evidence, facts)
+    ram, ram_reasons = _ram(evidence['ram'], evidence, facts, has_descendants=has_descendants)
+    seconds = evidence['seconds'] if facts.counts_over is None else facts.counts_over
+    if facts.counts_over is not None:
+        cpu['system'] = _scaled(cpu['system'], evidence['seconds'], facts.counts_over)
+    lower_bounds = {
+        f'cpu_utilization.{group}.{kind}_{of}_percent': REASONS[reason]
+        for group, reason in cpu_reasons.items()
+        for kind in ('max', 'mean')
+        for of in ('sum', 'hardware')
+    }
+    lower_bounds |= {f'max_ram.{path}': REASONS[reason] for path, reason in ram_reasons.items()}
+    record = dict(evidence['record'])
+    if facts.tracked_seconds is not None:
+        record['tracked_seconds'] = facts.tracked_seconds
+    found: dict[str, Any] = {**evidence, 'seconds': seconds, 'cpu': cpu, 'ram': ram, 'record': record}
+    del found['lineage']
+    found['lower_bounds'] = lower_bounds
+    if 'io' in evidence:
+        found['io'] = _with_switches(evidence['io'], evidence, facts, has_descendants=has_descendants)
+    totals: Any = found
+    return totals  # type: ignore[no-any-return]
+
+
+def _has_descendants(evidence: Evidence, facts: KernelFacts) -> bool:
+    """Return whether there were descendants: seen, or known by the page faults that their parents have got."""
+    lineage = evidence['lineage']
+    children, command = facts.children, facts.command
+    if children is not None and not evidence['ram']['descendants'][0]:
+        faults = lineage['faults_of_waited_for']
+        if faults is not None and 0 < children.own_faults == faults:
+            return False  # those were starters of other trackers in the program
+    return lineage['has_descendants'] or (command is not None and command.has_reaped)
+
+
+def _cpu(cpu: CpuEvidence, evidence: Evidence, facts: KernelFacts) -> tuple[dict[str, Any], dict[Group, str]]:
+    """Return the CPU times of the groups, and why some of them may be too low."""
+    command, lineage = facts.command, evidence['lineage']
+    main, descendants = cpu[_MAIN][0], cpu[_DESCENDANTS][0]
+    orphans = None if command is None else command.orphans_seconds
+    if command is not None:
+        used = max(0.0, command.cpu_seconds - cpu['before'])
+        has_reaped = cpu['has_reaped'] or command.has_reaped
+        if command.main_seconds is not None:
+            main = max(main, command.main_seconds - cpu['before'])
+        main = min(main, used) if has_reaped else max(main, used)
+        descendants = max(descendants, used - main + (orphans or 0.0))
+    elif facts.counts_before:
+        main += cpu['before']
+    reasons: dict[Group, str] = {}
+    reason = _reason_of_cpu(cpu, facts, orphans, may_miss_orphans=lineage['may_miss_orphans'])
+    if reason is not None:
+        reasons = {_DESCENDANTS: reason, _COMBINED: reason}
+    if command is None and ('vanished' in evidence['ram']['reasons'] or facts.is_cut_off):
+        reason = 'killed' if facts.is_cut_off else 'vanished'
+        reasons = {_MAIN: reason, _DESCENDANTS: reason, _COMBINED: reason}
+    found = {
+        **cpu,
+        _MAIN: (main, cpu[_MAIN][1]),
+        _DESCENDANTS: (descendants, cpu[_DESCENDANTS][1]),
+        _COMBINED: (main + descendants, cpu[_COMBINED][1]),
+    }
+    return {name: found[name] for name in (*GROUPS, 'system', 'threads', 'cores')}, reasons
+
+
+def _reason_of_cpu(
+    cpu: CpuEvidence, facts: KernelFacts, orphans: float | None, *, may_miss_orphans: bool
+) -> str | None:
+    """Return why the CPU time of descendants may be too low."""
+    if facts.is_cut_off:
+        return 'killed'
+    if not cpu['counts_reaped']:
+        return 'uncounted'
+    if cpu['is_ignored']:
+        return 'ignored'
+    if may_miss_orphans:
+        return 'orphans'
+    is_unreaped = cpu['has_orphans'] if orphans is None else cpu['unreceived'] > orphans + _ROUNDING
+    return 'unreaped' if is_unreaped else None
+
+
+def _ram(
+    ram: RamEvidence, evidence: Evidence, facts: KernelFacts, *, has_descendants: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the RAM of the groups, and why some figures may be too low, by their paths."""
+    groups: dict[Group, Sizes] = {group: ram[group] for group in GROUPS}
+    of_main, of_descendants, of_all = ram['ceilings']
+    reasons = _reasons_of_groups(ram, evidence, facts, has_descendants=has_descendants)
+    proven = _proven_peak(facts)
+    most_of_main = None if facts.is_cut_off else ram['most_of_main']
+    if facts.is_cut_off:
+        of_main = _UNLIMITED  # it may have had more since
+    if facts.command is not None:
+        of_main = min(of_main, facts.command.peak) if of_main else facts.command.peak
+    if not has_descendants:
+        main = _at_least(_joined(groups[_MAIN], groups[_COMBINED]), proven)
+        groups = {_MAIN: main, _DESCENDANTS: (0, 0, 0), _COMBINED: main}
+        of_descendants, of_all = 0, max(of_main, of_all if main[0] is None else 0)
+    else:
+        groups, raised = _raised(groups, proven, most_of_main, facts, evidence)
+        for group in raised:
+            reasons.setdefault(group, 'between')
+        groups = _reconciled(groups, adds_up=raised != GROUPS)
+    for group, ceiling in zip(GROUPS, (of_main, of_descendants, of_all), strict=True):
+        total = groups[group][0]
+        if total is not None and ceiling > total * (1 + _MOST_MORE) + _LEAST_MORE:
+            reasons.setdefault(group, 'between')
+    found: dict[str, Any] = {**dict(groups.items()), 'system': ram['system'], 'capacity': ram['capacity']}
+    return found, _by_path(groups, reasons)
+
+
+def _reasons_of_groups(
+    ram: RamEvidence, evidence: Evidence, facts: KernelFacts, *, has_descendants: bool
+) -> dict[Group, str]:
+    """Return why the groups may have had more than any ceiling says."""
+    cpu, lineage, command = evidence['cpu'], evidence['lineage'], facts.command
+    found: dict[Group, str] = {}
+    of_groups: list[str] = []
+    if has_descendants:
+        of_groups += [
+            reason for reason in ('unreadable', 'too_large', 'old_kernel', 'copy') if reason in ram['reasons']
+        ]
+    if lineage['may_miss_orphans'] or (cpu['has_orphans'] and (command is None or command.orphans_seconds is None)):
+        of_groups.append('orphans')
+    if cpu['is_ignored']:
+        of_groups.append('ignored')
+    if facts.is_cut_off:
+        of_groups.insert(0, 'killed')
+    if of_groups:
+        found = {_DESCENDANTS: of_groups[0], _COMBINED: of_groups[0]}
+    if command is None and (facts.is_cut_off or 'vanished' in ram['reasons']):
+        reason = 'killed' if facts.is_cut_off else 'vanished'
+        found = {_COMBINED: reason, **found, _MAIN: reason}
+    return found
+
+
+def _proven_peak(facts: KernelFacts) -> int | None:
+    """Return what some process of a command has had for certain: its launcher has lent it no more than its own peak."""
+    command = facts.command
+    if command is None or command.launcher_peak is None or command.peak <= command.launcher_peak:
+        return None
+    return command.peak
+
+
+def _raised(
+    groups: Mapping[Group, Sizes], proven: int | None, most_of_main: int | None, facts: KernelFacts, evidence: Evidence
+) -> tuple[dict[Group, Sizes], Sequence[Group]]:
+    """Raise groups by the largest peak of a process; return the groups that may have had more.
+
+    It was a descendant if main has had less at most. If that is not known, either main or descendants had more.
+    """
+    found = dict(groups)
+    children = facts.children
+    of_descendants = None
+    if most_of_main is not None and children is not None and not evidence['lineage']['older_has_ended']:
+        lent = max(most_of_main, children.peak_before)
+        of_descendants = children.peak if children.peak > lent + _SLACK else None
+    if proven is not None:
+        found[_COMBINED] = _at_least(found[_COMBINED], proven)
+        if most_of_main is not None and proven > most_of_main + _SLACK:
+            of_descendants = proven
+        elif proven > max(found[_MAIN][0] or 0, found[_DESCENDANTS][0] or 0) + _SLACK:
+            return found, GROUPS
+    if of_descendants is None or of_descendants <= (found[_DESCENDANTS][0] or 0):
+        return found, ()
+    found[_DESCENDANTS] = _at_least(found[_DESCENDANTS], of_descendants)
+    found[_COMBINED] = _at_least(found[_COMBINED], of_descendants)
+    return found, (_DESCENDANTS, _COMBINED)
+
+
+def _reconciled(groups: Mapping[Group, Sizes], *, adds_up: bool) -> dict[Group, Sizes]:
+    """Raise what contradicts another figure: main, descendants ≤ combined ≤ main + descendants.
+
+    :param adds_up: What all had at some moment, and main never had, descendants had then. It is not known if a process
+        had more than was read of main or descendants: both are lower bounds then.
+    """
+    main, descendants = groups[_MAIN], groups[_DESCENDANTS]
+    combined = _joined(_joined(groups[_COMBINED], main), descendants)
+    if adds_up and combined[0] is not None and main[0] is not None:
+        descendants = _at_least(descendants, combined[0] - main[0])
+    if not descendants[0]:
+        descendants = (None, None, None)  # there were some, of whose memory nothing was read
+    return {_MAIN: main, _DESCENDANTS: descendants, _COMBINED: combined}
+
+
+def _by_path(groups: Mapping[Group, Sizes], reasons: Mapping[Group, str]) -> dict[str, str]:
+    """Return the reasons by the paths of the figures that are known.
+
+    A total that was raised without reading its pages leaves private and shared memory behind.
+    """
+    found: dict[str, str] = {}
+    for group, sizes in groups.items():
+        total, private, shared = sizes
+        parts = (private or 0) + (shared or 0)
+        is_split = total is not None and private is not None and parts < total * (1 - _MOST_MORE) - _SLACK
+        reason = reasons.get(group, 'between' if is_split else None)
+        for name, size in zip(('total_rss', 'private_rss', 'shared_rss'), sizes, strict=True):
+            if reason is not None and size is not None and (group in reasons or name != 'total_rss'):
+                found[f'{group}.{name}'] = reason
+    return found
+
+
+def _at_least(sizes: Sizes, total: int | None) -> Sizes:
+    return larger(sizes[0], total), sizes[1], sizes[2]
+
+
+def _joined(sizes: Sizes, others: Sizes) -> Sizes:
+    total, private, shared = map(larger, sizes, others)
+    return total, private, shared
+
+
+def _scaled(used: Sequence[Any], seconds: float, counts_over: float) -> tuple[Any, Any]:
+    """Return the CPU time of the machine over a span that is a little longer than what was sampled."""
+    amount, largest = used
+    return (amount * counts_over / seconds if amount is not None and seconds > 0 else None), largest
+
+
+def _with_switches(
+    io: Mapping[str, Any], evidence: Evidence, facts: KernelFacts, *, has_descendants: bool
+) -> dict[str, Any]:
+    """Return ``io`` with the context switches of the groups of which the kernel has reported them."""
+    switches: dict[str, tuple[int, int]] = {}
+    command = facts.command
+    if facts.own_switches is not None:
+        switches = {_MAIN: facts.own_switches}
+    if command is not None and not has_descendants:
+        switches = {_MAIN: command.switches, _DESCENDANTS: (0, 0), _COMBINED: command.switches}
+    elif command is not None and command.orphans_seconds == 0 and _has_reaped_all(evidence):
+        switches = {_COMBINED: command.switches}  # it has reaped all that it has started
+    return {name: {**values, 'switches': switches.get(name, (None, None))} for name, values in io.items()}
+
+
+def _has_reaped_all(evidence: Evidence) -> bool:
+    """Return whether the root has reaped all that it has started."""
+    return evidence['lineage']['faults_of_waited_for'] is not None and not evidence['cpu']['is_ignored']
